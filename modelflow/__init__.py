@@ -1,0 +1,138 @@
+"""modelflow: declare a graph of flow units, run it as a pipeline.
+
+The names below are the public ones. They are loaded when first used, so that importing the package
+loads no engine, no image library and no parser.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from modelflow.buffer import Buffer
+    from modelflow.device import Device, available_devices, empty
+    from modelflow.errors import (
+        Cancelled,
+        ConfigError,
+        CycleError,
+        DeadlineExceeded,
+        DeviceUnavailableError,
+        EndOfStream,
+        EngineError,
+        FlowFailed,
+        FlowUnitError,
+        GraphError,
+        MissingDependencyError,
+        ModelflowError,
+        PlanError,
+        PortError,
+        QueueFullError,
+        StreamClosed,
+        StreamError,
+        StreamMismatchError,
+        UnknownFlowUnitError,
+    )
+    from modelflow.flow import Flow
+    from modelflow.flowunit.function import flowunit
+    from modelflow.flowunit.option import Config, Option, option
+    from modelflow.flowunit.spec import FlowUnitSpec, Kind, Port
+    from modelflow.flowunit.unit import Context, FlowUnit
+    from modelflow.graph.desc import FlowGraphDesc
+    from modelflow.graph.read import read_graph
+    from modelflow.log import set_log_level
+    from modelflow.model import Model
+    from modelflow.stream_io import StreamIO
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "modelflow.buffer": ("Buffer",),
+    "modelflow.device": ("Device", "available_devices", "empty"),
+    "modelflow.errors": (
+        "Cancelled",
+        "ConfigError",
+        "CycleError",
+        "DeadlineExceeded",
+        "DeviceUnavailableError",
+        "EndOfStream",
+        "EngineError",
+        "FlowFailed",
+        "FlowUnitError",
+        "GraphError",
+        "MissingDependencyError",
+        "ModelflowError",
+        "PlanError",
+        "PortError",
+        "QueueFullError",
+        "StreamClosed",
+        "StreamError",
+        "StreamMismatchError",
+        "UnknownFlowUnitError",
+    ),
+    "modelflow.flow": ("Flow",),
+    "modelflow.flowunit.function": ("flowunit",),
+    "modelflow.flowunit.option": ("Config", "Option", "option"),
+    "modelflow.flowunit.spec": ("FlowUnitSpec", "Kind", "Port"),
+    "modelflow.flowunit.unit": ("Context", "FlowUnit"),
+    "modelflow.graph.desc": ("FlowGraphDesc",),
+    "modelflow.graph.read": ("read_graph",),
+    "modelflow.log": ("set_log_level",),
+    "modelflow.model": ("Model",),
+    "modelflow.stream_io": ("StreamIO",),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Buffer",
+    "Cancelled",
+    "Config",
+    "ConfigError",
+    "Context",
+    "CycleError",
+    "DeadlineExceeded",
+    "Device",
+    "DeviceUnavailableError",
+    "EndOfStream",
+    "EngineError",
+    "Flow",
+    "FlowFailed",
+    "FlowGraphDesc",
+    "FlowUnit",
+    "FlowUnitError",
+    "FlowUnitSpec",
+    "GraphError",
+    "Kind",
+    "MissingDependencyError",
+    "Model",
+    "ModelflowError",
+    "Option",
+    "PlanError",
+    "Port",
+    "PortError",
+    "QueueFullError",
+    "StreamClosed",
+    "StreamError",
+    "StreamIO",
+    "StreamMismatchError",
+    "UnknownFlowUnitError",
+    "__version__",
+    "available_devices",
+    "empty",
+    "flowunit",
+    "option",
+    "read_graph",
+    "set_log_level",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        message = f"module 'modelflow' has no attribute {name!r}"
+        raise AttributeError(message)
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,175 @@
+"""One item on an edge of the graph: data, meta, and possibly an error."""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from modelflow.device import CPU, Device, require_devices
+from modelflow.errors import FlowUnitError, MissingDependencyError
+
+__all__ = ["Buffer"]
+
+
+class Buffer:
+    """One item: ``data`` with its ``meta``, or an ``error`` in its place.
+
+    Data is any Python object: a NumPy array, bytes, str, a tensor on a device. It is not copied on
+    its way; arrays that flow units receive are read-only (see `FlowUnit`). For images, ``meta``
+    holds ``width height channel pix_fmt layout``; for frames also ``index timestamp rate_num
+    rate_den``.
+
+    A buffer is not to be changed by two threads at once; reading is safe from any.
+    """
+
+    __slots__ = ("_is_exclusive", "_is_meta_shared", "_meta", "data", "error")
+
+    def __init__(self, data: Any = None, meta: Mapping[str, Any] | None = None) -> None:
+        """Wraps ``data`` without copying it; ``meta`` is copied."""
+        self.data = data
+        self.error: FlowUnitError | None = None
+        self._meta: dict[str, Any] | None = dict(meta) if meta else None
+        self._is_meta_shared = False
+        # Set by the runtime: no other consumer sees this array, which its unit has just made.
+        self._is_exclusive = False
+
+    @classmethod
+    def from_error(cls, error: FlowUnitError, meta: Mapping[str, Any] | None = None) -> Self:
+        """Gives a buffer without data that carries ``error`` in its place."""
+        buffer = cls(None, meta)
+        buffer.error = error
+        return buffer
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The small values that travel with the data; yours to change, private to this buffer."""
+        if self._meta is None:
+            self._meta = {}
+        elif self._is_meta_shared:
+            self._meta = dict(self._meta)
+        self._is_meta_shared = False
+        return self._meta
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Returns the meta value of ``key``, or ``default``."""
+        return default if self._meta is None else self._meta.get(key, default)
+
+    def set(self, key: str, value: Any) -> None:
+        """Sets one meta value."""
+        self.meta[key] = value
+
+    def copy_meta(self, other: "Buffer") -> None:
+        """Takes over every meta key of ``other`` that this buffer does not have yet."""
+        self.inherit_meta(other)
+
+    def inherit_meta(self, other: "Buffer") -> None:
+        """The same as `copy_meta`, sharing the mapping until one of the two changes it."""
+        theirs = other._meta
+        if not theirs or theirs is self._meta:
+            return
+        if self._meta:
+            self._meta = {**theirs, **self._meta}
+            self._is_meta_shared = False
+        else:
+            self._meta = theirs
+            self._is_meta_shared = other._is_meta_shared = True
+
+    def has_error(self) -> bool:
+        """Tells whether this buffer carries an error instead of data."""
+        return self.error is not None
+
+    def get_error_code(self) -> str:
+        """Returns the error's code (``Unit.ProcessError``), or ``""`` where there is none."""
+        return "" if self.error is None else self.error.code
+
+    def get_error_msg(self) -> str:
+        """Returns the error's text, naming node and unit, or ``""`` where there is none."""
+        return "" if self.error is None else str(self.error)
+
+    @property
+    def device(self) -> Device:
+        """Where the data lies: the CPU for everything but tensors that say otherwise."""
+        device = getattr(self.data, "device", None)
+        kind = getattr(device, "type", "cpu")  # NumPy's own .device is the string "cpu"
+        return CPU if kind == "cpu" else Device(kind, getattr(device, "index", 0) or 0)
+
+    def to(self, device: Device | str) -> "Buffer":
+        """Returns this buffer with its data on ``device`` ("cpu", "cuda:0"); itself if it is there.
+
+        Raises:
+            DeviceUnavailableError: this machine has no such device.
+            MissingDependencyError: a CUDA device, and PyTorch is not installed.
+        """
+        if isinstance(device, str):
+            kind, _, index = device.partition(":")
+            device = Device(kind, int(index or 0))
+        if device == self.device:
+            return self
+        require_devices((device,))
+        moved = type(self)(_moved(self.data, device))
+        moved.inherit_meta(self)
+        return moved
+
+    def as_object(self) -> Any:
+        """Returns the data as it is."""
+        return self.data
+
+    def __array__(
+        self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
+    ) -> npt.NDArray[Any]:
+        if isinstance(self.data, bytes | bytearray | memoryview):
+            array = np.frombuffer(self.data, np.uint8)
+        else:
+            array = np.asarray(self.data)
+        return np.array(array, dtype=dtype, copy=copy)
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        return self.data.__dlpack__(**kwargs)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        device: tuple[int, int] = self.data.__dlpack_device__()
+        return device
+
+    def __bytes__(self) -> bytes:
+        if isinstance(self.data, str):
+            return self.data.encode()
+        if isinstance(self.data, np.ndarray):
+            return self.data.tobytes()
+        return bytes(memoryview(self.data))
+
+    def __str__(self) -> str:
+        """Gives a text's own text; anything else is described as `repr` does."""
+        if isinstance(self.data, str):
+            return self.data
+        if isinstance(self.data, bytes):
+            try:
+                return self.data.decode()
+            except UnicodeDecodeError:  # not text: described below
+                return repr(self)
+        return repr(self)
+
+    def __repr__(self) -> str:
+        if self.error is not None:
+            return f"Buffer(error={self.error!s})"
+        return f"Buffer({_described(self.data)}, meta={self._meta or {}!r})"
+
+
+def _described(data: Any) -> str:
+    if isinstance(data, np.ndarray):
+        return f"{data.dtype} array {data.shape}"
+    if isinstance(data, bytes | bytearray | memoryview):
+        return f"{len(data)} bytes"
+    text = repr(data)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _moved(data: Any, device: Device) -> Any:
+    if device == CPU and hasattr(data, "cpu"):
+        return data.cpu().numpy()
+    try:
+        import torch
+    except ImportError as error:
+        package = "torch"
+        raise MissingDependencyError(package, "cuda", f"moving data to {device}") from error
+    return torch.as_tensor(data).to(str(device))

@@ -1,0 +1,86 @@
+"""What a graph file says, before any name in it is looked up.
+
+`FlowConfig` and its parts are the same for every format: TOML with embedded DOT, native TOML,
+YAML, JSON, plain DOT, and graphs built in code.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from modelflow.errors import Location
+
+__all__ = ["ArgConfig", "EdgeConfig", "FlowConfig", "NodeConfig", "PortRef"]
+
+NOWHERE = Location("<code>")
+
+
+@dataclass(frozen=True, slots=True)
+class PortRef:
+    """One end of an edge; ``port`` is None where it was left out."""
+
+    node: str
+    port: str | None = None
+
+    def __str__(self) -> str:
+        return self.node if self.port is None else f"{self.node}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfig:
+    """One node: its name and its attributes as written (text from DOT; typed from TOML, code).
+
+    The attributes of the graph file (``type``, ``flowunit``, ``device``, ``batch_size``, ...) and
+    the options of the unit stand in one mapping, with the defaults of ``node [...]`` merged in.
+    """
+
+    name: str
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    location: Location = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeConfig:
+    """One edge, from an output to an input."""
+
+    source: PortRef
+    target: PortRef
+    location: Location = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class ArgConfig:
+    """A parameter of the graph: ``"$NAME"`` in a node attribute stands for its value."""
+
+    name: str
+    default: Any = None
+    desc: str = ""
+    location: Location = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class FlowConfig:
+    """A whole graph file.
+
+    Attributes:
+        nodes, edges: The graph, in file order.
+        driver, profile, log, flow: The sections of the same name, every key present with its
+            default or the value given, converted to its type (see `modelflow.config.schema`).
+        graph: The graph-wide defaults and switches (``queue_size``, ``batch_size``, ``strict``...).
+        args: The parameters, by name.
+        path: The file it was read from; None for text, mappings and graphs built in code. Relative
+            paths in it are relative to the file's folder.
+        notes: Sentences for the user about keys that are accepted and have no effect.
+    """
+
+    nodes: tuple[NodeConfig, ...]
+    edges: tuple[EdgeConfig, ...]
+    driver: Mapping[str, Any] = field(default_factory=dict)
+    profile: Mapping[str, Any] = field(default_factory=dict)
+    log: Mapping[str, Any] = field(default_factory=dict)
+    flow: Mapping[str, Any] = field(default_factory=dict)
+    graph: Mapping[str, Any] = field(default_factory=dict)
+    args: Mapping[str, ArgConfig] = field(default_factory=dict)
+    path: Path | None = None
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,100 @@
+"""Host memory that is reused: arrays whose block goes back to a pool when nobody holds them.
+
+The C library gives big blocks back to the system and faults every page in again at the next
+allocation, which costs about as much as resizing an image (``benchmarks/image_pipeline.py``).
+"""
+
+import threading
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["ArrayPool", "empty"]
+
+_SMALLEST = 1 << 15
+_MAX_IDLE = 1 << 28
+
+
+class _Lease(np.ndarray[Any, Any]):
+    """A view of a block; when the last array over it is gone, the block returns to the pool.
+
+    It is a subclass because NumPy collapses chains of plain views to the block itself.
+    """
+
+    pool: "ArrayPool | None" = None
+    block: npt.NDArray[np.uint8] | None = None
+
+    def __del__(self) -> None:
+        if self.pool is not None and self.block is not None:
+            self.pool._give_back(self.block)
+
+
+class ArrayPool:
+    """Blocks of host memory by size class (powers of two and their halves in between).
+
+    Safe to use from several threads. At most ``max_idle`` bytes wait for reuse.
+
+    Attributes:
+        allocations: How many blocks were taken from the system.
+        reuses: How many were taken from the pool.
+    """
+
+    def __init__(self, max_idle: int = _MAX_IDLE) -> None:
+        self.max_idle = max_idle
+        self.allocations = 0
+        self.reuses = 0
+        self._idle_bytes = 0
+        self._idle: dict[int, list[npt.NDArray[np.uint8]]] = {}
+        # Re-entrant: the collector may run a lease's __del__ while this thread holds the lock.
+        self._lock = threading.RLock()
+
+    def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike = np.uint8) -> npt.NDArray[Any]:
+        """Returns an uninitialised, C-contiguous, writable array of that shape and dtype.
+
+        Small arrays (under 32 KiB) come from NumPy itself.
+        """
+        item = np.dtype(dtype)
+        count = 1
+        for extent in shape:
+            count *= extent
+        size = count * item.itemsize
+        if size < _SMALLEST:
+            return np.empty(shape, item)
+        block = self._take(_size_class(size))
+        lease = block[:size].view(_Lease)
+        lease.pool, lease.block = self, block
+        return lease.view(item, np.ndarray).reshape(shape)
+
+    def _take(self, size: int) -> npt.NDArray[np.uint8]:
+        with self._lock:
+            idle = self._idle.get(size)
+            if idle:
+                self.reuses += 1
+                self._idle_bytes -= size
+                return idle.pop()
+            self.allocations += 1
+        return np.empty(size, np.uint8)
+
+    def _give_back(self, block: npt.NDArray[np.uint8]) -> None:
+        with self._lock:
+            if self._idle_bytes + block.nbytes <= self.max_idle:
+                self._idle_bytes += block.nbytes
+                self._idle.setdefault(block.nbytes, []).append(block)
+
+
+def _size_class(size: int) -> int:
+    power = 1 << (size - 1).bit_length()
+    between = power // 4 * 3
+    return between if size <= between else power
+
+
+_host_pool = ArrayPool()
+
+
+def empty(shape: tuple[int, ...], dtype: npt.DTypeLike = np.uint8) -> npt.NDArray[Any]:
+    """Returns an uninitialised array from the process-wide host pool (see `ArrayPool.empty`).
+
+    Flow units use it for their outputs: the memory is reused once every consumer is done with it.
+    """
+    return _host_pool.empty(shape, dtype)

@@ -1,0 +1,252 @@
+"""Every exception that modelflow raises.
+
+::
+
+    ModelflowError
+    ├── ConfigError                 text of a graph or unit file: file, line, key
+    ├── GraphError                  names and edges; holds all findings of one check
+    │   ├── UnknownFlowUnitError
+    │   ├── PortError
+    │   ├── CycleError
+    │   └── StreamMismatchError
+    ├── PlanError                   what this machine or version cannot run
+    │   └── DeviceUnavailableError
+    ├── FlowUnitError               raised inside a flow unit: node, unit, phase, session
+    ├── EngineError                 a model file that does not load, or does not fit its ports
+    ├── StreamError                 the life of a session
+    │   ├── EndOfStream
+    │   ├── StreamClosed
+    │   ├── QueueFullError
+    │   ├── DeadlineExceeded        (also a TimeoutError)
+    │   └── Cancelled
+    └── MissingDependencyError      (also an ImportError) with the pip command
+    FlowFailed                      (an ExceptionGroup) the flow itself failed
+
+A time-out that the caller asked for is Python's own ``TimeoutError``.
+"""
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+__all__ = [
+    "Cancelled",
+    "ConfigError",
+    "CycleError",
+    "DeadlineExceeded",
+    "DeviceUnavailableError",
+    "EndOfStream",
+    "EngineError",
+    "Finding",
+    "FlowFailed",
+    "FlowUnitError",
+    "GraphError",
+    "Location",
+    "MissingDependencyError",
+    "ModelflowError",
+    "PlanError",
+    "PortError",
+    "QueueFullError",
+    "StreamClosed",
+    "StreamError",
+    "StreamMismatchError",
+    "UnknownFlowUnitError",
+    "did_you_mean",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where something was written: a file (or ``<text>``) and a line counted from 1.
+
+    ``line`` is None where a format gives none (a mapping, a graph built in code).
+    """
+
+    file: str = "<text>"
+    line: int | None = None
+
+    def __str__(self) -> str:
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong with a graph, as one line of text.
+
+    ``error`` is the class that tells the kind of mistake (a subclass of `ModelflowError`).
+    """
+
+    location: Location
+    message: str
+    node: str | None = None
+    error: "type[ModelflowError] | None" = None
+
+    def __str__(self) -> str:
+        node = f"node {self.node!r}: " if self.node is not None else ""
+        return f"{self.location}: {node}{self.message}"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Returns ``"; did you mean 'x'?"`` for the known name nearest to ``name``, else ``""``."""
+    near = difflib.get_close_matches(name, sorted(set(known)), n=1, cutoff=0.6)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+class ModelflowError(Exception):
+    """The root of every error of modelflow."""
+
+
+class ConfigError(ModelflowError):
+    """A graph or unit file that cannot be read; ``findings`` holds every mistake in it."""
+
+    def __init__(self, findings: Sequence[Finding] | str) -> None:
+        self.findings: tuple[Finding, ...] = () if isinstance(findings, str) else tuple(findings)
+        super().__init__(
+            findings if isinstance(findings, str) else "\n".join(map(str, self.findings))
+        )
+
+
+class GraphError(ModelflowError):
+    """A graph that cannot run; ``findings`` holds every mistake of one check, in file order."""
+
+    def __init__(self, findings: Sequence[Finding] | str) -> None:
+        self.findings: tuple[Finding, ...] = () if isinstance(findings, str) else tuple(findings)
+        super().__init__(
+            findings if isinstance(findings, str) else "\n".join(map(str, self.findings))
+        )
+
+
+class UnknownFlowUnitError(GraphError):
+    """A node names a flow unit that no registry knows."""
+
+
+class PortError(GraphError):
+    """A port that does not exist, is not connected, or is fed twice."""
+
+
+class CycleError(GraphError):
+    """A cycle that passes no loop unit."""
+
+
+class StreamMismatchError(GraphError):
+    """A node joins streams that do not stem from the same origin, or are of different depth."""
+
+
+class PlanError(ModelflowError):
+    """The graph is right, but this machine or this version cannot run it."""
+
+
+class DeviceUnavailableError(PlanError):
+    """A device that is not on this machine; the message says which ones are."""
+
+
+class FlowUnitError(ModelflowError):
+    """An error that belongs to one buffer (or to the opening of a unit).
+
+    ``__cause__`` is the exception that the unit raised.
+
+    Attributes:
+        node: The node in the graph.
+        unit: The flow unit that the node runs.
+        phase: ``open``, ``process``, ``stream_start``, ``stream_end`` or ``close``.
+        session: The session's identifier, or None.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        node: str = "",
+        unit: str = "",
+        phase: str = "process",
+        session: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.node = node
+        self.unit = unit
+        self.phase = phase
+        self.session = session
+
+    @classmethod
+    def from_exception(
+        cls,
+        cause: BaseException,
+        *,
+        node: str,
+        unit: str,
+        phase: str = "process",
+        session: str | None = None,
+    ) -> Self:
+        """Gives the error of ``node`` whose cause is ``cause``, which it names in its message."""
+        text = f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
+        error = cls(text, node=node, unit=unit, phase=phase, session=session)
+        error.__cause__ = cause
+        return error
+
+    @property
+    def code(self) -> str:
+        """The short code ``Unit.PhaseError``, as ModelBox writes it."""
+        phase = "".join(part.capitalize() for part in self.phase.split("_"))
+        return f"{self.unit}.{phase}Error"
+
+    def __str__(self) -> str:
+        if not self.node:
+            return self.message
+        return f"node {self.node!r} (unit {self.unit!r}) failed in {self.phase}: {self.message}"
+
+
+class EngineError(ModelflowError):
+    """A model file that does not load, or whose ports, shapes or dtypes do not fit."""
+
+
+class StreamError(ModelflowError):
+    """The state of a session forbids the call."""
+
+
+class EndOfStream(StreamError):  # noqa: N818 - the field's word, as StopIteration is
+    """No more results: the input was closed and everything has come out."""
+
+
+class StreamClosed(StreamError):  # noqa: N818
+    """The session's input, or the whole flow, is closed: nothing can be sent any more."""
+
+
+class QueueFullError(StreamError):
+    """The queue is full and ``queue_policy`` is ``reject``.
+
+    Attributes:
+        retry_after: The expected wait in seconds until there is room, or None if not known.
+    """
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class DeadlineExceeded(StreamError, TimeoutError):  # noqa: N818
+    """The deadline given to ``send`` passed before the result was there."""
+
+
+class Cancelled(StreamError):  # noqa: N818
+    """The session was cancelled."""
+
+
+class MissingDependencyError(ModelflowError, ImportError):
+    """A package of an optional extra is not installed."""
+
+    def __init__(self, package: str, extra: str, needed_for: str) -> None:
+        super().__init__(
+            f"{needed_for} needs the package {package!r}, which is not installed; "
+            f"install it with: pip install 'modelflow[{extra}]'"
+        )
+        self.package = package
+        self.extra = extra
+
+
+class FlowFailed(ExceptionGroup[Exception]):
+    """The flow itself failed: a unit did not open, hung, or the runtime has a bug.
+
+    Each inner exception names its node.
+    """

@@ -1,0 +1,1 @@
+"""Flow units: the reusable operations of a graph, their descriptions, and how they are found."""

@@ -1,0 +1,259 @@
+"""Options with a type, a default and a sentence; text is converted by the type."""
+
+import dataclasses
+import re
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass
+from typing import Any, Literal, Union
+
+from modelflow.errors import ConfigError, did_you_mean
+
+__all__ = ["Config", "Option", "convert", "option", "options_of", "type_name"]
+
+_TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One declared option of a unit, or one key of a graph file.
+
+    Attributes:
+        name: The key.
+        type: ``int``, ``float``, ``bool``, ``str``, a ``Literal`` of texts or numbers,
+            ``tuple[float, ...]`` or ``list[str]`` (text is split at commas), ``X | None``, ``Any``.
+        default: The value where none is given; `dataclasses.MISSING` where one must be.
+        help: One sentence, with the unit of the value.
+        aliases: Other spellings that are accepted.
+        minimum, maximum: Bounds of a number, or of each number of a list, both included.
+    """
+
+    name: str
+    type: Any = str
+    default: Any = MISSING
+    help: str = ""
+    aliases: tuple[str, ...] = ()
+    minimum: float | None = None
+    maximum: float | None = None
+
+    @property
+    def is_required(self) -> bool:
+        """Tells whether a value must be given."""
+        return self.default is MISSING
+
+    def convert(self, value: Any) -> Any:
+        """Returns ``value`` (from a file, or text from DOT) as the option's type.
+
+        Raises:
+            ConfigError: naming the option, the value and what was expected.
+        """
+        try:
+            converted = convert(value, self.type)
+            self._check_bounds(converted)
+        except ValueError as error:
+            message = f"option {self.name!r}: got {value!r}; expected {error}"
+            raise ConfigError(message) from None
+        return converted
+
+    def _check_bounds(self, value: Any) -> None:
+        numbers = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+        for number in numbers:
+            if isinstance(number, bool) or not isinstance(number, int | float):
+                continue
+            too_small = self.minimum is not None and number < self.minimum
+            too_big = self.maximum is not None and number > self.maximum
+            if too_small or too_big:
+                raise ValueError(self._range())
+
+    def _range(self) -> str:
+        if self.maximum is None:
+            return f"a number of at least {self.minimum:g}"
+        if self.minimum is None:
+            return f"a number of at most {self.maximum:g}"
+        return f"a number from {self.minimum:g} to {self.maximum:g}"
+
+
+def option(
+    default: Any = MISSING,
+    *,
+    help: str,  # noqa: A002 - the field's word, as in argparse and click
+    aliases: tuple[str, ...] = (),
+    minimum: float | None = None,
+    maximum: float | None = None,
+) -> Any:
+    """Declares a field of an options dataclass; see `Option` for the arguments."""
+    metadata = {"help": help, "aliases": aliases, "minimum": minimum, "maximum": maximum}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def options_of(options: type[Any]) -> tuple[Option, ...]:
+    """Returns the options that a dataclass declares, in order."""
+    hints = typing.get_type_hints(options)
+    return tuple(
+        Option(field.name, hints[field.name], field.default, **field.metadata)
+        for field in dataclasses.fields(options)
+        if field.init
+    )
+
+
+class Config(Mapping[str, Any]):
+    """The options of a unit that declares no dataclass: a read-only mapping with attributes."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = dict(values)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["_values"][name]
+        except KeyError:
+            message = f"no option {name!r}{did_you_mean(name, self.__dict__.get('_values', ()))}"
+            raise AttributeError(message) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"Config({self._values!r})"
+
+
+def convert(value: Any, wanted: Any) -> Any:
+    """Converts a value of a file, or the text of a DOT attribute, to the type ``wanted``.
+
+    Raises:
+        ValueError: whose text is what was expected ("a whole number").
+    """
+    origin = typing.get_origin(wanted)
+    if wanted is Any:
+        return value
+    if origin in (Union, types.UnionType):
+        return _convert_union(value, typing.get_args(wanted))
+    if origin is Literal:
+        return _convert_choice(value, typing.get_args(wanted))
+    if origin in (tuple, list, Sequence):
+        return _convert_list(value, origin, typing.get_args(wanted))
+    converter = _SCALARS.get(wanted)
+    if converter is None:
+        if isinstance(value, wanted):
+            return value
+        raise ValueError(type_name(wanted))
+    return converter(value)
+
+
+def type_name(wanted: Any) -> str:
+    """Returns how an option's type is called in messages and in the manual."""
+    origin, args = typing.get_origin(wanted), typing.get_args(wanted)
+    if wanted is Any:
+        return "any value"
+    if origin in (Union, types.UnionType):
+        return " or ".join("none" if arg is type(None) else type_name(arg) for arg in args)
+    if origin is Literal:
+        return "one of " + ", ".join(repr(arg) for arg in args)
+    if origin in (tuple, list, Sequence):
+        if len(args) == 1 or args[-1] is Ellipsis:
+            return f"a list of values, each {type_name(args[0])}"
+        return f"{len(args)} values, each {type_name(args[0])}"
+    return _NAMES.get(wanted, getattr(wanted, "__name__", str(wanted)))
+
+
+def _convert_union(value: Any, args: tuple[Any, ...]) -> Any:
+    if type(None) in args and (value is None or value in ("", "none")):
+        return None
+    expected = []
+    for arg in args:
+        if arg is not type(None):
+            try:
+                return convert(value, arg)
+            except ValueError as error:
+                expected.append(str(error))
+    raise ValueError(" or ".join(expected))
+
+
+def _convert_choice(value: Any, choices: tuple[Any, ...]) -> Any:
+    for choice in choices:
+        if value == choice and type(value) is type(choice):
+            return choice
+        if isinstance(value, str) and value.strip() == str(choice):
+            return choice
+    expected = "one of " + ", ".join(repr(choice) for choice in choices)
+    raise ValueError(expected + did_you_mean(str(value), map(str, choices)))
+
+
+def _convert_list(value: Any, origin: Any, args: tuple[Any, ...]) -> Any:
+    if isinstance(value, str):
+        items: list[Any] = [part.strip() for part in value.split(",")] if value.strip() else []
+    elif isinstance(value, Sequence):
+        items = list(value)
+    else:
+        items = [value]
+    fixed = len(args) if args and args[-1] is not Ellipsis and origin is tuple else None
+    item_type = args[0] if args else str
+    try:
+        converted = [convert(item, item_type) for item in items]
+    except ValueError as error:
+        expected = f"a list of values, each {error}"
+        raise ValueError(expected) from None
+    if fixed is not None and len(converted) != fixed:
+        expected = f"{fixed} values, each {type_name(item_type)}"
+        raise ValueError(expected)
+    return converted if origin is list else tuple(converted)
+
+
+def _to_int(value: Any) -> int:
+    if isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d{1,18}\s*", value):
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise ValueError(_NAMES[int])
+
+
+def _to_float(value: Any) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:  # said below, in our words
+            pass
+    raise ValueError(_NAMES[float])
+
+
+def _to_bool(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    text = str(value).strip().lower() if isinstance(value, str | int) else ""
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise ValueError(_NAMES[bool])
+
+
+def _to_str(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    raise ValueError(_NAMES[str])
+
+
+_SCALARS: dict[Any, Callable[[Any], Any]] = {
+    int: _to_int,
+    float: _to_float,
+    bool: _to_bool,
+    str: _to_str,
+}
+_NAMES: dict[Any, str] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+}

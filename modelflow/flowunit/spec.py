@@ -1,0 +1,201 @@
+"""What a flow unit says of itself: kind, ports, options, devices. Light: nothing is loaded."""
+
+import importlib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from modelflow.errors import ConfigError, Location, did_you_mean
+from modelflow.flowunit.option import Config, Option, options_of
+
+if TYPE_CHECKING:
+    from modelflow.flowunit.unit import FlowUnit
+
+__all__ = ["FlowUnitSpec", "Kind", "Port"]
+
+_NAME = re.compile(r"[A-Za-z_][\w.\-]*\Z")
+
+
+class Kind(StrEnum):
+    """The six kinds of flow unit (``docs/reference/units.md`` says what each guarantees)."""
+
+    NORMAL = "normal"
+    STREAM = "stream"
+    CONDITION = "condition"
+    EXPAND = "expand"
+    COLLAPSE = "collapse"
+    LOOP = "loop"
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """One input or output of a unit.
+
+    Attributes:
+        name: Any text; names with other characters than letters are quoted in DOT.
+        description: What passes here: dtype, shape with named axes, colour order, range.
+        dtype: The element type, ``"uint8"``, ``"float32"``; None: any.
+        shape: The shape of one item with named axes, ``"(H, W, 3)"``; None: any.
+        is_optional: The port may be left unconnected (inputs only).
+        is_in_place: The unit writes into the arrays of this input: it gets arrays that nobody else
+            sees (a copy only where somebody does). Elsewhere inputs are read-only.
+        device: The device that the data must be on; None: the node's own.
+    """
+
+    name: str
+    description: str = ""
+    dtype: str | None = None
+    shape: str | None = None
+    is_optional: bool = False
+    is_in_place: bool = False
+    device: str | None = None
+
+
+@dataclass(frozen=True)
+class FlowUnitSpec:
+    """The description of a flow unit, from which graphs are checked before anything runs.
+
+    Attributes:
+        name: The name in ``flowunit=``.
+        devices: Device kind -> the class, a callable that makes an instance, or the text
+            ``"package.module:Class"``, which is imported when a graph first names that device.
+        inputs, outputs: The ports, in order. No inputs: a source. No outputs: a sink.
+        options: A dataclass (fields made with `option`), or a tuple of `Option`.
+        kind: See `Kind`.
+        description: One sentence; its first line is shown in lists.
+        aliases: Other names that graphs may use.
+        version: ``x.y.z``.
+        group: A heading for lists ("Image", "Input").
+        batch_size: The default of the node attribute; None: 8 for `Kind.NORMAL`, else 1.
+        max_batch_size: The most buffers that a call may get; None: no bound.
+        threads: The default of the node attribute; None: the plan chooses.
+        is_shared: One instance a node, re-entrant, instead of one a worker.
+        is_exception_visible: The unit can be given buffers in error (`Buffer.error`).
+        is_batch_retried: A failing batch is tried again buffer by buffer, so that only the guilty
+            fail. Set False where a second call would do harm.
+        is_same_count: A `Kind.STREAM` unit that gives one buffer for each one.
+        accepts_any_option: Options that are not declared are passed on as they are.
+        location: Where the unit was declared, for messages.
+        notes: Sentences that ``modelflow check`` says of a node that runs this unit.
+    """
+
+    name: str
+    devices: Mapping[str, "str | Callable[[], FlowUnit]"]
+    inputs: tuple[Port, ...] = ()
+    outputs: tuple[Port, ...] = ()
+    options: "type[Any] | tuple[Option, ...]" = ()
+    kind: Kind = Kind.NORMAL
+    description: str = ""
+    aliases: tuple[str, ...] = ()
+    version: str = "1.0.0"
+    group: str = "Generic"
+    batch_size: int | None = None
+    max_batch_size: int | None = None
+    threads: int | None = None
+    is_shared: bool = False
+    is_exception_visible: bool = False
+    is_batch_retried: bool = True
+    is_same_count: bool = False
+    accepts_any_option: bool = False
+    location: Location | None = None
+    notes: tuple[str, ...] = ()
+    option_list: tuple[Option, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Checks the description itself.
+
+        Raises:
+            ConfigError: a bad name, no device, or a port or option twice.
+        """
+        if not _NAME.match(self.name):
+            message = (
+                f"flow unit {self.name!r}: expected a name of letters, digits, '_', '-' and '.', "
+                "beginning with a letter"
+            )
+            raise ConfigError(message)
+        if not self.devices:
+            message = f"flow unit {self.name!r}: got no device; expected one at least, such as cpu"
+            raise ConfigError(message)
+        options = self.options if isinstance(self.options, tuple) else options_of(self.options)
+        object.__setattr__(self, "option_list", options)
+        object.__setattr__(self, "devices", MappingProxyType(dict(self.devices)))
+        for what, names in (
+            ("input", [port.name for port in self.inputs]),
+            ("output", [port.name for port in self.outputs]),
+            ("option", [name for option in options for name in (option.name, *option.aliases)]),
+        ):
+            twice = sorted({name for name in names if names.count(name) > 1})
+            if twice:
+                message = f"flow unit {self.name!r}: {what} {twice[0]!r} is declared twice"
+                raise ConfigError(message)
+
+    @property
+    def is_source(self) -> bool:
+        """Tells whether the unit has no inputs: it produces until it says that it is done."""
+        return not self.inputs
+
+    @property
+    def is_sink(self) -> bool:
+        """Tells whether the unit has no outputs."""
+        return not self.outputs
+
+    def configure(self, given: Mapping[str, Any]) -> Any:
+        """Converts the options of a node and adds the defaults.
+
+        Returns:
+            An instance of the options dataclass, or a `Config` where there is none.
+
+        Raises:
+            ConfigError: listing each unknown option, missing option and value that does not fit.
+        """
+        known = {name: o for o in self.option_list for name in (o.name, *o.aliases)}
+        values: dict[str, Any] = {}
+        problems: list[str] = []
+        for name, value in given.items():
+            if name in known:
+                try:
+                    values[known[name].name] = known[name].convert(value)
+                except ConfigError as error:
+                    problems.append(str(error))
+            elif self.accepts_any_option:
+                values[name] = value
+            else:
+                problems.append(self._unknown_option(name, known))
+        written = {known[name].name for name in given if name in known}
+        for option in self.option_list:
+            if option.name in written:
+                continue
+            if option.is_required:
+                problems.append(f"option {option.name!r} of unit {self.name!r} is required")
+            values[option.name] = option.default
+        if problems:
+            raise ConfigError("\n".join(problems))
+        if isinstance(self.options, tuple):
+            return Config(values)
+        try:
+            return self.options(**values)
+        except ValueError as error:  # the dataclass's own check across options
+            message = f"options of unit {self.name!r}: {error}"
+            raise ConfigError(message) from error
+
+    def _unknown_option(self, name: str, known: Mapping[str, Option]) -> str:
+        expected = ", ".join(option.name for option in self.option_list) or "none"
+        near = did_you_mean(name, known)
+        return f"unknown option {name!r} of unit {self.name!r}{near} (options: {expected})"
+
+    def create(self, device: str) -> "FlowUnit":
+        """Makes an instance for ``device`` (a kind, ``"cpu"``), loading its module if need be.
+
+        Raises:
+            MissingDependencyError: a package that the unit's module imports is not installed.
+        """
+        target = self.devices[device]
+        if isinstance(target, str):
+            module, _, name = target.partition(":")
+            factory: Callable[[], FlowUnit] = getattr(importlib.import_module(module), name)
+        else:
+            factory = target
+        return factory()

@@ -1,0 +1,116 @@
+"""What the author of a flow unit must know, in one file.
+
+A unit's life: the constructor stores, `FlowUnit.open` loads, `FlowUnit.process` runs as often as
+there are batches, `FlowUnit.close` is called exactly once if ``open`` returned, also after errors.
+Each worker thread has an instance of its own, so unit code needs no locks; a unit whose spec says
+``is_shared`` has one instance a node and is called by several threads at once.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from modelflow.buffer import Buffer
+from modelflow.flowunit.spec import FlowUnitSpec
+
+__all__ = ["Context", "FlowUnit"]
+
+
+class Context:
+    """What one call of `FlowUnit.process` gets and gives.
+
+    Used by the one worker that makes the call, and not after it.
+
+    Attributes:
+        inputs: Port name -> the buffers of the batch, axis 0; every list has the same length.
+            Their arrays are read-only, unless the port is declared ``is_in_place``.
+        outputs: Port name -> the list to fill. A normal unit gives one value for each input, in
+            order: a `Buffer`, any other data (wrapped in one), or an exception (only that buffer
+            fails). A value inherits, key by key, the meta of the input at its place.
+        session: The session's context, a dict shared by all units of the session, where the batch
+            belongs to a single session (sources, and kinds that work on one stream); else empty.
+        state: The unit's own dict for the stream (source and stream kinds), empty at its start.
+    """
+
+    __slots__ = ("_is_finished", "inputs", "outputs", "session", "state")
+
+    def __init__(
+        self,
+        inputs: Mapping[str, list[Buffer]],
+        outputs: dict[str, list[Any]],
+        session: dict[str, Any] | None = None,
+        state: dict[str, Any] | None = None,
+    ) -> None:
+        self.inputs = inputs
+        self.outputs = outputs
+        self.session = {} if session is None else session
+        self.state = {} if state is None else state
+        self._is_finished = False
+
+    def input(self, port: str | None = None) -> list[Buffer]:
+        """Returns the buffers of ``port``; of the only input where none is named.
+
+        Raises:
+            KeyError: there is no such port, or it is not connected.
+        """
+        if port is not None:
+            return self.inputs[port]
+        (only,) = self.inputs.values()
+        return only
+
+    def emit(self, values: list[Any], port: str | None = None) -> None:
+        """Adds ``values`` to the output ``port``; to the only one where none is named.
+
+        Raises:
+            KeyError: there is no such port.
+        """
+        if port is None:
+            (port,) = self.outputs
+        self.outputs[port].extend(values)
+
+    def finish(self) -> None:
+        """Says, in a source, that this call's output was the last of the stream."""
+        self._is_finished = True
+
+    @property
+    def is_finished(self) -> bool:
+        """Tells whether `finish` was called."""
+        return self._is_finished
+
+
+class FlowUnit:
+    """The base class of flow units: override what you need.
+
+    ``SPEC`` describes the unit: give it in the class, or register the class by a spec of its own.
+    A unit starts no thread, reads no environment variable, and logs nothing above debug for each
+    item.
+    """
+
+    SPEC: ClassVar[FlowUnitSpec | None] = None
+
+    def open(self, config: Any) -> None:
+        """Loads what the unit needs; called once, on the worker's thread (a shared unit's: once).
+
+        Args:
+            config: The options: an instance of the spec's options dataclass, or a `Config`.
+
+        Raises:
+            Exception: any one stops the flow and is raised from ``start_run``, naming the node.
+        """
+
+    def process(self, ctx: Context) -> None:
+        """Turns ``ctx.inputs`` into ``ctx.outputs``; called as often as there are batches.
+
+        Raises:
+            Exception: any one becomes the error of the buffers of the batch. Where the batch has
+                more than one, they are first tried one by one (``is_batch_retried``).
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define process(ctx)")  # noqa: EM102
+
+    def close(self) -> None:
+        """Gives back what ``open`` took; called exactly once if ``open`` returned."""
+
+    def stream_start(self, ctx: Context) -> None:
+        """Called before the first ``process`` of a stream; for stream, expand, collapse kinds."""
+
+    def stream_end(self, ctx: Context) -> None:
+        """Called after the last ``process`` of a stream; may emit. The same kinds."""

@@ -1,0 +1,1 @@
+"""Graphs: names resolved, checked, drawable; nothing runs here."""

@@ -1,0 +1,1 @@
+"""The only layer that runs anything: threads, queues, batches, sessions."""
