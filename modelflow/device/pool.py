@@ -16,14 +16,20 @@ _SMALLEST = 1 << 15
 _MAX_IDLE = 1 << 28
 
 
-class _Lease(np.ndarray[Any, Any]):
-    """A view of a block; when the last array over it is gone, the block returns to the pool.
+class _Block(np.ndarray[Any, Any]):
+    """The memory itself.
 
-    It is a subclass because NumPy collapses chains of plain views to the block itself.
+    Block and lease are subclasses because NumPy collapses a chain of views whose types are equal
+    to its last member: a plain array's base stays the lease only if the lease's base is no plain
+    array.
     """
 
+
+class _Lease(np.ndarray[Any, Any]):
+    """A view of a block; when the last array over it is gone, the block returns to the pool."""
+
     pool: "ArrayPool | None" = None
-    block: npt.NDArray[np.uint8] | None = None
+    block: _Block | None = None
 
     def __del__(self) -> None:
         if self.pool is not None and self.block is not None:
@@ -45,7 +51,7 @@ class ArrayPool:
         self.allocations = 0
         self.reuses = 0
         self._idle_bytes = 0
-        self._idle: dict[int, list[npt.NDArray[np.uint8]]] = {}
+        self._idle: dict[int, list[_Block]] = {}
         # Re-entrant: the collector may run a lease's __del__ while this thread holds the lock.
         self._lock = threading.RLock()
 
@@ -66,7 +72,7 @@ class ArrayPool:
         lease.pool, lease.block = self, block
         return lease.view(item, np.ndarray).reshape(shape)
 
-    def _take(self, size: int) -> npt.NDArray[np.uint8]:
+    def _take(self, size: int) -> _Block:
         with self._lock:
             idle = self._idle.get(size)
             if idle:
@@ -74,9 +80,9 @@ class ArrayPool:
                 self._idle_bytes -= size
                 return idle.pop()
             self.allocations += 1
-        return np.empty(size, np.uint8)
+        return np.empty(size, np.uint8).view(_Block)
 
-    def _give_back(self, block: npt.NDArray[np.uint8]) -> None:
+    def _give_back(self, block: _Block) -> None:
         with self._lock:
             if self._idle_bytes + block.nbytes <= self.max_idle:
                 self._idle_bytes += block.nbytes

@@ -165,12 +165,13 @@ class FlowUnitSpec:
             else:
                 problems.append(self._unknown_option(name, known))
         written = {known[name].name for name in given if name in known}
-        for option in self.option_list:
-            if option.name in written:
-                continue
-            if option.is_required:
-                problems.append(f"option {option.name!r} of unit {self.name!r} is required")
-            values[option.name] = option.default
+        absent = [option for option in self.option_list if option.name not in written]
+        problems += [
+            f"option {option.name!r} of unit {self.name!r} is required"
+            for option in absent
+            if option.is_required
+        ]
+        values |= {option.name: option.default for option in absent}
         if problems:
             raise ConfigError("\n".join(problems))
         if isinstance(self.options, tuple):
