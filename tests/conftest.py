@@ -1,0 +1,19 @@
+"""What holds for every test: no thread is left alive."""
+
+import threading
+import time
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def no_thread_left():
+    """Fails a test that leaves a thread of modelflow alive."""
+    before = set(threading.enumerate())
+    yield
+    left = [t for t in threading.enumerate() if t not in before and t.name.startswith("modelflow")]
+    deadline = time.monotonic() + 5
+    for thread in left:  # a thread that has been told to stop may still be on its way out
+        thread.join(max(0.0, deadline - time.monotonic()))
+    alive = [thread.name for thread in left if thread.is_alive()]
+    assert not alive, f"threads left alive: {alive}"
