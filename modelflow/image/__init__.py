@@ -1,0 +1,31 @@
+"""Images and boxes as flow units pass them: what image units of your own build on.
+
+An image is a uint8 array with the meta ``width height channel pix_fmt layout``: packed
+(H, W, C) under layout ``hwc``, planar (C, H, W) under ``chw``; ``nv12`` is (H * 3 / 2, W).
+Importing this package loads NumPy alone; OpenCV is loaded by `opencv`.
+"""
+
+from modelflow.image.box import Box, read_box, read_boxes, suppress
+from modelflow.image.channel_scale import ChannelScale
+from modelflow.image.color import PIX_FMTS, PixFmt, convert_color
+from modelflow.image.image import Image, empty_image, read_image
+from modelflow.image.labels import read_labels
+from modelflow.image.opencv import Interpolation, interpolation_flag, opencv
+
+__all__ = [
+    "PIX_FMTS",
+    "Box",
+    "ChannelScale",
+    "Image",
+    "Interpolation",
+    "PixFmt",
+    "convert_color",
+    "empty_image",
+    "interpolation_flag",
+    "opencv",
+    "read_box",
+    "read_boxes",
+    "read_image",
+    "read_labels",
+    "suppress",
+]

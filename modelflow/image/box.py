@@ -1,0 +1,148 @@
+"""Boxes: what detectors give and what is drawn or cut out."""
+
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Box", "read_box", "read_boxes", "suppress"]
+
+
+class Box(NamedTuple):
+    """A rectangle in pixels, and what was found in it.
+
+    Attributes:
+        x, y: The left top corner, counted from the image's left top corner.
+        w, h: Width and height.
+        score: 0..1.
+        class_id: The number of the class, counted from 0.
+        label: The name of the class, or ``""``.
+    """
+
+    x: float
+    y: float
+    w: float
+    h: float
+    score: float = 1.0
+    class_id: int = 0
+    label: str = ""
+
+
+_EXPECTED = "a box: (x, y, w, h[, score[, class_id]]) or a mapping with x, y, w, h"
+
+
+def read_box(value: Any, where: str = "in_region") -> Box:
+    """Reads one box: a `Box`, a mapping, or four to seven numbers in `Box`'s order.
+
+    A mapping has the keys ``x y w h``, and perhaps ``score``, ``label`` and one of ``class_id
+    class category``, which may be a name.
+
+    Raises:
+        ValueError: it is none of these, a number is not finite, or a width or height is negative.
+    """
+    if isinstance(value, Mapping):
+        box = _from_mapping(value, where)
+    elif isinstance(value, np.ndarray | Sequence) and not isinstance(value, str | bytes):
+        box = _from_row(value, where)
+    else:
+        message = f"{where}: got {type(value).__name__}; expected {_EXPECTED}"
+        raise ValueError(message)
+    if not all(isfinite(number) for number in box[:5]) or box.w < 0 or box.h < 0:
+        message = (
+            f"{where}: got the box x={box.x:g}, y={box.y:g}, w={box.w:g}, h={box.h:g}, "
+            f"score={box.score:g}; expected finite numbers, and w and h of at least 0"
+        )
+        raise ValueError(message)
+    return box
+
+
+def read_boxes(data: Any, where: str = "in_region") -> list[Box]:
+    """Reads a list of boxes (see `read_box`), or an array with a row a box.
+
+    Raises:
+        ValueError: the data is no such list, or one of its boxes is none.
+    """
+    if isinstance(data, np.ndarray):
+        if data.ndim != 2 and data.size:
+            message = (
+                f"{where}: got an array of shape {data.shape}; expected (N, 4), (N, 5) or (N, 6)"
+            )
+            raise ValueError(message)
+        data = data.tolist() if data.size else []
+    if isinstance(data, Box | Mapping) or not isinstance(data, Sequence) or isinstance(data, str):
+        message = f"{where}: got {type(data).__name__}; expected a list of boxes"
+        raise ValueError(message)
+    return [read_box(item, f"{where}[{index}]") for index, item in enumerate(data)]
+
+
+def suppress(
+    boxes: npt.NDArray[np.floating[Any]],
+    scores: npt.NDArray[np.floating[Any]],
+    classes: npt.NDArray[np.integer[Any]],
+    thresholds: npt.NDArray[np.floating[Any]],
+    max_boxes: int,
+) -> list[int]:
+    """Gives the boxes that survive greedy non-maximum suppression, class by class.
+
+    Args:
+        boxes: (N, 4) x, y, w, h.
+        scores: (N,)
+        classes: (N,) class numbers; boxes of different classes do not suppress each other.
+        thresholds: (N,) a box goes where its overlap (intersection over union) with a better one
+            of its class is greater than its threshold.
+        max_boxes: Most boxes to give.
+
+    Returns:
+        Indexes by falling score; the earlier box first among equals.
+    """
+    boxes = np.asarray(boxes, np.float64)
+    ends, areas = boxes[:, :2] + boxes[:, 2:], boxes[:, 2] * boxes[:, 3]
+    order = np.argsort(-np.asarray(scores), kind="stable")
+    kept: list[int] = []
+    while order.size and len(kept) < max_boxes:
+        best, rest = order[0], order[1:]
+        kept.append(int(best))
+        sides = np.minimum(ends[best], ends[rest]) - np.maximum(boxes[best, :2], boxes[rest, :2])
+        common = np.prod(np.clip(sides, 0, None), axis=1)
+        union = areas[best] + areas[rest] - common
+        overlap = np.divide(common, union, out=np.zeros_like(common), where=union > 0)
+        order = rest[(classes[rest] != classes[best]) | (overlap <= thresholds[rest])]
+    return kept
+
+
+def _from_mapping(value: Mapping[str, Any], where: str) -> Box:
+    missing = [key for key in "xywh" if key not in value]
+    if missing:
+        message = f"{where}: got no {missing[0]!r}; expected {_EXPECTED}"
+        raise ValueError(message)
+    named = next((value[key] for key in ("class_id", "class", "category") if key in value), 0)
+    label = str(value.get("label", named if isinstance(named, str) else ""))
+    x, y, w, h, score, class_id = _numbers(
+        [*(value[key] for key in "xywh"), value.get("score", 1.0), _class_id(named)], where
+    )
+    return Box(x, y, w, h, score, int(class_id), label)
+
+
+def _class_id(named: Any) -> Any:
+    return 0 if isinstance(named, str) else named
+
+
+def _from_row(value: Any, where: str) -> Box:
+    row = list(np.asarray(value).ravel()) if isinstance(value, np.ndarray) else list(value)
+    label = row.pop() if len(row) == 7 else ""
+    if not 4 <= len(row) <= 6:
+        message = f"{where}: got {len(row)} values; expected {_EXPECTED}"
+        raise ValueError(message)
+    row.extend((1.0, 0)[len(row) - 4 :])
+    x, y, w, h, score, class_id = _numbers(row, where)
+    return Box(x, y, w, h, score, int(class_id), str(label))
+
+
+def _numbers(values: list[Any], where: str) -> list[float]:
+    try:
+        return [float(value) for value in values]
+    except (TypeError, ValueError):
+        message = f"{where}: got {values!r}; expected numbers"
+        raise ValueError(message) from None

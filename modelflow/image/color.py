@@ -1,0 +1,92 @@
+"""Converting between pixel formats with OpenCV's own arithmetic."""
+
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from modelflow.device import empty
+from modelflow.image.image import Image
+from modelflow.image.opencv import opencv
+
+__all__ = ["PIX_FMTS", "PixFmt", "convert_color"]
+
+PixFmt = Literal["bgr", "rgb", "gray", "nv12", "bgrp", "rgbp"]
+PIX_FMTS: tuple[str, ...] = get_args(PixFmt)
+
+_CODES = {
+    ("bgr", "rgb"): "COLOR_BGR2RGB",
+    ("rgb", "bgr"): "COLOR_RGB2BGR",
+    ("bgr", "gray"): "COLOR_BGR2GRAY",
+    ("rgb", "gray"): "COLOR_RGB2GRAY",
+    ("gray", "bgr"): "COLOR_GRAY2BGR",
+    ("gray", "rgb"): "COLOR_GRAY2RGB",
+    ("nv12", "bgr"): "COLOR_YUV2BGR_NV12",
+    ("nv12", "rgb"): "COLOR_YUV2RGB_NV12",
+    ("nv12", "gray"): "COLOR_YUV2GRAY_NV12",
+}
+
+
+def convert_color(image: Image, pix_fmt: str, layout: str | None = None) -> Image:
+    """Returns ``image`` in another pixel format and layout; itself where nothing changes.
+
+    Args:
+        image: The image.
+        pix_fmt: One of `PIX_FMTS`.
+        layout: ``hwc`` or ``chw``; None: ``chw`` for ``bgrp`` and ``rgbp``, else as ``image`` is.
+            nv12 has no layout.
+
+    Raises:
+        ValueError: nv12 of an image with an odd width or height.
+    """
+    if pix_fmt in ("bgrp", "rgbp"):
+        layout = "chw"
+    layout = layout or image.layout
+    source, target = image.pix_fmt.removesuffix("p"), pix_fmt.removesuffix("p")
+    if source == target:
+        return _relabelled(image, pix_fmt) if layout == image.layout else _moved(image, pix_fmt)
+    packed = image.data if not image.is_planar else _moved(image, source).data
+    if target == "nv12":
+        return Image(_to_nv12(packed, source), "nv12")
+    channel = 1 if target == "gray" else 3
+    out = empty((image.height, image.width, channel))
+    cv2 = opencv()
+    cv2.cvtColor(packed, getattr(cv2, _CODES[source, target]), dst=out)
+    converted = Image(out, target)
+    return converted if layout == "hwc" else _moved(converted, pix_fmt)
+
+
+def _relabelled(image: Image, pix_fmt: str) -> Image:
+    return image if image.pix_fmt == pix_fmt else Image(image.data, pix_fmt, image.layout)
+
+
+def _moved(image: Image, pix_fmt: str) -> Image:
+    """Gives the image in the other of the two layouts."""
+    cv2 = opencv()
+    if image.is_planar:
+        packed = empty((image.height, image.width, image.channel))
+        cv2.merge(list(image.data), dst=packed)
+        return Image(packed, pix_fmt, "hwc")
+    planar = empty((image.channel, image.height, image.width))
+    cv2.split(image.data, list(planar))
+    return Image(planar, pix_fmt, "chw")
+
+
+def _to_nv12(packed: npt.NDArray[np.uint8], source: str) -> npt.NDArray[np.uint8]:
+    height, width = packed.shape[:2]
+    if height % 2 or width % 2:
+        message = (
+            f"got an image of {width} x {height} pixels; expected an even width and height for nv12"
+        )
+        raise ValueError(message)
+    cv2 = opencv()
+    if source == "gray":
+        packed, source = cv2.cvtColor(packed, cv2.COLOR_GRAY2BGR), "bgr"
+    code = cv2.COLOR_BGR2YUV_I420 if source == "bgr" else cv2.COLOR_RGB2YUV_I420
+    planes = cv2.cvtColor(packed, code)
+    out = empty((height * 3 // 2, width))
+    out[:height] = planes[:height]
+    chroma = out[height:].reshape(-1)
+    u, v = planes[height:].reshape(2, -1)
+    chroma[0::2], chroma[1::2] = u, v
+    return out

@@ -1,0 +1,191 @@
+"""Reading an image out of a buffer, checked, and wrapping one into a buffer."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from modelflow.buffer import Buffer
+from modelflow.device import empty
+
+__all__ = ["Image", "check_size", "empty_image", "read_image"]
+
+_CHANNELS = {"bgr": 3, "rgb": 3, "bgrp": 3, "rgbp": 3, "gray": 1}
+_PLANAR = ("bgrp", "rgbp")
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image: its uint8 array and how it is to be read.
+
+    Attributes:
+        data: (H, W, C) under layout ``hwc``, (C, H, W) under ``chw``; nv12: (H * 3 / 2, W).
+        pix_fmt: ``bgr rgb gray nv12``, or ``bgrp rgbp`` (planar).
+        layout: ``hwc`` or ``chw``.
+    """
+
+    data: npt.NDArray[np.uint8]
+    pix_fmt: str
+    layout: str = "hwc"
+
+    @property
+    def width(self) -> int:
+        """The width in pixels."""
+        return int(self.data.shape[-1] if self.is_planar else self.data.shape[1])
+
+    @property
+    def height(self) -> int:
+        """The height in pixels."""
+        if self.pix_fmt == "nv12":
+            return int(self.data.shape[0] * 2 // 3)
+        return int(self.data.shape[1] if self.is_planar else self.data.shape[0])
+
+    @property
+    def channel(self) -> int:
+        """The number of channels; 1 for nv12, whose planes lie in one array."""
+        return _CHANNELS.get(self.pix_fmt, 1)
+
+    @property
+    def is_planar(self) -> bool:
+        """Tells whether the channels are the first axis."""
+        return self.layout == "chw"
+
+    @property
+    def planes(self) -> list[npt.NDArray[np.uint8]]:
+        """What a function that knows packed arrays alone is to be called with, one after another.
+
+        The whole array of a packed image, or each plane of a planar one as (H, W, 1).
+        """
+        return [plane[:, :, None] for plane in self.data] if self.is_planar else [self.data]
+
+    def like(self, width: int, height: int) -> "Image":
+        """Returns an uninitialised image of another size and the same format."""
+        data = empty_image(width, height, self.channel, self.layout)
+        return Image(data, self.pix_fmt, self.layout)
+
+    def to_buffer(self) -> Buffer:
+        """Returns a buffer with this image and its meta."""
+        meta = {
+            "width": self.width,
+            "height": self.height,
+            "channel": self.channel,
+            "pix_fmt": self.pix_fmt,
+            "layout": self.layout,
+        }
+        return Buffer(self.data, meta)
+
+
+def empty_image(
+    width: int, height: int, channel: int, layout: str = "hwc"
+) -> npt.NDArray[np.uint8]:
+    """Returns an uninitialised image array from the pool of host memory."""
+    shape = (channel, height, width) if layout == "chw" else (height, width, channel)
+    return empty(shape, np.uint8)
+
+
+def read_image(buffer: Buffer, where: str = "in_image", *, allow_nv12: bool = False) -> Image:
+    """Reads the image of a buffer without copying it.
+
+    Without meta an array is taken for packed BGR, or gray if it has one channel or two axes.
+
+    Args:
+        buffer: The buffer.
+        where: The port, for messages.
+        allow_nv12: Whether the caller can work with nv12.
+
+    Raises:
+        ValueError: the data is no image, or its meta contradict its array; the message says how.
+    """
+    data = buffer.data
+    if not isinstance(data, np.ndarray):
+        message = f"{where}: got {_kind(data)}; expected a uint8 array of an image{_hint(data)}"
+        raise ValueError(message)
+    if data.dtype != np.uint8:
+        message = f"{where}: got a {data.dtype} array; expected uint8"
+        raise ValueError(message)
+    if data.ndim not in (2, 3) or not data.size:
+        message = (
+            f"{where}: got an array of shape {data.shape}; expected an image (H, W, C) or (C, H, W)"
+        )
+        raise ValueError(message)
+    pix_fmt = buffer.get("pix_fmt")
+    if pix_fmt == "nv12":
+        image = _read_nv12(data, where, allow_nv12)
+    else:
+        image = _read_packed_or_planar(data, pix_fmt, buffer.get("layout"), where)
+    check_size(buffer, (image.width, image.height, image.channel), where)
+    return image
+
+
+def check_size(buffer: Buffer, size: tuple[int, int, int], where: str) -> None:
+    """Raises `ValueError` where the meta of a buffer name another size than its array has.
+
+    Args:
+        buffer: The buffer.
+        size: Width, height and channels of the array.
+        where: The port, for the message.
+    """
+    wrong = [
+        f"{name} {buffer.get(name)!r} (the array has {actual})"
+        for name, actual in zip(("width", "height", "channel"), size, strict=True)
+        if buffer.get(name, actual) != actual
+    ]
+    if wrong:
+        message = (
+            f"{where}: the meta say {', '.join(wrong)}, the array is of shape "
+            f"{np.shape(buffer.data)}; expected meta that fit the array"
+        )
+        raise ValueError(message)
+
+
+def _read_nv12(data: npt.NDArray[Any], where: str, is_allowed: bool) -> Image:
+    if not is_allowed:
+        message = (
+            f"{where}: got pix_fmt 'nv12'; expected bgr, rgb or gray; "
+            "put a color_convert with out_pix_fmt=bgr before it"
+        )
+        raise ValueError(message)
+    if data.ndim != 2 or data.shape[0] % 3 or data.shape[1] % 2:
+        message = (
+            f"{where}: got an array of shape {data.shape} for pix_fmt 'nv12'; "
+            "expected (H * 3 / 2, W) with H and W even"
+        )
+        raise ValueError(message)
+    return Image(data, "nv12")
+
+
+def _read_packed_or_planar(data: npt.NDArray[Any], pix_fmt: Any, layout: Any, where: str) -> Image:
+    if pix_fmt is not None and pix_fmt not in _CHANNELS:
+        message = (
+            f"{where}: got pix_fmt {pix_fmt!r}; expected one of {', '.join((*_CHANNELS, 'nv12'))}"
+        )
+        raise ValueError(message)
+    if layout not in (None, "hwc", "chw") or (layout == "hwc" and pix_fmt in _PLANAR):
+        expected = "'chw'" if pix_fmt in _PLANAR else "'hwc' or 'chw'"
+        message = f"{where}: got layout {layout!r}; expected {expected}"
+        raise ValueError(message)
+    layout = layout or ("chw" if pix_fmt in _PLANAR else "hwc")
+    if data.ndim == 2:
+        data = data[None] if layout == "chw" else data[:, :, None]
+    channel = data.shape[0 if layout == "chw" else 2]
+    pix_fmt = pix_fmt or {1: "gray", 3: "bgr"}.get(channel)
+    if _CHANNELS.get(pix_fmt or "") != channel:
+        expected = f"{_CHANNELS[pix_fmt]} for pix_fmt {pix_fmt!r}" if pix_fmt else "1 or 3"
+        message = (
+            f"{where}: got an array of shape {data.shape} under layout {layout!r}, which is "
+            f"{channel} channels; expected {expected}; is the meta 'layout' right?"
+        )
+        raise ValueError(message)
+    return Image(data, pix_fmt, layout)
+
+
+def _kind(data: Any) -> str:
+    if isinstance(data, bytes | bytearray | memoryview):
+        return f"{len(data)} bytes"
+    return "nothing" if data is None else type(data).__name__
+
+
+def _hint(data: Any) -> str:
+    is_encoded = isinstance(data, bytes | bytearray | memoryview)
+    return "; put an image_decoder before it" if is_encoded else ""

@@ -1,0 +1,27 @@
+"""Files of class names, one name a line."""
+
+from pathlib import Path
+
+__all__ = ["read_labels"]
+
+_MAX_BYTES = 16 << 20
+
+
+def read_labels(path: str) -> tuple[str, ...]:
+    """Returns the names in a UTF-8 text file, one a line; blank lines at its end do not count.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it is larger than 16 MiB, or no text.
+    """
+    file = Path(path)
+    size = file.stat().st_size
+    if size > _MAX_BYTES:
+        message = f"labels file {path}: got {size} bytes; expected at most {_MAX_BYTES}"
+        raise ValueError(message)
+    try:
+        text = file.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        message = f"labels file {path}: got no UTF-8 text; expected a name a line"
+        raise ValueError(message) from error
+    return tuple(line.strip() for line in text.rstrip().splitlines())

@@ -1,0 +1,47 @@
+"""The one place that loads OpenCV, and the names of its interpolations."""
+
+from functools import cache
+from typing import Any, Literal
+
+__all__ = ["Interpolation", "interpolation_flag", "opencv"]
+
+Interpolation = Literal[
+    "inter_nearest",
+    "inter_linear",
+    "inter_cubic",
+    "inter_area",
+    "inter_lanczos4",
+    "inter_linear_exact",
+    "inter_nearest_exact",
+    "inter_nn",
+    "inter_super",
+    "inter_lanczos",
+]
+
+# ModelBox names the same interpolations otherwise on its CUDA device.
+_ALIASES = {
+    "inter_nn": "inter_nearest",
+    "inter_super": "inter_area",
+    "inter_lanczos": "inter_lanczos4",
+}
+
+
+@cache
+def opencv() -> Any:
+    """Returns the module ``cv2``, set up for a pipeline; any thread may call it.
+
+    OpenCV's own threads are switched off for the whole process: the worker threads of a node
+    already use the processors, and threads inside threads only wait for each other. Its messages
+    on stderr are switched off too, since whatever goes wrong is raised.
+    """
+    import cv2
+
+    cv2.setNumThreads(1)
+    cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_FATAL)
+    return cv2
+
+
+def interpolation_flag(name: Interpolation) -> int:
+    """Returns OpenCV's constant for an interpolation's name (``inter_linear``)."""
+    flag: int = getattr(opencv(), _ALIASES.get(name, name).upper())
+    return flag
