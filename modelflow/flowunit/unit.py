@@ -6,10 +6,11 @@ Each worker thread has an instance of its own, so unit code needs no locks; a un
 ``is_shared`` has one instance a node and is called by several threads at once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from modelflow.buffer import Buffer
+from modelflow.device import CPU, Device
 from modelflow.flowunit.spec import FlowUnitSpec
 
 __all__ = ["Context", "FlowUnit"]
@@ -67,6 +68,28 @@ class Context:
             (port,) = self.outputs
         self.outputs[port].extend(values)
 
+    def emit_each(self, function: Callable[..., Any], *ports: str) -> None:
+        """Adds ``function`` of each buffer of the batch to the only output.
+
+        A ``ValueError`` fails the buffer that it was raised for, and no other: it takes the place
+        of that buffer's value. Any other exception fails the call.
+
+        Args:
+            function: Called with one buffer of each port; returns a value as for ``outputs``.
+            ports: The inputs; none named: the only one.
+
+        Raises:
+            KeyError: there is no such port, or it is not connected.
+        """
+        columns = [self.inputs[port] for port in ports] if ports else [self.input()]
+        values: list[Any] = []
+        for row in zip(*columns, strict=True):
+            try:
+                values.append(function(*row))
+            except ValueError as error:
+                values.append(error)
+        self.emit(values)
+
     def finish(self) -> None:
         """Says, in a source, that this call's output was the last of the stream."""
         self._is_finished = True
@@ -83,9 +106,15 @@ class FlowUnit:
     ``SPEC`` describes the unit: give it in the class, or register the class by a spec of its own.
     A unit starts no thread, reads no environment variable, and logs nothing above debug for each
     item.
+
+    Attributes:
+        device: Where this instance runs; set before `open`.
+        batch_size: The most buffers that a call gets; set before `open`.
     """
 
     SPEC: ClassVar[FlowUnitSpec | None] = None
+    device: Device = CPU
+    batch_size: int = 1
 
     def open(self, config: Any) -> None:
         """Loads what the unit needs; called once, on the worker's thread (a shared unit's: once).
