@@ -6,11 +6,19 @@ import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass
+from enum import Enum
 from typing import Any, Literal, Union
 
 from modelflow.errors import ConfigError, did_you_mean
 
-__all__ = ["Config", "Option", "convert", "option", "options_of", "type_name"]
+__all__ = ["REQUIRED", "Config", "Option", "convert", "option", "options_of", "type_name"]
+
+
+class _Required(Enum):
+    REQUIRED = "required"
+
+
+REQUIRED = _Required.REQUIRED
 
 _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 
@@ -23,7 +31,7 @@ class Option:
         name: The key.
         type: ``int``, ``float``, ``bool``, ``str``, a ``Literal`` of texts or numbers,
             ``tuple[float, ...]`` or ``list[str]`` (text is split at commas), ``X | None``, ``Any``.
-        default: The value where none is given; `dataclasses.MISSING` where one must be.
+        default: The value where none is given; `REQUIRED` where one must be.
         help: One sentence, with the unit of the value.
         aliases: Other spellings that are accepted.
         minimum, maximum: Bounds of a number, or of each number of a list, both included.
@@ -31,7 +39,7 @@ class Option:
 
     name: str
     type: Any = str
-    default: Any = MISSING
+    default: Any = REQUIRED
     help: str = ""
     aliases: tuple[str, ...] = ()
     minimum: float | None = None
@@ -40,7 +48,7 @@ class Option:
     @property
     def is_required(self) -> bool:
         """Tells whether a value must be given."""
-        return self.default is MISSING
+        return self.default is REQUIRED
 
     def convert(self, value: Any) -> Any:
         """Returns ``value`` (from a file, or text from DOT) as the option's type.
@@ -91,7 +99,12 @@ def options_of(options: type[Any]) -> tuple[Option, ...]:
     """Returns the options that a dataclass declares, in order."""
     hints = typing.get_type_hints(options)
     return tuple(
-        Option(field.name, hints[field.name], field.default, **field.metadata)
+        Option(
+            field.name,
+            hints[field.name],
+            REQUIRED if field.default is MISSING else field.default,
+            **field.metadata,
+        )
         for field in dataclasses.fields(options)
         if field.init
     )
