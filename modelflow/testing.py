@@ -52,7 +52,7 @@ def run_unit(
     finally:
         unit.close()
     if spec.is_sink:
-        return {"errors": results[0] if results else []}
+        return {"errors": [buffer for buffer in results[0] if buffer.has_error()]}
     return {port.name: result for port, result in zip(spec.outputs, results, strict=True)}
 
 

@@ -1,5 +1,6 @@
 """One call of a flow unit: errors kept apart, outputs counted, wrapped and frozen."""
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,17 +10,18 @@ from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError
 from modelflow.flowunit.spec import FlowUnitSpec
 from modelflow.flowunit.unit import Context, FlowUnit
+from modelflow.runtime.segment import Columns
 
-__all__ = ["Columns", "UnitCall", "freeze", "writable"]
+__all__ = ["UnitCall", "freeze", "writable"]
 
-# One list of buffers a port, all of the same length: row i is what belongs together.
-Columns = list[list[Buffer]]
+SessionOf = Callable[[int], str | None]
 
 
 class UnitCall:
-    """Calls one unit instance for the batches of a node and settles what it returns.
+    """Calls a unit instance for the batches of one worker, and settles what it gives.
 
-    Used by one worker at a time (by several where the unit is shared: it keeps no state).
+    Attributes:
+        failed: How many rows of the last call failed in it.
     """
 
     def __init__(
@@ -45,16 +47,15 @@ class UnitCall:
         self.unit = unit
         self.spec = spec
         self.node = node
+        self.failed = 0
         self._inputs = tuple(inputs)
         self._outputs = tuple(port.name for port in spec.outputs)
-        self._is_single = tuple(count == 1 for count in consumers)
+        self._is_single = len(consumers) == 1 and consumers[0] == 1
         self._is_exception_visible = is_exception_visible
         in_place = {port.name for port in spec.inputs if port.is_in_place}
         self._in_place = tuple(i for i, name in enumerate(self._inputs) if name in in_place)
 
-    def process(
-        self, columns: Columns, has_errors: bool, session_of: Callable[[int], str | None]
-    ) -> Columns:
+    def process(self, columns: Columns, has_errors: bool, session_of: SessionOf) -> Columns:
         """Runs a normal unit, or a sink, over a batch.
 
         Args:
@@ -63,81 +64,99 @@ class UnitCall:
             session_of: Gives the session's name of a row, for errors.
 
         Returns:
-            A column for each output port. A sink gives none, or a single column that holds the
-            buffers in error alone.
+            A column for each output port, as long as the inputs. A sink gives one column: its first
+            input, with errors at the rows that failed.
         """
+        self.failed = 0
         if has_errors and not self._is_exception_visible:
             return self._process_good(columns, session_of)
+        return self._process_batch(columns, session_of)
+
+    def produce(self, context: Context) -> Columns:
+        """Runs a source once; returns a column for each output port, all of the same length.
+
+        Raises:
+            FlowUnitError: the source failed, or its outputs differ in length.
+        """
+        self.failed = 0
+        try:
+            self.unit.process(context)
+            lengths = {name: len(context.outputs[name]) for name in self._outputs}
+            if len(set(lengths.values())) > 1:
+                message = f"gave {lengths} values; a source gives as many on every output"
+                raise ValueError(message)
+        except Exception as error:
+            raise self._error(error, None) from error
+        return [
+            [self._frozen(self._wrapped(value)) for value in context.outputs[name]]
+            for name in self._outputs
+        ]
+
+    def _process_batch(self, columns: Columns, session_of: SessionOf) -> Columns:
         if self._in_place and len(columns[0]) > 1:
             # A failing call may have written half of its batch: rows are called one by one.
             return self._process_rows(columns, session_of)
         return self._process_all(columns, session_of)
 
-    def _process_all(self, columns: Columns, session_of: Callable[[int], str | None]) -> Columns:
-        for index in self._in_place:
-            columns[index] = [writable(buffer) for buffer in columns[index]]
+    def _process_all(self, columns: Columns, session_of: SessionOf) -> Columns:
+        if self._in_place:
+            columns = list(columns)
+            for index in self._in_place:
+                columns[index] = [writable(buffer) for buffer in columns[index]]
         size = len(columns[0])
-        context = Context(
-            dict(zip(self._inputs, columns, strict=True)), {name: [] for name in self._outputs}
-        )
+        outputs: dict[str, list[Any]] = {name: [] for name in self._outputs}
+        context = Context(dict(zip(self._inputs, columns, strict=True)), outputs)
         try:
             self.unit.process(context)
-            return [
-                self._settled(context.outputs[name], name, columns, single)
-                for name, single in zip(self._outputs, self._is_single, strict=True)
-            ]
+            if not self._outputs:
+                return [columns[0]]
+            return [self._settled(outputs[name], name, columns) for name in self._outputs]
         except Exception as error:
             if size > 1 and self.spec.is_batch_retried:
                 return self._process_rows(columns, session_of)
             return self._failed(error, size, session_of)
 
-    def _process_rows(self, columns: Columns, session_of: Callable[[int], str | None]) -> Columns:
+    def _process_rows(self, columns: Columns, session_of: SessionOf) -> Columns:
+        self.failed = 0
         rows = [
-            self._process_all([[column[i]] for column in columns], lambda _, i=i: session_of(i))  # type: ignore[misc]
-            for i in range(len(columns[0]))
+            self._process_all([[column[row]] for column in columns], _shifted(session_of, row))
+            for row in range(len(columns[0]))
         ]
-        if not self._outputs:
-            return [[buffer for row in rows for column in row for buffer in column]]
         return [[buffer for part in parts for buffer in part] for parts in zip(*rows, strict=True)]
 
-    def _process_good(self, columns: Columns, session_of: Callable[[int], str | None]) -> Columns:
-        failed: dict[int, Buffer] = {}
+    def _process_good(self, columns: Columns, session_of: SessionOf) -> Columns:
+        bad: dict[int, Buffer] = {}
         for column in columns:
-            for i, buffer in enumerate(column):
+            for row, buffer in enumerate(column):
                 if buffer.error is not None:
-                    failed.setdefault(i, buffer)
-        good = [i for i in range(len(columns[0])) if i not in failed]
-        results: Columns = [[] for _ in self._outputs]
+                    bad.setdefault(row, buffer)
+        if not bad:
+            return self._process_batch(columns, session_of)
+        size = len(columns[0])
+        good = [row for row in range(size) if row not in bad]
+        results: Columns = [[] for _ in self._outputs or ("",)]
         if good:
-            results = self.process(
-                [[column[i] for i in good] for column in columns],
-                False,
-                lambda i: session_of(good[i]),
+            results = self._process_batch(
+                [[column[row] for row in good] for column in columns],
+                lambda row: session_of(good[row]),
             )
-        if not self._outputs:
-            return [[*failed.values(), *(buffer for result in results for buffer in result)]]
         whole = []
         for result in results:
             passed = iter(result)
-            whole.append(
-                [failed[i] if i in failed else next(passed) for i in range(len(columns[0]))]
-            )
+            whole.append([bad[row] if row in bad else next(passed) for row in range(size)])
         return whole
 
-    def _failed(
-        self, error: Exception, size: int, session_of: Callable[[int], str | None]
-    ) -> Columns:
-        buffers = [Buffer.from_error(self._error(error, session_of(i))) for i in range(size)]
-        return [list(buffers) for _ in self._outputs] or [buffers]
+    def _failed(self, error: Exception, size: int, session_of: SessionOf) -> Columns:
+        self.failed += size
+        buffers = [Buffer.from_error(self._error(error, session_of(row))) for row in range(size)]
+        return [list(buffers) for _ in self._outputs or ("",)]
 
     def _error(self, error: BaseException, session: str | None) -> FlowUnitError:
         return FlowUnitError.from_exception(
             error, node=self.node, unit=self.spec.name, session=session
         )
 
-    def _settled(
-        self, values: list[Any], port: str, columns: Columns, is_single: bool
-    ) -> list[Buffer]:
+    def _settled(self, values: list[Any], port: str, columns: Columns) -> list[Buffer]:
         sources = columns[0]
         if len(values) != len(sources):
             message = (
@@ -145,23 +164,28 @@ class UnitCall:
                 "a normal unit gives one for each"
             )
             raise ValueError(message)
-        if values is sources and is_single:
+        if values is sources and self._is_single:
             return values
         settled = []
         for row, value in enumerate(values):
-            source = sources[row]
-            buffer = value if isinstance(value, Buffer) else self._wrapped(value)
-            if buffer is not source:
+            buffer = self._wrapped(value)
+            if buffer is not sources[row]:
                 for column in columns:
                     buffer.inherit_meta(column[row])
-            freeze(buffer, is_single)
-            settled.append(buffer)
+            settled.append(self._frozen(buffer))
         return settled
 
     def _wrapped(self, value: Any) -> Buffer:
+        if isinstance(value, Buffer):
+            return value
         if isinstance(value, Exception):
+            self.failed += 1
             return Buffer.from_error(self._error(value, None))
         return Buffer(value)
+
+    def _frozen(self, buffer: Buffer) -> Buffer:
+        freeze(buffer, self._is_single)
+        return buffer
 
 
 def freeze(buffer: Buffer, is_single: bool) -> None:
@@ -180,9 +204,14 @@ def writable(buffer: Buffer) -> Buffer:
     data = buffer.data
     if type(data) is not np.ndarray or data.flags.writeable:
         return buffer
-    if buffer._is_exclusive:
+    # Three references: the buffer's, ours, and that of the call itself. More: somebody keeps it.
+    if buffer._is_exclusive and sys.getrefcount(data) <= 3:
         data.flags.writeable = True
         return buffer
     copied = Buffer(data.copy())
     copied.inherit_meta(buffer)
     return copied
+
+
+def _shifted(session_of: SessionOf, row: int) -> SessionOf:
+    return lambda _: session_of(row)

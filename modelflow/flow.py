@@ -1,0 +1,318 @@
+"""`Flow`: a graph and its running engine, as users hold it."""
+
+import asyncio
+import os
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from modelflow.errors import EndOfStream, StreamClosed
+from modelflow.graph.graph import Graph
+from modelflow.graph.find import find_graph
+from modelflow.graph.read import read_graph
+from modelflow.log import set_log_level
+from modelflow.plan import ExecutionPlan, make_plan
+from modelflow.runtime.exit import stop_at_exit
+from modelflow.runtime.scheduler import Scheduler, SchedulerOptions
+from modelflow.runtime.stats import NodeStats
+from modelflow.stream_io import StreamIO
+
+__all__ = ["Flow"]
+
+
+class Flow:
+    """A graph and its running engine.
+
+    ::
+
+        with Flow("graph.toml") as flow:
+            answer = flow.infer({"input": jpeg})
+
+    Safe to use from several threads. A flow is started once and stopped once; it may be used after
+    ``fork`` only if it was made after it.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is the user's to set
+        self,
+        source: Any = None,
+        *,
+        overrides: Mapping[str, Any] | None = None,
+        args: Mapping[str, Any] | None = None,
+        units: Iterable[Any] = (),
+        threads: int | None = None,
+        results_bound: int = 1024,
+        stop_timeout: float = 10.0,
+        watchdog_interval: float = 30.0,
+    ) -> None:
+        """Reads and checks the graph, if one is given; starts nothing.
+
+        Args:
+            source: A path, the text of a graph file, a mapping, a `FlowGraphDesc` or a `Graph`.
+            overrides: ``{"node.key": value}``, as ``--set`` on the command line.
+            args: Values for the graph's ``[args]``.
+            units: Flow units that only this flow knows: decorated functions, classes, specs.
+            threads: 0: everything runs on the calling thread, for debugging; None: as planned.
+            results_bound: Buffers of a session between its entrance and its reader at which `send`
+                waits.
+            stop_timeout: Seconds without any progress after which `stop` no longer waits.
+            watchdog_interval: Seconds in one call of a unit after which a warning names its node.
+
+        Raises:
+            ConfigError, GraphError, PlanError: the graph cannot run; every mistake is listed.
+        """
+        if threads not in (None, 0):
+            message = f"threads: got {threads!r}; expected None, or 0 to run on the calling thread"
+            raise ValueError(message)
+        self._overrides = dict(overrides or {})
+        self._args = dict(args or {})
+        self._units = tuple(units)
+        self._options = SchedulerOptions(
+            is_inline=threads == 0,
+            results_bound=results_bound,
+            stop_timeout=stop_timeout,
+            watchdog_interval=watchdog_interval,
+        )
+        self._graph: Graph | None = None
+        self._scheduler: Scheduler | None = None
+        self._process = os.getpid()
+        if source is not None:
+            self.init(source)
+
+    # -- life -----------------------------------------------------------------------------------
+
+    def init(self, source: Any, format: str | None = None) -> Self:  # noqa: A002 - the API's name
+        """Reads and checks a graph; see the constructor.
+
+        Args:
+            source: As in the constructor.
+            format: ``toml``, ``yaml``, ``json`` or ``dot``; None: by suffix or content.
+
+        Raises:
+            ConfigError, GraphError: the graph is wrong; every mistake is listed.
+        """
+        if isinstance(source, Graph):
+            self._graph = source
+        else:
+            self._graph = read_graph(
+                source,
+                format=format,
+                overrides=self._overrides,
+                args=self._args,
+                units=self._units,
+            )
+        return self
+
+    def init_by_name(
+        self,
+        name: str,
+        args: Mapping[str, Any] | None = None,
+        graph_dir: str | os.PathLike[str] | None = None,
+    ) -> Self:
+        """Reads the graph whose ``[flow] name`` is ``name``, among those of a folder.
+
+        Args:
+            name: The name.
+            args: Values for its ``[args]``.
+            graph_dir: Where to look; None: among the graphs that come with modelflow.
+
+        Raises:
+            ConfigError: there is none; the message lists those that are there.
+        """
+        self._args |= dict(args or {})
+        return self.init(find_graph(name, graph_dir))
+
+    def build(self) -> Self:
+        """Makes the plan and the queues; starts nothing. `start_run` does it if you do not.
+
+        Raises:
+            PlanError: this machine or this version cannot run the graph.
+        """
+        if self._scheduler is None:
+            level = self.graph.config.log.get("level")
+            if level:
+                set_log_level(level)
+            self._scheduler = Scheduler(make_plan(self.graph), self._options)
+        return self
+
+    def start_run(self) -> Self:
+        """Opens every unit and starts the threads.
+
+        Raises:
+            FlowFailed: a unit did not open; nothing is left running.
+            PlanError: see `build`.
+        """
+        self.build()
+        scheduler = self._running_scheduler()
+        scheduler.start()
+        stop_at_exit(scheduler)
+        return self
+
+    run_async = start_run
+
+    def run(self) -> None:
+        """Starts the flow, waits until its sources are done, and stops it.
+
+        Raises:
+            FlowFailed: the flow itself failed.
+        """
+        with self:
+            self.wait()
+
+    def wait(self, timeout_ms: float = 0) -> bool:
+        """Waits until every source is done (a flow without sources: until it is stopped).
+
+        Args:
+            timeout_ms: Longest wait in milliseconds; 0: as long as it takes.
+
+        Returns:
+            False if the time passed before.
+
+        Raises:
+            FlowFailed: the flow itself failed.
+        """
+        return self._running_scheduler().wait(timeout_ms / 1e3 if timeout_ms else None)
+
+    def stop(self, drain: bool = True) -> None:
+        """Ends the flow: every unit is closed once, every thread joined. May be called again.
+
+        Args:
+            drain: What has been sent is still worked on, as long as something moves; else it is
+                dropped.
+
+        Raises:
+            FlowFailed: the flow itself failed, or a unit hangs; each inner error names its node.
+        """
+        if self._scheduler is not None:
+            self._scheduler.stop(drain)
+
+    def __enter__(self) -> Self:
+        if not self.is_running:
+            self.start_run()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stops the flow: drains it, unless the block was left by an error."""
+        self.stop(drain=error is None)
+
+    async def __aenter__(self) -> Self:
+        return await asyncio.to_thread(self.__enter__)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await asyncio.to_thread(self.stop, error is None)
+
+    # -- use ------------------------------------------------------------------------------------
+
+    def create_stream_io(self, context: Mapping[str, Any] | None = None) -> StreamIO:
+        """Opens a session.
+
+        Args:
+            context: First content of the dict that the session's units share.
+
+        Raises:
+            StreamClosed: the flow does not run, or its graph has no input.
+        """
+        scheduler = self._running_scheduler()
+        stream = StreamIO(scheduler, scheduler.create_session())
+        if context:
+            stream.context.update(context)
+        return stream
+
+    @property
+    def source_streams(self) -> dict[str, StreamIO]:
+        """The sessions of the graph's sources, by node: to receive what they bring to outputs."""
+        scheduler = self._running_scheduler()
+        return {node: StreamIO(scheduler, s) for node, s in scheduler.sources.items()}
+
+    def infer(self, inputs: Any, timeout: float | None = None) -> Any:
+        """Sends one request in a session of its own and returns its answer.
+
+        Args:
+            inputs: ``{input: value}``; where the graph has one input, the value alone will do.
+            timeout: Longest wait in seconds for the whole; None: as long as it takes.
+
+        Returns:
+            The output's `Buffer`; where the graph has several outputs, ``{output: Buffer}``.
+
+        Raises:
+            FlowUnitError: a unit failed on it.
+            TimeoutError: no answer in time; the request is cancelled.
+            QueueFullError, StreamClosed, KeyError: as `StreamIO.send`.
+        """
+        scheduler = self._running_scheduler()
+        return StreamIO(scheduler, scheduler.create_session()).exchange(
+            self._by_port(inputs), timeout
+        )
+
+    async def ainfer(self, inputs: Any) -> Any:
+        """Does what `infer` does without blocking the event loop; see `asyncio.timeout`."""
+        with self.create_stream_io() as stream:
+            for port, value in self._by_port(inputs).items():
+                await stream.asend(port, value)
+            stream.close_input()
+            answers = {}
+            for output in self.graph.outputs:
+                try:
+                    answers[output] = await stream.arecv(output)
+                except EndOfStream:
+                    continue
+        return next(iter(answers.values())) if len(self.graph.outputs) == 1 else answers
+
+    def stats(self) -> dict[str, NodeStats]:
+        """Returns the figures of every node at this moment: counts, batch sizes, times, queues."""
+        return {} if self._scheduler is None else self._scheduler.statistics()
+
+    @property
+    def graph(self) -> Graph:
+        """The checked graph.
+
+        Raises:
+            StreamClosed: none was given yet.
+        """
+        if self._graph is None:
+            message = "this Flow has no graph yet; give it one: Flow('graph.toml') or init(...)"
+            raise StreamClosed(message)
+        return self._graph
+
+    @property
+    def plan(self) -> ExecutionPlan:
+        """What runs where, and why."""
+        return self.build()._running_scheduler().plan
+
+    @property
+    def is_running(self) -> bool:
+        """Tells whether sessions can be opened."""
+        return self._scheduler is not None and self._scheduler.is_running
+
+    def _by_port(self, inputs: Any) -> Mapping[str, Any]:
+        names = self.graph.inputs
+        if isinstance(inputs, Mapping) and (len(names) != 1 or set(inputs) == set(names)):
+            if set(inputs) != set(names):
+                message = f"got the inputs {sorted(inputs)}; expected {sorted(names)}"
+                raise KeyError(message)
+            return inputs
+        if len(names) != 1:
+            message = f"the graph has the inputs {list(names)}; give a mapping with each of them"
+            raise KeyError(message)
+        return {names[0]: inputs}
+
+    def _running_scheduler(self) -> Scheduler:
+        if self._scheduler is None:
+            message = "the flow is not running; call start_run(), or use it in a with block"
+            raise StreamClosed(message)
+        if self._process != os.getpid():
+            message = (
+                "this Flow was made before the process forked, and its threads are not in this "
+                "process; make the Flow after the fork"
+            )
+            raise StreamClosed(message)
+        return self._scheduler

@@ -1,0 +1,21 @@
+"""The clock that every wait of the runtime goes by; tests give one that they turn by hand."""
+
+import threading
+import time
+
+__all__ = ["SYSTEM_CLOCK", "Clock"]
+
+
+class Clock:
+    """The system's monotonic clock."""
+
+    def now(self) -> float:
+        """Returns the time in seconds since some fixed moment."""
+        return time.monotonic()
+
+    def wait(self, condition: threading.Condition, timeout: float | None = None) -> bool:
+        """Waits on ``condition`` (held by the caller); False if ``timeout`` seconds passed."""
+        return condition.wait(timeout)
+
+
+SYSTEM_CLOCK = Clock()

@@ -1,0 +1,307 @@
+"""The bounded queue in front of a stage: it pairs several inputs, and cuts batches."""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
+from modelflow.runtime.match import Matcher
+from modelflow.runtime.segment import Batch, Columns, Segment, Slice, Stream
+
+__all__ = ["Inbox", "InboxPolicy"]
+
+
+@dataclass(frozen=True, slots=True)
+class InboxPolicy:
+    """How an inbox bounds and cuts.
+
+    Attributes:
+        bounds: For each port, the ready rows at which its producers begin to wait.
+        batch_size: Most rows in a batch.
+        batch_timeout: Longest wait in seconds for a fuller batch, once a row is ready.
+        byte_bound: Producers wait too while the ready rows hold that many bytes; None: no bound.
+        unmatched_bounds: For each port, the buffers without a partner at which its producers wait;
+            empty: never. Only the graph's inputs have it: a caller may forget the other port.
+        is_ordered: Slices get tickets, because several workers take from this inbox.
+    """
+
+    bounds: tuple[int, ...]
+    batch_size: int = 1
+    batch_timeout: float = 0.0
+    byte_bound: int | None = None
+    unmatched_bounds: tuple[int, ...] = ()
+    is_ordered: bool = False
+
+
+class Inbox:
+    """The queue of one stage.
+
+    Producers `append` and then `wait_for_room`; workers `take`. Only *ready* rows (each port has
+    its buffer) count towards the bound: waiting could not help those that lack a partner along, so
+    they never block a producer. Every method may be called from any thread.
+    """
+
+    def __init__(
+        self, node: str, ports: Sequence[str], policy: InboxPolicy, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self.node = node
+        self.ports = tuple(ports)
+        self.policy = policy
+        self.ready = 0
+        self.ready_bytes = 0
+        self._clock = clock
+        self._segments: deque[Segment] = deque()
+        self._matcher = Matcher(node, ports) if len(ports) > 1 else None
+        self._width = max(1, len(ports))
+        self._tickets: dict[Stream, int] = {}
+        self._lock = threading.Lock()
+        self._work = threading.Condition(self._lock)
+        self._room = threading.Condition(self._lock)
+        self._idle = 0
+        self._producers = 0
+        self._room_callbacks: list[Callable[[], None]] = []
+        self._is_collecting = False
+        self._oldest: float | None = None
+        self._is_closed = False
+
+    # -- producers ------------------------------------------------------------------------------
+
+    def append(self, port: int, segments: Sequence[Segment]) -> None:
+        """Puts segments at the end of a port's queue, whatever its bound; never waits."""
+        with self._lock:
+            if self._is_closed:
+                return
+            for segment in segments:
+                if segment.stream.session.is_cancelled:
+                    self._forget(segment.stream)
+                elif self._matcher is None:
+                    self._add(segment)
+                else:
+                    for row in self._matcher.add(port, segment):
+                        self._add(row)
+            if self._matcher is not None and (self._producers or self._room_callbacks):
+                self._signal_room()
+            if self._segments and (self._idle or self._is_collecting):
+                self._wake_worker()
+
+    def _add(self, segment: Segment) -> None:
+        if not self._segments and self.policy.batch_timeout:
+            self._oldest = self._clock.now()
+        self._segments.append(segment)
+        self.ready += len(segment.positions)
+        if self.policy.byte_bound is not None:
+            self.ready_bytes += _bytes(segment)
+
+    def has_room(self, port: int) -> bool:
+        """Tells whether a producer of ``port`` may go on now."""
+        policy = self.policy
+        return self._is_closed or (
+            self.ready < policy.bounds[port]
+            and (policy.byte_bound is None or self.ready_bytes < policy.byte_bound)
+            and not self.is_unmatched(port)
+        )
+
+    def is_unmatched(self, port: int) -> bool:
+        """Tells whether so many buffers of ``port`` lack a partner that its producers must wait."""
+        bounds = self.policy.unmatched_bounds
+        return (
+            bool(bounds)
+            and self._matcher is not None
+            and (self._matcher.waiting(port) >= bounds[port])
+        )
+
+    def wait_for_room(self, port: int, timeout: float | None = None) -> bool:
+        """Waits while this inbox holds ready rows of at least its bound.
+
+        A producer that had to wait goes on when half of the queue is free, so that the two sides
+        do not wake each other for every buffer.
+
+        Returns:
+            False if ``timeout`` seconds passed and there is still no room.
+        """
+        if self.has_room(port):
+            return True
+        deadline = None if timeout is None else self._clock.now() + timeout
+        with self._lock:
+            self._producers += 1
+            try:
+                while not self.has_room(port):
+                    left = None if deadline is None else deadline - self._clock.now()
+                    if left is not None and left <= 0:
+                        return False
+                    self._clock.wait(self._room, left)
+            finally:
+                self._producers -= 1
+        return True
+
+    def on_room(self, port: int, callback: Callable[[], None]) -> None:
+        """Calls ``callback`` once, when a producer of ``port`` may go on (perhaps at once)."""
+        with self._lock:
+            if not self.has_room(port):
+                self._room_callbacks.append(callback)
+                return
+        callback()
+
+    # -- workers --------------------------------------------------------------------------------
+
+    def take(self) -> Batch | None:
+        """Waits for a batch; None once the inbox is closed."""
+        with self._lock:
+            while not self._is_closed:
+                if self._segments and not self._is_collecting and self._is_due():
+                    batch = self._cut()
+                    if self._idle and self._segments:
+                        self._wake_worker()
+                    if batch.slices:
+                        return batch
+                    continue
+                self._idle += 1
+                self._clock.wait(self._work)
+                self._idle -= 1
+            return None
+
+    def take_nowait(self) -> Batch | None:
+        """Returns a batch of what is ready, or None."""
+        with self._lock:
+            while self._segments:
+                batch = self._cut()
+                if batch.slices:
+                    return batch
+            return None
+
+    def _is_due(self) -> bool:
+        """Waits for a fuller batch where the policy says so; True when one is to be cut."""
+        policy = self.policy
+        if not policy.batch_timeout or self.ready == 0:
+            return True
+        self._is_collecting = True
+        try:
+            while self._segments and self.ready < policy.batch_size and not self._is_closed:
+                oldest = self._oldest if self._oldest is not None else self._clock.now()
+                left = oldest + policy.batch_timeout - self._clock.now()
+                if left <= 0:
+                    break
+                self._clock.wait(self._work, left)
+        finally:
+            self._is_collecting = False
+        return bool(self._segments) and not self._is_closed
+
+    def _wake_worker(self) -> None:
+        # While one worker fills its batch, the others sleep: only a broadcast surely reaches it.
+        if self._is_collecting:
+            if self.ready >= self.policy.batch_size:
+                self._work.notify_all()
+        else:
+            self._work.notify()
+
+    def _cut(self) -> Batch:
+        segments, left = self._segments, self.policy.batch_size
+        slices: list[Slice] = []
+        columns: Columns | None = None
+        has_errors = is_owned = False
+        while segments:
+            count = len(segments[0].positions)
+            if left == 0 and count:
+                break
+            segment = segments.popleft()
+            if segment.stream.session.is_cancelled:
+                self._discount(segment, count)
+                self._forget(segment.stream)
+                continue
+            if count > left:
+                segment, rest = segment.split(left)
+                segments.appendleft(rest)
+                count = left
+            left -= count
+            self._discount(segment, count)
+            slices.append(self._slice(segment))
+            has_errors = has_errors or segment.has_errors
+            if columns is None:
+                columns = segment.columns
+            else:
+                if not is_owned:
+                    columns, is_owned = [list(column) for column in columns], True
+                for column, more in zip(columns, segment.columns, strict=True):
+                    column.extend(more)
+        self._oldest = self._clock.now() if segments and self.policy.batch_timeout else None
+        if self._producers or self._room_callbacks:
+            self._signal_room()
+        return Batch(slices, columns or [[] for _ in range(self._width)], has_errors)
+
+    def _slice(self, segment: Segment) -> Slice:
+        stream, is_last, ticket = segment.stream, segment.is_last, None
+        if self.policy.is_ordered:
+            ticket = self._tickets.get(stream, 0)
+            if is_last:
+                self._tickets.pop(stream, None)
+                if ticket == 0:
+                    ticket = None  # the whole stream in one slice: nothing can overtake it
+            else:
+                self._tickets[stream] = ticket + 1
+        return Slice(stream, segment.positions, is_last, ticket)
+
+    def _discount(self, segment: Segment, count: int) -> None:
+        self.ready -= count
+        if self.policy.byte_bound is not None:
+            self.ready_bytes -= _bytes(segment)
+
+    def _signal_room(self) -> None:
+        # Half of the smallest bound: see wait_for_room.
+        if self.ready > min(self.policy.bounds) // 2:
+            return
+        if self.policy.byte_bound is not None and self.ready_bytes > self.policy.byte_bound // 2:
+            return
+        self._room.notify_all()
+        callbacks, self._room_callbacks = self._room_callbacks, []
+        for callback in callbacks:
+            callback()
+
+    # -- control --------------------------------------------------------------------------------
+
+    def discard(self, is_unwanted: Callable[[Stream], bool]) -> None:
+        """Drops what is queued of the streams for which ``is_unwanted`` is true, and its state."""
+        with self._lock:
+            kept: deque[Segment] = deque()
+            for segment in self._segments:
+                if is_unwanted(segment.stream):
+                    self._discount(segment, len(segment.positions))
+                else:
+                    kept.append(segment)
+            self._segments = kept
+            if self._matcher is not None:
+                self._matcher.discard(is_unwanted)
+            for stream in [stream for stream in self._tickets if is_unwanted(stream)]:
+                del self._tickets[stream]
+            self._signal_room()
+
+    def close(self) -> None:
+        """Wakes everyone: workers get None, producers go on, what is queued is dropped."""
+        with self._lock:
+            self._is_closed = True
+            self._segments.clear()
+            self.ready = self.ready_bytes = 0
+            self._work.notify_all()
+            self._room.notify_all()
+            callbacks, self._room_callbacks = self._room_callbacks, []
+        for callback in callbacks:
+            callback()
+
+    def _forget(self, stream: Stream) -> None:
+        self._tickets.pop(stream, None)
+        if self._matcher is not None:
+            self._matcher.discard(lambda other: other is stream)
+
+
+def _bytes(segment: Segment) -> int:
+    total = 0
+    for column in segment.columns:
+        for buffer in column:
+            data = buffer.data
+            if isinstance(data, np.ndarray):
+                total += data.nbytes
+            elif isinstance(data, bytes | bytearray | memoryview | str):
+                total += len(data)
+    return total

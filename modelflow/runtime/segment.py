@@ -1,0 +1,132 @@
+"""What moves between stages: a run of one stream's buffers, and batches cut from such runs."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from modelflow.buffer import Buffer
+
+if TYPE_CHECKING:
+    from modelflow.runtime.session import Session
+
+__all__ = ["Batch", "Columns", "Segment", "Slice", "Stream"]
+
+# One list of buffers a port, all of the same length: row i is what belongs together.
+Columns = list[list[Buffer]]
+
+
+class Stream:
+    """The ordered buffers that stem from one origin; the key of all state kept by stream.
+
+    Attributes:
+        session: The session it belongs to.
+        parent: The stream whose buffer at ``position`` was expanded into this one; None at the top.
+        position: See ``parent``.
+    """
+
+    __slots__ = ("parent", "position", "session")
+
+    def __init__(
+        self, session: "Session", parent: "Stream | None" = None, position: int = 0
+    ) -> None:
+        self.session = session
+        self.parent = parent
+        self.position = position
+
+
+class Segment:
+    """Consecutive buffers of one stream, with the end of the stream if it follows them.
+
+    Never changed once made: several inboxes may hold the same one.
+
+    Attributes:
+        stream: Whose buffers these are.
+        positions: Their places in the stream, rising; a ``range`` where nothing is missing.
+        columns: The buffers: one column on an edge, a column a port behind a match.
+        is_last: The stream ends behind these buffers.
+        has_errors: Some buffer may be in error.
+    """
+
+    __slots__ = ("columns", "has_errors", "is_last", "positions", "stream")
+
+    def __init__(
+        self,
+        stream: Stream,
+        positions: Sequence[int],
+        columns: Columns,
+        is_last: bool,
+        has_errors: bool,
+    ) -> None:
+        self.stream = stream
+        self.positions = positions
+        self.columns = columns
+        self.is_last = is_last
+        self.has_errors = has_errors
+
+    def split(self, count: int) -> "tuple[Segment, Segment]":
+        """Gives the first ``count`` rows, and the others with the end."""
+        return (
+            Segment(
+                self.stream,
+                self.positions[:count],
+                [column[:count] for column in self.columns],
+                False,
+                self.has_errors,
+            ),
+            Segment(
+                self.stream,
+                self.positions[count:],
+                [column[count:] for column in self.columns],
+                self.is_last,
+                self.has_errors,
+            ),
+        )
+
+
+class Slice:
+    """The rows of a batch that belong to one stream.
+
+    Attributes:
+        stream, positions, is_last: As in `Segment`.
+        ticket: The slice's place among those that its stage hands out of this stream; None where
+            nothing can overtake it.
+    """
+
+    __slots__ = ("is_last", "positions", "stream", "ticket")
+
+    def __init__(
+        self, stream: Stream, positions: Sequence[int], is_last: bool, ticket: int | None
+    ) -> None:
+        self.stream = stream
+        self.positions = positions
+        self.is_last = is_last
+        self.ticket = ticket
+
+
+class Batch:
+    """The rows of one call, from one stream or many.
+
+    Attributes:
+        slices: Whose rows these are, in the order of the rows.
+        columns: The rows, a column a port.
+        has_errors: Some buffer may be in error.
+    """
+
+    __slots__ = ("columns", "has_errors", "slices")
+
+    def __init__(self, slices: list[Slice], columns: Columns, has_errors: bool) -> None:
+        self.slices = slices
+        self.columns = columns
+        self.has_errors = has_errors
+
+    @property
+    def size(self) -> int:
+        """How many rows there are; 0 where only an end of stream passes."""
+        return len(self.columns[0])
+
+    def session_of(self, row: int) -> str:
+        """Returns the name of the session that ``row`` belongs to."""
+        for part in self.slices:
+            row -= len(part.positions)
+            if row < 0:
+                return part.stream.session.name
+        raise IndexError(row)

@@ -1,0 +1,279 @@
+"""One session: its stream, its results, how far it has come, and how it ends."""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from modelflow.buffer import Buffer
+from modelflow.errors import Cancelled, EndOfStream
+from modelflow.runtime.clock import Clock
+from modelflow.runtime.segment import Segment, Stream
+
+__all__ = ["Results", "Session"]
+
+
+class Results:
+    """What one output of the graph has for one session; bounded by what the session may send."""
+
+    __slots__ = ("_callbacks", "_failure", "_items", "_ready", "is_ended", "taken")
+
+    def __init__(self) -> None:
+        self.taken = 0
+        self.is_ended = False
+        self._items: deque[Buffer] = deque()
+        self._ready = threading.Condition(threading.Lock())
+        self._failure: Exception | None = None
+        self._callbacks: list[Callable[[], None]] = []
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def put(self, buffers: Sequence[Buffer], is_last: bool) -> None:
+        """Adds results; never waits."""
+        with self._ready:
+            self._items.extend(buffers)
+            self.is_ended = self.is_ended or is_last
+            self._wake()
+
+    def fail(self, failure: Exception) -> None:
+        """Makes every `get`, also a waiting one, raise ``failure`` once the results are out."""
+        with self._ready:
+            if self._failure is None:
+                self._failure = failure
+            self._wake()
+
+    def clear(self) -> None:
+        """Drops what nobody has taken."""
+        with self._ready:
+            self._items.clear()
+
+    def get(self, clock: Clock, timeout: float | None) -> Buffer:
+        """Returns the next result.
+
+        Raises:
+            EndOfStream: everything has come out.
+            TimeoutError: ``timeout`` seconds passed.
+            ModelflowError: what was given to `fail`.
+        """
+        with self._ready:
+            if not self._items:
+                deadline = None if timeout is None else clock.now() + timeout
+                while not self._items:
+                    self._raise_if_over()
+                    left = None if deadline is None else deadline - clock.now()
+                    if left is not None and left <= 0:
+                        message = f"no result within {timeout:g} s"
+                        raise TimeoutError(message)
+                    clock.wait(self._ready, left)
+            self.taken += 1
+            return self._items.popleft()
+
+    def get_nowait(self) -> Buffer | None:
+        """Returns the next result, or None if there is none yet; raises as `get` does."""
+        with self._ready:
+            if not self._items:
+                self._raise_if_over()
+                return None
+            self.taken += 1
+            return self._items.popleft()
+
+    def on_ready(self, callback: Callable[[], None]) -> None:
+        """Calls ``callback`` once, when `get` would not wait (perhaps at once)."""
+        with self._ready:
+            if not (self._items or self.is_ended or self._failure):
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def _raise_if_over(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if self.is_ended:
+            message = "everything has come out"
+            raise EndOfStream(message)
+
+    def _wake(self) -> None:
+        self._ready.notify_all()
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+
+class Session:
+    """Everything that belongs to one `StreamIO`, or to one source.
+
+    Attributes:
+        name: Unique in the flow.
+        origin: The source node that feeds it; ``""`` for the graph's own inputs.
+        context: The dict that all units of the session share.
+        state: The dict of the source that feeds it.
+        stream: Its stream at the top of the graph.
+        results: Output name -> `Results`, for the outputs that its data can reach.
+        sent: Rows that have entered the graph.
+        failure: Why it was cancelled, if the flow did it; None if its user did.
+        errors: The errors that reached a node without outputs, the first ones (``error_count`` has
+            all).
+        deadlines: Position -> the clock's time after which nobody waits for it.
+    """
+
+    MAX_KEPT_ERRORS = 100
+
+    def __init__(
+        self,
+        name: str,
+        origin: str,
+        outputs: Sequence[str],
+        terminals: int,
+        *,
+        on_passed: Callable[[int], None] | None,
+        on_finished: Callable[["Session"], None],
+    ) -> None:
+        """Makes a session that nothing has entered yet.
+
+        Args:
+            name: Unique in the flow.
+            origin: The source node; ``""`` for a session of the graph's own inputs.
+            outputs: The graph outputs that its data can reach.
+            terminals: At how many places its data leaves the graph (outputs and last nodes).
+            on_passed: Called with the number of rows that have left the graph everywhere.
+            on_finished: Called once, when the end has passed every terminal or it is cancelled.
+        """
+        self.name = name
+        self.origin = origin
+        self.context: dict[str, Any] = {}
+        self.state: dict[str, Any] = {}
+        self.stream = Stream(self)
+        self.results = {output: Results() for output in outputs}
+        self.sent = 0
+        self.is_closed = False
+        self.is_cancelled = False
+        self.is_finished = False
+        self.failure: Exception | None = None
+        self.errors: list[Exception] = []
+        self.error_count = 0
+        self.deadlines: dict[int, float] = {}
+        self.lock = threading.Lock()
+        self.counts: dict[str, int] = {}
+        self.entry_lock = threading.Lock()
+        self.waiting_senders = 0
+        self._is_released = False
+        self._room = threading.Condition(self.lock)
+        self._room_callbacks: list[Callable[[], None]] = []
+        self._passed = [0] * terminals
+        self._left = 0
+        self._open_terminals = terminals
+        self._on_passed = on_passed
+        self._on_finished = on_finished
+
+    @property
+    def unread(self) -> int:
+        """Rows between the entrance and the slowest reader of the session's results."""
+        if not self.results:
+            return 0
+        return self.sent - min([results.taken for results in self.results.values()])
+
+    def took(self) -> None:
+        """Wakes those who wait because too much is unread; called after results were taken."""
+        if self.waiting_senders or self._room_callbacks:
+            self.wake_senders()
+
+    def release_senders(self) -> None:
+        """Wakes everyone who waits to send, for good: the session is about to be closed."""
+        with self.lock:  # a sender that has not begun to wait yet must see it
+            self._is_released = True
+        self.wake_senders()
+
+    def wake_senders(self) -> None:
+        """Wakes everyone who waits to send."""
+        with self.lock:
+            self._room.notify_all()
+            callbacks, self._room_callbacks = self._room_callbacks, []
+        for callback in callbacks:
+            callback()
+
+    def wait_until_read(self, clock: Clock, bound: int, timeout: float | None) -> None:
+        """Waits while ``bound`` rows are unread, at most ``timeout`` seconds."""
+        with self.lock:
+            self.waiting_senders += 1
+            if self.unread >= bound and not (self.is_closed or self._is_released):
+                clock.wait(self._room, timeout)
+            self.waiting_senders -= 1
+
+    def on_read(self, bound: int, callback: Callable[[], None]) -> None:
+        """Calls ``callback`` once, when fewer than ``bound`` rows are unread (perhaps at once)."""
+        with self.lock:
+            if self.unread >= bound and not self.is_closed:
+                self._room_callbacks.append(callback)
+                return
+        callback()
+
+    def enter(self, port: str, count: int) -> int | None:
+        """Counts rows that enter at ``port``; returns how many of them are new to the session.
+
+        A graph with several inputs has a row as soon as one of them has it. None: the session is
+        cancelled, and nothing may enter.
+        """
+        with self.lock:
+            if self.is_cancelled:
+                return None
+            total = self.counts.get(port, 0) + count
+            self.counts[port] = total
+            new = max(0, total - self.sent)
+            self.sent += new
+            return new
+
+    def passed(self, terminal: int, segment: Segment) -> None:
+        """Notes that a segment has left the graph at one of its terminals."""
+        if self.deadlines and len(self._passed) == 1:
+            for position in segment.positions:
+                self.deadlines.pop(position, None)
+        if self._on_passed is not None and segment.positions:
+            with self.lock:
+                self._passed[terminal] += len(segment.positions)
+                left = min(self._passed)
+                freed, self._left = left - self._left, left
+                is_cancelled = self.is_cancelled
+            if freed and not is_cancelled:
+                self._on_passed(freed)
+        if segment.is_last:
+            with self.lock:
+                self._open_terminals -= 1
+                is_over = self._open_terminals == 0 and not self.is_finished
+                self.is_finished = self.is_finished or is_over
+            if is_over:
+                self._on_finished(self)
+
+    def record_errors(self, buffers: Sequence[Buffer]) -> None:
+        """Keeps the errors that end at a node without outputs."""
+        with self.lock:
+            for buffer in buffers:
+                if buffer.error is not None:
+                    self.error_count += 1
+                    if len(self.errors) < self.MAX_KEPT_ERRORS:
+                        self.errors.append(buffer.error)
+
+    def cancel(self, failure: Exception | None = None) -> bool:
+        """Ends the session: its queued data is dropped, its readers and senders wake.
+
+        Args:
+            failure: What readers get; `Cancelled` unless given.
+
+        Returns:
+            False if it was over already.
+        """
+        with self.lock:
+            if self.is_finished or self.is_cancelled:
+                return False
+            self.failure = failure
+            self.is_cancelled = self.is_finished = self.is_closed = True
+            dropped = self.sent - self._left
+        message = f"session {self.name!r} was cancelled"
+        for results in self.results.values():
+            results.clear()
+            results.fail(failure or Cancelled(message))
+        if self._on_passed is not None and dropped:
+            self._on_passed(dropped)
+        self.wake_senders()
+        self._on_finished(self)
+        return True

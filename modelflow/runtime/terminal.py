@@ -1,0 +1,49 @@
+"""Where data leaves the graph: a graph output, or a node that nothing follows."""
+
+from collections.abc import Mapping, Sequence
+
+from modelflow.runtime.segment import Segment
+
+__all__ = ["OutputTerminal", "SinkTerminal"]
+
+
+class OutputTerminal:
+    """Hands what arrives at a graph output to its session; never full (see `Entrance`)."""
+
+    def __init__(self, output: str, places: Mapping[str, int]) -> None:
+        """Takes the output's name and, by origin, its place among the session's terminals."""
+        self._output = output
+        self._places = places
+
+    def append(self, port: int, segments: Sequence[Segment]) -> None:  # noqa: ARG002 - one port
+        """Gives each segment to its session."""
+        for segment in segments:
+            session = segment.stream.session
+            if not session.is_cancelled:
+                results = session.results[self._output]
+                results.put(segment.columns[0], segment.is_last)
+                session.passed(self._places[session.origin], segment)
+
+    def wait_for_room(self, port: int, timeout: float | None = None) -> bool:  # noqa: ARG002
+        """Returns True at once."""
+        return True
+
+
+class SinkTerminal:
+    """Notes what has passed a node that nothing follows, and the errors that end there."""
+
+    def __init__(self, places: Mapping[str, int]) -> None:
+        """Takes, by origin, the node's place among the session's terminals."""
+        self._places = places
+
+    def append(self, port: int, segments: Sequence[Segment]) -> None:  # noqa: ARG002
+        """Notes each segment at its session."""
+        for segment in segments:
+            session = segment.stream.session
+            if segment.has_errors:
+                session.record_errors(segment.columns[0])
+            session.passed(self._places[session.origin], segment)
+
+    def wait_for_room(self, port: int, timeout: float | None = None) -> bool:  # noqa: ARG002
+        """Returns True at once."""
+        return True
