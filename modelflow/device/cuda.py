@@ -3,7 +3,7 @@
 import ctypes
 from functools import cache
 
-__all__ = ["device_count"]
+__all__ = ["device_count", "total_memory"]
 
 
 @cache
@@ -18,3 +18,17 @@ def device_count() -> int:
     if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0:
         return 0
     return count.value
+
+
+def total_memory(index: int) -> int:
+    """Returns the memory in bytes of the CUDA device ``index``, which must exist."""
+    driver = ctypes.CDLL("libcuda.so.1")
+    device, size = ctypes.c_int(), ctypes.c_size_t()
+    driver.cuInit(0)
+    if driver.cuDeviceGet(ctypes.byref(device), index) != 0:
+        message = f"cuda:{index}: the driver has no such device"
+        raise ValueError(message)
+    if driver.cuDeviceTotalMem_v2(ctypes.byref(size), device) != 0:
+        message = f"cuda:{index}: the driver does not say how much memory it has"
+        raise ValueError(message)
+    return size.value

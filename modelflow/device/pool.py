@@ -14,6 +14,7 @@ __all__ = ["ArrayPool", "empty"]
 
 _SMALLEST = 1 << 15
 _MAX_IDLE = 1 << 28
+_ALIGNMENT = 64
 
 
 class _Block(np.ndarray[Any, Any]):
@@ -58,7 +59,8 @@ class ArrayPool:
     def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike = np.uint8) -> npt.NDArray[Any]:
         """Returns an uninitialised, C-contiguous, writable array of that shape and dtype.
 
-        Small arrays (under 32 KiB) come from NumPy itself.
+        It begins at a multiple of 64 bytes. Small arrays (under 32 KiB) come from NumPy itself and
+        begin where they may.
         """
         item = np.dtype(dtype)
         count = 1
@@ -80,13 +82,20 @@ class ArrayPool:
                 self._idle_bytes -= size
                 return idle.pop()
             self.allocations += 1
-        return np.empty(size, np.uint8).view(_Block)
+        return _aligned(size).view(_Block)
 
     def _give_back(self, block: _Block) -> None:
         with self._lock:
             if self._idle_bytes + block.nbytes <= self.max_idle:
                 self._idle_bytes += block.nbytes
                 self._idle.setdefault(block.nbytes, []).append(block)
+
+
+def _aligned(size: int) -> npt.NDArray[np.uint8]:
+    # TensorFlow and oneDNN read an array where it lies only if it begins at a cache line.
+    memory = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    return memory[start : start + size]
 
 
 def _size_class(size: int) -> int:

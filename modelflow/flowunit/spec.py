@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +79,7 @@ class FlowUnitSpec:
             fail. Set False where a second call would do harm.
         is_same_count: A `Kind.STREAM` unit that gives one buffer for each one.
         accepts_any_option: Options that are not declared are passed on as they are.
+        required_files: Files that must be there before the unit can run (a model).
         location: Where the unit was declared, for messages.
         notes: Sentences that ``modelflow check`` says of a node that runs this unit.
     """
@@ -100,6 +102,7 @@ class FlowUnitSpec:
     is_batch_retried: bool = True
     is_same_count: bool = False
     accepts_any_option: bool = False
+    required_files: tuple[Path, ...] = ()
     location: Location | None = None
     notes: tuple[str, ...] = ()
     option_list: tuple[Option, ...] = field(init=False, repr=False)
