@@ -1,7 +1,7 @@
 """One session as its user holds it: send, receive, end, cancel."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -9,7 +9,6 @@ import numpy as np
 from modelflow.buffer import Buffer
 from modelflow.errors import DeadlineExceeded, EndOfStream, did_you_mean
 from modelflow.runtime.call import freeze
-from modelflow.runtime.clock import Clock
 from modelflow.runtime.scheduler import Scheduler
 from modelflow.runtime.session import Results, Session
 
@@ -162,20 +161,46 @@ class StreamIO:
         Returns:
             The output's `Buffer`; where there are several, ``{output: Buffer}``.
         """
+        answers = {}
+        for output, (buffer,) in self.exchange_many(
+            {port: (value,) for port, value in inputs.items()}, timeout
+        ).items():
+            if buffer.error is not None:
+                _raise(buffer)
+            answers[output] = buffer
+        return next(iter(answers.values())) if len(answers) == 1 else answers
+
+    def exchange_many(
+        self, inputs: Mapping[str, Sequence[Any]], timeout: float | None = None
+    ) -> dict[str, list[Buffer]]:
+        """Sends all values of every input, ends the input, and returns everything that comes out.
+
+        For a session that nothing was sent to yet.
+
+        Args:
+            inputs: The values for each input of the graph.
+            timeout: Longest wait in seconds for the whole; then the session is cancelled.
+
+        Returns:
+            For each output its buffers, some perhaps in error.
+        """
         clock, session = self._scheduler.options.clock, self._session
         end = None if timeout is None else clock.now() + timeout
+        answers: dict[str, list[Buffer]] = {}
         try:
-            for port, value in inputs.items():
-                self._scheduler.entrance.send(
-                    session, port, (_buffer(value, False),), is_last=True, timeout=_left(clock, end)
-                )
-            session.is_closed = True  # each input has had its end with its value
+            for port, values in inputs.items():
+                buffers = [_buffer(value, False) for value in values]
+                left = None if end is None else max(0.0, end - clock.now())
+                self._scheduler.entrance.send(session, port, buffers, is_last=True, timeout=left)
+            session.is_closed = True  # each input has had its end with its last value
             self._scheduler.pump()
-            answers = {output: self.recv(output, _left(clock, end)) for output in session.results}
+            for output, results in session.results.items():
+                left = None if end is None else max(0.0, end - clock.now())
+                answers[output] = list(map(_yours, results.get_all(clock, left)))
         except BaseException:  # also Ctrl-C: nobody waits for the rest
             self.cancel()
             raise
-        return next(iter(answers.values())) if len(answers) == 1 else answers
+        return answers
 
     def stream(self, port: str | None = None) -> Iterator[Buffer]:
         """Iterates over `recv` of one output until the end of the stream."""
@@ -240,10 +265,6 @@ def _raise(buffer: Buffer) -> None:
     if isinstance(error.__cause__, DeadlineExceeded):
         raise DeadlineExceeded(str(error)) from error
     raise error
-
-
-def _left(clock: Clock, end: float | None) -> float | None:
-    return None if end is None else max(0.0, end - clock.now())
 
 
 async def _signalled(register: Callable[[Callable[[], None]], None]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
 from modelflow.runtime.match import Matcher
-from modelflow.runtime.segment import Batch, Columns, Segment, Slice, Stream
+from modelflow.runtime.segment import Batch, Segment, Slice, Stream
 
 __all__ = ["Inbox", "InboxPolicy"]
 
@@ -199,49 +199,38 @@ class Inbox:
 
     def _cut(self) -> Batch:
         segments, left = self._segments, self.policy.batch_size
-        slices: list[Slice] = []
-        columns: Columns | None = None
-        has_errors = is_owned = False
+        picked: list[Segment] = []
         while segments:
             count = len(segments[0].positions)
             if left == 0 and count:
                 break
             segment = segments.popleft()
-            if segment.stream.session.is_cancelled:
-                self._discount(segment, count)
-                self._forget(segment.stream)
-                continue
             if count > left:
                 segment, rest = segment.split(left)
                 segments.appendleft(rest)
                 count = left
-            left -= count
             self._discount(segment, count)
-            slices.append(self._slice(segment))
-            has_errors = has_errors or segment.has_errors
-            if columns is None:
-                columns = segment.columns
+            if segment.stream.session.is_cancelled:
+                self._forget(segment.stream)
             else:
-                if not is_owned:
-                    columns, is_owned = [list(column) for column in columns], True
-                for column, more in zip(columns, segment.columns, strict=True):
-                    column.extend(more)
+                left -= count
+                picked.append(segment)
+        batch = Batch.of(picked, self._width)
+        if self.policy.is_ordered:
+            for part in batch.slices:
+                part.ticket = self._ticket(part)
         self._oldest = self._clock.now() if segments and self.policy.batch_timeout else None
         if self._producers or self._room_callbacks:
             self._signal_room()
-        return Batch(slices, columns or [[] for _ in range(self._width)], has_errors)
+        return batch
 
-    def _slice(self, segment: Segment) -> Slice:
-        stream, is_last, ticket = segment.stream, segment.is_last, None
-        if self.policy.is_ordered:
-            ticket = self._tickets.get(stream, 0)
-            if is_last:
-                self._tickets.pop(stream, None)
-                if ticket == 0:
-                    ticket = None  # the whole stream in one slice: nothing can overtake it
-            else:
-                self._tickets[stream] = ticket + 1
-        return Slice(stream, segment.positions, is_last, ticket)
+    def _ticket(self, part: Slice) -> int | None:
+        ticket = self._tickets.get(part.stream, 0)
+        if not part.is_last:
+            self._tickets[part.stream] = ticket + 1
+            return ticket
+        self._tickets.pop(part.stream, None)
+        return ticket or None  # the whole stream in one slice: nothing can overtake it
 
     def _discount(self, segment: Segment, count: int) -> None:
         self.ready -= count

@@ -101,6 +101,18 @@ class Slice:
         self.is_last = is_last
         self.ticket = ticket
 
+    def join(self, segment: Segment) -> None:
+        """Takes in the rows that follow in the same stream."""
+        ours, theirs = self.positions, segment.positions
+        if not ours:
+            self.positions = theirs
+        elif theirs:
+            if isinstance(ours, range) and isinstance(theirs, range) and ours.stop == theirs.start:
+                self.positions = range(ours.start, theirs.stop)
+            else:
+                self.positions = [*ours, *theirs]
+        self.is_last = segment.is_last
+
 
 class Batch:
     """The rows of one call, from one stream or many.
@@ -117,6 +129,30 @@ class Batch:
         self.slices = slices
         self.columns = columns
         self.has_errors = has_errors
+
+    @classmethod
+    def of(cls, segments: Sequence[Segment], width: int) -> "Batch":
+        """Puts segments together, those of one stream that follow each other as one slice.
+
+        Args:
+            segments: In the order of the rows.
+            width: How many columns there are, for a batch of nothing.
+        """
+        if len(segments) == 1:
+            (only,) = segments
+            part = Slice(only.stream, only.positions, only.is_last, None)
+            return cls([part], only.columns, only.has_errors)
+        slices: list[Slice] = []
+        for segment in segments:
+            if slices and slices[-1].stream is segment.stream:
+                slices[-1].join(segment)
+            else:
+                slices.append(Slice(segment.stream, segment.positions, segment.is_last, None))
+        columns = [
+            [buffer for segment in segments for buffer in segment.columns[place]]
+            for place in range(width)
+        ]
+        return cls(slices, columns, any(segment.has_errors for segment in segments))
 
     @property
     def size(self) -> int:

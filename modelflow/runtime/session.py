@@ -58,16 +58,36 @@ class Results:
         """
         with self._ready:
             if not self._items:
-                deadline = None if timeout is None else clock.now() + timeout
-                while not self._items:
-                    self._raise_if_over()
-                    left = None if deadline is None else deadline - clock.now()
-                    if left is not None and left <= 0:
-                        message = f"no result within {timeout:g} s"
-                        raise TimeoutError(message)
-                    clock.wait(self._ready, left)
+                self._wait(clock, timeout, lambda: bool(self._items))
+                self._raise_if_over()
             self.taken += 1
             return self._items.popleft()
+
+    def get_all(self, clock: Clock, timeout: float | None) -> list[Buffer]:
+        """Waits for the end of the stream and returns everything that came before it.
+
+        Raises:
+            TimeoutError: ``timeout`` seconds passed.
+            ModelflowError: what was given to `fail`.
+        """
+        with self._ready:
+            if not self.is_ended:
+                self._wait(clock, timeout, lambda: self.is_ended)
+            if self._failure is not None:
+                raise self._failure
+            items = list(self._items)
+            self._items.clear()
+            self.taken += len(items)
+            return items
+
+    def _wait(self, clock: Clock, timeout: float | None, is_there: Callable[[], bool]) -> None:
+        deadline = None if timeout is None else clock.now() + timeout
+        while not (is_there() or self.is_ended or self._failure):
+            left = None if deadline is None else deadline - clock.now()
+            if left is not None and left <= 0:
+                message = f"no result within {timeout:g} s"
+                raise TimeoutError(message)
+            clock.wait(self._ready, left)
 
     def get_nowait(self) -> Buffer | None:
         """Returns the next result, or None if there is none yet; raises as `get` does."""
@@ -87,6 +107,8 @@ class Results:
         callback()
 
     def _raise_if_over(self) -> None:
+        if self._items:
+            return
         if self._failure is not None:
             raise self._failure
         if self.is_ended:

@@ -1,0 +1,203 @@
+"""`Model`: one model, with the batches of its callers merged; for applications without a graph."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from modelflow.buffer import Buffer
+from modelflow.config.flow_config import EdgeConfig, FlowConfig, NodeConfig, PortRef
+from modelflow.engine.inference import inference_spec
+from modelflow.engine.model_file import read_model_file
+from modelflow.errors import ConfigError
+from modelflow.flow import Flow
+from modelflow.flowunit.folder import read_unit_folder
+from modelflow.flowunit.spec import FlowUnitSpec
+from modelflow.runtime.stats import NodeStats
+
+__all__ = ["Model"]
+
+_NODE = "model"
+
+
+class Model:
+    """A model whose concurrent callers are merged into batches.
+
+    ::
+
+        with Model("resnet50", batch_size=8) as model:
+            (scores,) = model.infer([image])  # from any number of threads
+
+    Every call is one item: what the model calls axis 0 is the batch, and is not part of it. Safe to
+    use from several threads.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is the user's to set
+        self,
+        path: str | os.PathLike[str],
+        name: str | None = None,
+        batch_size: int = 1,
+        device: str = "cpu",
+        device_id: str | None = None,
+        *,
+        inputs: Sequence[str] | None = None,
+        outputs: Sequence[str] | None = None,
+        engine: str | None = None,
+        **options: Any,
+    ) -> None:
+        """Describes the model; `start` loads it.
+
+        Args:
+            path: A folder with the unit's TOML, or a model file (a frozen graph, a SavedModel's
+                folder, a Keras file).
+            name: The unit in the folder, where it holds several; for a model file, its name in
+                messages.
+            batch_size: Most items that one call of the engine gets.
+            device: ``cpu``, ``cuda``, ``cuda:1``, ``auto``.
+            device_id: The device's number, for a ``device`` that gives none.
+            inputs: The inputs to use, in the order of `infer`; None: all that it has, in its
+                own order. For model files only.
+            outputs: The same for the outputs.
+            engine: ``tensorflow``; None: by the form of the file. For model files only.
+            options: Node attributes (``batch_timeout_ms``, ``threads``, ``queue_size``,
+                ``queue_policy``) and options of the inference unit (``warmup``, ``signature``).
+
+        Raises:
+            EngineError: no such model.
+            ConfigError, GraphError: an option that does not exist or does not fit.
+            MissingDependencyError: the engine's package is not installed.
+        """
+        if isinstance(device_id, Sequence) and not isinstance(device_id, str):
+            message = f"device_id: got {device_id!r}; expected text such as '0'"
+            raise ConfigError(message)
+        spec = _spec(Path(path), name, inputs, outputs, engine)
+        attributes = {"flowunit": spec.name, "device": device, "batch_size": batch_size, **options}
+        if device_id is not None:
+            attributes["deviceid"] = device_id
+        self._inputs = tuple(port.name for port in spec.inputs)
+        self._outputs = tuple(port.name for port in spec.outputs)
+        self._flow = Flow(_config(spec, attributes), units=(spec,))
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the inputs, in the order of `infer`."""
+        return self._inputs
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the outputs, in the order of `infer`."""
+        return self._outputs
+
+    def start(self) -> Self:
+        """Loads the model and warms it up.
+
+        Raises:
+            FlowFailed: it did not load; the inner error says why.
+        """
+        self._flow.start_run()
+        return self
+
+    def stop(self) -> None:
+        """Frees the model, once the calls under way have their answers. May be called again."""
+        self._flow.stop()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def infer(self, inputs: Iterable[Any], timeout: float | None = None) -> list[Buffer]:
+        """Runs one item.
+
+        Args:
+            inputs: A value for each input, in order (``{input: value}`` will do too).
+            timeout: Longest wait in seconds; None: as long as it takes.
+
+        Returns:
+            A buffer for each output, in order.
+
+        Raises:
+            FlowUnitError: the model failed on it, or shape or dtype do not fit.
+            TimeoutError: no answer in time.
+            QueueFullError: the queue is full and ``queue_policy`` is ``reject``.
+        """
+        stream = self._flow.create_stream_io()
+        return self._in_order(stream.exchange(self._by_port(inputs), timeout))
+
+    async def ainfer(self, inputs: Iterable[Any]) -> list[Buffer]:
+        """Does what `infer` does without blocking the event loop; see `asyncio.timeout`."""
+        return self._in_order(await self._flow.ainfer(self._by_port(inputs)))
+
+    def infer_batch(
+        self, inputs: Sequence[Sequence[Any]], timeout: float | None = None
+    ) -> list[list[Buffer]]:
+        """Runs many items.
+
+        Args:
+            inputs: For each input, its items; all of the same number.
+            timeout: Longest wait in seconds for each result; None: as long as it takes.
+
+        Returns:
+            For each output, its buffers in the order of the items; an item that failed has a buffer
+            in error (`Buffer.error`) in its place.
+
+        Raises:
+            ValueError: the numbers of items differ.
+        """
+        columns = self._by_port(inputs)
+        counts = sorted({len(column) for column in columns.values()})
+        if len(counts) > 1:
+            message = f"got {counts} items on the inputs; expected the same number on each"
+            raise ValueError(message)
+        stream = self._flow.create_stream_io()
+        return list(stream.exchange_many(columns, timeout).values())
+
+    def stats(self) -> NodeStats:
+        """Returns the figures of the model's node: calls, batch sizes, time."""
+        return self._flow.stats()[_NODE]
+
+    def _by_port(self, inputs: Iterable[Any]) -> dict[str, Any]:
+        if isinstance(inputs, Mapping):
+            if set(inputs) != set(self._inputs):
+                message = f"got the inputs {sorted(inputs)}; expected {sorted(self._inputs)}"
+                raise KeyError(message)
+            values = [inputs[name] for name in self._inputs]
+        else:
+            values = list(inputs)
+        if len(values) != len(self._inputs):
+            message = f"got {len(values)} values; expected one for each input: {self._inputs}"
+            raise ValueError(message)
+        return {f"in{place}": value for place, value in enumerate(values)}
+
+    def _in_order(self, answers: Any) -> list[Buffer]:
+        return [answers] if isinstance(answers, Buffer) else list(answers.values())
+
+
+def _spec(
+    path: Path,
+    name: str | None,
+    inputs: Sequence[str] | None,
+    outputs: Sequence[str] | None,
+    engine: str | None,
+) -> FlowUnitSpec:
+    if path.is_dir() and any(path.glob("*.toml")):
+        if inputs or outputs or engine:
+            message = f"{path}: inputs, outputs and engine are what its TOML says; give none"
+            raise ConfigError(message)
+        return read_unit_folder(path, name)
+    file = read_model_file(path, engine=engine, inputs=inputs or (), outputs=outputs or ())
+    return inference_spec(file, name or _NODE)
+
+
+def _config(spec: FlowUnitSpec, attributes: Mapping[str, Any]) -> FlowConfig:
+    """The graph of one node: an input and an output of the graph for each of its ports."""
+    nodes = [NodeConfig(_NODE, attributes)]
+    edges = []
+    for place, port in enumerate(spec.inputs):
+        nodes.append(NodeConfig(f"in{place}", {"type": "input"}))
+        edges.append(EdgeConfig(PortRef(f"in{place}"), PortRef(_NODE, port.name)))
+    for place, port in enumerate(spec.outputs):
+        nodes.append(NodeConfig(f"out{place}", {"type": "output"}))
+        edges.append(EdgeConfig(PortRef(_NODE, port.name), PortRef(f"out{place}")))
+    return FlowConfig(tuple(nodes), tuple(edges), flow={"name": spec.name})

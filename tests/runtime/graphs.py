@@ -1,0 +1,86 @@
+"""Small graphs for the runtime's tests, made without a file."""
+
+from modelflow.config.flow_config import FlowConfig
+from modelflow.flowunit.spec import FlowUnitSpec, Port
+from modelflow.flowunit.unit import FlowUnit
+from modelflow.graph.graph import Edge, Endpoint, Graph, Node, NodeSettings, Role
+from modelflow.plan import make_plan
+from modelflow.runtime.scheduler import Scheduler, SchedulerOptions
+from modelflow.stream_io import StreamIO
+
+
+class Forward(FlowUnit):
+    """Gives what it gets."""
+
+    def process(self, ctx):
+        ctx.outputs["out"] = ctx.inputs["in"]
+
+
+def spec_of(make=Forward, *, name="forward", inputs=("in",), outputs=("out",), **more):
+    """A spec whose instances come from ``make()``."""
+    return FlowUnitSpec(
+        name=name,
+        devices={"cpu": make},
+        inputs=tuple(Port(port) for port in inputs),
+        outputs=tuple(Port(port) for port in outputs),
+        **more,
+    )
+
+
+def per_item(function, **more):
+    """A spec that maps ``function`` over the data of its input."""
+
+    class Map(FlowUnit):
+        def process(self, ctx):
+            ctx.emit([function(buffer.data) for buffer in ctx.input()])
+
+    return spec_of(Map, name=function.__name__.replace("<lambda>", "map"), **more)
+
+
+def graph_of(nodes, edges, *, max_in_flight=None, name="test"):
+    """A graph: ``nodes`` maps names to "input", "output", a spec or (spec, settings)."""
+    found = {}
+    for node, what in nodes.items():
+        if what in ("input", "output"):
+            found[node] = Node(node, Role(what))
+        else:
+            spec, settings = what if isinstance(what, tuple) else (what, {})
+            found[node] = Node(node, Role.FLOWUNIT, spec, settings=NodeSettings(**settings))
+    ends = []
+    for edge in edges:
+        source, target = (end.strip() for end in edge.split("->"))
+        ends.append(Edge(_end(found, source, "outputs"), _end(found, target, "inputs")))
+    return Graph(name, found, tuple(ends), max_in_flight, FlowConfig((), ()))
+
+
+def chain(*specs, **more):
+    """input -> unit 0 -> unit 1 ... -> output."""
+    names = [f"n{i}" for i in range(len(specs))]
+    nodes = {"input": "input", **dict(zip(names, specs, strict=True)), "output": "output"}
+    order = list(nodes)
+    return graph_of(nodes, [f"{a} -> {b}" for a, b in zip(order, order[1:], strict=False)], **more)
+
+
+def _end(nodes, text, side):
+    node, _, port = text.partition(":")
+    return Endpoint(node, port or getattr(nodes[node], side)[0])
+
+
+class Running:
+    """A started scheduler, stopped at the end of the block."""
+
+    def __init__(self, graph, **options):
+        self.scheduler = Scheduler(make_plan(graph), SchedulerOptions(**options))
+
+    def session(self):
+        return StreamIO(self.scheduler, self.scheduler.create_session())
+
+    def infer(self, value, timeout=10.0, port="input"):
+        return self.session().exchange({port: value}, timeout)
+
+    def __enter__(self):
+        self.scheduler.start()
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        self.scheduler.stop(drain=error is None)

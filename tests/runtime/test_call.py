@@ -1,0 +1,193 @@
+import numpy as np
+import pytest
+
+from modelflow.buffer import Buffer
+from modelflow.errors import FlowUnitError
+from modelflow.flowunit.spec import FlowUnitSpec, Port
+from modelflow.flowunit.unit import FlowUnit
+from modelflow.runtime.call import UnitCall, freeze, writable
+
+
+def call_of(process, *, outputs=("out",), in_place=False, consumers=None, visible=False, **spec):
+    class Unit(FlowUnit):
+        def process(self, ctx):
+            process(ctx)
+
+    described = FlowUnitSpec(
+        name="unit",
+        devices={"cpu": Unit},
+        inputs=(Port("in", is_in_place=in_place),),
+        outputs=tuple(map(Port, outputs)),
+        **spec,
+    )
+    return UnitCall(
+        Unit(),
+        described,
+        "node",
+        inputs=("in",),
+        consumers=consumers or [1] * len(outputs),
+        is_exception_visible=visible,
+    )
+
+
+def run(call, values, has_errors=False):
+    column = [v if isinstance(v, Buffer) else Buffer(v) for v in values]
+    return call.process([column], has_errors, lambda row: f"session {row}")
+
+
+def double_all(ctx):
+    for buffer in ctx.input():
+        if buffer.data == "bad":
+            raise ValueError("is bad")
+        ctx.emit([buffer.data * 2])
+
+
+def test_outputs_are_wrapped_and_inherit_the_meta_of_their_input():
+    def process(ctx):
+        ctx.emit([b.data + 1 for b in ctx.input()[:1]])
+        ctx.emit([Buffer(b.data + 1, {"a": "own"}) for b in ctx.input()[1:]])
+
+    (column,) = run(call_of(process), [Buffer(1, {"a": 1, "b": 2}), Buffer(2, {"a": 1, "b": 2})])
+    assert [b.data for b in column] == [2, 3]
+    assert column[0].meta == {"a": 1, "b": 2}
+    assert column[1].meta == {"a": "own", "b": 2}
+
+
+def test_inherited_meta_is_private_to_the_output():
+    source = Buffer(1, {"a": 1})
+    (column,) = run(call_of(lambda ctx: ctx.emit([0])), [source])
+    column[0].set("a", 2)
+    assert source.meta == {"a": 1}
+
+
+def test_only_the_guilty_buffer_of_a_batch_fails():
+    call = call_of(double_all)
+    (column,) = run(call, [1, "bad", 3])
+    assert [b.data for b in column] == [2, None, 6]
+    error = column[1].error
+    assert isinstance(error, FlowUnitError)
+    assert isinstance(error.__cause__, ValueError)
+    assert (error.node, error.unit, error.phase, error.session) == (
+        "node",
+        "unit",
+        "process",
+        "session 1",
+    )
+    assert str(error) == "node 'node' (unit 'unit') failed in process: ValueError: is bad"
+    assert call.failed == 1
+
+
+def test_a_unit_may_opt_out_of_the_second_try():
+    calls = []
+
+    def process(ctx):
+        calls.append(len(ctx.input()))
+        raise ValueError
+
+    (column,) = run(call_of(process, is_batch_retried=False), [1, 2])
+    assert calls == [2]
+    assert all(b.has_error() for b in column)
+
+
+def test_an_exception_as_output_fails_that_buffer_alone_without_another_call():
+    calls = []
+
+    def process(ctx):
+        calls.append(1)
+        ctx.emit([1, ValueError("no"), 3])
+
+    call = call_of(process)
+    (column,) = run(call, [1, 2, 3])
+    assert [b.data for b in column] == [1, None, 3]
+    assert "ValueError: no" in str(column[1].error)
+    assert len(calls) == 1
+    assert call.failed == 1
+
+
+def test_a_wrong_number_of_outputs_is_an_error_that_counts():
+    (column,) = run(call_of(lambda ctx: ctx.emit([1, 2])), [1])
+    assert "gave 2 values on output 'out' for 1 inputs" in str(column[0].error)
+
+
+def test_buffers_in_error_pass_untouched_in_their_place():
+    broken = Buffer.from_error(FlowUnitError("earlier", node="before", unit="u"))
+    seen = []
+
+    def process(ctx):
+        seen.extend(b.data for b in ctx.input())
+        ctx.emit([b.data for b in ctx.input()])
+
+    (column,) = run(call_of(process), [1, broken, 3], has_errors=True)
+    assert seen == [1, 3]
+    assert column[1] is broken
+    assert [b.data for b in column] == [1, None, 3]
+
+
+def test_an_error_behind_an_error_keeps_its_row_and_session():
+    broken = Buffer.from_error(FlowUnitError("earlier"))
+    (column,) = run(call_of(double_all), [broken, 1, "bad"], has_errors=True)
+    assert column[0] is broken
+    assert column[1].data == 2
+    assert column[2].error.session == "session 2"
+
+
+def test_an_exception_visible_unit_sees_errors_and_may_mend_them():
+    broken = Buffer.from_error(FlowUnitError("earlier"))
+
+    def process(ctx):
+        ctx.emit(["mended" if b.has_error() else b.data for b in ctx.input()])
+
+    (column,) = run(call_of(process, visible=True), [1, broken], has_errors=True)
+    assert [b.data for b in column] == [1, "mended"]
+
+
+def test_a_sink_gives_its_errors_in_their_rows():
+    def process(ctx):
+        for buffer in ctx.input():
+            if buffer.data == 2:
+                raise ValueError("no")
+
+    call = call_of(process, outputs=())
+    (column,) = run(call, [1, 2, 3])
+    assert [b.has_error() for b in column] == [False, True, False]
+
+
+def test_arrays_are_read_only_for_the_next_unit():
+    (column,) = run(call_of(lambda ctx: ctx.emit([np.zeros(3)])), [1])
+    with pytest.raises(ValueError, match="read-only"):
+        column[0].data[0] = 1
+
+
+def test_an_in_place_unit_writes_a_fresh_array_without_a_copy():
+    array = np.zeros(3)
+    buffer = Buffer(array)
+    freeze(buffer, is_single=True)
+    address = array.ctypes.data
+    del array
+
+    def process(ctx):
+        ctx.input()[0].data[:] = 7
+        ctx.outputs["out"] = ctx.inputs["in"]
+
+    (column,) = run(call_of(process, in_place=True), [buffer])
+    assert column[0].data.ctypes.data == address
+    assert column[0].data.tolist() == [7, 7, 7]
+
+
+@pytest.mark.parametrize("how", ["two consumers", "kept elsewhere", "sent by the user"])
+def test_an_in_place_unit_gets_a_copy_where_somebody_else_sees_the_array(how):
+    array = np.zeros(3)
+    buffer = Buffer(array.view() if how == "sent by the user" else array)
+    freeze(buffer, is_single=how == "kept elsewhere")
+
+    def process(ctx):
+        ctx.input()[0].data[:] = 7
+        ctx.outputs["out"] = ctx.inputs["in"]
+
+    run(call_of(process, in_place=True), [buffer])
+    assert array.tolist() == [0, 0, 0]
+
+
+def test_writable_keeps_what_is_not_an_array():
+    buffer = Buffer("text")
+    assert writable(buffer) is buffer

@@ -1,0 +1,260 @@
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from modelflow.buffer import Buffer
+from modelflow.runtime.inbox import Inbox, InboxPolicy
+from modelflow.runtime.segment import Segment, Stream
+from tests.runtime.fake_clock import FakeClock
+
+
+def stream(name="s"):
+    return Stream(SimpleNamespace(name=name, is_cancelled=False, deadlines={}))
+
+
+def segment(of, first, count, is_last=False):
+    positions = range(first, first + count)
+    return Segment(of, positions, [[Buffer(i) for i in positions]], is_last, False)
+
+
+def data(batch):
+    return [buffer.data for buffer in batch.columns[0]]
+
+
+def inbox(ports=("in",), clock=None, **policy):
+    policy.setdefault("bounds", (32,) * len(ports))
+    return Inbox("node", ports, InboxPolicy(**policy), clock or FakeClock())
+
+
+def test_take_cuts_batches_of_at_most_batch_size():
+    box, s = inbox(batch_size=4), stream()
+    box.append(0, [segment(s, 0, 3), segment(s, 3, 3)])
+    assert data(box.take()) == [0, 1, 2, 3]
+    assert data(box.take()) == [4, 5]
+
+
+def test_take_joins_neighbours_of_one_stream_into_one_slice():
+    box, s = inbox(batch_size=8), stream()
+    box.append(0, [segment(s, 0, 1), segment(s, 1, 2, is_last=True)])
+    (part,) = box.take().slices
+    assert part.positions == range(3)
+    assert part.is_last
+
+
+def test_take_mixes_sessions_in_one_batch():
+    box, a, b = inbox(batch_size=8), stream("a"), stream("b")
+    box.append(0, [segment(a, 0, 2), segment(b, 0, 1), segment(a, 2, 1)])
+    batch = box.take()
+    assert [(p.stream, list(p.positions)) for p in batch.slices] == [
+        (a, [0, 1]),
+        (b, [0]),
+        (a, [2]),
+    ]
+    assert [batch.session_of(row) for row in range(4)] == ["a", "a", "b", "a"]
+
+
+def test_take_carries_an_end_that_stands_behind_a_full_batch():
+    box, s = inbox(batch_size=2), stream()
+    box.append(0, [segment(s, 0, 2), segment(s, 2, 0, is_last=True)])
+    batch = box.take()
+    assert data(batch) == [0, 1]
+    assert batch.slices[-1].is_last
+
+
+def test_take_numbers_the_slices_of_each_stream():
+    box, a, b = inbox(batch_size=1, is_ordered=True), stream(), stream()
+    box.append(0, [segment(a, 0, 2), segment(b, 0, 1), segment(a, 2, 1, is_last=True)])
+    tickets = [(p.stream, p.ticket) for _ in range(4) for p in box.take().slices]
+    assert tickets == [(a, 0), (a, 1), (b, 0), (a, 2)]
+
+
+def test_take_gives_no_ticket_where_the_whole_stream_is_one_slice():
+    box, s = inbox(is_ordered=True), stream()
+    box.append(0, [segment(s, 0, 1, is_last=True)])
+    assert box.take().slices[0].ticket is None
+
+
+def test_take_returns_none_once_closed():
+    box = inbox()
+    taken = []
+    worker = threading.Thread(target=lambda: taken.append(box.take()), name="modelflow/test")
+    worker.start()
+    box.close()
+    worker.join()
+    assert taken == [None]
+
+
+def test_take_waits_for_a_fuller_batch_until_the_time_is_over():
+    clock = FakeClock()
+    box, s = inbox(clock=clock, batch_size=4, batch_timeout=0.5), stream()
+    taken = []
+    worker = threading.Thread(target=lambda: taken.append(data(box.take())), name="modelflow/test")
+    box.append(0, [segment(s, 0, 1)])
+    worker.start()
+    clock.until_sleeping()
+    box.append(0, [segment(s, 1, 1)])
+    assert worker.is_alive()
+    clock.advance(0.5)
+    worker.join()
+    assert taken == [[0, 1]]
+
+
+def test_take_does_not_wait_for_the_time_once_the_batch_is_full():
+    clock = FakeClock()
+    box, s = inbox(clock=clock, batch_size=2, batch_timeout=60), stream()
+    taken = []
+    worker = threading.Thread(target=lambda: taken.append(data(box.take())), name="modelflow/test")
+    box.append(0, [segment(s, 0, 1)])
+    worker.start()
+    clock.until_sleeping()
+    box.append(0, [segment(s, 1, 1)])
+    worker.join()
+    assert taken == [[0, 1]]
+
+
+def test_one_worker_collects_while_another_sleeps_and_none_is_lost():
+    clock = FakeClock()
+    box, s = inbox(clock=clock, batch_size=2, batch_timeout=60), stream()
+    taken = []
+
+    def work():
+        while (batch := box.take()) is not None:
+            taken.append(data(batch))
+            if sum(map(len, taken)) == 6:
+                box.close()
+
+    workers = [threading.Thread(target=work, name=f"modelflow/test/{i}") for i in range(3)]
+    for worker in workers:
+        worker.start()
+    for i in range(6):
+        box.append(0, [segment(s, i, 1)])
+    for worker in workers:
+        worker.join()
+    assert sorted(sum(taken, [])) == list(range(6))
+
+
+def test_producers_wait_at_the_bound_and_go_on_when_half_is_free():
+    box, s = inbox(bounds=(4,), batch_size=1), stream()
+    box.append(0, [segment(s, 0, 4)])
+    assert not box.has_room(0)
+    passed = threading.Event()
+
+    def produce():
+        box.wait_for_room(0)
+        passed.set()
+
+    producer = threading.Thread(target=produce, name="modelflow/test")
+    producer.start()
+    while not box._producers:
+        pass
+    box.take()
+    assert not passed.is_set()
+    box.take()
+    producer.join()
+    assert box.ready == 2
+
+
+def test_wait_for_room_gives_up_after_its_time():
+    clock = FakeClock()
+    box, s = inbox(clock=clock, bounds=(1,)), stream()
+    box.append(0, [segment(s, 0, 1)])
+    result = []
+    producer = threading.Thread(
+        target=lambda: result.append(box.wait_for_room(0, 2.0)), name="modelflow/test"
+    )
+    producer.start()
+    clock.until_sleeping()
+    clock.advance(2.0)
+    producer.join()
+    assert result == [False]
+
+
+def test_byte_bound_counts_arrays_and_texts():
+    box, s = inbox(byte_bound=10), stream()
+    box.append(0, [Segment(s, range(1), [[Buffer(b"x" * 10)]], False, False)])
+    assert not box.has_room(0)
+    box.take()
+    assert box.has_room(0)
+    assert box.ready_bytes == 0
+
+
+def test_unmatched_rows_never_count_towards_the_bound():
+    box, s = inbox(("a", "b"), bounds=(1, 1)), stream()
+    box.append(0, [segment(s, 0, 100)])
+    assert box.has_room(0)
+    box.append(1, [segment(s, 0, 2)])
+    assert not box.has_room(0)
+    assert box.ready == 2
+
+
+def test_unmatched_bound_holds_back_a_caller_who_forgets_the_other_port():
+    box, s = inbox(("a", "b"), unmatched_bounds=(3, 3)), stream()
+    box.append(0, [segment(s, 0, 3)])
+    assert not box.has_room(0)
+    assert box.is_unmatched(0)
+    box.append(1, [segment(s, 0, 3)])
+    assert box.has_room(0)
+
+
+def test_on_room_calls_back_once_there_is_room():
+    box, s = inbox(bounds=(1,)), stream()
+    calls = []
+    box.on_room(0, lambda: calls.append("at once"))
+    box.append(0, [segment(s, 0, 1)])
+    box.on_room(0, lambda: calls.append("later"))
+    assert calls == ["at once"]
+    box.take()
+    assert calls == ["at once", "later"]
+
+
+def test_discard_drops_one_stream_and_keeps_the_others():
+    box, a, b = inbox(batch_size=9, is_ordered=True), stream(), stream()
+    box.append(0, [segment(a, 0, 2), segment(b, 0, 1), segment(a, 2, 1)])
+    box.discard(lambda other: other is a)
+    assert box.ready == 1
+    assert [part.stream for part in box.take().slices] == [b]
+
+
+def test_cancelled_session_is_dropped_when_it_is_appended_or_taken():
+    box, a, b = inbox(batch_size=9), stream(), stream()
+    box.append(0, [segment(a, 0, 2), segment(b, 0, 1)])
+    a.session.is_cancelled = True
+    box.append(0, [segment(a, 2, 1)])
+    assert data(box.take()) == [0]
+    assert box.ready == 0
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_ports_are_paired_position_by_position(first):
+    box, s = inbox(("a", "b"), batch_size=9), stream()
+    box.append(first, [segment(s, 0, 2)])
+    box.append(1 - first, [segment(s, 0, 1)])
+    batch = box.take()
+    assert [[b.data for b in column] for column in batch.columns] == [[0], [0]]
+    box.append(1 - first, [segment(s, 1, 1, is_last=True)])
+    batch = box.take()
+    assert list(batch.slices[0].positions) == [1]
+    assert not batch.slices[0].is_last
+    box.append(first, [segment(s, 2, 0, is_last=True)])
+    assert box.take().slices[0].is_last
+
+
+def test_a_port_that_ends_early_gives_errors_for_the_rest():
+    box, s = inbox(("a", "b"), batch_size=9), stream()
+    box.append(0, [segment(s, 0, 3, is_last=True)])
+    box.append(1, [segment(s, 0, 1, is_last=True)])
+    batch = box.take()
+    assert batch.slices[-1].is_last
+    assert batch.has_errors
+    errors = [buffer.error for buffer in batch.columns[1]]
+    assert errors[0] is None
+    assert "input 'b' ended after 1 buffers" in str(errors[1])
+    assert "input 'b' ended after 1 buffers" in str(errors[2])
+
+
+def test_ports_out_of_step_are_an_internal_error():
+    box, s = inbox(("a", "b")), stream()
+    box.append(0, [segment(s, 0, 1)])
+    with pytest.raises(AssertionError, match="out of step"):
+        box.append(1, [segment(s, 1, 1)])
