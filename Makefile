@@ -1,0 +1,29 @@
+# Three verbs: make check, make test, make docs. `make help` lists everything.
+PYTHON ?= python3
+
+.PHONY: help install check format test docs benchmarks
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+
+install:  ## install modelflow for development into the active environment
+	$(PYTHON) -m pip install -e '.[tensorflow,test,dev]'
+
+check:  ## lint, formatting, types, import contracts
+	ruff check .
+	ruff format --check .
+	mypy
+	lint-imports
+
+format:  ## mend what the linter can mend, and format
+	ruff check --fix .
+	ruff format .
+
+test:  ## the tests, in parallel
+	$(PYTHON) -m pytest -n auto
+
+docs:  ## write the generated reference pages anew
+	$(PYTHON) docs/generate.py
+
+benchmarks:  ## the benchmark tables of the runtime (minutes)
+	for program in overhead image_pipeline import_time sessions; do $(PYTHON) benchmarks/$$program.py || exit 1; done
