@@ -232,7 +232,9 @@ class Entrance:
             if deadline is not None:
                 due = self._clock.now() + deadline
                 session.deadlines.update(dict.fromkeys(positions, due))
-            has_errors = any(buffer.error is not None for buffer in buffers)
+            has_errors = False
+            for buffer in buffers:
+                has_errors = has_errors or buffer.error is not None
             _append(port, Segment(session.stream, positions, [list(buffers)], is_last, has_errors))
 
     def _refused(self, port: EntryPort, blocker: Blocker) -> QueueFullError:

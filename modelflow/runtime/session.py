@@ -16,11 +16,12 @@ __all__ = ["Results", "Session"]
 class Results:
     """What one output of the graph has for one session; bounded by what the session may send."""
 
-    __slots__ = ("_callbacks", "_failure", "_items", "_ready", "is_ended", "taken")
+    __slots__ = ("_callbacks", "_failure", "_items", "_ready", "_waiting", "is_ended", "taken")
 
     def __init__(self) -> None:
         self.taken = 0
         self.is_ended = False
+        self._waiting = 0
         self._items: deque[Buffer] = deque()
         self._ready = threading.Condition(threading.Lock())
         self._failure: Exception | None = None
@@ -87,7 +88,9 @@ class Results:
             if left is not None and left <= 0:
                 message = f"no result within {timeout:g} s"
                 raise TimeoutError(message)
+            self._waiting += 1
             clock.wait(self._ready, left)
+            self._waiting -= 1
 
     def get_nowait(self) -> Buffer | None:
         """Returns the next result, or None if there is none yet; raises as `get` does."""
@@ -116,10 +119,12 @@ class Results:
             raise EndOfStream(message)
 
     def _wake(self) -> None:
-        self._ready.notify_all()
-        callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            callback()
+        if self._waiting:
+            self._ready.notify_all()
+        if self._callbacks:
+            callbacks, self._callbacks = self._callbacks, []
+            for callback in callbacks:
+                callback()
 
 
 class Session:
@@ -167,6 +172,7 @@ class Session:
         self.state: dict[str, Any] = {}
         self.stream = Stream(self)
         self.results = {output: Results() for output in outputs}
+        self._results = tuple(self.results.values())
         self.sent = 0
         self.is_closed = False
         self.is_cancelled = False
@@ -180,7 +186,7 @@ class Session:
         self.entry_lock = threading.Lock()
         self.waiting_senders = 0
         self._is_released = False
-        self._room = threading.Condition(self.lock)
+        self._room: threading.Condition | None = None
         self._room_callbacks: list[Callable[[], None]] = []
         self._passed = [0] * terminals
         self._left = 0
@@ -193,7 +199,7 @@ class Session:
         """Rows between the entrance and the slowest reader of the session's results."""
         if not self.results:
             return 0
-        return self.sent - min([results.taken for results in self.results.values()])
+        return self.sent - min([results.taken for results in self._results])
 
     def took(self) -> None:
         """Wakes those who wait because too much is unread; called after results were taken."""
@@ -209,7 +215,8 @@ class Session:
     def wake_senders(self) -> None:
         """Wakes everyone who waits to send."""
         with self.lock:
-            self._room.notify_all()
+            if self._room is not None:
+                self._room.notify_all()
             callbacks, self._room_callbacks = self._room_callbacks, []
         for callback in callbacks:
             callback()
@@ -219,6 +226,8 @@ class Session:
         with self.lock:
             self.waiting_senders += 1
             if self.unread >= bound and not (self.is_closed or self._is_released):
+                if self._room is None:  # few sessions ever wait: it is made when one does
+                    self._room = threading.Condition(self.lock)
                 clock.wait(self._room, timeout)
             self.waiting_senders -= 1
 

@@ -1,5 +1,7 @@
 """Small graphs for the runtime's tests, made without a file."""
 
+import itertools
+
 from modelflow.config.flow_config import FlowConfig
 from modelflow.flowunit.spec import FlowUnitSpec, Port
 from modelflow.flowunit.unit import FlowUnit
@@ -58,7 +60,7 @@ def chain(*specs, **more):
     names = [f"n{i}" for i in range(len(specs))]
     nodes = {"input": "input", **dict(zip(names, specs, strict=True)), "output": "output"}
     order = list(nodes)
-    return graph_of(nodes, [f"{a} -> {b}" for a, b in zip(order, order[1:], strict=False)], **more)
+    return graph_of(nodes, [f"{a} -> {b}" for a, b in itertools.pairwise(order)], **more)
 
 
 def _end(nodes, text, side):

@@ -1,3 +1,5 @@
+import functools
+import operator
 import threading
 from types import SimpleNamespace
 
@@ -131,7 +133,7 @@ def test_one_worker_collects_while_another_sleeps_and_none_is_lost():
         box.append(0, [segment(s, i, 1)])
     for worker in workers:
         worker.join()
-    assert sorted(sum(taken, [])) == list(range(6))
+    assert sorted(functools.reduce(operator.iadd, taken, [])) == list(range(6))
 
 
 def test_producers_wait_at_the_bound_and_go_on_when_half_is_free():
