@@ -1,0 +1,161 @@
+"""The contract of an engine: one class that loads a model, which says its ports and runs a batch.
+
+To add an engine: subclass `Engine` and `LoadedModel` and name the `Engine` class in the entry
+point group ``modelflow.engines`` (``NAME = "package.module:Class"``). The module imports its heavy
+package in `Engine.load` at the earliest, and raises `MissingDependencyError` where it is absent.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from modelflow.device import CPU, Device
+from modelflow.engine.options import InferenceOptions
+from modelflow.errors import did_you_mean
+
+__all__ = ["Arrays", "Engine", "LoadRequest", "LoadedModel", "TensorSpec", "unknown_port"]
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """One input or output of a model.
+
+    Attributes:
+        name: The port's name, as the unit calls it.
+        dtype: The element type; ``object`` for text (items are ``bytes``).
+        shape: The shape with the batch as axis 0, None for an axis that is free; None as a whole
+            where the model does not say how many axes there are.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int | None, ...] | None = None
+
+    @property
+    def item_shape(self) -> tuple[int | None, ...] | None:
+        """The shape of one item: without axis 0."""
+        return None if self.shape is None else self.shape[1:]
+
+    @property
+    def batch_size(self) -> int | None:
+        """The length of axis 0 where the model fixes it; None where it is free or not known."""
+        return self.shape[0] if self.shape else None
+
+    def __str__(self) -> str:
+        if self.shape is None:
+            return f"{self.name} ({self.dtype.name})"
+        return f"{self.name} ({self.dtype.name} {shape_text(self.shape)})"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRequest:
+    """What an engine is asked to load.
+
+    Attributes:
+        path: The model's file or folder; it exists.
+        device: Where it shall run.
+        options: The options of the node.
+        inputs, outputs: The ports that the unit declares; empty: all that the model has.
+    """
+
+    path: Path
+    device: Device = CPU
+    options: InferenceOptions = field(default_factory=InferenceOptions)
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+
+
+class LoadedModel(ABC):
+    """A model in memory, ready to run on its device.
+
+    Attributes:
+        inputs, outputs: The ports, by the names and in the order of the `LoadRequest`.
+    """
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+    @abstractmethod
+    def run(self, inputs: Arrays) -> dict[str, npt.NDArray[Any]]:
+        """Runs one batch; called by several threads at once.
+
+        Args:
+            inputs: Input port -> C-contiguous array of the port's dtype, axis 0 the batch. The
+                memory belongs to the caller, who reuses it after the call.
+
+        Returns:
+            Output port -> array. One that shares memory with an input is copied by the caller.
+
+        Raises:
+            EngineError: the model refuses the batch, or runs out of memory.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Frees the model. No `run` is under way, and none follows."""
+
+
+class Engine(ABC):
+    """A library that runs models. One instance serves the whole process; it keeps no model.
+
+    Attributes:
+        suffixes: The file name endings, in lower case, that mean a model of this engine.
+        device_kinds: The kinds of device that it can run on.
+    """
+
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    device_kinds: ClassVar[tuple[str, ...]] = ("cpu",)
+
+    def is_reader_of(self, path: Path) -> bool:
+        """Tells whether ``path`` looks like a model of this engine. Loads nothing."""
+        return path.suffix.lower() in self.suffixes and path.is_file()
+
+    @abstractmethod
+    def load(self, request: LoadRequest) -> LoadedModel:
+        """Loads a model and checks that it has the ports that are asked for.
+
+        Raises:
+            EngineError: the file is no model of this engine, or has no port of that name.
+            MissingDependencyError: the engine's package is not installed.
+        """
+
+    def describe(self, request: LoadRequest) -> tuple[Sequence[TensorSpec], Sequence[TensorSpec]]:
+        """Returns the inputs and outputs of a model; loads it where there is no lighter way.
+
+        Raises:
+            EngineError: the file is no model of this engine.
+            MissingDependencyError: the engine's package is not installed.
+        """
+        model = self.load(request)
+        model.close()
+        return model.inputs, model.outputs
+
+
+def shape_text(shape: Sequence[int | None]) -> str:
+    """Returns a shape as it stands in messages: ``(?, 224, 224, 3)``."""
+    inner = ", ".join("?" if extent is None else str(extent) for extent in shape)
+    return f"({inner},)" if len(shape) == 1 else f"({inner})"
+
+
+def unknown_port(path: Path, what: str, name: str, known: Sequence[object]) -> str:
+    """Returns the message for a port that the model does not have.
+
+    Args:
+        path: The model.
+        what: ``input`` or ``output``.
+        name: The name that was asked for.
+        known: The model's own ports, as they are to be listed (`TensorSpec` or text).
+    """
+    names = [str(getattr(port, "name", port)) for port in known]
+    listed = ", ".join(map(str, known)) or "none"
+    return (
+        f"model {path}: no {what} {name!r}{did_you_mean(name, names)}; "
+        f"the model's {what}s are: {listed}"
+    )

@@ -1,0 +1,8 @@
+"""The engine ``tensorflow``: frozen graphs, SavedModels and Keras models.
+
+Models run as frozen graphs in a session wherever that is possible (see `session`).
+"""
+
+from modelflow.engine.tensorflow.engine import TensorFlowEngine
+
+__all__ = ["TensorFlowEngine"]

@@ -1,0 +1,52 @@
+"""The engine: which form a model has, and where it runs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from modelflow.engine.engine import Engine, LoadedModel, LoadRequest, TensorSpec
+from modelflow.engine.tensorflow.frozen_graph import load_frozen_graph
+from modelflow.engine.tensorflow.keras_model import load_keras_model
+from modelflow.engine.tensorflow.library import loading
+from modelflow.engine.tensorflow.saved_model import load_saved_model, read_signature
+from modelflow.engine.tensorflow.settings import apply_settings, device_name
+from modelflow.errors import EngineError
+
+__all__ = ["TensorFlowEngine"]
+
+
+class TensorFlowEngine(Engine):
+    """Runs frozen graphs, SavedModels and Keras models on the CPU and on NVIDIA GPUs."""
+
+    suffixes: ClassVar[tuple[str, ...]] = (".pb", ".keras", ".h5", ".hdf5")
+    device_kinds: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
+
+    def is_reader_of(self, path: Path) -> bool:
+        """Tells whether ``path`` is a SavedModel's folder or ends as TensorFlow's models do."""
+        return (path / "saved_model.pb").is_file() or super().is_reader_of(path)
+
+    def load(self, request: LoadRequest) -> LoadedModel:
+        """Loads a model; see `Engine.load`."""
+        with loading:
+            apply_settings(request.options)
+            device = device_name(request.device)
+            if request.path.is_dir():
+                return load_saved_model(request, device)
+            suffix = request.path.suffix.lower()
+            if suffix == ".pb":
+                return load_frozen_graph(request, device)
+            if suffix in self.suffixes:
+                return load_keras_model(request, device)
+        message = (
+            f"model {request.path}: expected a SavedModel's folder, or a file ending in "
+            f"{', '.join(self.suffixes)}"
+        )
+        raise EngineError(message)
+
+    def describe(self, request: LoadRequest) -> tuple[Sequence[TensorSpec], Sequence[TensorSpec]]:
+        """Returns the ports; those of a SavedModel are read without its weights."""
+        if not request.path.is_dir() or request.inputs or request.outputs:
+            return super().describe(request)
+        with loading:
+            signature = read_signature(request.path, request.options.signature)
+        return tuple(signature.inputs.values()), tuple(signature.outputs.values())

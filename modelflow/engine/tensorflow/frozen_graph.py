@@ -1,0 +1,66 @@
+"""Frozen graphs: a ``.pb`` file whose ports are its tensors."""
+
+from pathlib import Path
+from typing import Any
+
+from modelflow.engine.engine import LoadRequest
+from modelflow.engine.file_form import looks_like
+from modelflow.engine.tensorflow.library import load_tensorflow
+from modelflow.engine.tensorflow.message import read_message
+from modelflow.engine.tensorflow.session import SessionModel
+from modelflow.errors import EngineError
+
+__all__ = ["load_frozen_graph"]
+
+_NO_RESULTS = ("Const", "Placeholder", "NoOp", "Assert")
+
+
+def load_frozen_graph(request: LoadRequest, device: str) -> SessionModel:
+    """Loads a frozen graph. Without ports: its placeholders, and every result nobody consumes.
+
+    Raises:
+        EngineError: the file is no frozen graph, or has no such tensor.
+    """
+    graph_def = _read(request.path)
+    inputs = request.inputs or _placeholders(graph_def)
+    outputs = request.outputs or _results(graph_def)
+    return SessionModel(
+        request.path,
+        graph_def,
+        [(name, name) for name in inputs],
+        [(name, name) for name in outputs],
+        device,
+    )
+
+
+def _read(path: Path) -> Any:
+    load_tensorflow()
+    from tensorflow.core.framework import graph_pb2
+
+    if path.name == "saved_model.pb":
+        message = f"model {path}: this is part of a SavedModel; give its folder, {path.parent}"
+        raise EngineError(message)
+    graph_def = graph_pb2.GraphDef()
+    read_message(path, graph_def, "a frozen TensorFlow graph")
+    if not graph_def.node:
+        message = f"model {path}: {looks_like(path)}, without a node; expected a frozen graph"
+        raise EngineError(message)
+    variables = [n.name for n in graph_def.node if n.op in ("VariableV2", "VarHandleOp")]
+    if variables:
+        message = (
+            f"model {path}: the graph has variables ({variables[0]!r}, {len(variables)} in all), "
+            "so it is not frozen; save it as a SavedModel, or with its variables as constants"
+        )
+        raise EngineError(message)
+    return graph_def
+
+
+def _placeholders(graph_def: Any) -> tuple[str, ...]:
+    return tuple(node.name for node in graph_def.node if node.op == "Placeholder")
+
+
+def _results(graph_def: Any) -> tuple[str, ...]:
+    used = {name.lstrip("^").partition(":")[0] for node in graph_def.node for name in node.input}
+    return tuple(
+        node.name for node in graph_def.node if node.op not in _NO_RESULTS and node.name not in used
+    )

@@ -1,0 +1,99 @@
+"""Traced functions: frozen into a session's graph where they can be, else called as they are."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from modelflow.engine.engine import Arrays, LoadedModel, TensorSpec
+from modelflow.engine.tensorflow.library import load_tensorflow
+from modelflow.engine.tensorflow.session import SessionModel, engine_error
+from modelflow.errors import EngineError
+
+__all__ = ["FunctionModel", "can_freeze", "freeze"]
+
+# A graph is one protobuf message, which holds 2 GiB; half of it leaves room for the graph itself.
+_LARGEST = 1 << 30
+
+
+class FunctionModel(LoadedModel):
+    """A function that cannot be frozen: it holds tables, or more than a graph may."""
+
+    def __init__(
+        self,
+        path: Path,
+        call: Callable[[Mapping[str, Any]], Mapping[str, Any]],
+        inputs: tuple[TensorSpec, ...],
+        outputs: tuple[TensorSpec, ...],
+        device: str,
+    ) -> None:
+        """Takes the function.
+
+        Args:
+            path: The model's file, for messages.
+            call: Port -> tensor in, port -> tensor out; it keeps its variables alive.
+            inputs: The input ports.
+            outputs: The output ports.
+            device: TensorFlow's name of the device, where its variables are.
+        """
+        self._tf = load_tensorflow()
+        self._path, self._call, self._device = path, call, device
+        self.inputs, self.outputs = inputs, outputs
+
+    def run(self, inputs: Arrays) -> dict[str, npt.NDArray[Any]]:
+        """Runs one batch; see `LoadedModel.run`."""
+        tf = self._tf
+        try:
+            with tf.device(self._device):
+                values = self._call({port: tf.constant(data) for port, data in inputs.items()})
+        except tf.errors.OpError as error:
+            raise engine_error(self._path, error) from error
+        return {port.name: np.asarray(values[port.name]) for port in self.outputs}
+
+    def close(self) -> None:
+        """Frees the function and its variables."""
+        self._call = _closed
+
+
+def can_freeze(function: Any) -> bool:
+    """Tells whether all that a concrete function holds are variables that fit into one graph."""
+    handles = {id(variable.handle) for variable in function.graph.variables}
+    size = sum(v.dtype.size * (v.shape.num_elements() or 0) for v in function.graph.variables)
+    return size < _LARGEST and all(id(tensor) in handles for tensor in function.captured_inputs)
+
+
+def freeze(
+    path: Path,
+    function: Any,
+    inputs: Sequence[tuple[str, int]],
+    outputs: Sequence[tuple[str, int]],
+    device: str,
+) -> SessionModel:
+    """Returns a concrete function as a graph whose variables are constants.
+
+    Args:
+        path: The model's file, for messages.
+        function: One that `can_freeze`.
+        inputs: Pairs of port and place among the function's flat inputs.
+        outputs: Pairs of port and place among its flat outputs.
+        device: TensorFlow's name of the device.
+    """
+    from tensorflow.python.framework.convert_to_constants import (
+        convert_variables_to_constants_v2,
+    )
+
+    frozen = convert_variables_to_constants_v2(function)
+    return SessionModel(
+        path,
+        frozen.graph.as_graph_def(),
+        [(port, frozen.inputs[place].name) for port, place in inputs],
+        [(port, frozen.outputs[place].name) for port, place in outputs],
+        device,
+    )
+
+
+def _closed(_: Mapping[str, Any]) -> Mapping[str, Any]:
+    message = "the model is closed"
+    raise EngineError(message)

@@ -1,0 +1,122 @@
+"""Keras models: ``.keras`` and ``.h5`` files, whose ports are the names of inputs and outputs."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from modelflow.engine.engine import LoadedModel, LoadRequest, unknown_port
+from modelflow.engine.file_form import looks_like
+from modelflow.engine.tensorflow.function import FunctionModel, can_freeze, freeze
+from modelflow.engine.tensorflow.library import load_tensorflow
+from modelflow.engine.tensorflow.session import tensor_spec
+from modelflow.errors import EngineError
+
+__all__ = ["load_keras_model"]
+
+
+def load_keras_model(request: LoadRequest, device: str) -> LoadedModel:
+    """Loads a Keras model for inference (``training=False``), never running code from the file.
+
+    Raises:
+        EngineError: no Keras model, one that holds Python code, or no such port.
+    """
+    tf = load_tensorflow()
+    path = request.path
+    model = _read(path, "/device:CPU:0")
+    inputs, outputs = _named(path, model)
+    chosen_inputs = _chosen(path, "input", request.inputs, list(inputs.values()))
+    chosen_outputs = _chosen(path, "output", request.outputs, list(outputs.values()))
+    if len(chosen_inputs) < len(inputs):
+        absent = next(spec for name, spec in inputs.items() if name not in chosen_inputs)
+        message = f"model {path}: its input {absent} is fed by no port; declare an input for it"
+        raise EngineError(message)
+    signature = [tf.TensorSpec(s.shape, tf.as_dtype(s.dtype)) for s in inputs.values()]
+    function = tf.function(_forward(model)).get_concrete_function(*signature)
+    if can_freeze(function):
+        return freeze(
+            path,
+            function,
+            [(name, list(inputs).index(name)) for name in chosen_inputs],
+            [(name, list(outputs).index(name)) for name in chosen_outputs],
+            device,
+        )
+    forward = tf.function(_forward(_read(path, device)), input_signature=signature)
+
+    def call(tensors: Mapping[str, Any]) -> Mapping[str, Any]:
+        values = forward(*[tensors[name] for name in inputs])
+        return dict(zip(outputs, values, strict=True))
+
+    return FunctionModel(
+        path,
+        call,
+        tuple(inputs[name] for name in chosen_inputs),
+        tuple(outputs[name] for name in chosen_outputs),
+        device,
+    )
+
+
+def _read(path: Path, device: str) -> Any:
+    tf = load_tensorflow()
+    try:
+        with tf.device(device), warnings.catch_warnings():
+            # Keras's variables do not know NumPy 2's copy argument yet.
+            warnings.filterwarnings("ignore", "__array__ implementation", DeprecationWarning)
+            return tf.keras.models.load_model(str(path), compile=False, safe_mode=True)
+    except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        message = (
+            f"model {path}: {looks_like(path)}; Keras {tf.keras.__version__} does not load it as a "
+            f"model: {reason}"
+        )
+        raise EngineError(message) from error
+
+
+def _named(path: Path, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Gives the inputs and the outputs by name, in the flat order of the model's structures."""
+    tree = load_tensorflow().keras.tree
+    if not getattr(model, "inputs", None) or not getattr(model, "outputs", None):
+        message = (
+            f"model {path}: a Keras model without fixed inputs; expected a functional or "
+            "sequential one; export this one as a SavedModel"
+        )
+        raise EngineError(message)
+    inputs = {t.name: tensor_spec(path, t.name, _typed(t)) for t in tree.flatten(model.input)}
+    names = _output_names(model)
+    flat = tree.flatten(model.output)
+    outputs = {n: tensor_spec(path, n, _typed(t)) for n, t in zip(names, flat, strict=True)}
+    return inputs, outputs
+
+
+def _output_names(model: Any) -> list[str]:
+    if isinstance(model.output, dict):
+        return sorted(model.output)
+    names = getattr(model, "output_names", None) or [model.layers[-1].name]
+    return [
+        name if names.count(name) == 1 else f"{name}_{names[:place].count(name)}"
+        for place, name in enumerate(names)
+    ]
+
+
+def _typed(tensor: Any) -> Any:
+    tf = load_tensorflow()
+    return tf.TensorSpec(tensor.shape, tf.as_dtype(tensor.dtype))
+
+
+def _chosen(path: Path, what: str, wanted: Sequence[str], known: Sequence[Any]) -> list[str]:
+    names = [spec.name for spec in known]
+    for name in wanted:
+        if name not in names:
+            raise EngineError(unknown_port(path, what, name, known))
+    return list(wanted) or names
+
+
+def _forward(model: Any) -> Any:
+    tree = load_tensorflow().keras.tree
+
+    def forward(*tensors: Any) -> list[Any]:
+        packed = tree.pack_sequence_as(model.input, list(tensors))
+        result: list[Any] = tree.flatten(model(packed, training=False))
+        return result
+
+    return forward

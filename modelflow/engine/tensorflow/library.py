@@ -1,0 +1,88 @@
+"""The package ``tensorflow`` itself: loaded once, quietly."""
+
+import logging
+import os
+import re
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from modelflow.device.cuda import device_count
+from modelflow.errors import EngineError, MissingDependencyError
+
+__all__ = ["load_tensorflow", "loading"]
+
+_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+# What TensorFlow's libraries print while they are loaded, whatever level is set.
+_NOTICE = re.compile(
+    rb"(WARNING: All log messages before absl|[IW]\d{4} \d\d:\d\d:|To enable the following instr)"
+)
+
+# TensorFlow's import, Keras's loaders and tracing share state of the process.
+loading = threading.RLock()
+
+
+def load_tensorflow() -> Any:
+    """Returns the module ``tensorflow``.
+
+    The first call imports it, with its notices silenced unless the user has set
+    ``TF_CPP_MIN_LOG_LEVEL`` or the level of the logger ``tensorflow``.
+
+    Raises:
+        MissingDependencyError: it is not installed.
+        EngineError: it is installed and cannot be imported.
+    """
+    with loading:
+        if "tensorflow" in sys.modules:
+            return sys.modules["tensorflow"]
+        try:
+            return _imported()
+        except ModuleNotFoundError as error:
+            if error.name != "tensorflow":
+                raise
+            package = "tensorflow"
+            raise MissingDependencyError(package, "tensorflow", "engine 'tensorflow'") from error
+        except ImportError as error:
+            message = f"engine 'tensorflow': the package is there but cannot be imported: {error}"
+            raise EngineError(message) from error
+
+
+def _imported() -> Any:
+    logger = logging.getLogger("tensorflow")
+    is_level_free = logger.level == logging.NOTSET
+    if _LEVEL in os.environ:
+        import tensorflow
+    else:
+        # Without a driver TensorFlow reports as an error that it finds none.
+        os.environ[_LEVEL] = "2" if device_count() else "3"
+        with _start_up_notices_dropped():
+            import tensorflow
+    if is_level_free:
+        logger.setLevel(logging.ERROR)
+    return tensorflow
+
+
+@contextmanager
+def _start_up_notices_dropped() -> Iterator[None]:
+    """Holds back what is written to the standard error, and gives out all but the notices."""
+    try:
+        saved = os.dup(2)
+    except OSError:  # closed: nothing can be written to it
+        yield
+        return
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(saved, 2)
+            os.close(saved)
+            held.seek(0)
+            kept = b"".join(line for line in held if not _NOTICE.match(line))
+            if kept:
+                os.write(2, kept)

@@ -1,0 +1,101 @@
+"""TensorFlow's settings of the whole process: threads, GPU memory; and the names of devices."""
+
+import logging
+from typing import Any
+
+from modelflow.device import Device
+from modelflow.device.cuda import total_memory
+from modelflow.engine.options import InferenceOptions
+from modelflow.engine.tensorflow.library import load_tensorflow
+from modelflow.errors import DeviceUnavailableError, EngineError
+
+__all__ = ["apply_settings", "device_name"]
+
+_MIB = 1 << 20
+
+_log = logging.getLogger(__name__)
+
+
+def apply_settings(options: InferenceOptions) -> None:
+    """Sets threads and GPU memory before TensorFlow starts.
+
+    Raises:
+        EngineError: it has started with others; both are named.
+    """
+    _set_threads("intra_op", options.intra_op_threads)
+    _set_threads("inter_op", options.inter_op_threads)
+    tf = load_tensorflow()
+    for index, gpu in enumerate(tf.config.list_physical_devices("GPU")):
+        if options.gpu_memory == "growth":
+            _let_grow(gpu)
+        else:
+            _limit_memory(gpu, index, float(options.gpu_memory))
+
+
+def device_name(device: Device) -> str:
+    """Returns what TensorFlow calls ``device``.
+
+    Raises:
+        DeviceUnavailableError: TensorFlow does not see that GPU.
+    """
+    if device.kind == "cpu":
+        return "/device:CPU:0"
+    tf = load_tensorflow()
+    count = len(tf.config.list_physical_devices("GPU"))
+    if device.index >= count:
+        reason = "" if tf.test.is_built_with_cuda() else "; this build is for the CPU only"
+        message = f"device {device}: TensorFlow {tf.__version__} sees {count} GPUs{reason}"
+        raise DeviceUnavailableError(message)
+    return f"/device:GPU:{device.index}"
+
+
+def _set_threads(kind: str, wanted: int) -> None:
+    threading = load_tensorflow().config.threading
+    current = getattr(threading, f"get_{kind}_parallelism_threads")()
+    if wanted in (0, current):
+        return
+    try:
+        getattr(threading, f"set_{kind}_parallelism_threads")(wanted)
+    except RuntimeError as error:
+        running = current or "its own choice"
+        message = (
+            f"{kind}_threads: got {wanted}, but TensorFlow has already started in this process "
+            f"with {running}; the number holds for the process: give all its nodes the same, "
+            "before anything else uses TensorFlow"
+        )
+        raise EngineError(message) from error
+
+
+def _let_grow(gpu: Any) -> None:
+    config = load_tensorflow().config
+    if config.experimental.get_memory_growth(gpu) or config.get_logical_device_configuration(gpu):
+        return
+    try:
+        config.experimental.set_memory_growth(gpu, True)
+    except RuntimeError:
+        _log.warning(
+            "%s: TensorFlow has already started and takes all the GPU's memory; "
+            "for gpu_memory=growth start the flow before anything else uses TensorFlow",
+            gpu.name,
+        )
+
+
+def _limit_memory(gpu: Any, index: int, wanted: float) -> None:
+    config = load_tensorflow().config
+    mebibytes = int(wanted if wanted > 1 else wanted * total_memory(index) / _MIB)
+    limits = [part.memory_limit for part in config.get_logical_device_configuration(gpu) or ()]
+    if limits == [mebibytes]:
+        return
+    try:
+        if config.experimental.get_memory_growth(gpu):
+            config.experimental.set_memory_growth(gpu, False)
+        config.set_logical_device_configuration(
+            gpu, [config.LogicalDeviceConfiguration(memory_limit=mebibytes)]
+        )
+    except RuntimeError as error:
+        message = (
+            f"gpu_memory: got {wanted:g}, but TensorFlow has already started in this process with "
+            f"{limits or 'other limits'}; the limit holds for the process: give all its nodes the "
+            "same, before anything else uses TensorFlow"
+        )
+        raise EngineError(message) from error
