@@ -1,0 +1,39 @@
+"""``base64_decoder``: base64 text to bytes."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from modelflow import FlowUnitSpec, Port, option
+
+
+@dataclass(frozen=True)
+class Base64DecoderOptions:
+    """The options of ``base64_decoder``."""
+
+    data_format: Literal["raw", "json"] = option(
+        "raw", help="raw: the data is base64 text; json: it is a JSON object with a field of it."
+    )
+    key: str = option("", help="The name of that field, for data_format json.")
+
+    def __post_init__(self) -> None:
+        """Checks that JSON has a key.
+
+        Raises:
+            ValueError: it has none.
+        """
+        if self.data_format == "json" and not self.key:
+            message = "data_format 'json' needs the option 'key': the field that holds the base64"
+            raise ValueError(message)
+
+
+SPEC = FlowUnitSpec(
+    name="base64_decoder",
+    devices={"cpu": "flowunits.base64_decoder.cpu:Base64Decoder"},
+    inputs=(
+        Port("in_data", "base64 (RFC 4648), or a JSON object: str, bytes or a uint8 array (N,)"),
+    ),
+    outputs=(Port("out_data", "bytes"),),
+    options=Base64DecoderOptions,
+    description="Decodes base64 text, or a base64 field of a JSON object.",
+    group="Generic",
+)

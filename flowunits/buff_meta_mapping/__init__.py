@@ -1,0 +1,53 @@
+"""``buff_meta_mapping``: a meta value copied to another key, mapped by rules."""
+
+from dataclasses import dataclass
+
+from modelflow import FlowUnitSpec, Port, option
+
+
+@dataclass(frozen=True)
+class BuffMetaMappingOptions:
+    """The options of ``buff_meta_mapping``."""
+
+    src_meta: str = option(help="The meta key to read.")
+    dest_meta: str = option(help="The meta key to write.")
+    rules: tuple[str, ...] = option(
+        (),
+        help="Rules FROM=TO, separated by commas; a value that no rule names is copied as it is.",
+    )
+
+    def __post_init__(self) -> None:
+        """Checks the form of the rules.
+
+        Raises:
+            ValueError: a key is empty, or a rule is not of the form FROM=TO or names a value twice.
+        """
+        if not self.src_meta or not self.dest_meta:
+            message = "src_meta and dest_meta: got an empty text; expected the name of a meta key"
+            raise ValueError(message)
+        sources = [rule.partition("=")[0].strip() for rule in self.rules]
+        for rule, source in zip(self.rules, sources, strict=True):
+            if rule.count("=") != 1 or not source:
+                message = f"option 'rules': got {rule!r}; expected FROM=TO"
+                raise ValueError(message)
+            if sources.count(source) > 1:
+                message = f"option 'rules': got two rules for {source!r}; expected one"
+                raise ValueError(message)
+
+
+SPEC = FlowUnitSpec(
+    name="buff_meta_mapping",
+    aliases=("meta_mapping",),
+    devices={"cpu": "flowunits.buff_meta_mapping.cpu:BuffMetaMapping"},
+    inputs=(Port("in_data", "any data, with the meta src_meta: text, a number, true or false"),),
+    outputs=(
+        Port(
+            "out_data",
+            "the same data, with the meta dest_meta; a mapped value keeps the type of the source "
+            "where its text can be read so, else it is text",
+        ),
+    ),
+    options=BuffMetaMappingOptions,
+    description="Copies a meta value to another key and maps it by rules.",
+    group="Generic",
+)

@@ -1,0 +1,43 @@
+"""``center_crop``: the middle of each image."""
+
+from dataclasses import dataclass
+
+from modelflow import FlowUnitSpec, Port, option
+
+
+@dataclass(frozen=True)
+class CenterCropOptions:
+    """The options of ``center_crop``."""
+
+    image_width: int = option(
+        help="The width to cut out, in pixels.", aliases=("width",), minimum=1
+    )
+    image_height: int = option(
+        help="The height to cut out, in pixels.", aliases=("height",), minimum=1
+    )
+
+
+SPEC = FlowUnitSpec(
+    name="center_crop",
+    devices={"cpu": "flowunits.center_crop.cpu:CenterCrop"},
+    inputs=(
+        Port(
+            "in_image",
+            "uint8, (H, W, C) or planar (C, H, W), bgr, rgb or gray; H and W at least image_height "
+            "and image_width",
+            dtype="uint8",
+            shape="(H, W, C)",
+        ),
+    ),
+    outputs=(
+        Port(
+            "out_image",
+            "uint8, (image_height, image_width, C), format and layout of the input",
+            dtype="uint8",
+            shape="(image_height, image_width, C)",
+        ),
+    ),
+    options=CenterCropOptions,
+    description="Cuts the middle out of each image; an odd rest stays at the right and below.",
+    group="Image",
+)

@@ -1,0 +1,36 @@
+"""``center_crop`` on the CPU."""
+
+import numpy as np
+
+from flowunits.center_crop import CenterCropOptions
+from modelflow import Buffer, Context, FlowUnit
+from modelflow.image import read_image
+
+
+class CenterCrop(FlowUnit):
+    """Copies the middle; an image of the wanted size passes as it is."""
+
+    def open(self, config: CenterCropOptions) -> None:
+        """Takes the options."""
+        self._width, self._height = config.image_width, config.image_height
+
+    def process(self, ctx: Context) -> None:
+        """Crops each buffer by itself."""
+        ctx.emit_each(self._crop)
+
+    def _crop(self, buffer: Buffer) -> Buffer:
+        image = read_image(buffer)
+        width, height = self._width, self._height
+        if image.width < width or image.height < height:
+            message = (
+                f"in_image: got {image.width} x {image.height} pixels; expected at least "
+                f"{width} x {height}; resize it or pad it before"
+            )
+            raise ValueError(message)
+        if (image.width, image.height) == (width, height):
+            return image.to_buffer()
+        x, y = (image.width - width) // 2, (image.height - height) // 2
+        out = image.like(width, height)
+        for source, target in zip(image.planes, out.planes, strict=True):
+            np.copyto(target, source[y : y + height, x : x + width])
+        return out.to_buffer()

@@ -1,0 +1,74 @@
+"""``image_decoder``: encoded images to pixels."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from modelflow import FlowUnitSpec, Port, option
+
+
+@dataclass(frozen=True)
+class ImageDecoderOptions:
+    """The options of ``image_decoder``."""
+
+    pix_fmt: Literal["bgr", "rgb", "gray", "nv12", "bgrp", "rgbp"] = option(
+        "bgr", help="The pixel format to decode to; bgrp and rgbp are planar."
+    )
+    max_pixels: int = option(
+        178_956_970,
+        help="The most pixels (width x height) that an image may say it has, checked before "
+        "anything is decoded.",
+        minimum=1,
+    )
+    scaled_decode: bool = option(
+        False,
+        help="Decode JPEG at 1/2, 1/4 or 1/8 of its size where that is still at least min_width "
+        "x min_height. Much faster; the pixels differ from those of a full decode and a resize.",
+    )
+    min_width: int = option(
+        0, help="The least width in pixels of a scaled decode; 0: any.", minimum=0
+    )
+    min_height: int = option(
+        0, help="The least height in pixels of a scaled decode; 0: any.", minimum=0
+    )
+    ignore_orientation: bool = option(
+        False, help="Leave the pixels as they are stored, whatever the EXIF orientation says."
+    )
+    strict: bool = option(
+        True,
+        help="Refuse JPEG data with errors that the decoder could gloss over; false: take what "
+        "can be decoded.",
+    )
+
+    def __post_init__(self) -> None:
+        """Checks that a scaled decode has a size to stay above.
+
+        Raises:
+            ValueError: neither ``min_width`` nor ``min_height`` is given.
+        """
+        if self.scaled_decode and not (self.min_width or self.min_height):
+            message = "scaled_decode needs min_width or min_height; got neither"
+            raise ValueError(message)
+
+
+SPEC = FlowUnitSpec(
+    name="image_decoder",
+    devices={"cpu": "flowunits.image_decoder.cpu:ImageDecoder"},
+    inputs=(
+        Port(
+            "in_encoded_image",
+            "JPEG, PNG, WebP, BMP or TIFF: bytes, bytearray, memoryview or a uint8 array (N,)",
+        ),
+    ),
+    outputs=(
+        Port(
+            "out_image",
+            "uint8, 0..255, (H, W, 3) BGR unless pix_fmt says otherwise: gray (H, W, 1), planar "
+            "(3, H, W), nv12 (H * 3 / 2, W); sizes differ within a batch; pixels are OpenCV's",
+            dtype="uint8",
+            shape="(H, W, C)",
+        ),
+    ),
+    options=ImageDecoderOptions,
+    description="Decodes images, turned upright as their EXIF orientation says.",
+    group="Image",
+)

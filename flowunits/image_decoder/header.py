@@ -1,0 +1,168 @@
+"""Reads an image's format, size and orientation from its first bytes, without decoding it.
+
+Every loop is bounded and every offset checked: the bytes come from outside.
+"""
+
+import struct
+from dataclasses import dataclass
+
+__all__ = ["Header", "read_header"]
+
+_FORMATS = "JPEG, PNG, WebP, BMP or TIFF"
+_MAX_SEGMENTS = 4096
+_MAX_TAGS = 1024
+_ORIENTATION, _TIFF_WIDTH, _TIFF_HEIGHT = 0x0112, 0x0100, 0x0101
+_SHORT, _LONG = 3, 4
+# Markers without a length: TEM, RST0..7, SOI.
+_BARE = {0x01, *range(0xD0, 0xD9)}
+# Start of frame, but for DHT, JPG and DAC, which lie in the same range.
+_FRAMES = set(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_BASELINE, _EXTENDED, _PROGRESSIVE = 0xC0, 0xC1, 0xC2
+# Sampling factors (horizontal, vertical) of the luma for chroma of (1, 1): 444 422 420 440 411.
+_LUMA = {(1, 1), (2, 1), (2, 2), (1, 2), (4, 1)}
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What the first bytes of an image say.
+
+    Attributes:
+        format: ``jpeg png webp bmp tiff``.
+        width, height: As stored, before any rotation.
+        orientation: The EXIF orientation, 1 to 8; read for JPEG alone.
+        is_plain_jpeg: A JPEG of one or three 8-bit channels with one of the usual samplings,
+            which libjpeg-turbo's own interface decodes to the same pixels as OpenCV.
+    """
+
+    format: str
+    width: int
+    height: int
+    orientation: int = 1
+    is_plain_jpeg: bool = False
+
+
+def read_header(data: memoryview) -> Header:
+    """Reads the header of an encoded image.
+
+    Raises:
+        ValueError: the data is of no known format, or ends within the header.
+    """
+    head = bytes(data[:32])
+    try:
+        if head.startswith(b"\xff\xd8"):
+            return _read_jpeg(data)
+        if head.startswith(b"\x89PNG\r\n\x1a\n"):
+            return Header("png", *struct.unpack_from(">II", head, 16))
+        if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
+            return Header("webp", *_webp_size(head))
+        if head.startswith(b"BM"):
+            return Header("bmp", *_bmp_size(head))
+        if head.startswith((b"II*\0", b"MM\0*")):
+            return _read_tiff(data)
+    except (struct.error, IndexError):
+        message = f"image_decoder: got {len(data)} bytes that end within the header; expected a whole image"
+        raise ValueError(message) from None
+    message = (
+        f"image_decoder: got {len(data)} bytes that begin with {head[:8]!r}; expected {_FORMATS}"
+    )
+    raise ValueError(message)
+
+
+def _webp_size(head: bytes) -> tuple[int, int]:
+    kind = head[12:16]
+    if kind == b"VP8X":
+        return 1 + int.from_bytes(_take(head, 24, 3), "little"), 1 + int.from_bytes(
+            _take(head, 27, 3), "little"
+        )
+    if kind == b"VP8L":
+        bits = int.from_bytes(_take(head, 21, 4), "little")
+        return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+    if kind == b"VP8 ":
+        width, height = struct.unpack_from("<HH", head, 26)
+        return width & 0x3FFF, height & 0x3FFF
+    message = f"image_decoder: got a WebP image with the chunk {kind!r}; expected VP8, VP8L or VP8X"
+    raise ValueError(message)
+
+
+def _bmp_size(head: bytes) -> tuple[int, int]:
+    (size,) = struct.unpack_from("<I", head, 14)
+    width, height = struct.unpack_from("<HH" if size == 12 else "<ii", head, 18)
+    return abs(width), abs(height)
+
+
+def _take(data: bytes, start: int, size: int) -> bytes:
+    part = data[start : start + size]
+    if len(part) < size:
+        raise IndexError(start)
+    return part
+
+
+def _read_tiff(data: memoryview) -> Header:
+    tags = _read_tags(data, (_TIFF_WIDTH, _TIFF_HEIGHT))
+    if len(tags) < 2:
+        message = "image_decoder: got a TIFF image without a width or height"
+        raise ValueError(message)
+    return Header("tiff", tags[_TIFF_WIDTH], tags[_TIFF_HEIGHT])
+
+
+def _read_tags(data: memoryview, wanted: tuple[int, ...]) -> dict[int, int]:
+    """Reads whole numbers of the first directory of TIFF data, which EXIF is too."""
+    order = ">" if bytes(data[:2]) == b"MM" else "<"
+    (start,) = struct.unpack_from(order + "I", data, 4)
+    (count,) = struct.unpack_from(order + "H", data, start)
+    found: dict[int, int] = {}
+    for index in range(min(count, _MAX_TAGS)):
+        at = start + 2 + 12 * index
+        tag, kind = struct.unpack_from(order + "HH", data, at)
+        if tag in wanted and kind in (_SHORT, _LONG):
+            code = "H" if kind == _SHORT else "I"
+            (found[tag],) = struct.unpack_from(order + code, data, at + 8)
+    return found
+
+
+def _read_jpeg(data: memoryview) -> Header:
+    orientation, frame = 1, None
+    at = 2
+    for _ in range(_MAX_SEGMENTS):
+        while data[at] == 0xFF and data[at + 1] == 0xFF:  # fill bytes
+            at += 1
+        lead, marker = data[at], data[at + 1]
+        if lead != 0xFF:
+            message = f"image_decoder: got a JPEG image with {lead:#04x} at byte {at}; expected a marker (0xff)"
+            raise ValueError(message)
+        at += 2
+        if marker in _BARE:
+            continue
+        (length,) = struct.unpack_from(">H", data, at)
+        segment = data[at + 2 : at + length]
+        if marker in _FRAMES:
+            frame = _read_frame(marker, segment)
+        elif marker == 0xE1 and bytes(segment[:6]) == b"Exif\0\0":
+            orientation = _exif_orientation(segment[6:])
+        elif marker == 0xDA and frame is not None:
+            width, height, is_plain = frame
+            return Header("jpeg", width, height, orientation, is_plain)
+        elif marker in (0xD9, 0xDA):
+            break
+        at += length
+    message = "image_decoder: got a JPEG image without a frame before its first scan"
+    raise ValueError(message)
+
+
+def _read_frame(marker: int, segment: memoryview) -> tuple[int, int, bool]:
+    precision, height, width, channels = struct.unpack_from(">BHHB", segment, 0)
+    samplings = [divmod(segment[7 + 3 * index], 16) for index in range(channels)]
+    is_usual = len(samplings) == 1 or (
+        len(samplings) == 3 and samplings[0] in _LUMA and samplings[1:] == [(1, 1), (1, 1)]
+    )
+    is_plain = marker in (_BASELINE, _EXTENDED, _PROGRESSIVE) and precision == 8 and is_usual
+    return width, height, is_plain
+
+
+def _exif_orientation(tiff: memoryview) -> int:
+    """Gives the orientation, 1 where the EXIF data is broken: the pixels may still be good."""
+    try:
+        found = _read_tags(tiff, (_ORIENTATION,)).get(_ORIENTATION, 1)
+    except (struct.error, IndexError):
+        return 1
+    return found if 1 <= found <= 8 else 1

@@ -1,0 +1,35 @@
+"""``mean``: subtracts a mean from each channel."""
+
+from dataclasses import dataclass
+
+from modelflow import FlowUnitSpec, Port, option
+
+
+@dataclass(frozen=True)
+class MeanOptions:
+    """The options of ``mean``."""
+
+    mean: tuple[float, ...] = option(
+        (123.68, 116.78, 103.94),
+        help="The value to subtract from each channel, in the data's channel order, or one for "
+        "all.",
+    )
+
+
+SPEC = FlowUnitSpec(
+    name="mean",
+    devices={"cpu": "flowunits.mean.cpu:Mean"},
+    inputs=(
+        Port(
+            "in_data",
+            "uint8 or another type of numbers, (H, W, C), or (C, H, W) where the meta 'layout' is "
+            "chw",
+        ),
+    ),
+    outputs=(
+        Port("out_data", "float32, the shape of the input: in - mean a channel", dtype="float32"),
+    ),
+    options=MeanOptions,
+    description="Subtracts a mean from each channel; gives float32.",
+    group="Image",
+)

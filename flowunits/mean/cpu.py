@@ -1,0 +1,17 @@
+"""``mean`` on the CPU."""
+
+from flowunits.mean import MeanOptions
+from modelflow import Context, FlowUnit
+from modelflow.image import ChannelScale
+
+
+class Mean(FlowUnit):
+    """NumPy's float32 ``x - mean``, into reused memory."""
+
+    def open(self, config: MeanOptions) -> None:
+        """Takes the options."""
+        self._scale = ChannelScale(config.mean)
+
+    def process(self, ctx: Context) -> None:
+        """Works on each buffer by itself."""
+        ctx.emit_each(self._scale.read)

@@ -1,0 +1,26 @@
+"""``packed_planar_transpose``: packed images to planar ones."""
+
+from modelflow import FlowUnitSpec, Port
+
+SPEC = FlowUnitSpec(
+    name="packed_planar_transpose",
+    devices={"cpu": "flowunits.packed_planar_transpose.cpu:PackedPlanarTranspose"},
+    inputs=(
+        Port(
+            "in_image",
+            "uint8, (H, W, C), bgr, rgb or gray; planar images pass as they are",
+            dtype="uint8",
+            shape="(H, W, C)",
+        ),
+    ),
+    outputs=(
+        Port(
+            "out_image",
+            "uint8, (C, H, W), the same pix_fmt, meta layout chw",
+            dtype="uint8",
+            shape="(C, H, W)",
+        ),
+    ),
+    description="Turns packed images (hwc) into planar ones (chw).",
+    group="Image",
+)

@@ -1,0 +1,54 @@
+"""``resize``: images of one size."""
+
+from dataclasses import dataclass
+
+from modelflow import FlowUnitSpec, Port, option
+from modelflow.image import Interpolation
+
+
+@dataclass(frozen=True)
+class ResizeOptions:
+    """The options of ``resize``."""
+
+    image_width: int = option(
+        help="The width to resize to, in pixels.", aliases=("width",), minimum=1, maximum=65535
+    )
+    image_height: int = option(
+        help="The height to resize to, in pixels.", aliases=("height",), minimum=1, maximum=65535
+    )
+    interpolation: Interpolation = option(  # noqa: RUF009 - a field, as the others
+        "inter_linear", help="OpenCV's interpolation."
+    )
+    keep_ratio: bool = option(
+        False,
+        help="Keep the ratio of width to height: the largest size that fits into image_width x "
+        "image_height.",
+    )
+
+
+SPEC = FlowUnitSpec(
+    name="resize",
+    aliases=("cv_resize",),
+    devices={"cpu": "flowunits.resize.cpu:Resize"},
+    inputs=(
+        Port(
+            "in_image",
+            "uint8, (H, W, C) or planar (C, H, W), bgr, rgb or gray; sizes may differ within a "
+            "batch",
+            dtype="uint8",
+            shape="(H, W, C)",
+        ),
+    ),
+    outputs=(
+        Port(
+            "out_image",
+            "uint8, (image_height, image_width, C), format and layout of the input; the pixels "
+            "are those of cv2.resize",
+            dtype="uint8",
+            shape="(image_height, image_width, C)",
+        ),
+    ),
+    options=ResizeOptions,
+    description="Resizes images, as cv2.resize does.",
+    group="Image",
+)

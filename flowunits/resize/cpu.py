@@ -1,0 +1,37 @@
+"""``resize`` on the CPU."""
+
+from flowunits.resize import ResizeOptions
+from modelflow import Buffer, Context, FlowUnit
+from modelflow.image import interpolation_flag, opencv, read_image
+
+
+class Resize(FlowUnit):
+    """Resizes with OpenCV into reused memory; an image of the wanted size passes as it is."""
+
+    def open(self, config: ResizeOptions) -> None:
+        """Takes the options."""
+        self._options = config
+        self._flag = interpolation_flag(config.interpolation)
+
+    def process(self, ctx: Context) -> None:
+        """Resizes each buffer by itself."""
+        ctx.emit_each(self._resize)
+
+    def _resize(self, buffer: Buffer) -> Buffer:
+        image = read_image(buffer)
+        width, height = self._size(image.width, image.height)
+        if (width, height) == (image.width, image.height):
+            return image.to_buffer()
+        out = image.like(width, height)
+        cv2 = opencv()
+        for source, target in zip(image.planes, out.planes, strict=True):
+            cv2.resize(source, (width, height), dst=target, interpolation=self._flag)
+        return out.to_buffer()
+
+    def _size(self, width: int, height: int) -> tuple[int, int]:
+        most_width, most_height = self._options.image_width, self._options.image_height
+        if not self._options.keep_ratio:
+            return most_width, most_height
+        if width * most_height >= height * most_width:
+            return most_width, max(1, round(height * most_width / width))
+        return max(1, round(width * most_height / height)), most_height

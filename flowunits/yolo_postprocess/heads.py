@@ -1,0 +1,165 @@
+"""From the tensors of a YOLO network to candidates: one row of numbers a box."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Candidates", "Layer", "decode", "decode_ready", "split"]
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What is known of one tensor.
+
+    Attributes:
+        width, height: In cells.
+        stride: Input pixels a cell, (x, y).
+        anchors: (A, 2) widths and heights in input pixels; (1, 2) of the stride for YOLOX.
+    """
+
+    width: int
+    height: int
+    stride: tuple[float, float]
+    anchors: Floats
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Boxes before suppression: (N, 4) x, y of the middle, w, h in input pixels; (N,); (N,)."""
+
+    boxes: Floats
+    scores: Floats
+    classes: npt.NDArray[np.intp]
+
+
+def decode(
+    head: str, tensors: Sequence[Floats], layers: Sequence[Layer], thresholds: Floats
+) -> list[Candidates]:
+    """Decodes one raw tensor a layer.
+
+    Args:
+        head: ``v3 v5 x``.
+        tensors: One a layer, in any of the forms that `_arranged` knows.
+        layers: What is known of them.
+        thresholds: (classes,) least scores.
+
+    Raises:
+        ValueError: a tensor does not have the numbers that its layer needs.
+    """
+    return [
+        _decode_layer(
+            head, _arranged(tensor, layer, 5 + len(thresholds), number), layer, thresholds
+        )
+        for number, (tensor, layer) in enumerate(zip(tensors, layers, strict=True), 1)
+    ]
+
+
+def decode_ready(rows: Floats, thresholds: Floats) -> Candidates:
+    """Reads rows that the network has decoded itself: x, y, w, h, objectness, scores."""
+    picked, scores, classes = _best(rows[:, 4], rows[:, 5:], thresholds)
+    return Candidates(rows[picked, :4], scores, classes)
+
+
+def split(rows: Floats, layers: Sequence[Layer]) -> list[Floats]:
+    """Splits the rows of all layers in one tensor (N, 5 + classes), layer by layer.
+
+    Raises:
+        ValueError: there are not as many rows as the layers have cells.
+    """
+    counts = [layer.width * layer.height * len(layer.anchors) for layer in layers]
+    if len(rows) != sum(counts):
+        message = (
+            f"got {len(rows)} rows; expected {sum(counts)} for tensors of "
+            f"{', '.join(f'{layer.width} x {layer.height}' for layer in layers)} cells"
+        )
+        raise ValueError(message)
+    return np.split(rows, np.cumsum(counts)[:-1])
+
+
+def _arranged(tensor: Floats, layer: Layer, values: int, number: int) -> Floats:
+    """Returns a tensor as (A, H, W, values), whichever way its axes lie."""
+    count, height, width = len(layer.anchors), layer.height, layer.width
+    shape = tensor.shape
+    while len(shape) > 1 and shape[0] == 1 and tensor.ndim > 2:
+        forms = _forms(count, height, width, values)
+        if shape in forms:
+            break
+        shape = shape[1:]
+    view = tensor.reshape(shape)
+    for form, axes in _forms(count, height, width, values).items():
+        if shape == form:
+            split_form, order = axes
+            return view.reshape(split_form).transpose(order)
+    message = (
+        f"tensor {number}: got the shape {tensor.shape}; expected ({count * values}, {height}, "
+        f"{width}) for {count} anchors, {values - 5} classes and {width} x {height} cells"
+    )
+    raise ValueError(message)
+
+
+def _forms(
+    count: int, height: int, width: int, values: int
+) -> Mapping[tuple[int, ...], tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Gives the shapes that a tensor may have, and how each becomes (A, H, W, values)."""
+    planar, packed = (count, values, height, width), (height, width, count, values)
+    ready = (count, height, width, values)
+    from_planar, from_packed, as_is = (0, 2, 3, 1), (2, 0, 1, 3), (0, 1, 2, 3)
+    return {
+        (count * height * width * values,): (planar, from_planar),
+        (height, width, count * values): (packed, from_packed),
+        packed: (packed, from_packed),
+        (count * height * width, values): (ready, as_is),
+        ready: (ready, as_is),
+        planar: (planar, from_planar),
+        # The last wins where shapes are the same: the form that networks give.
+        (count * values, height, width): (planar, from_planar),
+    }
+
+
+def _decode_layer(head: str, raw: Floats, layer: Layer, thresholds: Floats) -> Candidates:
+    # YOLOX gives objectness and classes as probabilities; the others as logits.
+    objectness, classes = raw[..., 4].reshape(-1), raw[..., 5:].reshape(-1, len(thresholds))
+    if head != "x":
+        objectness = _sigmoid(objectness)
+    picked, scores, best = _best(objectness, classes, thresholds, is_logits=head != "x")
+    anchor, row, column = np.unravel_index(picked, raw.shape[:3])
+    values = raw[anchor, row, column, :4]
+    cell = np.stack([column, row], axis=1).astype(np.float32)
+    stride = np.array(layer.stride, np.float32)
+    anchors = layer.anchors[anchor]
+    with np.errstate(over="ignore"):
+        if head == "v3":
+            middle = (_sigmoid(values[:, :2]) + cell) * stride
+            size = np.exp(values[:, 2:]) * anchors
+        elif head == "v5":
+            middle = (_sigmoid(values[:, :2]) * 2 - 0.5 + cell) * stride
+            size = (_sigmoid(values[:, 2:]) * 2) ** 2 * anchors
+        else:
+            middle = (values[:, :2] + cell) * stride
+            size = np.exp(values[:, 2:]) * stride
+    return Candidates(np.concatenate([middle, size], axis=1).astype(np.float32), scores, best)
+
+
+def _best(
+    objectness: Floats, classes: Floats, thresholds: Floats, *, is_logits: bool = False
+) -> tuple[npt.NDArray[np.intp], Floats, npt.NDArray[np.intp]]:
+    """Gives the rows whose best class reaches its threshold, their scores and classes."""
+    # No score is greater than its objectness: most rows end here.
+    picked = np.flatnonzero(objectness >= thresholds.min())
+    chosen = classes[picked]
+    best = chosen.argmax(axis=1)
+    scores = chosen[np.arange(len(picked)), best]
+    scores = (_sigmoid(scores) if is_logits else scores) * objectness[picked]
+    good = scores >= thresholds[best]
+    return picked[good], scores[good], best[good]
+
+
+def _sigmoid(x: npt.NDArray[Any]) -> Floats:
+    with np.errstate(over="ignore"):
+        result: Floats = 1 / (1 + np.exp(-x))
+    return result
