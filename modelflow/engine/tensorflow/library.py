@@ -36,7 +36,7 @@ def load_tensorflow() -> Any:
         EngineError: it is installed and cannot be imported.
     """
     with loading:
-        if "tensorflow" in sys.modules:
+        if sys.modules.get("tensorflow") is not None:
             return sys.modules["tensorflow"]
         try:
             return _imported()

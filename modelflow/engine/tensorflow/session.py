@@ -19,6 +19,9 @@ from modelflow.errors import EngineError
 __all__ = ["SessionModel", "engine_error", "numpy_dtype", "tensor_spec"]
 
 
+_LISTING = ("Graph execution error:", "Detected at node", "[[")
+
+
 class SessionModel(LoadedModel):
     """A graph without variables, on one device."""
 
@@ -99,9 +102,8 @@ def tensor_spec(path: Path, port: str, tensor: Any) -> TensorSpec:
 
 def engine_error(path: Path, error: Any) -> EngineError:
     """Returns TensorFlow's error as ours: its kind and its own sentence, without the listing."""
-    text = " ".join(str(error.message).removeprefix("Graph execution error:").split("\n\t"))
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    sentence = next((s for s in lines if not s.startswith("Detected at node")), "no message")
+    lines = [line.strip() for line in str(error.message).splitlines() if line.strip()]
+    sentence = next((line for line in lines if not line.startswith(_LISTING)), "no message")
     return EngineError(f"model {path}: {type(error).__name__}: {sentence}")
 
 

@@ -30,6 +30,8 @@ def apply_settings(options: InferenceOptions) -> None:
             _let_grow(gpu)
         else:
             _limit_memory(gpu, index, float(options.gpu_memory))
+    # Starts TensorFlow: a session alone would not, and later settings would go unnoticed.
+    tf.config.list_logical_devices()
 
 
 def device_name(device: Device) -> str:

@@ -1,0 +1,35 @@
+"""An engine as a plug-in brings it: doubles its input, and counts."""
+
+import numpy as np
+
+from modelflow.engine import Engine, LoadedModel, TensorSpec
+
+
+class DoublingModel(LoadedModel):
+    def __init__(self, shape):
+        self.inputs = (TensorSpec("x", np.dtype(np.float32), shape),)
+        self.outputs = (TensorSpec("y", np.dtype(np.float32), shape),)
+        self.batches = []
+        self.staged = []
+        self.closed = 0
+
+    def run(self, inputs):
+        self.batches.append(inputs["x"].shape)
+        self.staged.append(inputs["x"])
+        return {"y": inputs["x"] * 2}
+
+    def close(self):
+        self.closed += 1
+
+
+class NumpyEngine(Engine):
+    """Reads ``.shape`` files: the shape of its input as text."""
+
+    suffixes = (".shape",)
+    loaded: list[DoublingModel] = []  # noqa: RUF012
+
+    def load(self, request):
+        text = request.path.read_text().split()
+        model = DoublingModel(tuple(None if part == "?" else int(part) for part in text))
+        self.loaded.append(model)
+        return model

@@ -1,0 +1,74 @@
+import sys
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from modelflow.engine import engine_for, engine_names, find_engine, lookup, read_model_file
+from modelflow.engine.tensorflow.library import load_tensorflow
+from modelflow.errors import EngineError, MissingDependencyError
+
+
+@pytest.fixture
+def plug_ins(monkeypatch):
+    """Makes entry points as an installed package declares them."""
+
+    def install(**values):
+        points = [EntryPoint(name, value, lookup.GROUP) for name, value in values.items()]
+        monkeypatch.setattr(lookup, "entry_points", lambda group: points)
+        monkeypatch.setattr(lookup, "_engines", {})
+
+    return install
+
+
+def test_unknown_engine_names_the_nearest():
+    with pytest.raises(EngineError, match="unknown engine 'tensorfow'; did you mean 'tensorflow'"):
+        find_engine("tensorfow")
+
+
+def test_engine_is_one_instance():
+    assert find_engine("tensorflow") is find_engine("tensorflow")
+
+
+def test_plug_in_is_found_by_name_and_by_file(plug_ins, tmp_path):
+    plug_ins(doubling="tests.engine.numpy_engine:NumpyEngine")
+    path = tmp_path / "model.shape"
+    path.write_text("? 2")
+    assert engine_names() == ("tensorflow", "doubling")
+    assert engine_for(path) == "doubling"
+    assert [port.shape for port in read_model_file(path).inputs] == ["(2,)"]
+
+
+def test_plug_in_that_does_not_import_is_named(plug_ins):
+    plug_ins(broken="tests.engine.no_such_module:Engine")
+    with pytest.raises(EngineError, match=r"'broken'.*no_such_module.*cannot be imported"):
+        find_engine("broken")
+
+
+def test_plug_in_that_is_no_engine_is_refused(plug_ins):
+    plug_ins(odd="pathlib:Path")
+    with pytest.raises(EngineError, match=r"'odd'.*expected a subclass"):
+        find_engine("odd")
+
+
+def test_file_without_engine_says_so(tmp_path):
+    path = tmp_path / "model.xyz"
+    path.write_bytes(b"x")
+    with pytest.raises(EngineError, match=r"a '\.xyz' file, which no engine reads"):
+        engine_for(path)
+    with pytest.raises(EngineError, match=r"a folder without saved_model\.pb"):
+        engine_for(tmp_path)
+
+
+def test_missing_file_points_to_the_readme_beside_it(tmp_path):
+    path = tmp_path / "model.pb"
+    with pytest.raises(EngineError, match=r"there is no such file or folder$"):
+        read_model_file(path)
+    (tmp_path / "README.md").write_text("how")
+    with pytest.raises(EngineError, match=r"README\.md says how to make it$"):
+        read_model_file(path)
+
+
+def test_missing_package_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorflow", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'modelflow\[tensorflow\]'"):
+        load_tensorflow()

@@ -1,0 +1,57 @@
+"""What holds for the whole process, so each test has one of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def python(code, **environment):
+    env = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"} | environment
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=ROOT,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def test_engine_is_not_imported_before_a_model_is_opened():
+    code = (
+        "import sys, modelflow.engine.inference, modelflow.engine as e\n"
+        "e.find_engine('tensorflow')\n"
+        "print([m for m in ('tensorflow', 'cv2', 'keras') if m in sys.modules])"
+    )
+    assert python(code).stdout == "[]\n"
+
+
+@pytest.mark.slow
+def test_loading_is_silent_and_threads_hold_for_the_process(frozen_graph):
+    code = f"""
+from pathlib import Path
+from modelflow.engine import *
+from modelflow.errors import EngineError
+load = lambda **o: find_engine("tensorflow").load(
+    LoadRequest(Path({str(frozen_graph)!r}), options=InferenceOptions(**o)))
+load(intra_op_threads=1, inter_op_threads=2).close()
+load(intra_op_threads=1).close()
+load().close()
+import tensorflow as tf
+print(tf.config.threading.get_intra_op_parallelism_threads())
+try:
+    load(intra_op_threads=2)
+except EngineError as error:
+    print(error)
+"""
+    result = python(code)
+    assert result.stderr == ""
+    assert result.stdout.splitlines()[0] == "1"
+    assert "intra_op_threads: got 2, but TensorFlow has already started" in result.stdout
+    assert "with 1;" in result.stdout
