@@ -1,14 +1,19 @@
 """Public test helpers: what the flow units of modelflow are tested with."""
 
+import copy
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from modelflow.buffer import Buffer
+from modelflow.errors import ConfigError
 from modelflow.flowunit.spec import FlowUnitSpec
 from modelflow.flowunit.unit import Context
 from modelflow.runtime.call import UnitCall, freeze
 
-__all__ = ["run_unit"]
+__all__ = ["check_flow_unit", "run_unit"]
 
 
 def run_unit(
@@ -16,6 +21,7 @@ def run_unit(
     inputs: Mapping[str, Sequence[Any]] | None = None,
     *,
     device: str = "cpu",
+    max_calls: int = 10_000,
     **options: Any,
 ) -> dict[str, list[Buffer]]:
     """Opens a unit, calls it once with a batch as a graph would, and closes it.
@@ -25,6 +31,7 @@ def run_unit(
         inputs: Input port -> the batch: buffers, or plain data; None for a source, which is called
             until it says that it is done.
         device: The kind of device.
+        max_calls: How often a source is called at most, for one that never ends.
         options: The unit's options, as in a graph file.
 
     Returns:
@@ -37,17 +44,12 @@ def run_unit(
     unit = spec.create(device)
     unit.open(spec.configure(options))
     try:
+        ports = tuple(inputs or {})
+        call = UnitCall(unit, spec, spec.name, inputs=ports, consumers=[1] * len(spec.outputs))
         if spec.is_source:
-            return _drained(spec, unit)
+            return _drained(spec, call, max_calls)
         columns = [[_wrapped(v) for v in values] for values in (inputs or {}).values()]
         has_errors = any(buffer.error for column in columns for buffer in column)
-        call = UnitCall(
-            unit,
-            spec,
-            spec.name,
-            inputs=tuple(inputs or {}),
-            consumers=[1] * len(spec.outputs),
-        )
         results = call.process(columns, has_errors, lambda _row: None)
     finally:
         unit.close()
@@ -62,13 +64,165 @@ def _wrapped(value: Any) -> Buffer:
     return buffer
 
 
-def _drained(spec: FlowUnitSpec, unit: Any) -> dict[str, list[Buffer]]:
+def _drained(spec: FlowUnitSpec, call: UnitCall, max_calls: int) -> dict[str, list[Buffer]]:
     found: dict[str, list[Buffer]] = {port.name: [] for port in spec.outputs}
     state: dict[str, Any] = {}
-    while True:
+    for _ in range(max_calls):
         context = Context({}, {name: [] for name in found}, {}, state)
-        unit.process(context)
-        for name, values in context.outputs.items():
-            found[name].extend(v if isinstance(v, Buffer) else Buffer(v) for v in values)
+        for name, column in zip(found, call.produce(context), strict=True):
+            found[name].extend(column)
         if context.is_finished:
-            return found
+            break
+    return found
+
+
+def check_flow_unit(
+    spec: FlowUnitSpec,
+    inputs: Mapping[str, Sequence[Any]] | None = None,
+    *,
+    device: str = "cpu",
+    **options: Any,
+) -> None:
+    """Checks that a unit keeps the contract that the runtime builds on.
+
+    That ports and options are documented; that an unknown, a missing and an unfit option are
+    refused by name; that outputs are as many as inputs and in their order, the same in a batch and
+    one by one, for a second time too; that inputs are left as they were; that a unit which failed
+    goes on with good data and closes; and that no thread is left.
+
+    Args:
+        spec: The unit's description.
+        inputs: Input port -> at least two items that the unit works with; None for a source.
+        device: The kind of device.
+        options: Options that fit the items; of a source: that make it end.
+
+    Raises:
+        AssertionError: naming what the unit does not keep.
+    """
+    threads = set(threading.enumerate())
+    _check_documented(spec)
+    _check_options(spec, options)
+    if spec.is_source:
+        _check_source(spec, device, options)
+    else:
+        _check_batches(spec, inputs or {}, device, options)
+        _check_goes_on(spec, inputs or {}, device, options)
+    left = [t.name for t in threading.enumerate() if t not in threads and t.is_alive()]
+    _require(not left, spec, f"leaves threads: {left}")
+
+
+def _require(holds: bool, spec: FlowUnitSpec, message: str) -> None:
+    if not holds:
+        text = f"flow unit {spec.name!r} {message}"
+        raise AssertionError(text)
+
+
+def _check_documented(spec: FlowUnitSpec) -> None:
+    _require(bool(spec.description), spec, "has no description")
+    for port in (*spec.inputs, *spec.outputs):
+        _require(bool(port.description), spec, f"does not describe its port {port.name!r}")
+    for option in spec.option_list:
+        _require(bool(option.help), spec, f"does not document its option {option.name!r}")
+        if not option.is_required and option.default is not None:
+            converted = option.convert(option.default)
+            same = converted == option.default and type(converted) is type(option.default)
+            _require(same, spec, f"has a default of another type for option {option.name!r}")
+
+
+def _check_options(spec: FlowUnitSpec, options: Mapping[str, Any]) -> None:
+    bad: list[tuple[str, dict[str, Any]]] = []
+    if not spec.accepts_any_option:
+        bad.append(("no_such_option", {**options, "no_such_option": 1}))
+    for option in spec.option_list:
+        others = {k: v for k, v in options.items() if k not in (option.name, *option.aliases)}
+        if option.type is not Any:
+            bad.append((option.name, {**others, option.name: object()}))
+        if option.is_required:
+            bad.append((option.name, others))
+    for name, given in bad:
+        try:
+            spec.configure(given)
+        except ConfigError as error:
+            _require(name in str(error), spec, f"does not name the bad option {name!r}: {error}")
+        else:
+            _require(False, spec, f"takes a bad value, or none, for option {name!r}")
+
+
+def _check_source(spec: FlowUnitSpec, device: str, options: Mapping[str, Any]) -> None:
+    first = run_unit(spec, device=device, **options)
+    second = run_unit(spec, device=device, **options)
+    for port, buffers in first.items():
+        _require(bool(buffers), spec, f"gives nothing on output {port!r}")
+        _require_same(spec, buffers, second[port], "two runs")
+
+
+def _check_batches(
+    spec: FlowUnitSpec, inputs: Mapping[str, Sequence[Any]], device: str, options: Mapping[str, Any]
+) -> None:
+    sizes = {len(values) for values in inputs.values()}
+    _require(sizes not in (set(), {0}, {1}), spec, "needs two items at least to be checked")
+    _require(len(sizes) == 1, spec, "needs as many items on every input to be checked")
+    given = _copied(inputs)
+    whole = run_unit(spec, given, device=device, **options)
+    for port in (port.name for port in spec.inputs if not port.is_in_place and port.name in inputs):
+        _require_same(spec, given[port], _copied(inputs)[port], "its input before and after")
+    single: dict[str, list[Buffer]] = {name: [] for name in whole}
+    for row in range(sizes.pop()):
+        one = {port: values[row : row + 1] for port, values in _copied(inputs).items()}
+        for name, buffers in run_unit(spec, one, device=device, **options).items():
+            single[name].extend(buffers)
+    for name, buffers in whole.items():
+        failed = [buffer.get_error_msg() for buffer in buffers if buffer.has_error()]
+        _require(not failed, spec, f"fails: {failed}")
+        _require_same(spec, buffers, single[name], "a batch and single buffers")
+
+
+def _check_goes_on(
+    spec: FlowUnitSpec, inputs: Mapping[str, Sequence[Any]], device: str, options: Mapping[str, Any]
+) -> None:
+    """Calls with something that is no data, then with data again; closing must do no harm."""
+    unit = spec.create(device)
+    unit.open(spec.configure(options))
+    try:
+        call = UnitCall(
+            unit, spec, spec.name, inputs=tuple(inputs), consumers=[1] * len(spec.outputs)
+        )
+        size = len(next(iter(inputs.values())))
+        strange = [[_wrapped(object()) for _ in range(size)] for _ in inputs]
+        for column in call.process(strange, False, lambda _row: None):
+            _require(len(column) == size, spec, "loses buffers where it fails")
+        columns = [[_wrapped(v) for v in values] for values in _copied(inputs).values()]
+        again = call.process(columns, False, lambda _row: None)
+    finally:
+        unit.close()
+    fresh = run_unit(spec, _copied(inputs), device=device, **options)
+    for port, column in zip(spec.outputs, again, strict=False):
+        _require_same(spec, column, fresh[port.name], "after an error and before")
+
+
+def _copied(inputs: Mapping[str, Sequence[Any]]) -> dict[str, list[Buffer]]:
+    return {port: [_copy(value) for value in values] for port, values in inputs.items()}
+
+
+def _copy(value: Any) -> Buffer:
+    buffer = value if isinstance(value, Buffer) else Buffer(value)
+    return Buffer(copy.deepcopy(buffer.data), buffer.meta)
+
+
+def _require_same(
+    spec: FlowUnitSpec, left: Sequence[Buffer], right: Sequence[Buffer], what: str
+) -> None:
+    _require(len(left) == len(right), spec, f"gives {len(left)} and {len(right)} buffers: {what}")
+    for row, (one, other) in enumerate(zip(left, right, strict=True)):
+        same = (
+            _is_same(one.data, other.data)
+            and one.meta == other.meta
+            and one.get_error_msg() == other.get_error_msg()
+        )
+        _require(same, spec, f"gives {one!r} and {other!r} at place {row}: {what} differ")
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if isinstance(one, np.ndarray):
+        return one.dtype == np.asarray(other).dtype and np.array_equal(one, other)
+    return type(one) is type(other) and bool(one == other)

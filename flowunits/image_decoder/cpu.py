@@ -56,8 +56,8 @@ class ImageDecoder(FlowUnit):
         pixels, most = header.width * header.height, self._options.max_pixels
         if not 0 < pixels <= most:
             message = (
-                f"image_decoder: got a {header.format} image of {header.width} x {header.height} = {pixels} "
-                f"pixels; expected 1 to {most}; set max_pixels to allow more"
+                f"image_decoder: got a {header.format} image of {header.width} x {header.height} = "
+                f"{pixels} pixels; expected 1 to {most}; set max_pixels to allow more"
             )
             raise ValueError(message)
 

@@ -60,7 +60,10 @@ def read_header(data: memoryview) -> Header:
         if head.startswith((b"II*\0", b"MM\0*")):
             return _read_tiff(data)
     except (struct.error, IndexError):
-        message = f"image_decoder: got {len(data)} bytes that end within the header; expected a whole image"
+        message = (
+            f"image_decoder: got {len(data)} bytes that end within the header; expected a whole "
+            "image"
+        )
         raise ValueError(message) from None
     message = (
         f"image_decoder: got {len(data)} bytes that begin with {head[:8]!r}; expected {_FORMATS}"
@@ -128,7 +131,10 @@ def _read_jpeg(data: memoryview) -> Header:
             at += 1
         lead, marker = data[at], data[at + 1]
         if lead != 0xFF:
-            message = f"image_decoder: got a JPEG image with {lead:#04x} at byte {at}; expected a marker (0xff)"
+            message = (
+                f"image_decoder: got a JPEG image with {lead:#04x} at byte {at}; expected a marker "
+                "(0xff)"
+            )
             raise ValueError(message)
         at += 2
         if marker in _BARE:

@@ -1,0 +1,98 @@
+"""Every built-in unit keeps the contract; one without a sample here fails."""
+
+import base64
+import json
+
+import cv2
+import numpy as np
+import pytest
+
+import flowunits
+from modelflow import Buffer
+from modelflow.image import Box
+from modelflow.testing import check_flow_unit
+
+RNG = np.random.default_rng(7)
+
+
+def pixels(height, width):
+    return RNG.integers(0, 256, (height, width, 3), np.uint8)
+
+
+IMAGES = {"in_image": [pixels(31, 45), pixels(20, 22), pixels(31, 45)]}
+DATA = {"in_data": IMAGES["in_image"]}
+BOXES = [[Box(1, 2, 8, 9, 0.9, 1), Box(2, 2, 8, 9, 0.8, 1)], [], [Box(0, 0, 5, 5, 0.5)]]
+ENCODED = [cv2.imencode(end, pixels(19, 23))[1].tobytes() for end in (".jpg", ".png", ".webp")]
+
+# Unit -> (items of each input, options); the source and the sink get a folder in their options.
+SAMPLES = {
+    "base64_decoder": (
+        {
+            "in_data": [
+                json.dumps({"a": base64.b64encode(b"one").decode()}),
+                json.dumps({"a": base64.b64encode(b"two").decode()}).encode(),
+            ]
+        },
+        {"data_format": "json", "key": "a"},
+    ),
+    "buff_meta_mapping": (
+        {"in_data": [Buffer(b"x", {"kind": 1}), Buffer(b"y", {"kind": 2})]},
+        {"src_meta": "kind", "dest_meta": "name", "rules": "1=2,a=b"},
+    ),
+    "center_crop": (IMAGES, {"image_width": 15, "image_height": 12}),
+    "color_convert": (IMAGES, {"out_pix_fmt": "gray"}),
+    "crop": (
+        {**IMAGES, "in_region": [(0, 0, 5, 6), {"x": 1, "y": 1, "w": 2, "h": 2}, Box(3, 4, 5, 6)]},
+        {},
+    ),
+    "draw_bbox": ({**IMAGES, "in_region": BOXES}, {}),
+    "file_sink": ({"in_data": [b"one", b"two"]}, {"path": "{folder}/{{index}}.bin"}),
+    "file_source": (None, {"path": "{folder}"}),
+    "image_decoder": ({"in_encoded_image": ENCODED}, {}),
+    "image_encoder": (IMAGES, {"format": "png"}),
+    "image_preprocess": (IMAGES, {"output_layout": "chw", "mean": "1,2,3"}),
+    "image_rotate": (IMAGES, {"rotate_angle": "90"}),
+    "mean": (DATA, {}),
+    "nms": ({"in_region": BOXES}, {}),
+    "normalize": (DATA, {"standard_deviation_inverse": "0.5,0.25,2", "mean": "1"}),
+    "packed_planar_transpose": (IMAGES, {}),
+    "padding": (IMAGES, {"image_width": 40, "image_height": 40}),
+    "resize": (IMAGES, {"width": 20, "height": "22"}),
+    "top_k": ({"in_data": [RNG.random(9), RNG.random((1, 7))]}, {"k": "3", "softmax": "true"}),
+    "yolo_postprocess": (
+        {
+            f"in_feat{n}": [
+                RNG.normal(0, 1, (21, 64 // s, 96 // s)).astype(np.float32) for _ in "12"
+            ]
+            for n, s in enumerate((8, 16, 32), 1)
+        },
+        {"input_width": 96, "input_height": 64, "classes": 2},
+    ),
+}
+
+
+@pytest.mark.parametrize("spec", flowunits.SPECS, ids=lambda spec: spec.name)
+def test_every_unit_keeps_the_contract(spec, tmp_path):
+    assert spec.name in SAMPLES, f"give a sample of the inputs of {spec.name!r} in this file"
+    inputs, options = SAMPLES[spec.name]
+    for name in ("a.bin", "b.bin"):
+        (tmp_path / name).write_bytes(name.encode())
+    options = {
+        key: value.format(folder=tmp_path) if key == "path" else value
+        for key, value in options.items()
+    }
+    check_flow_unit(spec, inputs, **options)
+
+
+def test_the_samples_name_units_that_exist():
+    assert sorted(SAMPLES) == sorted(spec.name for spec in flowunits.SPECS)
+
+
+def test_units_import_nothing_of_each_other():
+    from pathlib import Path
+
+    folder = Path(flowunits.__file__).parent
+    for file in folder.glob("*/*.py"):
+        for line in file.read_text().splitlines():
+            if line.startswith(("import flowunits", "from flowunits")):
+                assert line.split()[1].split(".")[1] == file.parent.name, f"{file}: {line}"

@@ -1,0 +1,257 @@
+import struct
+
+import cv2
+import numpy as np
+import pytest
+
+from flowunits.image_decoder import SPEC
+from flowunits.image_decoder.header import read_header
+from modelflow import Buffer, ConfigError
+from modelflow.testing import run_unit
+
+FLAGS = {
+    "bgr": cv2.IMREAD_COLOR,
+    "rgb": cv2.IMREAD_COLOR_RGB,
+    "gray": cv2.IMREAD_GRAYSCALE,
+}
+
+
+def decode(*items, **options):
+    return run_unit(SPEC, {"in_encoded_image": items}, **options)["out_image"]
+
+
+def pixels_of(data, **options):
+    (buffer,) = decode(data, **options)
+    assert not buffer.has_error(), buffer.get_error_msg()
+    return buffer.data
+
+
+def error_of(data, **options):
+    (buffer,) = decode(data, **options)
+    assert buffer.has_error()
+    return buffer.get_error_msg()
+
+
+def opencv(data, pix_fmt="bgr", flags=0):
+    pixels = cv2.imdecode(np.frombuffer(data, np.uint8), FLAGS[pix_fmt] | flags)
+    return pixels[..., None] if pixels.ndim == 2 else pixels
+
+
+def with_orientation(jpeg, orientation, order="<"):
+    mark = b"II" if order == "<" else b"MM"
+    tiff = mark + struct.pack(order + "HI", 42, 8)
+    tiff += struct.pack(order + "HHHIHHI", 1, 0x0112, 3, 1, orientation, 0, 0)
+    exif = b"Exif\0\0" + tiff
+    return jpeg[:2] + b"\xff\xe1" + struct.pack(">H", len(exif) + 2) + exif + jpeg[2:]
+
+
+@pytest.mark.parametrize("pix_fmt", ["bgr", "rgb", "gray"])
+@pytest.mark.parametrize("image_format", ["JPEG", "PNG", "WEBP", "BMP", "TIFF"])
+@pytest.mark.parametrize("source", ["colour", "gray"])
+def test_every_format_decodes_to_the_pixels_of_opencv(photo, encode, image_format, pix_fmt, source):
+    data = encode(photo if source == "colour" else photo[..., 1], image_format)
+    (buffer,) = decode(data, pix_fmt=pix_fmt)
+    np.testing.assert_array_equal(buffer.data, opencv(data, pix_fmt))
+    assert buffer.meta == {
+        "width": 319,
+        "height": 201,
+        "channel": 1 if pix_fmt == "gray" else 3,
+        "pix_fmt": pix_fmt,
+        "layout": "hwc",
+    }
+
+
+@pytest.mark.parametrize("subsampling", [0, 1, 2])
+@pytest.mark.parametrize("progressive", [False, True])
+@pytest.mark.parametrize("size", [(1, 1), (7, 9), (16, 17), (201, 319)])
+def test_jpeg_of_every_sampling_and_odd_size_is_bit_equal(
+    photo, encode, size, subsampling, progressive
+):
+    crop = photo[: size[0], : size[1]]
+    data = encode(crop, subsampling=subsampling, progressive=progressive, quality=80)
+    for pix_fmt in ("bgr", "gray"):
+        np.testing.assert_array_equal(pixels_of(data, pix_fmt=pix_fmt), opencv(data, pix_fmt))
+
+
+@pytest.mark.parametrize("factor", ["411", "420", "422", "440", "444"])
+def test_jpeg_samplings_of_opencv_are_bit_equal(photo, factor):
+    name = f"IMWRITE_JPEG_SAMPLING_FACTOR_{factor}"
+    data = cv2.imencode(".jpg", photo, [cv2.IMWRITE_JPEG_SAMPLING_FACTOR, getattr(cv2, name)])[
+        1
+    ].tobytes()
+    assert read_header(memoryview(data)).is_plain_jpeg
+    np.testing.assert_array_equal(pixels_of(data), opencv(data))
+
+
+def test_cmyk_jpeg_goes_to_opencv(photo, encode):
+    data = encode(photo, mode="CMYK")
+    assert not read_header(memoryview(data)).is_plain_jpeg
+    np.testing.assert_array_equal(pixels_of(data), opencv(data))
+
+
+def test_jpeg_of_an_unusual_sampling_goes_to_opencv(photo, encode):
+    data = bytearray(encode(photo[:64, :64], subsampling=2))
+    frame = data.index(b"\xff\xc0")
+    assert data[frame + 11] == 0x22
+    data[frame + 11] = 0x41
+    data[frame + 14] = 0x21  # chroma of (2, 1): not what libjpeg-turbo's own interface knows
+    assert not read_header(memoryview(bytes(data))).is_plain_jpeg
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_exif_orientation_is_obeyed_as_opencv_does(photo, encode, orientation, order):
+    data = with_orientation(encode(photo), orientation, order)
+    (buffer,) = decode(data)
+    np.testing.assert_array_equal(buffer.data, opencv(data))
+    assert (buffer.get("height"), buffer.get("width")) == buffer.data.shape[:2]
+    np.testing.assert_array_equal(
+        pixels_of(data, ignore_orientation=True),
+        opencv(data, flags=cv2.IMREAD_IGNORE_ORIENTATION),
+    )
+
+
+def test_broken_exif_does_not_matter(photo, encode):
+    whole = with_orientation(encode(photo), 6)
+    for at in range(6, 60, 7):
+        data = bytearray(whole)
+        data[at] ^= 0xFF
+        (buffer,) = decode(bytes(data))
+        assert buffer.has_error() or buffer.data.shape in ((201, 319, 3), (319, 201, 3))
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, "array"])
+def test_every_kind_of_bytes_is_taken(photo, encode, kind):
+    data = encode(photo)
+    given = np.frombuffer(data, np.uint8) if kind == "array" else kind(data)
+    np.testing.assert_array_equal(pixels_of(given), opencv(data))
+
+
+def test_nv12_and_planar_formats(photo, encode):
+    data = encode(photo[:200, :318])
+    planar = decode(data, pix_fmt="rgbp")[0]
+    np.testing.assert_array_equal(planar.data, opencv(data, "rgb").transpose(2, 0, 1))
+    assert (planar.get("layout"), planar.get("pix_fmt")) == ("chw", "rgbp")
+    nv12 = decode(data, pix_fmt="nv12")[0]
+    assert nv12.data.shape == (300, 318)
+    assert (nv12.get("width"), nv12.get("height"), nv12.get("pix_fmt")) == (318, 200, "nv12")
+    back = cv2.cvtColor(nv12.data, cv2.COLOR_YUV2BGR_NV12).astype(int)
+    assert np.abs(back - opencv(data)).mean() < 6
+    assert "even width and height" in error_of(encode(photo), pix_fmt="nv12")
+
+
+@pytest.mark.parametrize(
+    ("least", "expected"),
+    [
+        ((40, 25), (40, 26)),
+        ((41, 25), (80, 51)),
+        ((159, 101), (160, 101)),
+        ((160, 102), (319, 201)),
+        ((1, 1), (40, 26)),
+    ],
+)
+def test_scaled_decode_never_goes_below_the_least_size(photo, encode, least, expected):
+    data = encode(photo)
+    options = {"scaled_decode": True, "min_width": least[0], "min_height": least[1]}
+    (buffer,) = decode(data, **options)
+    assert buffer.data.shape[1::-1] == expected == (buffer.get("width"), buffer.get("height"))
+    turned = decode(with_orientation(data, 6), **options)[0]
+    width, height = turned.get("width"), turned.get("height")
+    assert width >= least[0]
+    assert height >= least[1]
+
+
+def test_scaled_decode_gives_the_pixels_of_opencv(photo, encode):
+    for data in (encode(photo), encode(photo, mode="CMYK")):
+        pixels = pixels_of(data, scaled_decode=True, min_width=100)
+        np.testing.assert_array_equal(
+            pixels,
+            opencv(data, flags=0)
+            if pixels.shape[0] == 201
+            else cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_REDUCED_COLOR_2),
+        )
+        assert pixels.shape == (101, 160, 3)
+
+
+def test_scaled_decode_needs_a_size():
+    with pytest.raises(ConfigError, match="min_width or min_height"):
+        SPEC.configure({"scaled_decode": True})
+
+
+def test_an_empty_payload_is_an_error_of_its_buffer_alone(photo, encode):
+    good = encode(photo)
+    first, empty, last = decode(good, b"", good)
+    assert "image_decoder: got 0 bytes; expected an encoded image" in empty.get_error_msg()
+    np.testing.assert_array_equal(first.data, opencv(good))
+    np.testing.assert_array_equal(last.data, opencv(good))
+
+
+@pytest.mark.parametrize("image_format", ["JPEG", "PNG", "WEBP", "BMP", "TIFF"])
+def test_truncated_data_is_an_error(photo, encode, image_format):
+    data = encode(photo, image_format)
+    for end in (*range(1, 40), len(data) // 3, len(data) - len(data) // 20, len(data) - 2):
+        assert "image_decoder: got" in error_of(data[:end]), end
+
+
+def test_damaged_jpeg_is_an_error_unless_told_otherwise(photo, encode):
+    data = bytearray(encode(photo))
+    data[5000:5100] = bytes(100)
+    message = error_of(bytes(data))
+    assert "319 x 201" in message
+    assert "Corrupt JPEG data" in message
+    assert pixels_of(bytes(data), strict=False).shape == (201, 319, 3)
+
+
+@pytest.mark.parametrize("image_format", ["JPEG", "PNG", "WEBP", "BMP", "TIFF"])
+def test_the_header_is_read_and_max_pixels_holds_before_decoding(photo, encode, image_format):
+    data = encode(photo, image_format)
+    header = read_header(memoryview(data))
+    assert (header.width, header.height, header.format) == (319, 201, image_format.lower())
+    assert pixels_of(data, max_pixels=319 * 201).shape == (201, 319, 3)
+    message = error_of(data, max_pixels=319 * 201 - 1)
+    assert "319 x 201 = 64119 pixels; expected 1 to 64118" in message
+
+
+@pytest.mark.parametrize("lossless", [False, True])
+@pytest.mark.parametrize("alpha", [False, True])
+def test_the_header_of_every_webp_form_is_read(photo, encode, lossless, alpha):
+    mode = "RGBA" if alpha else None
+    data = encode(photo, "WEBP", mode, lossless=lossless, exact=True)
+    header = read_header(memoryview(data))
+    assert (header.width, header.height) == (319, 201)
+    np.testing.assert_array_equal(pixels_of(data), opencv(data))
+
+
+def test_a_bomb_is_refused_by_its_header(photo, encode):
+    png = bytearray(encode(photo, "PNG"))
+    struct.pack_into(">II", png, 16, 60_000, 60_000)
+    assert "3600000000 pixels" in error_of(bytes(png))
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"hello, this is text", "begin with b'hello, t'; expected JPEG, PNG, WebP, BMP or TIFF"),
+        ("text", "got str; expected an encoded image"),
+        (None, "got NoneType; expected an encoded image"),
+        (np.zeros((3, 4), np.uint8), "got a uint8 array of shape (3, 4)"),
+        (np.zeros(4, np.float32), "got a float32 array"),
+        (Buffer(b"\xff\xd8\xff\xd9"), "without a frame"),
+    ],
+)
+def test_what_is_no_image_is_named(data, expected):
+    assert expected in error_of(data)
+
+
+def test_random_bytes_behind_each_magic_never_escape_as_another_error(encode, photo):
+    rng = np.random.default_rng(5)
+    for image_format in ("JPEG", "PNG", "WEBP", "BMP", "TIFF"):
+        data = encode(photo[:20, :20], image_format)
+        for _ in range(60):
+            broken = bytearray(data)
+            for at in rng.integers(2, min(len(data), 120), 4):
+                broken[at] = rng.integers(0, 256)
+            try:
+                read_header(memoryview(bytes(broken)))
+            except ValueError:
+                pass
