@@ -1,0 +1,84 @@
+import gc
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelflow.device import ArrayPool, empty
+
+
+def test_memory_is_reused_once_the_last_view_is_gone():
+    pool = ArrayPool()
+    first = pool.empty((256, 256))
+    address = first.ctypes.data
+    row = first[3]
+    del first
+    assert pool.empty((256, 256)).ctypes.data != address
+    del row
+    again = pool.empty((256, 256))
+    assert again.ctypes.data == address
+    assert pool.reuses >= 1
+
+
+def test_arrays_are_plain_writable_and_contiguous():
+    array = empty((300, 200, 3), np.float32)
+    assert type(array) is np.ndarray
+    assert array.flags.c_contiguous
+    assert array.flags.writeable
+    assert array.dtype == np.float32
+
+
+def test_steady_use_allocates_nothing_new():
+    pool = ArrayPool()
+    pool.empty((1 << 20,))
+    before = pool.allocations
+    for _ in range(50):
+        pool.empty((1 << 20,))
+    assert pool.allocations == before
+
+
+def test_idle_memory_is_bounded():
+    pool = ArrayPool(max_idle=1 << 20)
+    arrays = [pool.empty((1 << 19,)) for _ in range(10)]
+    arrays.clear()
+    gc.collect()
+    assert sum(block.nbytes for blocks in pool._idle.values() for block in blocks) <= 1 << 20
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (5,), (0, 100000)])
+def test_small_arrays_do_not_use_blocks(shape):
+    pool = ArrayPool()
+    assert pool.empty(shape).shape == shape
+    assert pool.allocations == 0
+
+
+@given(st.lists(st.integers(1, 1 << 18), min_size=1, max_size=20))
+def test_living_arrays_never_share_memory(sizes):
+    pool = ArrayPool()
+    arrays = [pool.empty((size,), np.uint8) for size in sizes]
+    for number, array in enumerate(arrays):
+        array[:] = number
+    assert all((array == number).all() for number, array in enumerate(arrays))
+
+
+def test_threads_share_a_pool():
+    pool = ArrayPool()
+    wrong = []
+
+    def use(number):
+        for _ in range(200):
+            array = pool.empty((1 << 15,))
+            array[:] = number
+            if not (array == number).all():
+                wrong.append(number)
+
+    threads = [
+        threading.Thread(target=use, args=(n,), name=f"modelflow/test/{n}") for n in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
