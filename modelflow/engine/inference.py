@@ -35,6 +35,10 @@ _DTYPES = {
 }
 
 
+# Stands for an item that did not fit; its row is left out of every group.
+_NOTHING = np.empty(0)
+
+
 class InferenceUnit(FlowUnit):
     """Runs a model: items in, one engine call a batch, views of its result out.
 
@@ -113,22 +117,22 @@ class InferenceUnit(FlowUnit):
 
     def _arrived(
         self, columns: Sequence[list[Any]]
-    ) -> tuple[list[list[Array | None]], dict[int, EngineError]]:
+    ) -> tuple[list[list[Array]], dict[int, EngineError]]:
         failed: dict[int, EngineError] = {}
-        arrays: list[list[Array | None]] = []
+        arrays: list[list[Array]] = []
         for port, column in zip(self._inputs, columns, strict=True):
-            arrived: list[Array | None] = []
+            arrived: list[Array] = []
             for row, data in enumerate(column):
                 try:
                     arrived.append(port.arrive(data))
                 except EngineError as error:
                     failed.setdefault(row, error)
-                    arrived.append(None)
+                    arrived.append(_NOTHING)
             arrays.append(arrived)
         return arrays, failed
 
     def _infer(
-        self, arrays: list[list[Array | None]], rows: list[int], results: dict[str, list[Any]]
+        self, arrays: list[list[Array]], rows: list[int], results: dict[str, list[Any]]
     ) -> None:
         model = self._model
         if model is None:
@@ -136,9 +140,7 @@ class InferenceUnit(FlowUnit):
             raise EngineError(message)
         size = self._batch or len(rows)
         staged = {
-            port.name: port.gather(
-                [item for row in rows if (item := column[row]) is not None], size
-            )
+            port.name: port.gather([column[row] for row in rows], size)
             for port, column in zip(self._inputs, arrays, strict=True)
         }
         outputs = model.run(staged)
@@ -224,12 +226,13 @@ def inference_spec(
     )
 
 
-def _groups(arrays: list[list[Array | None]], rows: list[int]) -> list[list[int]]:
+def _groups(arrays: list[list[Array]], rows: list[int]) -> list[list[int]]:
     """Gives the rows by the shapes of their items, each group in order."""
+    if all(len({column[row].shape for row in rows}) == 1 for column in arrays):
+        return [rows]
     groups: dict[tuple[tuple[int, ...], ...], list[int]] = {}
     for row in rows:
-        shapes = tuple(item.shape for column in arrays if (item := column[row]) is not None)
-        groups.setdefault(shapes, []).append(row)
+        groups.setdefault(tuple(column[row].shape for column in arrays), []).append(row)
     return list(groups.values())
 
 
