@@ -12,6 +12,7 @@ from modelflow.errors import ConfigError
 from modelflow.flowunit.spec import FlowUnitSpec
 from modelflow.flowunit.unit import Context
 from modelflow.runtime.call import UnitCall, freeze
+from modelflow.runtime.segment import Columns
 
 __all__ = ["check_flow_unit", "run_unit"]
 
@@ -24,7 +25,9 @@ def run_unit(
     max_calls: int = 10_000,
     **options: Any,
 ) -> dict[str, list[Buffer]]:
-    """Opens a unit, calls it once with a batch as a graph would, and closes it.
+    """Opens a unit, calls it with a batch as a graph would, and closes it.
+
+    A batch larger than the unit's ``max_batch_size`` makes several calls.
 
     Args:
         spec: The unit's description.
@@ -49,8 +52,7 @@ def run_unit(
         if spec.is_source:
             return _drained(spec, call, max_calls)
         columns = [[_wrapped(v) for v in values] for values in (inputs or {}).values()]
-        has_errors = any(buffer.error for column in columns for buffer in column)
-        results = call.process(columns, has_errors, lambda _row: None)
+        results = _called(call, columns, spec.max_batch_size)
     finally:
         unit.close()
     if spec.is_sink:
@@ -62,6 +64,20 @@ def _wrapped(value: Any) -> Buffer:
     buffer = value if isinstance(value, Buffer) else Buffer(value)
     freeze(buffer, is_single=False)
     return buffer
+
+
+def _called(call: UnitCall, columns: Columns, most: int | None) -> Columns:
+    size = len(columns[0])
+    step = most or max(size, 1)
+    results: Columns = []
+    for start in range(0, max(size, 1), step):
+        batch = [column[start : start + step] for column in columns]
+        has_errors = any(buffer.error for column in batch for buffer in column)
+        found = call.process(batch, has_errors, lambda _row: None)
+        results = [
+            [*old, *new] for old, new in zip(results or [[]] * len(found), found, strict=True)
+        ]
+    return results
 
 
 def _drained(spec: FlowUnitSpec, call: UnitCall, max_calls: int) -> dict[str, list[Buffer]]:
@@ -189,10 +205,10 @@ def _check_goes_on(
         )
         size = len(next(iter(inputs.values())))
         strange = [[_wrapped(object()) for _ in range(size)] for _ in inputs]
-        for column in call.process(strange, False, lambda _row: None):
+        for column in _called(call, strange, spec.max_batch_size):
             _require(len(column) == size, spec, "loses buffers where it fails")
         columns = [[_wrapped(v) for v in values] for values in _copied(inputs).values()]
-        again = call.process(columns, False, lambda _row: None)
+        again = _called(call, columns, spec.max_batch_size)
     finally:
         unit.close()
     fresh = run_unit(spec, _copied(inputs), device=device, **options)

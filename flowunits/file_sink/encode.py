@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from modelflow import Buffer
-from modelflow.image import convert_color, opencv, read_image
+from modelflow.image import ENCODINGS, encode_image, read_image
 
-__all__ = ["FORMATS", "IMAGE_SUFFIXES", "encode", "json_line"]
+__all__ = ["FORMATS", "encode", "json_line"]
 
-IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
 FORMATS = {
-    **dict.fromkeys(IMAGE_SUFFIXES, "image"),
+    **dict.fromkeys([f".{name}" for name in ENCODINGS], "image"),
     ".npy": "npy",
     ".json": "json",
     ".jsonl": "jsonl",
@@ -38,7 +37,10 @@ def encode(buffer: Buffer, kind: str, suffix: str, quality: int) -> bytes:
     """
     data = buffer.data
     if kind == "image":
-        return data if isinstance(data, bytes) else _image(buffer, suffix, quality)
+        if isinstance(data, bytes):  # encoded already
+            return data
+        image = read_image(buffer, "in_data", allow_nv12=True)
+        return encode_image(image, suffix.removeprefix("."), quality)
     if kind == "npy":
         return _npy(data)
     if kind == "text" and not isinstance(data, str):
@@ -80,31 +82,6 @@ def plain(value: Any, depth: int = 0) -> Any:
         return [plain(item, depth + 1) for item in value]
     message = f"in_data: got {type(value).__name__}; expected data that JSON can hold"
     raise ValueError(message)
-
-
-def _image(buffer: Buffer, suffix: str, quality: int) -> bytes:
-    cv2 = opencv()
-    if suffix not in IMAGE_SUFFIXES:
-        message = (
-            f"path: got the ending {suffix!r} for an image; expected one of "
-            f"{', '.join(IMAGE_SUFFIXES)}"
-        )
-        raise ValueError(message)
-    image = read_image(buffer, "in_data", allow_nv12=True)
-    pixels = convert_color(image, "gray" if image.pix_fmt == "gray" else "bgr", "hwc").data
-    parameters = []
-    if suffix in (".jpg", ".jpeg"):
-        parameters = [cv2.IMWRITE_JPEG_QUALITY, quality]
-    elif suffix == ".webp":
-        parameters = [cv2.IMWRITE_WEBP_QUALITY, quality]
-    try:
-        _, encoded = cv2.imencode(suffix, pixels, parameters)
-    except cv2.error as error:
-        size = f"{image.width} x {image.height}"
-        message = f"in_data: got {size} pixels, which {suffix} cannot hold: {error.err}"
-        raise ValueError(message) from error
-    contents: bytes = encoded.tobytes()
-    return contents
 
 
 def _npy(data: Any) -> bytes:

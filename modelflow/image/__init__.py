@@ -8,11 +8,13 @@ Importing this package loads NumPy alone; OpenCV is loaded by `opencv`.
 from modelflow.image.box import Box, read_box, read_boxes, suppress
 from modelflow.image.channel_scale import ChannelScale
 from modelflow.image.color import PIX_FMTS, PixFmt, convert_color
+from modelflow.image.encode import ENCODINGS, encode_image
 from modelflow.image.image import Image, empty_image, read_image
 from modelflow.image.labels import read_labels
 from modelflow.image.opencv import Interpolation, interpolation_flag, opencv
 
 __all__ = [
+    "ENCODINGS",
     "PIX_FMTS",
     "Box",
     "ChannelScale",
@@ -21,6 +23,7 @@ __all__ = [
     "PixFmt",
     "convert_color",
     "empty_image",
+    "encode_image",
     "interpolation_flag",
     "opencv",
     "read_box",

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from typing import Any
 
 import cv2
 import numpy as np
@@ -25,7 +26,7 @@ BOXES = [[Box(1, 2, 8, 9, 0.9, 1), Box(2, 2, 8, 9, 0.8, 1)], [], [Box(0, 0, 5, 5
 ENCODED = [cv2.imencode(end, pixels(19, 23))[1].tobytes() for end in (".jpg", ".png", ".webp")]
 
 # Unit -> (items of each input, options); the source and the sink get a folder in their options.
-SAMPLES = {
+SAMPLES: dict[str, tuple[dict[str, Any] | None, dict[str, Any]]] = {
     "base64_decoder": (
         {
             "in_data": [

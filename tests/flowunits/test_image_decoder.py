@@ -1,3 +1,4 @@
+import contextlib
 import struct
 
 import cv2
@@ -34,6 +35,7 @@ def error_of(data, **options):
 
 def opencv(data, pix_fmt="bgr", flags=0):
     pixels = cv2.imdecode(np.frombuffer(data, np.uint8), FLAGS[pix_fmt] | flags)
+    assert pixels is not None
     return pixels[..., None] if pixels.ndim == 2 else pixels
 
 
@@ -164,13 +166,9 @@ def test_scaled_decode_never_goes_below_the_least_size(photo, encode, least, exp
 def test_scaled_decode_gives_the_pixels_of_opencv(photo, encode):
     for data in (encode(photo), encode(photo, mode="CMYK")):
         pixels = pixels_of(data, scaled_decode=True, min_width=100)
-        np.testing.assert_array_equal(
-            pixels,
-            opencv(data, flags=0)
-            if pixels.shape[0] == 201
-            else cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_REDUCED_COLOR_2),
-        )
+        expected = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_REDUCED_COLOR_2)
         assert pixels.shape == (101, 160, 3)
+        np.testing.assert_array_equal(pixels, expected)
 
 
 def test_scaled_decode_needs_a_size():
@@ -194,12 +192,12 @@ def test_truncated_data_is_an_error(photo, encode, image_format):
 
 
 def test_damaged_jpeg_is_an_error_unless_told_otherwise(photo, encode):
-    data = bytearray(encode(photo))
-    data[5000:5100] = bytes(100)
-    message = error_of(bytes(data))
+    whole = encode(photo)
+    data = whole[: len(whole) // 2] + b"\xff\xd9"
+    message = error_of(data)
     assert "319 x 201" in message
     assert "Corrupt JPEG data" in message
-    assert pixels_of(bytes(data), strict=False).shape == (201, 319, 3)
+    assert pixels_of(data, strict=False).shape == (201, 319, 3)
 
 
 @pytest.mark.parametrize("image_format", ["JPEG", "PNG", "WEBP", "BMP", "TIFF"])
@@ -236,7 +234,7 @@ def test_a_bomb_is_refused_by_its_header(photo, encode):
         (None, "got NoneType; expected an encoded image"),
         (np.zeros((3, 4), np.uint8), "got a uint8 array of shape (3, 4)"),
         (np.zeros(4, np.float32), "got a float32 array"),
-        (Buffer(b"\xff\xd8\xff\xd9"), "without a frame"),
+        (Buffer(b"\xff\xd8\xff\xd9\0\0"), "without a frame"),
     ],
 )
 def test_what_is_no_image_is_named(data, expected):
@@ -251,7 +249,5 @@ def test_random_bytes_behind_each_magic_never_escape_as_another_error(encode, ph
             broken = bytearray(data)
             for at in rng.integers(2, min(len(data), 120), 4):
                 broken[at] = rng.integers(0, 256)
-            try:
+            with contextlib.suppress(ValueError):
                 read_header(memoryview(bytes(broken)))
-            except ValueError:
-                pass

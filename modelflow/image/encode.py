@@ -1,0 +1,45 @@
+"""Encoding images with OpenCV."""
+
+from modelflow.image.color import convert_color
+from modelflow.image.image import Image
+from modelflow.image.opencv import opencv
+
+__all__ = ["ENCODINGS", "encode_image"]
+
+ENCODINGS = ("jpeg", "jpg", "png", "webp", "bmp", "tiff", "tif")
+
+
+def encode_image(image: Image, encoding: str, quality: int = 95) -> bytes:
+    """Returns the bytes that ``cv2.imencode`` gives for an image.
+
+    Args:
+        image: The image, of any pixel format and layout.
+        encoding: One of `ENCODINGS`.
+        quality: 1..100, for JPEG and WebP.
+
+    Raises:
+        ValueError: the encoding is another one, or cannot hold an image of that size.
+    """
+    if encoding not in ENCODINGS:
+        message = f"got the image encoding {encoding!r}; expected one of {', '.join(ENCODINGS)}"
+        raise ValueError(message)
+    cv2 = opencv()
+    parameters = []
+    if encoding in ("jpeg", "jpg"):
+        parameters = [cv2.IMWRITE_JPEG_QUALITY, quality]
+    elif encoding == "webp":
+        parameters = [cv2.IMWRITE_WEBP_QUALITY, quality]
+    pixels = convert_color(image, "gray" if image.pix_fmt == "gray" else "bgr", "hwc").data
+    reason = "OpenCV gives no reason"
+    is_encoded, encoded = False, None
+    try:
+        is_encoded, encoded = cv2.imencode(f".{encoding}", pixels, parameters)
+    except cv2.error as error:
+        reason = error.err
+    if not is_encoded or encoded is None:
+        message = (
+            f"got an image of {image.width} x {image.height} pixels, which {encoding} cannot hold "
+            f"({reason})"
+        )
+        raise ValueError(message)
+    return bytes(encoded)

@@ -1,0 +1,139 @@
+"""The conformance check finds each way of breaking the contract."""
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from modelflow import Context, FlowUnit, FlowUnitSpec, Option, Port
+from modelflow.testing import check_flow_unit, run_unit
+
+
+class Double(FlowUnit):
+    def process(self, ctx: Context) -> None:
+        ctx.emit_each(lambda buffer: _number(buffer.data) * 2)
+
+
+def _number(data: Any) -> int:
+    if not isinstance(data, int):
+        raise ValueError(f"got {type(data).__name__}; expected a number")
+    return data
+
+
+def spec_of(unit: type[FlowUnit], **changes: Any) -> FlowUnitSpec:
+    given: dict[str, Any] = {
+        "name": "under_test",
+        "devices": {"cpu": unit},
+        "inputs": (Port("in", "a number"),),
+        "outputs": (Port("out", "a number"),),
+        "description": "A unit.",
+    }
+    return FlowUnitSpec(**{**given, **changes})
+
+
+def check(unit: type[FlowUnit], items: Any = (1, 2, 3), **changes: Any) -> None:
+    check_flow_unit(spec_of(unit, **changes), {"in": list(items)})
+
+
+def test_a_good_unit_passes():
+    check(Double, options=(Option("factor", int, 2, "The factor."),))
+
+
+class Sorts(FlowUnit):
+    def process(self, ctx):
+        ctx.emit(
+            sorted((b.data for b in ctx.input()), key=lambda d: -d if isinstance(d, int) else 0)
+        )
+
+
+class Remembers(FlowUnit):
+    def open(self, config):
+        self.total = 0
+
+    def process(self, ctx):
+        for buffer in ctx.input():
+            self.total += 1
+            ctx.emit([_number(buffer.data) + self.total])
+
+
+class LeavesThread(FlowUnit):
+    def open(self, config):
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.over.wait, daemon=True)
+        self.thread.start()
+        THREADS.append(self)
+
+    def process(self, ctx):
+        ctx.emit([b.data for b in ctx.input()])
+
+
+class ChangesInput(FlowUnit):
+    def process(self, ctx):
+        for buffer in ctx.input():
+            if isinstance(buffer.data, list):
+                buffer.data.append(1)
+            ctx.emit([1])
+
+
+class BreaksAtError(FlowUnit):
+    def open(self, config):
+        self.is_broken = False
+
+    def process(self, ctx):
+        if self.is_broken or not isinstance(ctx.input()[0].data, int):
+            self.is_broken = True
+            raise ValueError("broken")
+        ctx.emit([b.data for b in ctx.input()])
+
+
+THREADS: list[LeavesThread] = []
+
+
+@pytest.mark.parametrize(
+    ("unit", "changes", "items", "expected"),
+    [
+        (Double, {"description": ""}, (1, 2), "has no description"),
+        (Double, {"inputs": (Port("in"),)}, (1, 2), "does not describe its port 'in'"),
+        (Double, {"options": (Option("k", int, 1),)}, (1, 2), "does not document its option 'k'"),
+        (Double, {"options": (Option("k", int, "1", "K."),)}, (1, 2), "default of another type"),
+        (Double, {}, (1,), "needs two items"),
+        (Double, {}, (1, "a"), "fails"),
+        (Sorts, {}, (1, 2), "a batch and single buffers differ"),
+        (Remembers, {}, (1, 2), "a batch and single buffers differ"),
+        (ChangesInput, {}, ([1], [2]), "its input before and after"),
+        (BreaksAtError, {}, (1, 2), "after an error and before differ"),
+    ],
+)
+def test_a_unit_that_breaks_the_contract_is_found(unit, changes, items, expected):
+    with pytest.raises(AssertionError, match=expected):
+        check(unit, items, **changes)
+
+
+def test_a_unit_that_leaves_a_thread_is_found():
+    try:
+        with pytest.raises(AssertionError, match="leaves threads"):
+            check(LeavesThread)
+    finally:
+        for unit in THREADS:
+            unit.over.set()
+            unit.thread.join()
+
+
+def test_emit_each_keeps_errors_apart():
+    first, second, third = run_unit(spec_of(Double), {"in": [1, "x", 3]})["out"]
+    assert (first.data, third.data) == (2, 6)
+    assert "got str; expected a number" in second.get_error_msg()
+
+
+def test_run_unit_obeys_the_largest_batch():
+    sizes = []
+
+    class Counts(FlowUnit):
+        def process(self, ctx):
+            sizes.append(len(ctx.input()))
+            ctx.emit([np.float32(b.data) for b in ctx.input()])
+
+    found = run_unit(spec_of(Counts, max_batch_size=2), {"in": [1, 2, 3, 4, 5]})["out"]
+    assert sizes == [2, 2, 1]
+    assert [b.data for b in found] == [1, 2, 3, 4, 5]
