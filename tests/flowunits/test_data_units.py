@@ -53,6 +53,7 @@ def test_base64_field_of_a_json_object():
     [
         (b"", {}, "got 0 bytes"),
         ("a*b=", {}, "that are no base64"),
+        ("QU*JD", {}, "that are no base64"),
         ("abc", {}, "that are no base64"),
         (5, {}, "got int; expected base64"),
         ("{", {"data_format": "json", "key": "k"}, "that are no JSON"),

@@ -129,6 +129,16 @@ def test_every_kind_of_bytes_is_taken(photo, encode, kind):
     np.testing.assert_array_equal(pixels_of(given), opencv(data))
 
 
+def test_memory_is_used_again_once_nobody_holds_the_pixels(photo, encode):
+    data = encode(photo)
+
+    def address():
+        return pixels_of(data).__array_interface__["data"][0]
+
+    first = address()
+    assert address() == first
+
+
 def test_nv12_and_planar_formats(photo, encode):
     data = encode(photo[:200, :318])
     planar = decode(data, pix_fmt="rgbp")[0]
