@@ -35,6 +35,7 @@ class Option:
         help: One sentence, with the unit of the value.
         aliases: Other spellings that are accepted.
         minimum, maximum: Bounds of a number, or of each number of a list, both included.
+        is_path: A relative path in a graph file is relative to that file.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Option:
     aliases: tuple[str, ...] = ()
     minimum: float | None = None
     maximum: float | None = None
+    is_path: bool = False
 
     @property
     def is_required(self) -> bool:
@@ -89,9 +91,16 @@ def option(
     aliases: tuple[str, ...] = (),
     minimum: float | None = None,
     maximum: float | None = None,
+    is_path: bool = False,
 ) -> Any:
     """Declares a field of an options dataclass; see `Option` for the arguments."""
-    metadata = {"help": help, "aliases": aliases, "minimum": minimum, "maximum": maximum}
+    metadata = {
+        "help": help,
+        "aliases": aliases,
+        "minimum": minimum,
+        "maximum": maximum,
+        "is_path": is_path,
+    }
     return dataclasses.field(default=default, metadata=metadata)
 
 

@@ -1,0 +1,240 @@
+"""From the values of a graph file to a `FlowConfig`; every mistake is collected."""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from modelflow.config.document import Document
+from modelflow.config.flow_config import ArgConfig, EdgeConfig, FlowConfig, NodeConfig, PortRef
+from modelflow.config.read_dot import DotGraph, read_dot
+from modelflow.config.schema import (
+    ARG_KEYS,
+    DRAWING_ATTRIBUTES,
+    GRAPH_ATTRIBUTES,
+    SECTIONS,
+    WITHOUT_EFFECT,
+)
+from modelflow.errors import ConfigError, Finding, Location, did_you_mean
+from modelflow.flowunit.option import Option
+
+__all__ = ["config_of"]
+
+_LISTS = ("node", "edge")
+_TOP = (*SECTIONS, "args", *_LISTS)
+_VARIABLE = re.compile(r"(\\?)\$\{(\w+)\}")
+_NODE_KEYS = ("name", "config")
+_EDGE_KEYS = ("from", "to")
+
+
+def config_of(document: Document, path: Path | None, dot: DotGraph | None = None) -> FlowConfig:
+    """Makes the configuration of a document, or of a DOT graph that stands alone.
+
+    Raises:
+        ConfigError: with every mistake that was found.
+    """
+    return _Reader(document, path).config(dot)
+
+
+class _Reader:
+    def __init__(self, document: Document, path: Path | None) -> None:
+        self._document = document
+        self._path = path
+        self._findings: list[Finding] = []
+        self._notes: list[str] = []
+        self._values = _expanded(document.values)
+
+    def config(self, dot: DotGraph | None) -> FlowConfig:
+        for key in self._values:
+            if key not in _TOP:
+                near = did_you_mean(key, _TOP)
+                known = ", ".join(_TOP)
+                self._wrong((key,), f"unknown section {key!r}{near} (sections: {known})")
+        sections = {name: self._section(name, options) for name, options in SECTIONS.items()}
+        nodes, edges = self._native_nodes(), self._native_edges()
+        dot = dot or self._embedded(sections["graph"])
+        graph = dict(sections["graph"])
+        if dot is not None:
+            if nodes or edges:
+                self._wrong(("graph",), "got a DOT graph beside [[node]] or [[edge]]; give one")
+            nodes, edges = list(dot.nodes), list(dot.edges)
+            self._graph_attributes(dot, graph)
+            if not sections["flow"].get("name"):
+                sections["flow"] = {**sections["flow"], "name": dot.name}
+        config = FlowConfig(
+            nodes=tuple(self._expanded_node(node) for node in nodes),
+            edges=tuple(edges),
+            driver=sections["driver"],
+            profile=sections["profile"],
+            log=sections["log"],
+            flow=sections["flow"],
+            graph=graph,
+            args=self._args(),
+            path=self._path,
+            notes=tuple(self._notes),
+        )
+        if self._findings:
+            raise ConfigError(sorted(self._findings, key=lambda f: f.location.line or 0))
+        return config
+
+    # -- sections -------------------------------------------------------------------------------
+
+    def _section(self, name: str, options: Sequence[Option]) -> dict[str, Any]:
+        given = self._values.get(name, {})
+        if not isinstance(given, Mapping):
+            self._wrong((name,), f"[{name}]: got {given!r}; expected keys and values")
+            given = {}
+        return self._keys((name,), f"[{name}]", given, options)
+
+    def _keys(
+        self, path: tuple[str, ...], where: str, given: Mapping[str, Any], options: Sequence[Option]
+    ) -> dict[str, Any]:
+        known = {alias: o for o in options for alias in (o.name, *o.aliases)}
+        found = {option.name: option.default for option in options}
+        for key, value in given.items():
+            if key not in known:
+                near, names = did_you_mean(key, known), ", ".join(o.name for o in options)
+                self._wrong((*path, key), f"{where}: unknown key {key!r}{near} (keys: {names})")
+                continue
+            if key in WITHOUT_EFFECT:
+                self._notes.append(f"{where}: {key} has no effect: {WITHOUT_EFFECT[key]}")
+            try:
+                found[known[key].name] = known[key].convert(value)
+            except ConfigError as error:
+                self._wrong((*path, key), f"{where}: {str(error).replace('option', 'key', 1)}")
+        return found
+
+    def _args(self) -> dict[str, ArgConfig]:
+        given = self._values.get("args", {})
+        if not isinstance(given, Mapping):
+            self._wrong(("args",), f"[args]: got {given!r}; expected a table for each argument")
+            return {}
+        found = {}
+        for name, table in given.items():
+            body = table if isinstance(table, Mapping) else {"default": table}
+            keys = self._keys(("args", name), f"[args.{name}]", body, ARG_KEYS)
+            found[name] = ArgConfig(name, keys["default"], keys["desc"], self._at("args", name))
+        return found
+
+    # -- the graph ------------------------------------------------------------------------------
+
+    def _embedded(self, section: Mapping[str, Any]) -> DotGraph | None:
+        text, file = section["graphconf"], section["graphconffilepath"]
+        if text and file:
+            self._wrong(("graph", "graphconf"), "got graphconf and graphconffilepath; give one")
+        try:
+            if text:
+                joined = "\n".join(text) if isinstance(text, list) else text
+                at = self._at("graph", "graphconf")
+                return read_dot(joined, at.file, self._first_line(at))
+            if file:
+                path = (self._path.parent if self._path else Path()) / file
+                return read_dot(path.read_text(encoding="utf-8"), str(path))
+        except (OSError, UnicodeDecodeError) as error:
+            self._wrong(("graph", "graphconffilepath"), f"graphconffilepath: {error}")
+        except ConfigError as error:
+            self._findings += error.findings
+        else:
+            if section["format"] == "graphviz" and "node" not in self._values:
+                self._wrong(("graph",), "[graph]: format is graphviz, but there is no graphconf")
+        return None
+
+    def _first_line(self, at: Location) -> int:
+        """The line that the DOT text begins in: a line break behind the opening quotes is dropped."""
+        line = self._document.line(at.line).rstrip()
+        is_below = line.endswith(("'''", '"' * 3, "|", "|-", "["))
+        return (at.line or 1) + is_below
+
+    def _graph_attributes(self, dot: DotGraph, graph: dict[str, Any]) -> None:
+        options = {option.name: option for option in SECTIONS["graph"]}
+        for key, value in dot.attributes.items():
+            if key in GRAPH_ATTRIBUTES:
+                try:
+                    graph[key] = options[key].convert(value)
+                except ConfigError as error:
+                    problem = str(error).replace("option", "graph attribute", 1)
+                    self._wrong(("graph", "graphconf"), problem)
+            elif key not in DRAWING_ATTRIBUTES:
+                self._notes.append(f"graph attribute {key!r} has no effect")
+
+    def _native_nodes(self) -> list[NodeConfig]:
+        nodes = []
+        for place, table in enumerate(self._tables("node")):
+            at = ("node", place)
+            name = table.get("name")
+            if not isinstance(name, str) or not name:
+                self._wrong(at, f"[[node]]: got the name {name!r}; expected a text")
+                continue
+            options = table.get("config", {})
+            if not isinstance(options, Mapping):
+                self._wrong(
+                    (*at, "config"), f"node {name!r}: config: got {options!r}; expected keys"
+                )
+                options = {}
+            own = {key: value for key, value in table.items() if key not in _NODE_KEYS}
+            for key in sorted(set(own) & set(options)):
+                self._wrong((*at, "config"), f"node {name!r}: {key!r} stands twice; give one")
+            nodes.append(NodeConfig(name, {**own, **options}, self._at(*at)))
+        return nodes
+
+    def _native_edges(self) -> list[EdgeConfig]:
+        edges = []
+        for place, table in enumerate(self._tables("edge")):
+            at = ("edge", place)
+            for key in table:
+                if key not in _EDGE_KEYS:
+                    near = did_you_mean(key, _EDGE_KEYS)
+                    self._wrong((*at, key), f"[[edge]]: unknown key {key!r}{near} (keys: from, to)")
+            ends = [table.get(key) for key in _EDGE_KEYS]
+            for key, end in zip(_EDGE_KEYS, ends, strict=True):
+                if not isinstance(end, str) or not end.strip():
+                    self._wrong(at, f"[[edge]]: {key}: got {end!r}; expected 'node' or 'node:port'")
+            source, target = ends
+            if isinstance(source, str) and isinstance(target, str):
+                edges.append(EdgeConfig(_port(source), _port(target), self._at(*at)))
+        return edges
+
+    def _tables(self, name: str) -> list[Mapping[str, Any]]:
+        given = self._values.get(name, [])
+        if not isinstance(given, list) or not all(isinstance(table, Mapping) for table in given):
+            self._wrong((name,), f"{name}: got {given!r:.60}; expected a list of tables")
+            return []
+        return given
+
+    def _expanded_node(self, node: NodeConfig) -> NodeConfig:
+        return NodeConfig(node.name, _expanded(node.attributes), node.location)
+
+    # -- findings -------------------------------------------------------------------------------
+
+    def _at(self, *path: str | int) -> Location:
+        return self._document.at(*path)
+
+    def _wrong(self, path: tuple[str | int, ...], message: str) -> None:
+        self._findings.append(Finding(self._at(*path), message, error=ConfigError))
+
+
+def _port(text: str) -> PortRef:
+    node, _, port = text.partition(":")
+    return PortRef(node.strip(), port.strip().strip('"') or None)
+
+
+def _expanded(value: Any) -> Any:
+    """Replaces ``${NAME}`` by the environment's in every text; ``\\${`` stands for itself."""
+    if isinstance(value, str):
+        return _VARIABLE.sub(_variable, value) if "${" in value else value
+    if isinstance(value, Mapping):
+        return {key: _expanded(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_expanded(item) for item in value]
+    return value
+
+
+def _variable(found: re.Match[str]) -> str:
+    if found[1]:
+        return found[0][1:]
+    value = os.environ.get(found[2])
+    if value is None:
+        message = f"${{{found[2]}}}: the environment has no such variable; write \\${{ for the text"
+        raise ConfigError(message)
+    return value

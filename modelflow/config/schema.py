@@ -1,0 +1,184 @@
+"""Every key of a graph file: type, default, meaning. The reference manual is generated from it."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Literal
+
+from modelflow.flowunit.option import Option
+
+__all__ = [
+    "ARG_KEYS",
+    "DRAWING_ATTRIBUTES",
+    "GRAPH_ATTRIBUTES",
+    "IGNORED_ATTRIBUTES",
+    "NODE_ATTRIBUTES",
+    "SECTIONS",
+    "SERVING_ALIASES",
+    "WITHOUT_EFFECT",
+]
+
+_POSITIVE: Any = {"minimum": 1, "maximum": 1 << 30}
+_LEVELS = Literal["DEBUG", "INFO", "NOTICE", "WARN", "ERROR", "FATAL", "OFF"]
+
+SECTIONS: Mapping[str, tuple[Option, ...]] = MappingProxyType(
+    {
+        "driver": (
+            Option(
+                "dir",
+                list[str],
+                (),
+                "Folders that are searched, with those inside them, for flow units; relative to "
+                "the file.",
+            ),
+            Option("skip-default", bool, False, "Do not use the built-in and installed units."),
+        ),
+        "profile": (
+            Option("profile", bool, False, "Periodic statistics a node.", aliases=("performance",)),
+            Option("trace", bool, False, "Record every execution for the timeline."),
+            Option("dir", str, "profile", "The folder that the files go to."),
+            Option("session", bool, False, "Statistics a session as well."),
+        ),
+        "log": (
+            Option("level", _LEVELS | None, None, "The level of modelflow's own messages."),
+            Option("path", str | None, None, "A file for the messages."),
+            Option("screen", bool, True, "Messages to stderr as well."),
+            Option("num", int, 5, "How many old log files are kept.", minimum=0, maximum=1000),
+            Option(
+                "size",
+                int,
+                10_000_000,
+                "Size in bytes at which a log file is changed.",
+                **_POSITIVE,
+            ),
+        ),
+        "flow": (
+            Option("name", str, "", "The name under which the graph is found."),
+            Option("desc", str, "", "What the graph is for."),
+            Option("enable", bool, True, "False: the graph is refused."),
+            Option(
+                "max_in_flight",
+                int | None,
+                None,
+                "Most buffers inside the whole graph at once; none: no bound but the queues.",
+                **_POSITIVE,
+            ),
+        ),
+        "graph": (
+            Option(
+                "format",
+                Literal["graphviz", "native"] | None,
+                None,
+                "How the graph is written; none: by content.",
+            ),
+            Option("graphconf", str | list[str], "", "The graph as DOT text (a list: its lines)."),
+            Option(
+                "graphconffilepath", str, "", "A file with the DOT text, in place of graphconf."
+            ),
+            Option("strict", bool, True, "False: nodes that nothing connects are left out."),
+            Option("queue_size", int | None, None, "Default of the node attribute.", **_POSITIVE),
+            Option("batch_size", int | None, None, "Default of the node attribute.", **_POSITIVE),
+            Option("deviceid", str | None, None, "Default of the node attribute."),
+            Option("thread-num", int | None, None, "ModelBox's pool size; without effect."),
+            Option("max-thread-num", int | None, None, "ModelBox's pool size; without effect."),
+            Option("max_executor_thread_num", int | None, None, "ModelBox's; without effect."),
+            Option("need_check_output", bool, True, "Outputs are always checked; without effect."),
+        ),
+    }
+)
+
+WITHOUT_EFFECT: Mapping[str, str] = MappingProxyType(
+    {
+        "thread-num": "each node has its own threads; see the node attribute 'threads'",
+        "max-thread-num": "each node has its own threads; see the node attribute 'threads'",
+        "max_executor_thread_num": "each node has its own threads; see 'threads'",
+        "need_check_output": "the number of outputs is always checked",
+        "queue_size_event": "events are not queued",
+        "queue_size_external": "queue_size bounds what waits for a node",
+        "output_type": "each output gives its own results in order",
+    }
+)
+
+ARG_KEYS: tuple[Option, ...] = (
+    Option("default", Any, None, "The value where none is given."),
+    Option("desc", str, "", "What it is for."),
+)
+
+NODE_ATTRIBUTES: tuple[Option, ...] = (
+    Option(
+        "type",
+        Literal["flowunit", "input", "output"],
+        "flowunit",
+        "A flow unit, or the graph's own input or output port, named after the node.",
+    ),
+    Option("flowunit", str | None, None, "Which unit runs; none: the one named as the node."),
+    Option("device", str, "cpu", "cpu, cuda, auto, or a list across devices: 'cuda:0,1;cpu:0'."),
+    Option("deviceid", str | None, None, "The device's number, or a list '0,1'; none: 0."),
+    Option(
+        "batch_size",
+        int | None,
+        None,
+        "Most buffers a call of the unit gets; none: the graph's, else the unit's own, else 8 for "
+        "normal units and 1 for the others.",
+        **_POSITIVE,
+    ),
+    Option(
+        "queue_size",
+        int | None,
+        None,
+        "Bound of each input queue, in buffers; none: the graph's, else 32.",
+        **_POSITIVE,
+    ),
+    Option("queue_bytes", int | None, None, "A second bound of the queues, in bytes.", **_POSITIVE),
+    Option(
+        "threads", int | None, None, "Worker threads; none: as planned.", minimum=1, maximum=1024
+    ),
+    Option(
+        "workers",
+        Literal["thread", "process"],
+        "thread",
+        "process: a Python unit runs in worker processes.",
+    ),
+    Option(
+        "batch_timeout_ms",
+        float,
+        0.0,
+        "Longest wait in milliseconds to fill a batch once one buffer waits.",
+        minimum=0,
+        maximum=3_600_000,
+    ),
+    Option(
+        "allowed_batch_sizes",
+        tuple[int, ...],
+        (),
+        "Inference: sizes to pad up to.",
+        **_POSITIVE,
+    ),
+    Option(
+        "queue_policy",
+        Literal["block", "reject"],
+        "block",
+        "reject: refuse with QueueFullError instead of waiting.",
+    ),
+    Option("is_exception_visible", bool, False, "The unit is given buffers in error."),
+)
+
+# Defaults that may stand in the graph itself, for every node.
+GRAPH_ATTRIBUTES = ("queue_size", "batch_size", "deviceid", "need_check_output")
+
+# Accepted on nodes and named in a note: ModelBox reads them, they have no meaning here.
+IGNORED_ATTRIBUTES = ("queue_size_event", "queue_size_external", "output_type", "need_check_output")
+
+# TensorFlow Serving's names of node attributes.
+SERVING_ALIASES: Mapping[str, str] = MappingProxyType(
+    {
+        "max_batch_size": "batch_size",
+        "batch_timeout_micros": "batch_timeout_ms",
+        "num_batch_threads": "threads",
+        "max_enqueued_batches": "queue_size",
+    }
+)
+
+# What Graphviz draws with; dropped from the nodes.
+DRAWING_ATTRIBUTES = frozenset(
+    ["bgcolor", "color", "colorscheme", "comment", "dir", "fillcolor", "fixedsize", "fontcolor", "fontname", "fontsize", "group", "height", "href", "image", "label", "labelloc", "labeljust", "layout", "margin", "nodesep", "ordering", "orientation", "pencolor", "penwidth", "peripheries", "pos", "rank", "rankdir", "ranksep", "regular", "shape", "shapefile", "sides", "skew", "splines", "style", "tooltip", "URL", "width", "xlabel"]
+)

@@ -1,0 +1,284 @@
+"""The decorator: an ordinary function becomes a flow unit, and stays an ordinary function."""
+
+import inspect
+import re
+import threading
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, overload
+
+from modelflow.buffer import Buffer
+from modelflow.errors import ConfigError, Location
+from modelflow.flowunit.option import REQUIRED, Option
+from modelflow.flowunit.spec import FlowUnitSpec, Port
+from modelflow.flowunit.unit import Context, FlowUnit
+
+__all__ = ["declared_specs", "flowunit"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_declared: dict[str, FlowUnitSpec] = {}
+_lock = threading.Lock()
+# How many values a source function gives in one call of its unit.
+_SOURCE_CHUNK = 8
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """How a function is called.
+
+    Attributes:
+        function: The function.
+        inputs, outputs: Its ports.
+        takes_buffers: For each input, whether the function wants the `Buffer` itself.
+        is_batched: It takes and gives lists.
+    """
+
+    function: Callable[..., Any]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    takes_buffers: tuple[bool, ...]
+    is_batched: bool
+
+
+@overload
+def flowunit(function: Function) -> Function: ...
+@overload
+def flowunit(
+    function: None = None,
+    *,
+    name: str | None = None,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] = ("out",),
+    device: str = "cpu",
+    batched: bool = False,
+    **more: Any,
+) -> Callable[[Function], Function]: ...
+def flowunit(
+    function: Callable[..., Any] | None = None,
+    *,
+    name: str | None = None,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] = ("out",),
+    device: str = "cpu",
+    batched: bool = False,
+    **more: Any,
+) -> Any:
+    """Makes a function a flow unit; the function itself is unchanged.
+
+    Positional parameters are the inputs; keyword-only ones are the options, with the types and
+    defaults of the signature and the help of the docstring. The function gets the *data* of one
+    buffer for each input (the `Buffer` itself where the parameter is annotated so) and returns the
+    data of its output. A function without inputs is a source: what it yields is the stream. One
+    with ``outputs=()`` is a sink.
+
+    Args:
+        function: The function, where the decorator is used without parentheses.
+        name: The unit's name; None: the function's.
+        inputs: The names of the ports; None: the names of the positional parameters.
+        outputs: The names of the outputs. With several, the function returns a tuple in this order,
+            or a mapping.
+        device: The device kind.
+        batched: The function takes lists and returns lists of the same length.
+        more: Further fields of `FlowUnitSpec`: ``batch_size``, ``threads``, ``group``, ``aliases``.
+
+    Raises:
+        ConfigError: the function's signature does not fit.
+    """
+    if function is None:
+        return lambda found: flowunit(  # type: ignore[call-overload]
+            found,
+            name=name,
+            inputs=inputs,
+            outputs=outputs,
+            device=device,
+            batched=batched,
+            **more,
+        )
+    shape, options = _shape_of(function, inputs, tuple(outputs), batched)
+    spec = FlowUnitSpec(
+        name=name or function.__name__,
+        devices={device: lambda: _FunctionUnit(shape)},
+        inputs=tuple(map(Port, shape.inputs)),
+        outputs=tuple(map(Port, shape.outputs)),
+        options=options,
+        description=more.pop("description", None)
+        or (inspect.getdoc(function) or "").split("\n")[0],
+        location=_location(function),
+        group=more.pop("group", "Functions"),
+        **more,
+    )
+    function.SPEC = spec  # type: ignore[attr-defined]
+    with _lock:
+        _declared[spec.name] = spec
+    return function
+
+
+def declared_specs() -> list[FlowUnitSpec]:
+    """Returns the units that the decorator has made in this process; the last one of each name."""
+    with _lock:
+        return list(_declared.values())
+
+
+class _FunctionUnit(FlowUnit):
+    """Calls a function for each buffer, or for each batch."""
+
+    def __init__(self, shape: _Shape) -> None:
+        self._shape = shape
+        self._options: dict[str, Any] = {}
+        self._items: Iterator[Any] | None = None
+
+    def open(self, config: Mapping[str, Any]) -> None:
+        self._options = dict(config)
+
+    def process(self, ctx: Context) -> None:
+        if not self._shape.inputs:
+            self._produce(ctx)
+        elif self._shape.is_batched:
+            self._process_batch(ctx)
+        else:
+            self._process_each(ctx)
+
+    def close(self) -> None:
+        close = getattr(self._items, "close", None)
+        if close is not None:
+            close()  # a generator's own clean-up
+
+    def _process_each(self, ctx: Context) -> None:
+        shape = self._shape
+        for values in zip(*self._columns(ctx), strict=True):
+            try:
+                answer = shape.function(*values, **self._options)
+                given = self._by_output(answer)
+            except Exception as error:
+                if not shape.outputs:
+                    raise  # the batch is tried again one by one, which finds the guilty
+                given = dict.fromkeys(shape.outputs, error)
+            for name, value in given.items():
+                ctx.outputs[name].append(value)
+
+    def _process_batch(self, ctx: Context) -> None:
+        answer = self._shape.function(*self._columns(ctx), **self._options)
+        for name, values in self._by_output(answer).items():
+            ctx.outputs[name].extend(values)
+
+    def _produce(self, ctx: Context) -> None:
+        if self._items is None:
+            self._items = iter(self._shape.function(**self._options))
+        for _ in range(_SOURCE_CHUNK):
+            try:
+                value = next(self._items)
+            except StopIteration:
+                ctx.finish()
+                return
+            for name, item in self._by_output(value).items():
+                ctx.outputs[name].append(item)
+
+    def _columns(self, ctx: Context) -> list[list[Any]]:
+        return [
+            list(ctx.inputs[name]) if wants else [buffer.data for buffer in ctx.inputs[name]]
+            for name, wants in zip(self._shape.inputs, self._shape.takes_buffers, strict=True)
+        ]
+
+    def _by_output(self, answer: Any) -> dict[str, Any]:
+        outputs, name = self._shape.outputs, self._shape.function.__name__
+        if not outputs:
+            return {}
+        if answer is None:
+            expected = f"output {outputs[0]!r}" if len(outputs) == 1 else f"the outputs {outputs}"
+            message = f"{name}() returned None; expected a value for {expected} (no return?)"
+            raise TypeError(message)
+        if len(outputs) == 1:
+            return {outputs[0]: answer}
+        if isinstance(answer, Mapping) and set(answer) == set(outputs):
+            return dict(answer)
+        if isinstance(answer, tuple) and len(answer) == len(outputs):
+            return dict(zip(outputs, answer, strict=True))
+        message = (
+            f"{name}() returned {type(answer).__name__}; expected a tuple of {len(outputs)} values, "
+            f"or a mapping, for the outputs {outputs}"
+        )
+        raise TypeError(message)
+
+
+def _shape_of(
+    function: Callable[..., Any],
+    inputs: Sequence[str] | None,
+    outputs: tuple[str, ...],
+    batched: bool,
+) -> tuple[_Shape, tuple[Option, ...]]:
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        _refuse(function, "is asynchronous; a flow unit runs on a thread of its own: use 'def'")
+    hints = _hints(function)
+    help_of = _argument_help(inspect.getdoc(function) or "")
+    positional: list[str] = []
+    options: list[Option] = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            _refuse(function, f"has {parameter}; expected named inputs and keyword-only options")
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            options.append(_option(parameter, hints, help_of))
+        elif parameter.default is not parameter.empty:
+            _refuse(
+                function,
+                f"gives the input {parameter.name!r} a default; options stand behind '*' in the "
+                "signature",
+            )
+        else:
+            positional.append(parameter.name)
+    names = tuple(positional if inputs is None else inputs)
+    if len(names) != len(positional):
+        _refuse(function, f"takes {len(positional)} inputs; inputs= names {len(names)}")
+    wants = tuple(_is_buffer(hints.get(name)) for name in positional)
+    return _Shape(function, names, outputs, wants, batched), tuple(options)
+
+
+def _option(
+    parameter: inspect.Parameter, hints: Mapping[str, Any], help_of: Mapping[str, str]
+) -> Option:
+    default = REQUIRED if parameter.default is parameter.empty else parameter.default
+    wanted = hints.get(parameter.name)
+    if wanted is None:
+        known = default is not REQUIRED and default is not None
+        wanted = type(default) if known else Any
+    return Option(parameter.name, wanted, default, help_of.get(parameter.name, ""))
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(function)
+    except (NameError, TypeError) as error:
+        _refuse(function, f"has an annotation that cannot be read: {error}")
+        raise AssertionError from error  # never reached: _refuse raises
+
+
+def _is_buffer(hint: Any) -> bool:
+    return hint is Buffer or Buffer in typing.get_args(hint)
+
+
+def _argument_help(docstring: str) -> dict[str, str]:
+    """Reads the ``Args:`` section of a Google-style docstring."""
+    found: dict[str, str] = {}
+    _, _, section = docstring.partition("Args:\n")
+    name = ""
+    for line in section.splitlines():
+        if line and not line.startswith(" "):
+            break
+        argument = re.match(r"    (\w+)(?: \([^)]*\))?: (.*)", line)
+        if argument:
+            name = argument[1]
+            found[name] = argument[2].strip()
+        elif name and line.strip():
+            found[name] += " " + line.strip()
+    return found
+
+
+def _location(function: Callable[..., Any]) -> Location:
+    code = getattr(function, "__code__", None)
+    return Location(code.co_filename, code.co_firstlineno) if code else Location("<built-in>")
+
+
+def _refuse(function: Callable[..., Any], problem: str) -> typing.NoReturn:
+    message = f"{_location(function)}: flow unit function {function.__name__}() {problem}"
+    raise ConfigError(message)

@@ -1,0 +1,334 @@
+"""From what a file says to a checked graph: every name looked up, every value converted."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from modelflow.config.flow_config import EdgeConfig, FlowConfig, NodeConfig, PortRef
+from modelflow.config.override import CallerText
+from modelflow.config.schema import (
+    DRAWING_ATTRIBUTES,
+    IGNORED_ATTRIBUTES,
+    NODE_ATTRIBUTES,
+    SERVING_ALIASES,
+    WITHOUT_EFFECT,
+)
+from modelflow.device import Device, parse_devices, require_devices
+from modelflow.errors import (
+    ConfigError,
+    DeviceUnavailableError,
+    Finding,
+    GraphError,
+    Location,
+    ModelflowError,
+    PortError,
+    did_you_mean,
+)
+from modelflow.flowunit.registry import Registry
+from modelflow.flowunit.spec import FlowUnitSpec
+from modelflow.graph.check import check_edges, in_order
+from modelflow.graph.graph import Edge, Endpoint, Graph, Node, NodeSettings, Role
+
+__all__ = ["build_graph"]
+
+_ATTRIBUTES = {option.name: option for option in NODE_ATTRIBUTES}
+_SETTINGS = (
+    "batch_size",
+    "queue_size",
+    "queue_bytes",
+    "threads",
+    "workers",
+    "batch_timeout_ms",
+    "allowed_batch_sizes",
+    "queue_policy",
+    "is_exception_visible",
+)
+_QUEUE_PREFIX = "queue_size_"
+
+
+def build_graph(config: FlowConfig, registry: Registry, *, check_devices: bool = True) -> Graph:
+    """Looks up every name of ``config`` and checks the whole.
+
+    Args:
+        config: What the file says, overrides applied.
+        registry: Where units are found.
+        check_devices: Whether devices must be on this machine.
+
+    Raises:
+        GraphError: with every finding; of the subclass that all of them share, if they do.
+    """
+    return _Builder(config, registry, check_devices).graph()
+
+
+class _Builder:
+    def __init__(self, config: FlowConfig, registry: Registry, check_devices: bool) -> None:
+        self._config = config
+        self._registry = registry
+        self._check_devices = check_devices
+        self._findings: list[Finding] = []
+        self._notes = list(config.notes)
+        self._nodes: dict[str, Node] = {}
+        self._unknown: set[str] = set()
+
+    def graph(self) -> Graph:
+        config = self._config
+        if config.flow.get("enable", True) is False:
+            self._wrong(self._top(), "the graph says [flow] enable=false")
+        for node in config.nodes:
+            if node.name in self._nodes:
+                at = self._nodes[node.name].location
+                self._wrong(node.location, f"stands twice; the first is at {at}", node.name)
+                continue
+            self._nodes[node.name] = self._node(node)
+        if not config.nodes:
+            self._wrong(self._top(), "the graph has no node; expected one at least")
+        edges = self._edges()
+        self._findings += check_edges(self._nodes, edges, self._unknown, self._is_strict)
+        if self._findings:
+            raise _error(self._findings)
+        if not self._is_strict:
+            connected = {end.node for edge in edges for end in (edge.source, edge.target)}
+            for name in [name for name in self._nodes if name not in connected]:
+                self._notes.append(f"node {name!r}: nothing connects it; left out")
+                del self._nodes[name]
+        return Graph(
+            name=config.flow.get("name") or (config.path.stem if config.path else "flow"),
+            nodes=in_order(self._nodes, edges),
+            edges=tuple(edges),
+            max_in_flight=config.flow.get("max_in_flight"),
+            config=config,
+            notes=tuple(self._notes),
+        )
+
+    @property
+    def _is_strict(self) -> bool:
+        return bool(self._config.graph.get("strict", True))
+
+    def _top(self) -> Location:
+        return Location(str(self._config.path) if self._config.path else "<text>")
+
+    # -- nodes ----------------------------------------------------------------------------------
+
+    def _node(self, node: NodeConfig) -> Node:
+        spec = None
+        role = self._attribute(node, "type")
+        if role == "flowunit":
+            spec = self._spec(node)
+        attributes = self._sorted_attributes(node, spec)
+        settings = self._settings(node, attributes.settings, spec)
+        devices = self._devices(node, spec)
+        if spec is not None:
+            self._check_options(node, spec, attributes.options)
+        return Node(
+            name=node.name,
+            role=Role(role),
+            spec=spec,
+            devices=devices,
+            options=attributes.options,
+            settings=settings,
+            location=node.location,
+        )
+
+    def _spec(self, node: NodeConfig) -> FlowUnitSpec | None:
+        name = self._attribute(node, "flowunit") or node.name
+        try:
+            spec = self._registry.find(name)
+        except ModelflowError as error:
+            self._unknown.add(node.name)
+            kind = type(error) if isinstance(error, GraphError) else ConfigError
+            self._wrong(node.location, str(error), node.name, kind)
+            return None
+        self._notes += [f"node {node.name!r}: {note}" for note in spec.notes]
+        return spec
+
+    def _sorted_attributes(self, node: NodeConfig, spec: FlowUnitSpec | None) -> "_Attributes":
+        """Tells settings of the node from options of the unit."""
+        found = _Attributes()
+        own = () if spec is None else spec.option_list
+        options = {alias for option in own for alias in (option.name, *option.aliases)}
+        for key, value in node.attributes.items():
+            if key in options:
+                found.options[key] = value
+            elif key in _ATTRIBUTES or key.startswith(_QUEUE_PREFIX) or key in SERVING_ALIASES:
+                found.settings[key] = value
+            elif key in IGNORED_ATTRIBUTES:
+                self._note(node, key)
+            elif spec is None and node.name not in self._unknown and key not in DRAWING_ATTRIBUTES:
+                near = did_you_mean(key, _ATTRIBUTES)
+                self._wrong(node.location, f"unknown attribute {key!r}{near}", node.name)
+            elif key not in DRAWING_ATTRIBUTES:
+                found.options[key] = value
+        paths = {option.name for option in own if option.is_path}
+        for key in paths & set(found.options):
+            found.options[key] = self._resolved(found.options[key])
+        return found
+
+    def _resolved(self, value: Any) -> Any:
+        """A relative path in the file is relative to the file; the caller's to its own folder."""
+        if not isinstance(value, str) or isinstance(value, CallerText) or not value:
+            return value
+        path = self._config.path
+        return value if path is None else str(path.parent / Path(value))
+
+    def _note(self, node: NodeConfig, key: str) -> None:
+        self._notes.append(f"node {node.name!r}: {key} has no effect: {WITHOUT_EFFECT[key]}")
+
+    def _settings(
+        self, node: NodeConfig, given: Mapping[str, Any], spec: FlowUnitSpec | None
+    ) -> NodeSettings:
+        values: dict[str, Any] = {}
+        for name in _SETTINGS:
+            values[name] = self._attribute(node, name)
+        for name in ("batch_size", "queue_size"):
+            if values[name] is None:
+                values[name] = self._config.graph.get(name)
+        for theirs, ours in SERVING_ALIASES.items():
+            if theirs in given:
+                values[ours] = self._serving(node, theirs, values)
+        sizes = {}
+        ports = () if spec is None else [port.name for port in spec.inputs]
+        for key in given:
+            if not key.startswith(_QUEUE_PREFIX):
+                continue
+            port = key[len(_QUEUE_PREFIX) :]
+            if key in IGNORED_ATTRIBUTES and port not in ports:
+                self._note(node, key)
+            elif port in ports:
+                sizes[port] = self._converted(node, "queue_size", key, given[key])
+            elif spec is not None:
+                near = did_you_mean(port, ports)
+                self._wrong(node.location, f"{key}: no input {port!r}{near}", node.name, PortError)
+        return NodeSettings(**values, queue_sizes={k: v for k, v in sizes.items() if v})
+
+    def _serving(self, node: NodeConfig, theirs: str, values: Mapping[str, Any]) -> Any:
+        ours, given = SERVING_ALIASES[theirs], node.attributes[theirs]
+        if ours in node.attributes:
+            self._wrong(node.location, f"got {theirs} beside {ours}; give one", node.name)
+        value = self._converted(node, ours, theirs, given)
+        if value is None:
+            return values[ours]
+        if theirs == "batch_timeout_micros":
+            return value / 1e3
+        if theirs == "max_enqueued_batches":
+            return value * (values["batch_size"] or 1)
+        return value
+
+    def _devices(self, node: NodeConfig, spec: FlowUnitSpec | None) -> tuple[Device, ...]:
+        device = str(node.attributes.get("device", "cpu") or "cpu")
+        number = node.attributes.get("deviceid")
+        if number is None and ":" not in device and ";" not in device and device != "cpu":
+            number = self._config.graph.get("deviceid")
+        try:
+            devices = parse_devices(device, None if number is None else str(number))
+        except ConfigError as error:
+            self._wrong(node.location, str(error), node.name)
+            return (Device("cpu"),)
+        kinds = () if spec is None else tuple(spec.devices)
+        for kind in sorted({d.kind for d in devices} - set(kinds)) if kinds else ():
+            message = (
+                f"unit {spec.name!r} does not run on {kind!r}; it runs on {', '.join(kinds)}"
+                if spec
+                else ""
+            )
+            self._wrong(node.location, message, node.name)
+            return devices
+        if self._check_devices:
+            try:
+                require_devices(devices)
+            except DeviceUnavailableError as error:
+                self._wrong(node.location, str(error), node.name, DeviceUnavailableError)
+        return devices
+
+    def _check_options(
+        self, node: NodeConfig, spec: FlowUnitSpec, options: Mapping[str, Any]
+    ) -> None:
+        try:
+            spec.configure(options)
+        except ConfigError as error:
+            for line in str(error).splitlines():
+                self._wrong(node.location, line, node.name)
+        for path in spec.required_files:
+            if not path.exists():
+                self._wrong(node.location, _missing(spec, path), node.name)
+
+    def _attribute(self, node: NodeConfig, name: str) -> Any:
+        if name not in node.attributes:
+            return _ATTRIBUTES[name].default
+        return self._converted(node, name, name, node.attributes[name])
+
+    def _converted(self, node: NodeConfig, name: str, written: str, value: Any) -> Any:
+        try:
+            return _ATTRIBUTES[name].convert(value)
+        except ConfigError as error:
+            problem = str(error).replace(f"option {name!r}", f"{written}", 1)
+            self._wrong(node.location, problem, node.name)
+            return _ATTRIBUTES[name].default
+
+    # -- edges ----------------------------------------------------------------------------------
+
+    def _edges(self) -> list[Edge]:
+        found: dict[tuple[Endpoint, Endpoint], Edge] = {}
+        for edge in self._config.edges:
+            source = self._endpoint(edge, edge.source, "outputs")
+            target = self._endpoint(edge, edge.target, "inputs")
+            if source is not None and target is not None:
+                found.setdefault((source, target), Edge(source, target, edge.location))
+        return list(found.values())
+
+    def _endpoint(self, edge: EdgeConfig, end: PortRef, side: str) -> Endpoint | None:
+        node = self._nodes.get(end.node)
+        if node is None:
+            near = did_you_mean(end.node, self._nodes)
+            self._wrong(edge.location, f"edge to or from {end.node!r}: no such node{near}")
+            return None
+        if node.name in self._unknown:
+            return None
+        ports: tuple[str, ...] = getattr(node, side)
+        what = side[:-1]
+        if node.role is not Role.FLOWUNIT and ports:
+            return Endpoint(node.name, ports[0])  # implied: whatever port is written
+        if not ports:
+            message = f"edge uses an {what}, but the node has no {side}"
+        elif end.port is None and len(ports) > 1:
+            message = f"edge names no {what}, and there are several: {', '.join(ports)}"
+        elif end.port is None or end.port in ports:
+            return Endpoint(node.name, end.port or ports[0])
+        else:
+            near = did_you_mean(end.port, ports)
+            message = f"no {what} {end.port!r}{near} ({side}: {', '.join(ports)})"
+        self._wrong(edge.location, message, node.name, PortError)
+        return None
+
+    def _wrong(
+        self,
+        at: Location,
+        message: str,
+        node: str | None = None,
+        error: type[ModelflowError] = GraphError,
+    ) -> None:
+        self._findings.append(Finding(at, message, node, error))
+
+
+class _Attributes:
+    """The attributes of a node: those of the node itself, and the options of its unit."""
+
+    def __init__(self) -> None:
+        self.settings: dict[str, Any] = {}
+        self.options: dict[str, Any] = {}
+
+
+def _missing(spec: FlowUnitSpec, path: Path) -> str:
+    readme = path.parent / "README.md"
+    how = f"; {readme} says how to make it" if readme.is_file() else ""
+    return f"unit {spec.name!r} needs the file {path}, which is not there{how}"
+
+
+def _error(findings: list[Finding]) -> ModelflowError:
+    findings = sorted(findings, key=lambda finding: finding.location.line or 0)
+    kinds = {finding.error for finding in findings}
+    only = kinds.pop() if len(kinds) == 1 else None
+    if only is not None and issubclass(only, GraphError):
+        return only(findings)
+    if only is DeviceUnavailableError:
+        return DeviceUnavailableError("\n".join(map(str, findings)))
+    return GraphError(findings)

@@ -1,0 +1,58 @@
+"""From anything that describes a graph to a checked `Graph`."""
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from modelflow.config.flow_config import FlowConfig
+from modelflow.config.override import apply_overrides, substitute_args
+from modelflow.config.read import read_config
+from modelflow.flowunit.registry import Registry
+from modelflow.graph.build import build_graph
+from modelflow.graph.desc import FlowGraphDesc
+from modelflow.graph.graph import Graph
+
+__all__ = ["read_graph"]
+
+Source = str | os.PathLike[str] | Mapping[str, Any] | FlowConfig | FlowGraphDesc
+
+
+def read_graph(
+    source: Source,
+    *,
+    format: str | None = None,  # noqa: A002 - the API's name
+    overrides: Mapping[str, Any] | None = None,
+    args: Mapping[str, Any] | None = None,
+    units: Iterable[Any] = (),
+    registry: Registry | None = None,
+) -> Graph:
+    """Reads and checks a graph; runs nothing.
+
+    Args:
+        source: A path, the text of a graph file, a mapping in the native form, a `FlowGraphDesc`,
+            or a `FlowConfig`.
+        format: ``toml``, ``yaml``, ``json`` or ``dot``; None: by suffix or content.
+        overrides: ``{"node.key": value}``, as ``--set`` on the command line.
+        args: Values for the graph's ``[args]``.
+        units: Flow units that only this graph knows.
+        registry: Where names of units are looked up; None: in the folders that the graph names, and
+            among the built-in and installed units.
+
+    Raises:
+        ConfigError: the text is wrong; every mistake is listed.
+        GraphError: the graph is wrong; every mistake is listed.
+    """
+    if isinstance(source, FlowGraphDesc):
+        units = (*source.units, *units)
+        source = source.to_config()
+    config = source if isinstance(source, FlowConfig) else read_config(source, format)
+    config = substitute_args(apply_overrides(config, overrides or {}), args or {})
+    if registry is None:
+        folder = config.path.parent if config.path else Path()
+        registry = Registry(
+            [folder / part for part in config.driver.get("dir", ())],
+            skip_default=config.driver.get("skip-default", False),
+            units=tuple(units),
+        )
+    return build_graph(config, registry)
