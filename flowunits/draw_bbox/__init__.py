@@ -18,7 +18,9 @@ class DrawBboxOptions:
         maximum=255,
     )
     labels: str | None = option(
-        None, help="A text file of class names, one a line; none: the box's own label, or number."
+        None,
+        help="A text file of class names, one a line; none: the box's own label, or number.",
+        is_path=True,
     )
     thickness: int = option(5, help="The thickness of lines, in pixels.", minimum=1, maximum=100)
     font_scale: float = option(

@@ -10,7 +10,9 @@ class FileSourceOptions:
     """The options of ``file_source``."""
 
     path: str = option(
-        help="A file, a folder (the files in it), or a pattern with * ? [] and ** for any folders."
+        help="A file, a folder (the files in it), or a pattern with * ? [] and ** for any folders; "
+        "in a graph file relative to that file.",
+        is_path=True,
     )
     repeat: int = option(1, help="How many times to give the files; -1: without end.", minimum=-1)
     extensions: tuple[str, ...] = option(

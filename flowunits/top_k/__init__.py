@@ -11,7 +11,9 @@ class TopKOptions:
 
     k: int = option(5, help="How many classes to give, the best first.", minimum=1)
     labels: str | None = option(
-        None, help="A text file of class names, one a line, in the order of the scores."
+        None,
+        help="A text file of class names, one a line, in the order of the scores.",
+        is_path=True,
     )
     softmax: bool = option(False, help="Turn the scores into probabilities by softmax before.")
 

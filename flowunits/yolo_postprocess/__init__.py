@@ -65,7 +65,7 @@ class YoloPostprocessOptions:
         True, help="Give boxes in pixels of the network's input; false: in shares of it, 0..1."
     )
     max_boxes: int = option(300, help="The most boxes to give for a buffer.", minimum=1)
-    labels: str | None = option(None, help="A text file of class names, one a line.")
+    labels: str | None = option(None, help="A text file of class names, one a line.", is_path=True)
 
     def __post_init__(self) -> None:
         """Checks the options against each other.

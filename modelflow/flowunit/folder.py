@@ -133,7 +133,7 @@ class _UnitFile:
             self._wrong(f"[base] entry: there is no {file.name}{did_you_mean(module, there)}")
             return None
         kind = self._kind(base)
-        notes = ()
+        notes: tuple[str, ...] = ()
         if base["stream"] is None and kind is Kind.STREAM:
             notes = (
                 f"unit {base['name']!r}: 'stream' is left out, so it is a stream unit; "

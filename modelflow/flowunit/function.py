@@ -87,7 +87,7 @@ def flowunit(
         ConfigError: the function's signature does not fit.
     """
     if function is None:
-        return lambda found: flowunit(  # type: ignore[call-overload]
+        return lambda found: flowunit(
             found,
             name=name,
             inputs=inputs,
@@ -196,8 +196,8 @@ class _FunctionUnit(FlowUnit):
         if isinstance(answer, tuple) and len(answer) == len(outputs):
             return dict(zip(outputs, answer, strict=True))
         message = (
-            f"{name}() returned {type(answer).__name__}; expected a tuple of {len(outputs)} values, "
-            f"or a mapping, for the outputs {outputs}"
+            f"{name}() returned {type(answer).__name__}; expected a tuple of {len(outputs)} "
+            f"values, or a mapping, for the outputs {outputs}"
         )
         raise TypeError(message)
 
