@@ -12,8 +12,8 @@ class FileSinkOptions:
 
     path: str = option(
         help="The file to write; {index}, {stem} and {name} (of the meta 'path') and any other "
-        "meta key in braces are filled in, with a format as in {index:06d}; in a graph file relative "
-        "to that file.",
+        "meta key in braces are filled in, with a format as in {index:06d}; in a graph file "
+        "relative to that file.",
         is_path=True,
     )
     format: Literal["auto", "image", "npy", "json", "jsonl", "bytes", "text"] = option(
