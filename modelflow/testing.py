@@ -1,20 +1,33 @@
 """Public test helpers: what the flow units of modelflow are tested with."""
 
 import copy
+import os
 import threading
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.errors import ConfigError
+from modelflow.flowunit.folder import read_unit_file
+from modelflow.flowunit.registry import Registry
 from modelflow.flowunit.spec import FlowUnitSpec
 from modelflow.flowunit.unit import Context
 from modelflow.runtime.call import UnitCall, freeze
 from modelflow.runtime.segment import Columns
 
-__all__ = ["check_flow_unit", "run_unit"]
+__all__ = ["check_flow_unit", "read_unit", "run_unit"]
+
+
+def read_unit(path: str | os.PathLike[str]) -> FlowUnitSpec:
+    """Returns the description in a unit file (``NAME.toml``), for `run_unit`.
+
+    Raises:
+        ConfigError: the file is wrong; every mistake is listed.
+    """
+    return read_unit_file(Path(path), Registry().find)
 
 
 def run_unit(

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from modelflow.errors import ConfigError, Finding, Location, did_you_mean
+from modelflow.errors import ConfigError, Finding, Location, UnknownFlowUnitError, did_you_mean
 from modelflow.flowunit.folder_schema import BASE_KEYS, ENCRYPTION_MESSAGE, PORT_KEYS, TYPES
 from modelflow.flowunit.option import Option
 from modelflow.flowunit.python_module import load_class
@@ -188,8 +188,9 @@ class _UnitFile:
         try:
             unit = find_unit(base["type"])
             unit.configure({**_placeholders(unit), **self._config()})
-        except ConfigError as error:
-            self._wrong(f"[config]: {error}")
+        except (ConfigError, UnknownFlowUnitError) as error:
+            where = "[base] type" if isinstance(error, UnknownFlowUnitError) else "[config]"
+            self._wrong(f"{where}: {error}")
             return None
         options = tuple(
             dataclasses.replace(option, default=self._config()[option.name])

@@ -1,0 +1,163 @@
+"""Writing a `FlowConfig` in any of the formats that can be read."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from modelflow.config.flow_config import EdgeConfig, FlowConfig, NodeConfig, PortRef
+from modelflow.config.schema import GRAPH_ATTRIBUTES, SECTIONS
+from modelflow.errors import ConfigError, did_you_mean
+
+__all__ = ["FORMATS", "write_config"]
+
+FORMATS = ("toml", "graphviz", "yaml", "json", "dot")
+_PLAIN = re.compile(r"(?:[A-Za-z_]\w*|-?(?:\.\d+|\d+(?:\.\d*)?))\Z", re.ASCII)
+_KEYWORDS = ("node", "edge", "graph", "digraph", "subgraph", "strict")
+
+
+def write_config(config: FlowConfig, format: str) -> str:  # noqa: A002 - the API's name
+    """Returns ``config`` as text.
+
+    Args:
+        config: What to write; only what differs from the defaults is written.
+        format: ``toml`` (native tables), ``graphviz`` (TOML with embedded DOT), ``yaml``, ``json``,
+            or ``dot``, which holds the graph alone.
+
+    Raises:
+        ConfigError: no such format.
+    """
+    if format == "dot":
+        return _dot(config)
+    if format in ("toml", "graphviz"):
+        return _toml(config, is_embedded=format == "graphviz")
+    if format == "yaml":
+        import yaml
+
+        return yaml.safe_dump(_document(config), sort_keys=False, allow_unicode=True)
+    if format == "json":
+        return json.dumps(_document(config), indent=2, ensure_ascii=False) + "\n"
+    message = f"format: got {format!r}; expected one of {', '.join(FORMATS)}"
+    raise ConfigError(message + did_you_mean(format, FORMATS))
+
+
+def _sections(config: FlowConfig) -> dict[str, dict[str, Any]]:
+    """The sections with what differs from the defaults."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, options in SECTIONS.items():
+        given: Mapping[str, Any] = getattr(config, name)
+        defaults = {option.name: option.default for option in options}
+        changed = {
+            key: _plain(value)
+            for key, value in given.items()
+            if key not in _GRAPH_TEXT and _plain(value) != _plain(defaults.get(key))
+        }
+        if changed:
+            found[name] = changed
+    if config.args:
+        found["args"] = {
+            name: {
+                key: _plain(value)
+                for key, value in (("default", arg.default), ("desc", arg.desc))
+                if value not in (None, "")
+            }
+            for name, arg in config.args.items()
+        }
+    return found
+
+
+_GRAPH_TEXT = ("format", "graphconf", "graphconffilepath")
+
+
+def _document(config: FlowConfig) -> dict[str, Any]:
+    return {
+        **_sections(config),
+        "node": [_node(node) for node in config.nodes],
+        "edge": [{"from": str(edge.source), "to": str(edge.target)} for edge in config.edges],
+    }
+
+
+def _node(node: NodeConfig) -> dict[str, Any]:
+    attributes = {key: _plain(value) for key, value in node.attributes.items()}
+    clashing = {key: attributes.pop(key) for key in ("name", "config") if key in attributes}
+    return {"name": node.name, **attributes, **({"config": clashing} if clashing else {})}
+
+
+def _plain(value: Any) -> Any:
+    """The value as one that every format can hold."""
+    if isinstance(value, str):
+        return str(value).replace("${", "\\${")
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _toml(config: FlowConfig, *, is_embedded: bool) -> str:
+    import tomlkit
+
+    document = tomlkit.document()
+    sections = _sections(config)
+    if is_embedded:
+        graph = sections.setdefault("graph", {})
+        text = _dot(config, with_attributes=False)
+        graph |= {"format": "graphviz", "graphconf": tomlkit.string(text, multiline=True)}
+    for name, keys in sections.items():
+        table = tomlkit.table(is_super_table=name == "args")
+        for key, value in keys.items():
+            if isinstance(value, dict):
+                inner = tomlkit.table()
+                inner.update(value)
+                table.add(key, inner)
+            else:
+                table.add(key, value)
+        document.add(name, table)
+    if not is_embedded:
+        for name, tables in (
+            ("node", [_node(node) for node in config.nodes]),
+            ("edge", [{"from": str(e.source), "to": str(e.target)} for e in config.edges]),
+        ):
+            if tables:
+                rows = tomlkit.aot()
+                for row in tables:
+                    table = tomlkit.table()
+                    table.update({key: value for key, value in row.items() if value is not None})
+                    rows.append(table)
+                document.add(name, rows)
+    return tomlkit.dumps(document)
+
+
+def _dot(config: FlowConfig, *, with_attributes: bool = True) -> str:
+    lines = [f"digraph {_id(config.flow.get('name') or 'flow')} {{"]
+    if with_attributes:
+        lines += [
+            f"    {key}={_id(config.graph[key])}"
+            for key in GRAPH_ATTRIBUTES
+            if key != "need_check_output" and config.graph.get(key) is not None
+        ]
+    for node in config.nodes:
+        attributes = ", ".join(f"{_id(k)}={_id(v)}" for k, v in node.attributes.items())
+        lines.append(f"    {_id(node.name)}" + (f" [{attributes}]" if attributes else ""))
+    lines += [f"    {_edge(edge)}" for edge in config.edges]
+    return "\n".join([*lines, "}", ""])
+
+
+def _edge(edge: EdgeConfig) -> str:
+    return f"{_end(edge.source)} -> {_end(edge.target)}"
+
+
+def _end(end: PortRef) -> str:
+    return _id(end.node) if end.port is None else f"{_id(end.node)}:{_id(end.port)}"
+
+
+def _id(value: Any) -> str:
+    if isinstance(value, bool):
+        text = "true" if value else "false"
+    elif isinstance(value, tuple | list):
+        text = ",".join(map(str, value))
+    else:
+        text = str(value).replace("${", "\\${")
+    if _PLAIN.match(text) and text.lower() not in _KEYWORDS:
+        return text
+    return '"' + text.replace('"', '\\"') + '"'

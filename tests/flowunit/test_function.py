@@ -1,0 +1,176 @@
+import pytest
+
+from modelflow.buffer import Buffer
+from modelflow.errors import ConfigError
+from modelflow.flowunit.function import declared_specs, flowunit
+from modelflow.flowunit.option import REQUIRED
+from modelflow.testing import run_unit
+
+
+@flowunit
+def scale(value: float, *, factor: float, offset: int = 0):
+    """Scales a number.
+
+    Args:
+        value: What to scale.
+        factor: What to multiply by,
+            any number.
+        offset: What to add.
+    """
+    return value * factor + offset
+
+
+def data(outputs, port="out"):
+    return [buffer.data for buffer in outputs[port]]
+
+
+def test_the_function_stays_a_function():
+    assert scale(2, factor=3) == 6
+
+
+def test_the_description_is_read_from_signature_and_docstring():
+    spec = scale.SPEC
+    assert (spec.name, spec.description) == ("scale", "Scales a number.")
+    assert [port.name for port in spec.inputs] == ["value"]
+    assert [port.name for port in spec.outputs] == ["out"]
+    factor, offset = spec.option_list
+    assert (factor.name, factor.type, factor.default) == ("factor", float, REQUIRED)
+    assert factor.help == "What to multiply by, any number."
+    assert (offset.name, offset.type, offset.default) == ("offset", int, 0)
+    assert spec in declared_specs()
+    assert spec.location.file.endswith("test_function.py")
+
+
+def test_each_buffer_is_given_to_the_function():
+    assert data(run_unit(scale.SPEC, {"value": [1, 2]}, factor="3", offset=1)) == [4, 7]
+
+
+def test_only_the_item_that_raises_fails():
+    calls = []
+
+    @flowunit
+    def check(value):
+        calls.append(value)
+        if value == 2:
+            raise ValueError("is two")
+        return value
+
+    found = run_unit(check.SPEC, {"value": [1, 2, 3]})["out"]
+    assert [b.data for b in found] == [1, None, 3]
+    assert "ValueError: is two" in str(found[1].error)
+    assert calls == [1, 2, 3]
+
+
+def test_a_forgotten_return_is_said():
+    @flowunit
+    def forgets(value):
+        value + 1
+
+    (buffer,) = run_unit(forgets.SPEC, {"value": [1]})["out"]
+    assert "forgets() returned None; expected a value for output 'out'" in str(buffer.error)
+
+
+def test_several_inputs_and_outputs():
+    @flowunit(outputs=("sum", "difference"))
+    def both(a, b):
+        return (a + b, a - b) if a else {"difference": a - b, "sum": a + b}
+
+    found = run_unit(both.SPEC, {"a": [5, 0], "b": [2, 2]})
+    assert data(found, "sum") == [7, 2]
+    assert data(found, "difference") == [3, -2]
+
+
+def test_a_wrong_number_of_outputs_is_said():
+    @flowunit(outputs=("x", "y"))
+    def one(a):
+        return (a,)
+
+    found = run_unit(one.SPEC, {"a": [1]})
+    assert "returned tuple; expected a tuple of 2 values" in str(found["x"][0].error)
+
+
+def test_a_parameter_annotated_as_buffer_gets_the_buffer():
+    @flowunit
+    def path_of(image: Buffer):
+        return image.get("path")
+
+    assert data(run_unit(path_of.SPEC, {"image": [Buffer(0, {"path": "a"})]})) == ["a"]
+
+
+def test_a_batched_function_gets_lists():
+    @flowunit(batched=True)
+    def total(values: list[int], *, plus: int = 0):
+        return [sum(values) + plus] * len(values)
+
+    assert data(run_unit(total.SPEC, {"values": [1, 2, 3]}, plus=4)) == [10, 10, 10]
+
+
+def test_a_function_without_inputs_is_a_source_and_is_closed():
+    closed = []
+
+    @flowunit
+    def numbers(*, count: int = 3):
+        try:
+            yield from range(count)
+        finally:
+            closed.append(True)
+
+    assert numbers.SPEC.is_source
+    assert data(run_unit(numbers.SPEC, count=20)) == list(range(20))
+    assert closed == [True]
+
+
+def test_a_function_without_outputs_is_a_sink():
+    seen = []
+
+    @flowunit(outputs=())
+    def keep(value):
+        if value == 2:
+            raise ValueError("is two")
+        seen.append(value)
+
+    errors = run_unit(keep.SPEC, {"value": [1, 2, 3]})["errors"]
+    assert len(errors) == 1
+    assert "is two" in str(errors[0].error)
+    assert seen[-1] == 3
+
+
+async def asynchronous(value):
+    return value
+
+
+def default_input(value=1):
+    return value
+
+
+def star(*values):
+    return values
+
+
+def bad_annotation(value, *, size: "nothing" = 1):  # noqa: F821
+    return value
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (asynchronous, "is asynchronous"),
+        (default_input, "gives the input 'value' a default"),
+        (star, r"has \*values"),
+        (bad_annotation, "has an annotation that cannot be read"),
+    ],
+)
+def test_a_signature_that_does_not_fit_is_refused_with_its_place(function, message):
+    with pytest.raises(ConfigError, match=rf"test_function.py:\d+: .*{message}"):
+        flowunit(function)
+
+
+def test_names_of_inputs_can_be_given():
+    @flowunit(name="renamed", inputs=("in image",))
+    def work(image):
+        return image
+
+    assert work.SPEC.name == "renamed"
+    assert [port.name for port in work.SPEC.inputs] == ["in image"]
+    with pytest.raises(ConfigError, match="takes 1 inputs; inputs= names 2"):
+        flowunit(inputs=("a", "b"))(lambda x: x)
