@@ -38,6 +38,11 @@ class StreamIO:
         return self._session.name
 
     @property
+    def outputs(self) -> tuple[str, ...]:
+        """The graph outputs that this session's data can reach."""
+        return tuple(self._session.results)
+
+    @property
     def errors(self) -> tuple[Exception, ...]:
         """The first errors that ended at a node without outputs, where no `recv` can see them."""
         return tuple(self._session.errors)
@@ -107,6 +112,14 @@ class StreamIO:
         """Ends the session at once: what is queued for it is dropped, `recv` raises `Cancelled`."""
         self._scheduler.cancel(self._session)
 
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until the session's end has passed everywhere, also at nodes without outputs.
+
+        Returns:
+            False if ``timeout`` seconds passed before.
+        """
+        return self._scheduler.wait_for(self._session, timeout)
+
     # -- receiving ------------------------------------------------------------------------------
 
     def recv(self, port: str | None = None, timeout: float | None = None) -> Buffer:
@@ -132,7 +145,11 @@ class StreamIO:
     def recv_buffer(self, port: str | None = None, timeout: float | None = None) -> Buffer:
         """Does what `recv` does, but returns a buffer in error instead of raising it."""
         results = self._results(port)
-        buffer = results.get(self._scheduler.options.clock, timeout)
+        options = self._scheduler.options
+        if options.is_inline:  # nobody else runs anything: what is not there now never comes
+            self._scheduler.pump()
+            timeout = 0
+        buffer = results.get(options.clock, timeout)
         self._session.took()
         return _yours(buffer)
 

@@ -18,7 +18,7 @@ __all__ = ["read_graph"]
 Source = str | os.PathLike[str] | Mapping[str, Any] | FlowConfig | FlowGraphDesc
 
 
-def read_graph(
+def read_graph(  # noqa: PLR0913 - what a caller may change
     source: Source,
     *,
     format: str | None = None,  # noqa: A002 - the API's name
@@ -26,6 +26,7 @@ def read_graph(
     args: Mapping[str, Any] | None = None,
     units: Iterable[Any] = (),
     registry: Registry | None = None,
+    check_devices: bool = True,
 ) -> Graph:
     """Reads and checks a graph; runs nothing.
 
@@ -38,6 +39,7 @@ def read_graph(
         units: Flow units that only this graph knows.
         registry: Where names of units are looked up; None: in the folders that the graph names, and
             among the built-in and installed units.
+        check_devices: Whether devices must be on this machine.
 
     Raises:
         ConfigError: the text is wrong; every mistake is listed.
@@ -55,4 +57,4 @@ def read_graph(
             skip_default=config.driver.get("skip-default", False),
             units=tuple(units),
         )
-    return build_graph(config, registry)
+    return build_graph(config, registry, check_devices=check_devices)

@@ -201,6 +201,18 @@ class Scheduler:
             self.stop(drain=False)
         return True
 
+    def wait_for(self, session: Session, timeout: float | None = None) -> bool:
+        """Waits until ``session`` is over; False if ``timeout`` seconds passed before."""
+        self._crew.pump()
+        deadline = None if timeout is None else self._clock.now() + timeout
+        with self._changed:
+            while session in self._sessions and not self._errors:
+                left = None if deadline is None else deadline - self._clock.now()
+                if left is not None and left <= 0:
+                    return False
+                self._clock.wait(self._changed, left)
+        return True
+
     def _is_over(self) -> bool:
         if self._errors or self._state == "stopped":
             return True

@@ -220,16 +220,26 @@ class SourceWorker(Worker):
 
     def loop(self) -> None:
         """Produces until the source is done, or the flow drains or stops."""
-        while self.step():
+        while self._wait_for_admission() and self.step():
             self.stage.outbox.wait_for_room()
 
-    def step(self) -> bool:
-        """Calls the source once and sends on what it gave; False once it is over."""
+    def try_step(self) -> bool:
+        """Produces once, if the source is admitted now; False if not, or if it is over."""
+        if self.entrance.admit(self.session, self.stage.plan.node) is not None:
+            return False
+        return super().try_step()
+
+    def _wait_for_admission(self) -> bool:
         node, session = self.stage.plan.node, self.session
         while (blocker := self.entrance.admit(session, node)) is not None:
             if self._owner.is_draining or session.is_cancelled:
                 break
             blocker.wait(None)
+        return not session.is_cancelled
+
+    def step(self) -> bool:
+        """Calls the source once and sends on what it gave; False once it is over."""
+        session = self.session
         if session.is_cancelled or session.is_closed:
             return False
         is_last = self._owner.is_draining

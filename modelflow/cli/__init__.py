@@ -1,0 +1,1 @@
+"""The command line: arguments and terminal output over the public API."""

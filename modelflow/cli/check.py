@@ -1,0 +1,61 @@
+"""``modelflow check``: every mistake of a graph, before anything runs."""
+
+import click
+
+from modelflow.cli.graph_options import GraphChoice, graph_options
+
+__all__ = ["check"]
+
+
+@click.command()
+@graph_options
+@click.option("-v", "--verbose", is_flag=True, help="Print the plan: what runs where, and why.")
+def check(graph: GraphChoice, verbose: bool) -> int:
+    r"""Finds every mistake of a graph, and prints each with its line.
+
+    \b
+    modelflow check graph.toml
+    modelflow check -v graph.toml --set 'infer.device=cpu'
+    """
+    from modelflow.flow import Flow
+
+    flow = Flow(graph.read())
+    rows = flow.plan.rows()
+    checked = flow.graph
+    for note in checked.notes:
+        click.echo(f"note: {note}", err=True)
+    if verbose:
+        _print_table(rows)
+        for line in _transfers(flow):
+            click.echo(line)
+    click.echo(
+        f"{graph.path}: ok: {len(checked.nodes)} nodes, {len(checked.edges)} edges, "
+        f"{sum(stage.threads for stage in flow.plan.stages.values())} threads"
+    )
+    return 0
+
+
+def _print_table(rows: list[dict[str, str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*rows[0] if rows else (), box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*row.values())
+    console = Console()
+    # In a pipe nothing is cut: the table is as wide as it wants to be.
+    console.print(table, width=None if console.is_terminal else 240, no_wrap=True)
+
+
+def _transfers(flow: "object") -> list[str]:
+    from modelflow.flow import Flow
+
+    assert isinstance(flow, Flow)
+    stages = flow.plan.stages
+    return [
+        f"transfer: {name} ({stage.devices[0]}) -> {target.node} ({stages[target.node].devices[0]})"
+        for name, stage in stages.items()
+        for route in stage.routes
+        for target in route
+        if target.node in stages and stages[target.node].devices != stage.devices
+    ] or ["transfers: none"]

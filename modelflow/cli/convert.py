@@ -1,0 +1,36 @@
+"""``modelflow convert``: the same graph in another format."""
+
+from pathlib import Path
+
+import click
+
+from modelflow.config.read import read_config
+from modelflow.config.write import FORMATS, write_config
+
+__all__ = ["convert"]
+
+
+@click.command()
+@click.argument("graph", type=click.Path(path_type=Path))
+@click.option("-o", "--output", default="-", metavar="FILE", help="Where to; '-': stdout.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    help="The format; without it by the suffix of FILE. graphviz: TOML with embedded DOT.",
+)
+def convert(graph: Path, output: str, form: str | None) -> int:
+    r"""Writes a graph in another format: native TOML, TOML with DOT, YAML, JSON, DOT.
+
+    \b
+    modelflow convert graph.dot -o graph.toml
+    modelflow convert graph.toml --format graphviz
+    """
+    suffix = Path(output).suffix.lstrip(".")
+    form = form or {"yml": "yaml", "gv": "dot", "": "toml"}.get(suffix, suffix)
+    text = write_config(read_config(graph), form)
+    if output == "-":
+        click.echo(text, nl=False)
+    else:
+        Path(output).write_text(text, encoding="utf-8")
+    return 0

@@ -1,0 +1,45 @@
+"""``modelflow draw``: a picture of a graph."""
+
+from pathlib import Path
+
+import click
+
+from modelflow.cli.graph_options import GraphChoice, graph_options
+
+__all__ = ["draw"]
+
+_BY_SUFFIX = {".svg": "svg", ".png": "png", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid"}
+
+
+@click.command()
+@graph_options
+@click.option(
+    "-o", "--output", metavar="FILE", help="Where to; '-': stdout. Without it: GRAPH.svg, here."
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["svg", "png", "dot", "mermaid"]),
+    help="The form; without it by the suffix of FILE, else svg.",
+)
+def draw(graph: GraphChoice, output: str | None, form: str | None) -> int:
+    r"""Draws a graph, coloured by device.
+
+    Graphviz's dot lays it out where it is installed.
+
+    \b
+    modelflow draw graph.toml -o graph.png
+    modelflow draw graph.toml --format mermaid -o -
+    """
+    from modelflow.graph.draw import draw as picture
+
+    target = output or f"{graph.path.stem}.{'mmd' if form == 'mermaid' else form or 'svg'}"
+    form = form or _BY_SUFFIX.get(Path(target).suffix, "svg")
+    drawn = picture(graph.read(check_devices=False), form)
+    data = drawn.encode() if isinstance(drawn, str) else drawn
+    if target == "-":
+        click.get_binary_stream("stdout").write(data)
+    else:
+        Path(target).write_bytes(data)
+        click.echo(f"{target}: {len(data)} bytes", err=True)
+    return 0

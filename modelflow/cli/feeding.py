@@ -1,0 +1,117 @@
+"""What ``modelflow run --input`` sends: files, folders, patterns, standard input."""
+
+import glob
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+import numpy as np
+
+from modelflow.buffer import Buffer
+from modelflow.errors import ConfigError, FlowUnitError, did_you_mean
+
+__all__ = ["Feed", "feeds_of"]
+
+_MAX_BYTES = 1 << 31
+
+
+class Feed:
+    """What goes into one input of the graph.
+
+    Attributes:
+        port: The graph input.
+        count: How many buffers there are.
+    """
+
+    def __init__(self, port: str, paths: Sequence[Path] | None) -> None:
+        """Takes the files in order; None: standard input as one buffer."""
+        self.port = port
+        self._paths = paths
+        self.count = 1 if paths is None else len(paths)
+
+    def __iter__(self) -> Iterator[Buffer]:
+        """Gives the buffers, each file read when its turn comes.
+
+        A file that cannot be read gives a buffer in error: the others are not disturbed.
+        """
+        if self._paths is None:
+            yield Buffer(sys.stdin.buffer.read(), {"path": "-"})
+            return
+        for path in self._paths:
+            yield _read(path)
+
+
+def feeds_of(texts: Sequence[str], inputs: Sequence[str]) -> list[Feed]:
+    """Reads ``--input PORT=WHAT`` for every input of the graph.
+
+    Raises:
+        click.UsageError: an input is missing, named twice or unknown.
+        ConfigError: nothing is found, or the inputs have different numbers of files.
+    """
+    feeds: dict[str, Feed] = {}
+    for text in texts:
+        port, what = _split(text, inputs)
+        if port in feeds:
+            message = f"--input {text}: input {port!r} is given twice"
+            raise click.UsageError(message)
+        feeds[port] = Feed(port, _paths(what))
+    missing = [port for port in inputs if port not in feeds]
+    if missing:
+        example = " ".join(f"--input '{port}=*.jpg'" for port in missing)
+        message = f"the graph's input {missing[0]!r} gets nothing; give for example {example}"
+        raise click.UsageError(message)
+    counts = {feed.port: feed.count for feed in feeds.values()}
+    if len(set(counts.values())) > 1:
+        found = ", ".join(f"{port}: {count}" for port, count in counts.items())
+        message = f"--input: the inputs have different numbers of files ({found})"
+        raise ConfigError(message)
+    return [feeds[port] for port in inputs]
+
+
+def _split(text: str, inputs: Sequence[str]) -> tuple[str, str]:
+    port, equals, what = text.partition("=")
+    if equals and port in inputs:
+        return port, what
+    if len(inputs) == 1 and (not equals or Path(text).exists()):
+        return inputs[0], text
+    near, names = did_you_mean(port, inputs), ", ".join(inputs) or "none"
+    message = f"--input {text}: the graph has no input {port!r}{near} (inputs: {names})"
+    raise click.UsageError(message)
+
+
+def _paths(what: str) -> list[Path] | None:
+    if what == "-":
+        return None
+    path = Path(what)
+    if path.is_dir():
+        found = [entry for entry in path.iterdir() if entry.is_file()]
+    elif path.is_file():
+        found = [path]
+    else:
+        found = [Path(name) for name in glob.glob(what, recursive=True) if Path(name).is_file()]
+    if not found:
+        message = f"--input {what}: there is no such file, and nothing fits it as a pattern"
+        raise ConfigError(message)
+    return sorted(found, key=_natural)
+
+
+def _natural(path: Path) -> list[tuple[int, int | str]]:
+    """Orders 9.jpg before 10.jpg."""
+    parts = re.split(r"(\d+)", str(path))
+    return [(1, int(part)) if part.isdecimal() else (0, part) for part in parts]
+
+
+def _read(path: Path) -> Buffer:
+    meta = {"path": str(path)}
+    try:
+        if path.suffix == ".npy":
+            return Buffer(np.load(path, allow_pickle=False), meta)
+        if path.stat().st_size > _MAX_BYTES:
+            message = f"{path}: larger than {_MAX_BYTES} bytes"
+            raise OSError(message)
+        return Buffer(path.read_bytes(), meta)
+    except (OSError, ValueError) as error:
+        failure = FlowUnitError.from_exception(error, node="input", unit="input", phase="read")
+        return Buffer.from_error(failure, meta)

@@ -1,0 +1,98 @@
+"""``modelflow``: the commands, what they share, and how they end."""
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from modelflow.cli.check import check
+from modelflow.cli.completion import completion
+from modelflow.cli.convert import convert
+from modelflow.cli.draw import draw
+from modelflow.cli.new import new
+from modelflow.cli.run import run
+from modelflow.cli.units import units
+from modelflow.cli.version import version, version_text
+from modelflow.errors import FlowFailed, ModelflowError
+from modelflow.log import LEVELS, set_log_level
+
+__all__ = ["cli", "main"]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--log-level",
+    type=click.Choice(list(LEVELS), case_sensitive=False),
+    default="WARN",
+    show_default=True,
+    help="Which of modelflow's own messages are shown.",
+)
+@click.option("--debug", is_flag=True, help="Show the Python traceback of an error.")
+@click.version_option(message="%(version)s", version=version_text())
+@click.pass_context
+def cli(context: click.Context, log_level: str, debug: bool) -> None:
+    r"""Runs graphs of flow units: pipelines of decoding, resizing, inference and more.
+
+    \b
+    modelflow check graph.toml            find every mistake before anything runs
+    modelflow run graph.toml --input 'input=*.jpg'
+    modelflow units                       what a graph can use
+    """
+    import logging
+
+    logging.basicConfig(format="%(levelname)s: %(message)s", stream=sys.stderr)
+    set_log_level(log_level)
+    context.obj = {"debug": debug}
+
+
+for command in (run, check, draw, convert, units, new, version, completion):
+    cli.add_command(command)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs the command line and exits with its code.
+
+    0: all is well. 1: something is wrong, said on stderr. 2: the arguments are wrong. 130: Ctrl-C.
+    """
+    words = sys.argv[1:] if arguments is None else arguments
+    sys.exit(_code(words))
+
+
+def _code(words: list[str]) -> int:
+    try:
+        result: Any = cli.main(args=words, prog_name="modelflow", standalone_mode=False)
+    except click.exceptions.Abort:
+        click.echo("stopped", err=True)
+        return 130
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except FlowFailed as failure:
+        if "--debug" in words:
+            raise
+        for inner in failure.exceptions:
+            click.echo(str(inner), err=True)
+        _leave_hung_threads()
+        return 1
+    except ModelflowError as error:
+        if "--debug" in words:
+            raise
+        click.echo(str(error), err=True)
+        return 1
+    except BrokenPipeError:
+        # Whoever read our output has gone (`| head`): end quietly, also at the last flush.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return int(result or 0)
+
+
+def _leave_hung_threads() -> None:
+    """Ends the process although a unit hangs: the interpreter would wait for its thread."""
+    import threading
+
+    hung = [t for t in threading.enumerate() if t.name.startswith("modelflow/") and t.is_alive()]
+    if hung:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(1)

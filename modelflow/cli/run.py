@@ -1,0 +1,201 @@
+"""``modelflow run``: feeds a graph, writes its results, counts its errors."""
+
+import queue
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from modelflow.cli.graph_options import GraphChoice, graph_options
+from modelflow.errors import Cancelled, EndOfStream, StreamClosed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from modelflow.buffer import Buffer
+    from modelflow.cli.feeding import Feed
+    from modelflow.cli.writing import ResultWriter
+    from modelflow.flow import Flow
+    from modelflow.stream_io import StreamIO
+
+__all__ = ["run"]
+
+# Results between the threads that receive and the one that writes.
+_QUEUE = 64
+
+
+@click.command()
+@graph_options
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="[PORT=]FILE|DIR|GLOB|-",
+    help="What goes into an input of the graph: a buffer a file; '-': standard input.",
+)
+@click.option(
+    "--output",
+    "outputs",
+    multiple=True,
+    metavar="[PORT=]FILE|DIR|-",
+    help="Where an output's results go: JSON lines into a file or (without this) to standard "
+    "output; into a folder a file a result.",
+)
+@click.option("--keep-going", is_flag=True, help="Exit with 0 even if there were errors.")
+@click.option("--sync", is_flag=True, help="Run everything on one thread, for debugging.")
+def run(
+    graph: GraphChoice,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    keep_going: bool,
+    sync: bool,
+) -> int:
+    r"""Runs a graph: a file, or the name of one that comes with modelflow.
+
+    A graph with inputs is fed by --input; one with sources runs until they are done, or Ctrl-C. An
+    item that fails becomes an error line in its place; the others go on, and the exit code is 1.
+
+    \b
+    modelflow run graphs/digits.toml
+    modelflow run graph.toml --input 'input=photos/*.jpg' --output output=out/
+    cat a.jpg | modelflow run graph.toml --input - --set 'infer.device=cpu'
+    """
+    from modelflow.cli.feeding import feeds_of
+    from modelflow.cli.progress import progress
+    from modelflow.cli.writing import ResultWriter
+    from modelflow.flow import Flow
+
+    checked = graph.read()
+    for note in checked.notes:
+        click.echo(f"note: {note}", err=True)
+    feeds = feeds_of(inputs, checked.inputs)
+    writer = ResultWriter(outputs, checked.outputs)
+    flow = Flow(checked, threads=0 if sync else None)
+    start = time.perf_counter()
+    try:
+        with flow, progress(flow, writer):
+            runner = _Run(flow, feeds, writer)
+            errors = runner.inline() if sync else runner.threaded()
+    except KeyboardInterrupt as interrupt:
+        raise click.exceptions.Abort from interrupt
+    finally:
+        writer.close()
+    return _summary(flow, writer, errors, time.perf_counter() - start, keep_going)
+
+
+class _Run:
+    """One run of a flow: who sends, who receives, who writes."""
+
+    def __init__(self, flow: "Flow", feeds: "Sequence[Feed]", writer: "ResultWriter") -> None:
+        self._flow = flow
+        self._feeds = feeds
+        self._writer = writer
+        self._results: queue.Queue[tuple[str, Buffer] | None] = queue.Queue(_QUEUE)
+        self._streams: list[StreamIO] = list(flow.source_streams.values())
+        self._stream = flow.create_stream_io() if feeds else None
+        if self._stream is not None:
+            self._streams.append(self._stream)
+
+    def threaded(self) -> int:
+        """Sends and receives in threads of their own; writes here. Returns the errors at sinks."""
+        receivers = [
+            threading.Thread(
+                target=self._receive, args=(stream, port), name=f"modelflow-cli/recv-{port}"
+            )
+            for stream in self._streams
+            for port in stream.outputs
+        ]
+        threads = list(receivers)
+        if self._stream is not None:
+            threads.append(threading.Thread(target=self._send, name="modelflow-cli/send"))
+        left = len(receivers)
+        for thread in threads:
+            thread.start()
+        try:
+            while left:
+                result = self._results.get()
+                if result is None:
+                    left -= 1
+                else:
+                    self._writer.write(*result)
+            self._wait_for_sinks()
+        except BaseException:  # Ctrl-C, or our reader has gone: end everything at once
+            for stream in self._streams:
+                stream.cancel()
+            while left:  # the receivers may wait for room in the queue
+                left -= self._results.get() is None
+            raise
+        finally:
+            for thread in threads:
+                thread.join()
+        return sum(stream.error_count for stream in self._streams)
+
+    def inline(self) -> int:
+        """Does everything on the calling thread."""
+        if self._stream is not None:
+            for row in zip(*self._feeds, strict=True):
+                for feed, buffer in zip(self._feeds, row, strict=True):
+                    self._stream.send(feed.port, buffer)
+                self._write_ready(self._stream)
+            self._stream.close_input()
+        for stream in self._streams:
+            self._write_ready(stream)
+        self._wait_for_sinks()
+        return sum(stream.error_count for stream in self._streams)
+
+    def _write_ready(self, stream: "StreamIO") -> None:
+        for port in stream.outputs:
+            for buffer in _ready(stream, port):
+                self._writer.write(port, buffer)
+
+    def _wait_for_sinks(self) -> None:
+        for stream in self._streams:
+            stream.wait()
+
+    def _send(self) -> None:
+        stream = self._stream
+        assert stream is not None  # only then is this thread started
+        try:
+            for row in zip(*self._feeds, strict=True):
+                for feed, buffer in zip(self._feeds, row, strict=True):
+                    stream.send(feed.port, buffer)
+            stream.close_input()
+        except (Cancelled, StreamClosed):
+            return  # the run is ending: whoever ended it says why
+
+    def _receive(self, stream: "StreamIO", port: str) -> None:
+        try:
+            while True:
+                self._results.put((port, stream.recv_buffer(port)))
+        except (EndOfStream, Cancelled, StreamClosed):
+            pass  # the end, or whoever ended the run says why
+        finally:
+            self._results.put(None)
+
+
+def _ready(stream: "StreamIO", port: str) -> "Iterator[Buffer]":
+    while True:
+        try:
+            yield stream.recv_buffer(port, timeout=0)
+        except (TimeoutError, EndOfStream):
+            return
+
+
+def _summary(
+    flow: "Flow", writer: "ResultWriter", sink_errors: int, seconds: float, keep_going: bool
+) -> int:
+    stats = flow.stats().values()
+    items = writer.items or max((node.buffers for node in stats), default=0)
+    errors = writer.errors + sink_errors
+    for stream in flow.source_streams.values():
+        for error in stream.errors:
+            click.echo(f"error: {error}", err=True)
+    rate = items / seconds if seconds else 0.0
+    click.echo(
+        f"{items} items, {errors} errors, {seconds:.2f} s, {rate:.1f} items/s",
+        err=True,
+    )
+    sys.stdout.flush()
+    return 1 if errors and not keep_going else 0

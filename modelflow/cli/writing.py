@@ -1,0 +1,139 @@
+"""What ``modelflow run --output`` writes: JSON lines, or a file a result."""
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+import click
+import numpy as np
+
+from modelflow.buffer import Buffer
+from modelflow.errors import did_you_mean
+
+__all__ = ["ResultWriter"]
+
+# Arrays up to this many values are written in full in a JSON line.
+_FEW = 16
+_SIGNATURES = ((b"\xff\xd8\xff", ".jpg"), (b"\x89PNG", ".png"), (b"RIFF", ".webp"))
+
+
+class ResultWriter:
+    """Writes results where the command line wants them, and counts them. For one thread.
+
+    Attributes:
+        items: Results written, those in error too.
+        errors: How many of them were in error.
+    """
+
+    def __init__(self, texts: Sequence[str], outputs: Sequence[str]) -> None:
+        """Reads ``--output PORT=FILE|DIR|-``; outputs that are not named go to standard output.
+
+        Raises:
+            click.UsageError: the graph has no such output.
+        """
+        self.items = self.errors = 0
+        self._counts = dict.fromkeys(outputs, 0)
+        self._files: dict[str, TextIO] = {}
+        self._folders: dict[str, Path] = {}
+        for text in texts:
+            port, where = _split(text, outputs)
+            path = Path(where)
+            if where != "-" and (where.endswith(os.sep) or path.is_dir() or not path.suffix):
+                path.mkdir(parents=True, exist_ok=True)
+                self._folders[port] = path
+            elif where != "-":
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._files[port] = path.open("w", encoding="utf-8")
+
+    def write(self, output: str, buffer: Buffer) -> None:
+        """Writes one result."""
+        index = self._counts[output]
+        self._counts[output] += 1
+        self.items += 1
+        line: dict[str, Any] = {"index": index, "output": output}
+        if buffer.get("path") is not None:
+            line["path"] = str(buffer.get("path"))
+        if buffer.error is not None:
+            self.errors += 1
+            self._print(output, {**line, "error": _error(buffer)})
+        elif output in self._folders:
+            self._save(self._folders[output], index, buffer)
+        else:
+            meta = {key: value for key, value in buffer.meta.items() if key != "path"}
+            self._print(output, {**line, "data": _shown(buffer.data), "meta": _shown(meta)})
+
+    def close(self) -> None:
+        """Closes the files."""
+        for file in self._files.values():
+            file.close()
+
+    def _print(self, output: str, line: Mapping[str, Any]) -> None:
+        file = self._files.get(output, sys.stdout)
+        file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        file.flush()
+
+    def _save(self, folder: Path, index: int, buffer: Buffer) -> None:
+        source = buffer.get("path")
+        stem = f"{index:06d}" if source in (None, "-") else f"{index:06d}_{Path(str(source)).stem}"
+        data = buffer.data
+        if isinstance(data, np.ndarray):
+            np.save(folder / f"{stem}.npy", data, allow_pickle=False)
+        elif isinstance(data, bytes | bytearray | memoryview):
+            raw = bytes(data)
+            ending = next((end for start, end in _SIGNATURES if raw.startswith(start)), ".bin")
+            (folder / f"{stem}{ending}").write_bytes(raw)
+        else:
+            text = json.dumps(_shown(data), ensure_ascii=False)
+            (folder / f"{stem}.json").write_text(text + "\n", encoding="utf-8")
+
+
+def _split(text: str, outputs: Sequence[str]) -> tuple[str, str]:
+    port, equals, where = text.partition("=")
+    if equals and port in outputs:
+        return port, where
+    if len(outputs) == 1 and not equals:
+        return outputs[0], text
+    near, names = did_you_mean(port, outputs), ", ".join(outputs) or "none"
+    message = f"--output {text}: the graph has no output {port!r}{near} (outputs: {names})"
+    raise click.UsageError(message)
+
+
+def _error(buffer: Buffer) -> dict[str, str]:
+    error = buffer.error
+    assert error is not None  # the caller has looked
+    cause = error.__cause__ or error
+    return {
+        "node": error.node,
+        "unit": error.unit,
+        "phase": error.phase,
+        "type": type(cause).__name__,
+        "message": str(error),
+    }
+
+
+def _shown(value: Any) -> Any:
+    """The value as JSON can hold it; a large array as a summary."""
+    if isinstance(value, np.ndarray):
+        return _array(value)
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, bytes | bytearray | memoryview):
+        return {"bytes": len(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _shown(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_shown(item) for item in value]
+    return value if isinstance(value, str | int | float | bool | None) else repr(value)
+
+
+def _array(array: np.ndarray[Any, Any]) -> Any:
+    if array.size <= _FEW:
+        return array.tolist()
+    summary: dict[str, Any] = {"dtype": str(array.dtype), "shape": list(array.shape)}
+    if array.dtype.kind in "iufb":
+        summary |= {"min": array.min().item(), "max": array.max().item()}
+        summary |= {"first": array.reshape(-1)[:4].tolist()}
+    return summary
