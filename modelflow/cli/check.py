@@ -1,8 +1,14 @@
 """``modelflow check``: every mistake of a graph, before anything runs."""
 
+import sys
+from typing import TYPE_CHECKING
+
 import click
 
 from modelflow.cli.graph_options import GraphChoice, graph_options
+
+if TYPE_CHECKING:
+    from modelflow.flow import Flow
 
 __all__ = ["check"]
 
@@ -42,15 +48,12 @@ def _print_table(rows: list[dict[str, str]]) -> None:
     table = Table(*rows[0] if rows else (), box=None, pad_edge=False)
     for row in rows:
         table.add_row(*row.values())
-    console = Console()
+    is_terminal = sys.stdout.isatty()
     # In a pipe nothing is cut: the table is as wide as it wants to be.
-    console.print(table, width=None if console.is_terminal else 240, no_wrap=True)
+    Console(width=None if is_terminal else 500).print(table)
 
 
-def _transfers(flow: "object") -> list[str]:
-    from modelflow.flow import Flow
-
-    assert isinstance(flow, Flow)
+def _transfers(flow: "Flow") -> list[str]:
     stages = flow.plan.stages
     return [
         f"transfer: {name} ({stage.devices[0]}) -> {target.node} ({stages[target.node].devices[0]})"

@@ -228,7 +228,10 @@ class Scheduler:
         """Ends the flow because of an error that belongs to no buffer; does not wait."""
         with self._changed:
             self._errors.append(error)
+            is_noticed = self._opening or self._state != "running"
             self._changed.notify_all()
+        if not is_noticed:  # else start or stop is under way, and raises it
+            logger.error("flow %r fails: %s", self.plan.name, error, exc_info=error.__cause__)
         self._abort()
 
     def stop(self, drain: bool = True) -> None:

@@ -1,6 +1,5 @@
 """One thread of a stage: take a batch, call the unit, emit."""
 
-import logging
 import sys
 import threading
 import time
@@ -18,8 +17,6 @@ from modelflow.runtime.session import Session
 from modelflow.runtime.stage import Stage
 
 __all__ = ["SourceWorker", "Worker", "WorkerOwner"]
-
-logger = logging.getLogger("modelflow")
 
 
 class WorkerOwner(Protocol):
@@ -194,7 +191,6 @@ class Worker:
             error = FlowUnitError.from_exception(
                 error, node=plan.node, unit=plan.spec.name, phase=phase
             )
-        logger.error("%s", error, exc_info=error.__cause__)
         self._owner.failed(error)
 
     def hung_error(self, seconds: float) -> FlowUnitError:

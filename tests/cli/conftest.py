@@ -1,0 +1,51 @@
+import os
+import subprocess
+import sys
+
+import cv2
+import numpy as np
+import pytest
+
+GRAPH = """
+[flow]
+name = "small"
+[args.width]
+default = 8
+[graph]
+graphconf = '''digraph small {
+    input  [type=input]
+    decode [flowunit=image_decoder]
+    shrink [flowunit=resize, image_width="$width", image_height=6]
+    output [type=output]
+    input -> decode -> shrink -> output
+}'''
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A working folder with a graph and two pictures in ``photos``."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small.toml").write_text(GRAPH)
+    (tmp_path / "photos").mkdir()
+    for number in (9, 10):
+        picture = np.full((20, 30, 3), number, np.uint8)
+        cv2.imwrite(str(tmp_path / "photos" / f"{number}.png"), picture)
+    return tmp_path
+
+
+@pytest.fixture
+def modelflow(folder):
+    """Runs the command line in a process of its own, in the folder."""
+
+    def run(*arguments, **more):
+        return subprocess.run(
+            [sys.executable, "-m", "modelflow", *arguments],
+            cwd=folder,
+            capture_output=True,
+            timeout=60,
+            env={**os.environ, "COLUMNS": "200"},
+            **{"text": True, **more},
+        )
+
+    return run

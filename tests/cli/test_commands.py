@@ -1,0 +1,116 @@
+import json
+
+import pytest
+
+
+def test_check_says_that_all_is_well(modelflow):
+    done = modelflow("check", "small.toml")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (
+        done.stdout == "small.toml: ok: 4 nodes, 3 edges, 4 threads\n"
+        or "ok: 4 nodes" in done.stdout
+    )
+
+
+def test_check_lists_every_mistake_with_its_line(modelflow, folder):
+    text = (folder / "small.toml").read_text()
+    wrong = text.replace("resize", "resise").replace(
+        "image_decoder]", "image_decoder, pix_fmt=rbg]"
+    )
+    (folder / "wrong.toml").write_text(wrong)
+    done = modelflow("check", "wrong.toml")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    first, second = done.stderr.splitlines()
+    assert first.startswith("wrong.toml:9: node 'decode': option 'pix_fmt': got 'rbg'")
+    assert second.startswith(
+        "wrong.toml:10: node 'shrink': unknown flow unit 'resise'; did you mean"
+    )
+
+
+def test_check_verbose_explains_the_plan(modelflow):
+    done = modelflow("check", "-v", "small.toml", "--set", "shrink.threads=3")
+    row = next(line for line in done.stdout.splitlines() if line.startswith("shrink"))
+    assert "3 (as the node says)" in row
+    assert "in_image 32" in row
+    assert "transfers: none" in done.stdout
+
+
+def test_units_lists_every_unit_and_describes_one(modelflow):
+    listed = modelflow("units")
+    assert "image_decoder" in listed.stdout
+    assert listed.returncode == 0
+    one = modelflow("units", "resize")
+    assert "image_width  (a whole number; required; also width)" in one.stdout
+    assert "my_node [flowunit=resize, image_width=..., image_height=...]" in one.stdout
+
+
+def test_units_as_json_can_be_read(modelflow):
+    (unit,) = json.loads(modelflow("units", "image_decoder", "--json").stdout)
+    assert unit["inputs"][0]["name"] == "in_encoded_image"
+
+
+def test_units_of_an_unknown_name_gives_the_nearest(modelflow):
+    done = modelflow("units", "resiz")
+    assert done.returncode == 1
+    assert "did you mean 'resize'" in done.stderr
+
+
+def test_new_unit_and_graph_work_together(modelflow, folder):
+    assert modelflow("new", "unit", "louder", "--dir", "units").returncode == 0
+    (folder / "g.toml").write_text(
+        "[driver]\ndir = ['units']\n[graph]\ngraphconf = '''digraph { input [type=input] "
+        "louder output [type=output] input -> louder -> output }'''\n"
+    )
+    assert modelflow("check", "g.toml").returncode == 0
+    assert modelflow("new", "graph", "fresh").returncode == 0
+    assert modelflow("check", "fresh.toml").returncode == 0
+    again = modelflow("new", "graph", "fresh")
+    assert again.returncode == 1
+    assert "is there already" in again.stderr
+
+
+@pytest.mark.parametrize("form", ["toml", "graphviz", "yaml", "json", "dot"])
+def test_convert_keeps_the_graph(modelflow, folder, form):
+    name = f"other.{'toml' if form == 'graphviz' else form}"
+    done = modelflow("convert", "small.toml", "--format", form, "-o", name)
+    assert done.returncode == 0, done.stderr
+    more = ("--set", "shrink.image_width=8") if form == "dot" else ()
+    done = modelflow("run", name, "--input", "photos/9.png", *more)
+    assert json.loads(done.stdout)["data"]["shape"] == [6, 8, 3], done.stderr
+
+
+@pytest.mark.parametrize("name", ["p.svg", "p.png", "p.dot", "p.mmd"])
+def test_draw_writes_a_picture(modelflow, folder, name):
+    done = modelflow("draw", "small.toml", "-o", name)
+    assert done.returncode == 0, done.stderr
+    data = (folder / name).read_bytes()
+    assert data.startswith(
+        {"p.svg": b"<", "p.png": b"\x89PNG", "p.dot": b"digraph", "p.mmd": b"flow"}[name]
+    )
+    if name != "p.png":
+        assert b"shrink" in data
+
+
+def test_version_names_what_is_installed(modelflow):
+    done = modelflow("version")
+    assert done.stdout.startswith("modelflow ")
+    assert "devices: cpu:0" in done.stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script(modelflow, shell):
+    assert "modelflow" in modelflow("completion", shell).stdout
+
+
+@pytest.mark.parametrize("command", ["run", "check", "draw", "convert", "units", "new", "version"])
+def test_every_command_has_help(modelflow, command):
+    done = modelflow(command, "--help")
+    assert done.returncode == 0
+    assert "Usage: modelflow" in done.stdout
+
+
+def test_debug_shows_the_traceback(modelflow):
+    done = modelflow("--debug", "check", "nothing.toml")
+    assert "Traceback" in done.stderr
+    assert "Traceback" not in modelflow("check", "nothing.toml").stderr

@@ -1,0 +1,205 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+
+def lines(done):
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_results_are_json_lines_in_natural_order_and_the_summary_is_on_stderr(modelflow):
+    done = modelflow("run", "small.toml", "--input", "input=photos/*.png")
+    assert done.returncode == 0, done.stderr
+    found = lines(done)
+    assert [line["path"] for line in found] == ["photos/9.png", "photos/10.png"]
+    assert [line["index"] for line in found] == [0, 1]
+    assert found[0]["data"]["shape"] == [6, 8, 3]
+    assert found[0]["data"]["max"] == 9
+    assert found[0]["meta"]["width"] == 8
+    assert "2 items, 0 errors" in done.stderr
+
+
+@pytest.mark.parametrize("what", ["photos", "photos/9.png", "input=photos"])
+def test_the_only_input_need_not_be_named(modelflow, what):
+    done = modelflow("run", "small.toml", "--input", what)
+    assert done.returncode == 0, done.stderr
+    assert lines(done)[0]["path"] == "photos/9.png"
+
+
+def test_an_image_comes_from_standard_input(modelflow, folder):
+    data = (folder / "photos" / "9.png").read_bytes()
+    done = modelflow("run", "small.toml", "--input", "-", input=data, text=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["data"]["max"] == 9
+
+
+def test_results_go_into_a_folder_as_files(modelflow, folder):
+    done = modelflow("run", "small.toml", "--input", "photos", "--output", "output=out/")
+    assert done.returncode == 0, done.stderr
+    assert sorted(os.listdir(folder / "out")) == ["000000_9.npy", "000001_10.npy"]
+    assert np.load(folder / "out" / "000001_10.npy").max() == 10
+    assert done.stdout == ""
+
+
+def test_results_go_into_a_file_as_json_lines(modelflow, folder):
+    done = modelflow("run", "small.toml", "--input", "photos", "--output", "out.jsonl")
+    assert done.returncode == 0, done.stderr
+    assert len((folder / "out.jsonl").read_text().splitlines()) == 2
+
+
+def test_a_broken_picture_is_one_error_line_and_the_exit_code_is_1(modelflow, folder):
+    (folder / "photos" / "9b.jpg").write_bytes(b"\xff\xd8\xff\xe0 not a picture")
+    for more, code in (((), 1), (("--keep-going",), 0)):
+        done = modelflow("run", "small.toml", "--input", "photos", *more)
+        assert done.returncode == code
+        found = lines(done)
+        assert ["error" in line for line in found] == [False, True, False]
+        error = found[1]["error"]
+        assert (error["node"], error["unit"], error["type"]) == (
+            "decode",
+            "image_decoder",
+            "ValueError",
+        )
+        assert "3 items, 1 errors" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
+def test_a_file_that_cannot_be_read_is_an_error_of_its_own(modelflow, folder):
+    (folder / "photos" / "9.png").chmod(0)
+    done = modelflow("run", "small.toml", "--input", "photos")
+    assert done.returncode == 1
+    assert ["error" in line for line in lines(done)] == [True, False]
+
+
+def test_arrays_are_read_from_npy_files_and_never_unpickled(modelflow, folder):
+    (folder / "through.dot").write_text(
+        "digraph { input [type=input] r [flowunit=resize, width=2, height=2] "
+        "output [type=output] input -> r -> output }"
+    )
+    np.save(folder / "a.npy", np.full((4, 4, 3), 7, np.uint8))
+    np.save(folder / "b.npy", np.array([{}], dtype=object), allow_pickle=True)
+    done = modelflow("run", "through.dot", "--input", "*.npy")
+    good, bad = lines(done)
+    assert np.array(good["data"]).shape == (2, 2, 3)
+    assert "allow_pickle=False" in bad["error"]["message"]
+    assert done.returncode == 1
+
+
+def test_set_and_arg_change_the_graph(modelflow):
+    done = modelflow(
+        "run",
+        "small.toml",
+        "--input",
+        "photos/9.png",
+        "--set",
+        "shrink.image_height=4",
+        "--arg",
+        "width=5",
+    )
+    assert lines(done)[0]["data"]["shape"] == [4, 5, 3]
+
+
+def test_sync_gives_the_same_results(modelflow):
+    threaded = modelflow("run", "small.toml", "--input", "photos")
+    inline = modelflow("run", "small.toml", "--input", "photos", "--sync")
+    assert inline.stdout == threaded.stdout
+    assert inline.returncode == 0
+
+
+@pytest.mark.parametrize("sync", [(), ("--sync",)])
+def test_a_source_is_run_to_its_end_into_an_output(modelflow, folder, sync):
+    (folder / "source.dot").write_text(
+        'digraph { files [flowunit=file_source, path="photos"] d [flowunit=image_decoder] '
+        "output [type=output] files -> d -> output }"
+    )
+    done = modelflow("run", "source.dot", *sync)
+    assert done.returncode == 0, done.stderr
+    assert len(lines(done)) == 2
+
+
+@pytest.mark.parametrize("sync", [(), ("--sync",)])
+def test_errors_that_end_at_a_sink_are_counted(modelflow, folder, sync):
+    (folder / "photos" / "x.jpg").write_bytes(b"no picture")
+    (folder / "sink.dot").write_text(
+        'digraph { files [flowunit=file_source, path="photos"] d [flowunit=image_decoder] '
+        'save [flowunit=file_sink, path="saved/{stem}.png"] files -> d -> save }'
+    )
+    done = modelflow("run", "sink.dot", *sync)
+    assert done.returncode == 1
+    assert "3 items, 1 errors" in done.stderr
+    assert "error: node 'd' (unit 'image_decoder')" in done.stderr
+    assert sorted(os.listdir(folder / "saved")) == ["10.png", "9.png"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("small.toml",), 2, "the graph's input 'input' gets nothing; give for example --input"),
+        (("small.toml", "--input", "nothing*"), 1, "nothing fits it as a pattern"),
+        (("small.toml", "--input", "inptu=photos"), 2, "no input 'inptu'; did you mean 'input'"),
+        (("small.toml", "--input", "photos", "--input", "photos"), 2, "is given twice"),
+        (("small.toml", "--input", "photos", "--output", "x=y"), 2, "no output 'x'"),
+        (("small.toml", "--set", "shrink"), 2, "expected KEY=VALUE"),
+        (("small.toml", "--set", "shrnk.device=cpu"), 1, "did you mean 'shrink'"),
+        (("smal.toml",), 1, "there is no such file; did you mean 'small.toml'"),
+        (("no_such_name",), 1, "no graph is named 'no_such_name'"),
+    ],
+)
+def test_wrong_arguments_say_what_is_wrong(modelflow, arguments, code, message):
+    done = modelflow("run", *arguments)
+    assert message in done.stderr
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+
+
+def test_a_unit_that_does_not_open_is_named(modelflow, folder):
+    (folder / "graph.dot").write_text(
+        'digraph { files [flowunit=file_source, path="nothing/*"] d [flowunit=image_decoder] '
+        "output [type=output] files -> d -> output }"
+    )
+    done = modelflow("run", "graph.dot")
+    assert done.returncode == 1
+    assert "node 'files' (unit 'file_source') failed in open" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_ends_at_once_with_130(folder):
+    (folder / "endless.dot").write_text(
+        'digraph { files [flowunit=file_source, path="photos", repeat=-1] '
+        "d [flowunit=image_decoder] output [type=output] files -> d -> output }"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "modelflow", "run", "endless.dot"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+    )
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert errors.endswith("stopped\n")
+    assert "Traceback" not in errors
+
+
+def test_a_reader_that_goes_away_ends_the_run_quietly(folder):
+    (folder / "endless.dot").write_text(
+        'digraph { files [flowunit=file_source, path="photos", repeat=-1] '
+        "d [flowunit=image_decoder] output [type=output] files -> d -> output }"
+    )
+    done = subprocess.run(
+        f"{sys.executable} -m modelflow run endless.dot | head -n 1",
+        shell=True,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        timeout=60,
+    )
+    assert len(done.stdout.splitlines()) == 1
+    assert done.stderr == ""
