@@ -130,8 +130,8 @@ def __getattr__(name: str) -> Any:
         message = f"module 'modelflow' has no attribute {name!r}"
         raise AttributeError(message)
     value = getattr(importlib.import_module(home), name)
-    globals()[name] = value
-    return value
+    # The package `modelflow.flowunit` bears the decorator's name, and stands for it once loaded.
+    return globals().setdefault(name, value)
 
 
 def __dir__() -> list[str]:
