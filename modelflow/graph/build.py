@@ -69,6 +69,7 @@ class _Builder:
         self._notes = list(config.notes)
         self._nodes: dict[str, Node] = {}
         self._unknown: set[str] = set()
+        self._unclear: set[str] = set()
 
     def graph(self) -> Graph:
         config = self._config
@@ -83,7 +84,9 @@ class _Builder:
         if not config.nodes:
             self._wrong(self._top(), "the graph has no node; expected one at least")
         edges = self._edges()
-        self._findings += check_edges(self._nodes, edges, self._unknown, self._is_strict)
+        self._findings += check_edges(
+            self._nodes, edges, self._unknown | self._unclear, self._is_strict
+        )
         if self._findings:
             raise _error(self._findings)
         if not self._is_strict:
@@ -271,7 +274,10 @@ class _Builder:
         for edge in self._config.edges:
             source = self._endpoint(edge, edge.source, "outputs")
             target = self._endpoint(edge, edge.target, "inputs")
-            if source is not None and target is not None:
+            if source is None or target is None:
+                # Something is wrong with this edge: nothing more is said of the nodes at its ends.
+                self._unclear |= {edge.source.node, edge.target.node}
+            else:
                 found.setdefault((source, target), Edge(source, target, edge.location))
         return list(found.values())
 
