@@ -1,0 +1,125 @@
+"""The ready graphs do what they say."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import cv2
+import pytest
+
+from modelflow import Flow
+from modelflow.graph.find import ready_graphs
+from modelflow.graph.read import read_graph
+
+pytest.importorskip("tensorflow")
+
+
+def modelflow(*arguments, cwd):
+    return subprocess.run(
+        [sys.executable, "-m", "modelflow", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        timeout=120,
+    )
+
+
+def test_digits_prints_each_file_and_the_accuracy(tmp_path):
+    done = modelflow("run", "digits", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    *files, last = done.stdout.splitlines()
+    found = re.fullmatch(r"accuracy: ([\d.]+) % \((\d+) of (\d+)\)", last)
+    assert float(found[1]) >= 97
+    assert len(files) == int(found[3]) >= 200
+    for line in files:
+        name, digit, score = line.split()
+        assert re.fullmatch(r"\d+_\d\.png", name)
+        assert digit in "0123456789"
+        assert 0 <= float(score) <= 1
+
+
+@pytest.fixture(scope="module")
+def classify(tmp_path_factory):
+    """The ready graphs copied, with the tiny stand-in of the model made, and two photographs."""
+    from sklearn.datasets import load_sample_images
+
+    folder = tmp_path_factory.mktemp("classify")
+    shutil.copytree(ready_graphs(), folder / "graphs")
+    script = folder / "graphs" / "models" / "classify_infer" / "make_frozen_graph.py"
+    subprocess.run(
+        [sys.executable, str(script), "--tiny"],
+        check=True,
+        capture_output=True,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
+    for name, photo in zip(("china", "flower"), load_sample_images().images, strict=True):
+        cv2.imwrite(str(folder / f"{name}.jpg"), photo[:, :, ::-1])
+    return folder
+
+
+def test_image_classify_names_the_devices_there_are_where_its_gpu_is_missing(classify):
+    done = modelflow("check", "graphs/image_classify.toml", cwd=classify)
+    assert done.returncode == 1
+    assert (
+        "node 'classify_infer': device cuda:1 is not on this machine; available: cpu:0"
+        in done.stderr
+    )
+
+
+def test_image_classify_runs_on_photographs_from_the_command_line_and_from_flow(classify):
+    more = ("--set", "classify_infer.device=cpu")
+    assert modelflow("check", "graphs/image_classify.toml", *more, cwd=classify).returncode == 0
+    done = modelflow(
+        "run",
+        "graphs/image_classify.toml",
+        *more,
+        "--input",
+        "*.jpg",
+        "--output",
+        "out/",
+        cwd=classify,
+    )
+    assert done.returncode == 0, done.stderr
+    import numpy as np
+
+    overrides = {"classify_infer.device": "cpu"}
+    with Flow(classify / "graphs" / "image_classify.toml", overrides=overrides) as flow:
+        for number, name in enumerate(("china", "flower")):
+            scores = flow.infer((classify / f"{name}.jpg").read_bytes()).data
+            assert scores.shape == (1000,)
+            assert abs(scores.sum() - 1) < 1e-3
+            assert np.allclose(
+                scores, np.load(classify / "out" / f"{number:06d}_{name}.npy"), atol=1e-5
+            )
+
+
+def test_a_corrupt_jpeg_among_good_ones_fails_alone(classify):
+    photos = classify / "photos"
+    photos.mkdir()
+    whole = (classify / "china.jpg").read_bytes()
+    for number in range(8):
+        (photos / f"{number}.jpg").write_bytes(whole[:20_000] if number == 3 else whole)
+    done = modelflow(
+        "run",
+        "graphs/image_classify.toml",
+        "--set",
+        "classify_infer.device=cpu",
+        "--input",
+        "photos",
+        cwd=classify,
+    )
+    assert done.returncode == 1
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert ["error" in line for line in lines] == [number == 3 for number in range(8)]
+    error = lines[3]["error"]
+    assert (error["node"], error["unit"]) == ("img_decoder", "image_decoder")
+    assert "Premature end of JPEG" in error["message"]
+    assert len({json.dumps(line["data"]) for line in lines if "data" in line}) == 1
+
+
+def test_every_ready_graph_passes_its_checks_but_for_devices(classify):
+    for path in sorted((classify / "graphs").glob("*.toml")):
+        assert read_graph(path, check_devices=False).nodes
