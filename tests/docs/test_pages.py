@@ -1,4 +1,4 @@
-"""Every block of code in the README and the docs is run, in the order of its page, in an empty folder."""
+"""Every block of code in the README and the docs is run, in order, in an empty folder."""
 
 import re
 import shlex

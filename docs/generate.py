@@ -1,0 +1,162 @@
+"""Writes the reference pages from what the code itself says: ``python docs/generate.py``."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from modelflow.cli.main import cli
+from modelflow.config.schema import (
+    ARG_KEYS,
+    GRAPH_ATTRIBUTES,
+    NODE_ATTRIBUTES,
+    SECTIONS,
+    SERVING_ALIASES,
+    WITHOUT_EFFECT,
+)
+from modelflow.flowunit.folder_schema import BASE_KEYS, PORT_KEYS
+from modelflow.flowunit.option import Option, type_name
+from modelflow.flowunit.registry import Registry
+from modelflow.flowunit.spec import FlowUnitSpec
+
+HERE = Path(__file__).resolve().parent
+NOTE = "<!-- Written by docs/generate.py; change what it is made from, and run `make docs`. -->\n"
+
+
+def command_line() -> Iterator[str]:
+    """Gives the page of the command line: the help of every command."""
+    yield "# Command line\n"
+    yield NOTE
+    yield (
+        "Exit codes: 0 all is well, 1 something is wrong (said on stderr), 2 wrong arguments, "
+        "130 Ctrl-C.\n"
+    )
+    for name, command in _commands(cli, "modelflow"):
+        context = click.Context(command, info_name=name, max_content_width=100)
+        yield f"## `{name}`\n\n```text\n{command.get_help(context)}\n```\n"
+
+
+def _commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
+    yield name, command
+    if isinstance(command, click.Group):
+        for inner in sorted(command.commands):
+            yield from _commands(command.commands[inner], f"{name} {inner}")
+
+
+def graph_file() -> Iterator[str]:
+    """Gives the page of the graph file: every section, key and attribute."""
+    yield "# Graph file\n"
+    yield NOTE
+    yield (HERE / "graph_file_forms.md").read_text(encoding="utf-8")
+    yield "## Sections\n"
+    yield (
+        "Unknown sections and keys are errors. `${NAME}` in any text is the environment's; "
+        "`\\${` stands for itself.\n"
+    )
+    for section, options in SECTIONS.items():
+        yield f"### `[{section}]`\n"
+        yield _table(options)
+    yield "### `[args.NAME]`\n"
+    yield "A parameter: a node attribute whose whole value is `$NAME` is replaced by it.\n"
+    yield _table(ARG_KEYS)
+    yield "## Node attributes\n"
+    yield _table(NODE_ATTRIBUTES)
+    yield (
+        "`queue_size_PORT` bounds the queue of one input. Anything else is an option of the unit.\n"
+    )
+    defaults = ", ".join(f"`{name}`" for name in GRAPH_ATTRIBUTES)
+    yield f"As attributes of the graph itself ({defaults}) they are defaults for every node.\n"
+    aliases = ", ".join(f"`{theirs}` ({ours})" for theirs, ours in SERVING_ALIASES.items())
+    yield f"TensorFlow Serving's names are understood: {aliases}.\n"
+    yield "### Accepted without effect\n"
+    yield "\n".join(f"- `{key}`: {why}" for key, why in WITHOUT_EFFECT.items()) + "\n"
+    yield "## The unit file `NAME.toml`\n\n### `[base]`\n"
+    yield _table(BASE_KEYS)
+    yield "### `[input.inputN]`, `[output.outputN]`\n\nNumbered from 1 without gaps.\n"
+    yield _table(PORT_KEYS)
+    yield "`[config]` holds the unit's options with their defaults.\n"
+
+
+def units() -> Iterator[str]:
+    """Gives the page of the built-in flow units."""
+    yield "# Flow units\n"
+    yield NOTE
+    yield "`modelflow units` prints this list, with the units of your own folders and packages.\n"
+    specs = [s for s in Registry().specs() if s.group != "Functions"]
+    for group in sorted({spec.group for spec in specs}):
+        yield f"## {group}\n"
+        for spec in specs:
+            if spec.group == group:
+                yield from _unit(spec)
+
+
+def _unit(spec: FlowUnitSpec) -> Iterator[str]:
+    kind = "source" if spec.is_source else "sink" if spec.is_sink else str(spec.kind)
+    aliases = f", also `{'`, `'.join(spec.aliases)}`" if spec.aliases else ""
+    yield f"### `{spec.name}`{aliases}\n"
+    yield f"{spec.description} A {kind} unit, on {', '.join(spec.devices)}.\n"
+    ports = [("in", port) for port in spec.inputs] + [("out", port) for port in spec.outputs]
+    if ports:
+        rows = [
+            (way, f"`{p.name}`" + (" (optional)" if p.is_optional else ""), p.description)
+            for way, p in ports
+        ]
+        yield _rows(("", "port", "what passes"), rows)
+    if spec.option_list:
+        yield _table(spec.option_list, "option")
+
+
+def _table(options: Sequence[Option], title: str = "key") -> str:
+    rows = [
+        (
+            f"`{option.name}`" + "".join(f" (`{alias}`)" for alias in option.aliases),
+            type_name(option.type) + _bounds(option),
+            "required" if option.is_required else _shown(option.default),
+            option.help,
+        )
+        for option in options
+    ]
+    return _rows((title, "type", "default", "meaning"), rows)
+
+
+def _bounds(option: Option) -> str:
+    low, high = option.minimum, option.maximum
+    low_text = f", at least {low:g}" if low is not None else ""
+    return low_text + (f", at most {high:g}" if high is not None and high < 1 << 30 else "")
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, tuple | list):
+        return f"`{','.join(map(str, value))}`" if value else "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"`{value}`" if value != "" else "none"
+
+
+def _rows(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [titles, ["---"] * len(titles), *rows]
+    return (
+        "\n".join("| " + " | ".join(c.replace("|", "\\|") for c in row) + " |" for row in lines)
+        + "\n"
+    )
+
+
+PAGES = {"command-line": command_line, "graph-file": graph_file, "units": units}
+
+
+def pages() -> dict[Path, str]:
+    """Returns the text of every generated page."""
+    return {
+        HERE / "reference" / f"{name}.md": "\n".join(page()).rstrip() + "\n"
+        for name, page in PAGES.items()
+    }
+
+
+if __name__ == "__main__":
+    for path, text in pages().items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        print(path)
