@@ -3,10 +3,12 @@
 import inspect
 import re
 import threading
+import time
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, overload
+from types import SimpleNamespace
+from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from modelflow.buffer import Buffer
 from modelflow.errors import ConfigError, Location
@@ -14,14 +16,28 @@ from modelflow.flowunit.option import REQUIRED, Option
 from modelflow.flowunit.spec import FlowUnitSpec, Port
 from modelflow.flowunit.unit import Context, FlowUnit
 
-__all__ = ["declared_specs", "flowunit"]
+__all__ = ["FlowUnitFunction", "declared_specs", "flowunit"]
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+Parameters = ParamSpec("Parameters")
+Answer = TypeVar("Answer", covariant=True)
 
-_declared: dict[str, FlowUnitSpec] = {}
+
+class FlowUnitFunction(Protocol[Parameters, Answer]):
+    """A decorated function: itself, with its description as a flow unit."""
+
+    SPEC: FlowUnitSpec
+
+    def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Answer:
+        """Calls the function itself."""
+
+
+# Name -> its units, each with its module and file: which of several is meant is for the look-up.
+_declared: dict[str, list[tuple[str, str, FlowUnitSpec]]] = {}
 _lock = threading.Lock()
-# How many values a source function gives in one call of its unit.
+# A source function gives at most this many values in one call of its unit, and stops sooner where
+# one took longer than this many seconds: a camera's frame does not wait for the next ones.
 _SOURCE_CHUNK = 8
+_SOURCE_PATIENCE = 0.001
 
 
 @dataclass(frozen=True)
@@ -43,7 +59,9 @@ class _Shape:
 
 
 @overload
-def flowunit(function: Function) -> Function: ...
+def flowunit(
+    function: Callable[Parameters, Answer],
+) -> FlowUnitFunction[Parameters, Answer]: ...
 @overload
 def flowunit(
     function: None = None,
@@ -54,7 +72,7 @@ def flowunit(
     device: str = "cpu",
     batched: bool = False,
     **more: Any,
-) -> Callable[[Function], Function]: ...
+) -> Callable[[Callable[Parameters, Answer]], FlowUnitFunction[Parameters, Answer]]: ...
 def flowunit(
     function: Callable[..., Any] | None = None,
     *,
@@ -83,6 +101,9 @@ def flowunit(
         batched: The function takes lists and returns lists of the same length.
         more: Further fields of `FlowUnitSpec`: ``batch_size``, ``threads``, ``group``, ``aliases``.
 
+    Returns:
+        The function, with its description as ``function.SPEC``.
+
     Raises:
         ConfigError: the function's signature does not fit.
     """
@@ -96,6 +117,7 @@ def flowunit(
             batched=batched,
             **more,
         )
+    _require_function(function, inputs, outputs)
     shape, options = _shape_of(function, inputs, tuple(outputs), batched)
     spec = FlowUnitSpec(
         name=name or function.__name__,
@@ -110,15 +132,23 @@ def flowunit(
         **more,
     )
     function.SPEC = spec  # type: ignore[attr-defined]
-    with _lock:
-        _declared[spec.name] = spec
+    _declare(function, spec)
     return function
 
 
 def declared_specs() -> list[FlowUnitSpec]:
-    """Returns the units that the decorator has made in this process; the last one of each name."""
+    """Returns what the decorator has made in this process; a module's last one of each name."""
     with _lock:
-        return list(_declared.values())
+        return [spec for units in _declared.values() for _, _, spec in units]
+
+
+def _declare(function: Callable[..., Any], spec: FlowUnitSpec) -> None:
+    """Enters a unit; a module that is run again, or under two names, replaces its own."""
+    module, file = function.__module__, function.__code__.co_filename
+    with _lock:
+        others = _declared.get(spec.name, [])
+        kept = [unit for unit in others if unit[0] != module and unit[1] != file]
+        _declared[spec.name] = [*kept, (module, file, spec)]
 
 
 class _FunctionUnit(FlowUnit):
@@ -161,19 +191,44 @@ class _FunctionUnit(FlowUnit):
     def _process_batch(self, ctx: Context) -> None:
         answer = self._shape.function(*self._columns(ctx), **self._options)
         for name, values in self._by_output(answer).items():
+            if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+                message = (
+                    f"{self._shape.function.__name__}() gave {type(values).__name__} for output "
+                    f"{name!r}; a batched function gives a list"
+                )
+                raise TypeError(message)
             ctx.outputs[name].extend(values)
 
     def _produce(self, ctx: Context) -> None:
-        if self._items is None:
-            self._items = iter(self._shape.function(**self._options))
-        for _ in range(_SOURCE_CHUNK):
+        start = time.monotonic()
+        for count in range(_SOURCE_CHUNK):
             try:
-                value = next(self._items)
+                given = self._by_output(next(self._stream()))
             except StopIteration:
                 ctx.finish()
                 return
-            for name, item in self._by_output(value).items():
+            except Exception as error:
+                if not count:
+                    raise
+                # What came before goes out first; a generator that raised has nothing more.
+                given = dict.fromkeys(self._shape.outputs, error)
+                ctx.finish()
+            for name, item in given.items():
                 ctx.outputs[name].append(item)
+            if ctx.is_finished or time.monotonic() - start > _SOURCE_PATIENCE:
+                return
+
+    def _stream(self) -> Iterator[Any]:
+        if self._items is None:
+            found = self._shape.function(**self._options)
+            if not isinstance(found, Iterable):
+                message = (
+                    f"{self._shape.function.__name__}() returned {type(found).__name__}; a "
+                    "function without inputs is a source: it yields its values, or returns a list"
+                )
+                raise TypeError(message)
+            self._items = iter(found)
+        return self._items
 
     def _columns(self, ctx: Context) -> list[list[Any]]:
         return [
@@ -202,14 +257,25 @@ class _FunctionUnit(FlowUnit):
         raise TypeError(message)
 
 
+def _require_function(
+    function: Callable[..., Any], inputs: Sequence[str] | None, outputs: Sequence[str]
+) -> None:
+    if not inspect.isfunction(function):
+        message = f"got {function!r} as a flow unit; expected a function: wrap it in a 'def'"
+        raise ConfigError(message)
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        _refuse(function, "is asynchronous; a flow unit runs on a thread of its own: use 'def'")
+    for what, names in (("inputs", inputs), ("outputs", outputs)):
+        if isinstance(names, str):
+            _refuse(function, f"has {what}={names!r}; expected a tuple: {what}=({names!r},)")
+
+
 def _shape_of(
     function: Callable[..., Any],
     inputs: Sequence[str] | None,
     outputs: tuple[str, ...],
     batched: bool,
 ) -> tuple[_Shape, tuple[Option, ...]]:
-    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        _refuse(function, "is asynchronous; a flow unit runs on a thread of its own: use 'def'")
     hints = _hints(function)
     help_of = _argument_help(inspect.getdoc(function) or "")
     positional: list[str] = []
@@ -246,11 +312,21 @@ def _option(
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(function)
-    except (NameError, TypeError) as error:
-        _refuse(function, f"has an annotation that cannot be read: {error}")
-        raise AssertionError from error  # never reached: _refuse raises
+    """Reads the annotations; those of inputs may be of names that only the type checker knows."""
+    hints: dict[str, Any] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.annotation is parameter.empty:
+            continue
+        alone = SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
+        try:
+            hints |= typing.get_type_hints(alone, getattr(function, "__globals__", {}))
+        except (NameError, TypeError, SyntaxError, AttributeError) as error:
+            if parameter.kind is parameter.KEYWORD_ONLY or "Buffer" in str(parameter.annotation):
+                _refuse(
+                    function,
+                    f"has an annotation of {parameter.name!r} that cannot be read: {error}",
+                )
+    return hints
 
 
 def _is_buffer(hint: Any) -> bool:

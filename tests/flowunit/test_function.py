@@ -1,9 +1,10 @@
 import pytest
 
 from modelflow.buffer import Buffer
-from modelflow.errors import ConfigError
+from modelflow.errors import ConfigError, FlowUnitError
 from modelflow.flowunit.function import declared_specs, flowunit
 from modelflow.flowunit.option import REQUIRED
+from modelflow.flowunit.unit import Context
 from modelflow.testing import run_unit
 
 
@@ -38,7 +39,7 @@ def test_the_description_is_read_from_signature_and_docstring():
     assert factor.help == "What to multiply by, any number."
     assert (offset.name, offset.type, offset.default) == ("offset", int, 0)
     assert spec in declared_specs()
-    assert spec.location.file.endswith("test_function.py")
+    assert str(spec.location).partition(":")[0].endswith("test_function.py")
 
 
 def test_each_buffer_is_given_to_the_function():
@@ -147,7 +148,7 @@ def star(*values):
     return values
 
 
-def bad_annotation(value, *, size: "nothing" = 1):  # noqa: F821
+def bad_annotation(value, *, size: "nothing" = 1):  # type: ignore[name-defined]  # noqa: F821
     return value
 
 
@@ -157,12 +158,91 @@ def bad_annotation(value, *, size: "nothing" = 1):  # noqa: F821
         (asynchronous, "is asynchronous"),
         (default_input, "gives the input 'value' a default"),
         (star, r"has \*values"),
-        (bad_annotation, "has an annotation that cannot be read"),
+        (bad_annotation, "has an annotation of 'size' that cannot be read"),
     ],
 )
 def test_a_signature_that_does_not_fit_is_refused_with_its_place(function, message):
     with pytest.raises(ConfigError, match=rf"test_function.py:\d+: .*{message}"):
         flowunit(function)
+
+
+def test_annotations_of_inputs_need_not_be_there_when_it_runs():
+    @flowunit
+    def work(value: "nothing") -> "nothing":  # type: ignore[name-defined]  # noqa: F821
+        return value
+
+    assert data(run_unit(work.SPEC, {"value": [1]})) == [1]
+
+
+def test_ports_given_as_one_text_are_refused():
+    with pytest.raises(
+        ConfigError, match=r"outputs='image'; expected a tuple: outputs=\('image',\)"
+    ):
+        flowunit(outputs="image")(lambda value: value)
+
+
+def test_what_is_no_function_is_refused():
+    with pytest.raises(ConfigError, match="expected a function: wrap it in a 'def'"):
+        flowunit(len)
+
+
+def test_a_source_gives_what_came_before_it_failed():
+    @flowunit
+    def breaks():
+        yield 1
+        yield 2
+        raise OSError("unplugged")
+
+    found = run_unit(breaks.SPEC)["out"]
+    assert [buffer.data for buffer in found] == [1, 2, None]
+    assert "OSError: unplugged" in str(found[2].error)
+
+
+def test_a_source_gives_a_slow_value_at_once(monkeypatch):
+    monkeypatch.setattr("modelflow.flowunit.function._SOURCE_PATIENCE", -1.0)  # all are slow
+    taken = []
+
+    @flowunit
+    def camera():
+        for number in range(20):
+            taken.append(number)
+            yield number
+
+    unit = camera.SPEC.create("cpu")
+    unit.open(camera.SPEC.configure({}))
+    context = Context({}, {"out": []})
+    unit.process(context)
+    unit.close()
+    assert context.outputs["out"] == taken == [0]
+
+
+def test_a_source_that_gives_no_stream_says_so():
+    @flowunit
+    def one_value():
+        return 5
+
+    with pytest.raises(FlowUnitError, match=r"one_value\(\) returned int; .* is a source"):
+        run_unit(one_value.SPEC)
+
+
+def test_a_batched_function_that_gives_no_list_says_so():
+    @flowunit(batched=True)
+    def one_value(values):
+        return "ab"
+
+    found = run_unit(one_value.SPEC, {"values": [1, 2]})["out"]
+    assert "gave str for output 'out'; a batched function gives a list" in str(found[0].error)
+
+
+def test_a_module_that_runs_again_replaces_its_units():
+    for number in range(2):
+
+        @flowunit(name="runs_again", description=str(number))
+        def work(value):
+            return value
+
+    (spec,) = [spec for spec in declared_specs() if spec.name == "runs_again"]
+    assert spec.description == "1"
 
 
 def test_names_of_inputs_can_be_given():
