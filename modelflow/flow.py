@@ -7,8 +7,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from modelflow.errors import EndOfStream, StreamClosed
-from modelflow.graph.graph import Graph
 from modelflow.graph.find import find_graph
+from modelflow.graph.graph import Graph
 from modelflow.graph.read import read_graph
 from modelflow.log import set_log_level
 from modelflow.plan import ExecutionPlan, make_plan

@@ -67,9 +67,6 @@ class Model:
             ConfigError, GraphError: an option that does not exist or does not fit.
             MissingDependencyError: the engine's package is not installed.
         """
-        if isinstance(device_id, Sequence) and not isinstance(device_id, str):
-            message = f"device_id: got {device_id!r}; expected text such as '0'"
-            raise ConfigError(message)
         spec = _spec(Path(path), name, inputs, outputs, engine)
         attributes = {"flowunit": spec.name, "device": device, "batch_size": batch_size, **options}
         if device_id is not None:

@@ -135,8 +135,6 @@ def test_what_is_wrong_is_said_before_anything_runs(tmp_path):
         Model(DIGITS, "digits_infer", batch_timeout=5)
     with pytest.raises(GraphError, match="batch_size: got 0"):
         Model(DIGITS, "digits_infer", batch_size=0)
-    with pytest.raises(ConfigError, match="expected text such as"):
-        Model(DIGITS, "digits_infer", device_id=["0"])
 
 
 def test_a_folder_with_several_units_needs_a_name():

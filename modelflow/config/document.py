@@ -138,6 +138,7 @@ _KEY = re.compile(
     r"""\s*((?:[\w-]+|"[^"\n]*"|'[^'\n]*')(?:\s*\.\s*(?:[\w-]+|"[^"\n]*"|'[^'\n]*'))*)\s*="""
 )
 _PART = re.compile(r"""[\w-]+|"[^"\n]*"|'[^'\n]*'""")
+_CLOSING = {'"': re.compile(r'(?:[^"\\]|\\.)*"'), "'": re.compile(r"[^']*'")}
 _MULTILINE = ("'''", '"""')
 
 
@@ -158,7 +159,8 @@ def _toml_lines(text: str) -> dict[Path, int]:
                 path = (*table, *_parts(key[1]))
                 for length in range(len(table) + 1, len(path) + 1):
                     lines.setdefault(path[:length], number)
-                line = line[key.end() :]
+                end, nesting = _value_end(line[key.end() :], end, nesting)
+                continue
         end, nesting = _value_end(line, end, nesting)
     return lines
 
@@ -194,10 +196,8 @@ def _value_end(line: str, end: str, nesting: int) -> tuple[str, int]:
             end, place = line[place : place + 3], place + 3
         elif line[place] in "\"'":
             quote = line[place]
-            close = re.compile(r'(?:[^"\\]|\\.)*"' if quote == '"' else r"[^']*'").match(
-                line, place + 1
-            )
-            place = close.end() if close else len(line)
+            closing = _CLOSING[quote].match(line, place + 1)
+            place = closing.end() if closing else len(line)
         elif line[place] == "#":
             break
         else:

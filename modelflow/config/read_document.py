@@ -141,7 +141,7 @@ class _Reader:
         return None
 
     def _first_line(self, at: Location) -> int:
-        """The line that the DOT text begins in: a line break behind the opening quotes is dropped."""
+        """The line that the DOT text begins in: TOML drops a line break behind the quotes."""
         line = self._document.line(at.line).rstrip()
         is_below = line.endswith(("'''", '"' * 3, "|", "|-", "["))
         return (at.line or 1) + is_below
@@ -220,7 +220,7 @@ def _port(text: str) -> PortRef:
 
 
 def _expanded(value: Any) -> Any:
-    """Replaces ``${NAME}`` by the environment's in every text; ``\\${`` stands for itself."""
+    r"""Replaces ``${NAME}`` by the environment's in every text; ``\${`` stands for itself."""
     if isinstance(value, str):
         return _VARIABLE.sub(_variable, value) if "${" in value else value
     if isinstance(value, Mapping):

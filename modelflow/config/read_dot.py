@@ -1,5 +1,6 @@
 """DOT, as Graphviz reads it, to nodes and edges that know their lines."""
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -138,7 +139,7 @@ class _Parser:
             return
         attributes = {**scope.edge, **attributes}
         location = Location(self._file, line)
-        for sources, targets in zip(chain, chain[1:], strict=False):
+        for sources, targets in itertools.pairwise(chain):
             for source in sources:
                 for target in targets:
                     tail = PortRef(source.node, source.port or attributes.get("tailport"))

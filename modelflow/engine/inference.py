@@ -13,11 +13,12 @@ from modelflow.engine.lookup import find_engine
 from modelflow.engine.model_file import ModelFile, missing_model
 from modelflow.engine.options import InferenceOptions, options_with_defaults
 from modelflow.engine.staging import InputPort
-from modelflow.errors import EngineError, Location
+from modelflow.errors import ConfigError, EngineError, Location
+from modelflow.flowunit.folder import UnitFile
 from modelflow.flowunit.spec import FlowUnitSpec
 from modelflow.flowunit.unit import Context, FlowUnit
 
-__all__ = ["InferenceUnit", "inference_spec"]
+__all__ = ["InferenceUnit", "inference_spec", "inference_unit"]
 
 Array = npt.NDArray[Any]
 
@@ -224,6 +225,24 @@ def inference_spec(
         location=location,
         required_files=(model_file.path,),
     )
+
+
+def inference_unit(file: UnitFile) -> FlowUnitSpec:
+    """Returns the description of the unit in a unit file of the type ``inference``.
+
+    Raises:
+        ConfigError: the engine is missing or unknown, or the options do not fit.
+    """
+    if not file.virtual_type:
+        message = "[base] virtual_type: got nothing; expected an engine, such as tensorflow"
+        raise ConfigError(message)
+    try:
+        find_engine(file.virtual_type)
+    except EngineError as error:
+        message = f"[base] virtual_type: {error}"
+        raise ConfigError(message) from error
+    model = ModelFile(file.entry, file.virtual_type, file.inputs, file.outputs, file.config)
+    return inference_spec(model, **file.common)
 
 
 def _groups(arrays: list[list[Array]], rows: list[int]) -> list[list[int]]:

@@ -188,20 +188,26 @@ class _Builder:
         for theirs, ours in SERVING_ALIASES.items():
             if theirs in given:
                 values[ours] = self._serving(node, theirs, values)
-        sizes = {}
+        return NodeSettings(**values, queue_sizes=self._queue_sizes(node, given, spec))
+
+    def _queue_sizes(
+        self, node: NodeConfig, given: Mapping[str, Any], spec: FlowUnitSpec | None
+    ) -> dict[str, int]:
+        sizes: dict[str, int] = {}
         ports = () if spec is None else [port.name for port in spec.inputs]
         for key in given:
-            if not key.startswith(_QUEUE_PREFIX):
+            port = key.removeprefix(_QUEUE_PREFIX)
+            if port == key:
                 continue
-            port = key[len(_QUEUE_PREFIX) :]
-            if key in IGNORED_ATTRIBUTES and port not in ports:
+            if port in ports:
+                size = self._converted(node, "queue_size", key, given[key])
+                sizes |= {port: size} if size else {}
+            elif key in IGNORED_ATTRIBUTES:
                 self._note(node, key)
-            elif port in ports:
-                sizes[port] = self._converted(node, "queue_size", key, given[key])
             elif spec is not None:
                 near = did_you_mean(port, ports)
                 self._wrong(node.location, f"{key}: no input {port!r}{near}", node.name, PortError)
-        return NodeSettings(**values, queue_sizes={k: v for k, v in sizes.items() if v})
+        return sizes
 
     def _serving(self, node: NodeConfig, theirs: str, values: Mapping[str, Any]) -> Any:
         ours, given = SERVING_ALIASES[theirs], node.attributes[theirs]
