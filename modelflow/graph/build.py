@@ -52,7 +52,7 @@ def build_graph(config: FlowConfig, registry: Registry, *, check_devices: bool =
     Args:
         config: What the file says, overrides applied.
         registry: Where units are found.
-        check_devices: Whether devices must be on this machine.
+        check_devices: Whether devices, and the files of units, must be on this machine.
 
     Raises:
         GraphError: with every finding; of the subclass that all of them share, if they do.
@@ -257,7 +257,7 @@ class _Builder:
             for line in str(error).splitlines():
                 self._wrong(node.location, line, node.name)
         for path in spec.required_files:
-            if not path.exists():
+            if self._check_devices and not path.exists():
                 self._wrong(node.location, _missing(spec, path), node.name)
 
     def _attribute(self, node: NodeConfig, name: str) -> Any:

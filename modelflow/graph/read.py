@@ -39,7 +39,7 @@ def read_graph(  # noqa: PLR0913 - what a caller may change
         units: Flow units that only this graph knows.
         registry: Where names of units are looked up; None: in the folders that the graph names, and
             among the built-in and installed units.
-        check_devices: Whether devices must be on this machine.
+        check_devices: Whether devices, and the files of units, must be on this machine.
 
     Raises:
         ConfigError: the text is wrong; every mistake is listed.
