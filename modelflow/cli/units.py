@@ -29,8 +29,8 @@ def units(name: str | None, folders: tuple[str, ...], as_json: bool) -> int:
 
     registry = Registry(folders)
     specs = list(registry.specs()) if name is None else [registry.find(name)]
-    for package, error in registry.broken.items():
-        click.echo(f"units of the package {package!r} are missing: {error}", err=True)
+    for problem in registry.problems() if name is None else ():
+        click.echo(problem, err=True)
     if as_json:
         click.echo(json.dumps([_as_json(spec) for spec in specs], indent=2))
     elif name is None:

@@ -231,16 +231,12 @@ def inference_unit(file: UnitFile) -> FlowUnitSpec:
     """Returns the description of the unit in a unit file of the type ``inference``.
 
     Raises:
-        ConfigError: the engine is missing or unknown, or the options do not fit.
+        ConfigError: the engine is not named, or the options do not fit.
+        EngineError: no engine of that name: the unit cannot be used here.
     """
     if not file.virtual_type:
         message = "[base] virtual_type: got nothing; expected an engine, such as tensorflow"
         raise ConfigError(message)
-    try:
-        find_engine(file.virtual_type)
-    except EngineError as error:
-        message = f"[base] virtual_type: {error}"
-        raise ConfigError(message) from error
     model = ModelFile(file.entry, file.virtual_type, file.inputs, file.outputs, file.config)
     return inference_spec(model, **file.common)
 

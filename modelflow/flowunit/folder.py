@@ -8,9 +8,9 @@ from pathlib import Path
 
 from modelflow.errors import ConfigError, Finding, Location, did_you_mean
 from modelflow.flowunit.spec import FlowUnitSpec
-from modelflow.flowunit.unit_file import FindUnit, UnitFile, UnusableUnit
+from modelflow.flowunit.unit_file import FindUnit, UnitFile, UnitFileReader, UnusableUnit
 
-__all__ = ["UnusableUnit", "read_folder", "read_unit_file", "read_unit_folder"]
+__all__ = ["UnitFile", "UnusableUnit", "read_folder", "read_unit_file", "read_unit_folder"]
 
 _MAX_BYTES = 1 << 20
 _BASE = re.compile(r"^\s*\[\s*base\s*\]|^\s*base\s*[.=]", re.MULTILINE)
@@ -98,7 +98,7 @@ def _unit(path: Path, text: str, find_unit: FindUnit) -> FlowUnitSpec | Unusable
         at = Location(str(path), int(found[2]) if found else None)
         message = f"TOML: {found[1] if found else error}"
         raise ConfigError([Finding(at, message, error=ConfigError)]) from error
-    return UnitFile(path, text, values).unit(find_unit)
+    return UnitFileReader(path, text, values).unit(find_unit)
 
 
 def _usable(unit: FlowUnitSpec | UnusableUnit) -> FlowUnitSpec:

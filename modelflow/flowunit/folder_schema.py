@@ -33,6 +33,7 @@ PORT_KEYS: tuple[Option, ...] = (
     Option("name", str, help="the port's name, of any characters"),
     Option("type", str | None, None, "The element type: uint8, float, ..."),
     Option("device", str | None, None, "The device that the data must be on; none: the node's."),
+    Option("description", str, "", "What passes here: shape, order, range."),
 )
 
 # Types of units that this version does not run, and what to do.

@@ -1,80 +1,114 @@
 """Loading a unit's class from the Python file in its folder."""
 
+import builtins
 import hashlib
+import importlib
 import importlib.util
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.flowunit.unit import FlowUnit
 
 __all__ = ["load_class"]
 
-_lock = threading.RLock()
-_modules: dict[Path, ModuleType] = {}
+_PREFIX = "modelflow_unit_folder_"
+_lock = threading.Lock()
 
 
-def load_class(file: Path, name: str) -> FlowUnit:
-    """Makes an instance of the class ``name`` in ``file``, which is imported once a process.
+def load_class(folder: Path, module: str, name: str) -> FlowUnit:
+    """Makes an instance of the class ``name`` in ``folder/module.py``, imported once a process.
 
-    The file may import the modules beside it; two folders with modules of the same name do not
-    meet, because each gets its own.
+    The folder is a package of its own, whose name comes from its path. A module beside the unit's
+    is imported by its plain name (``import blocks``), at any time, by the folder's modules alone:
+    ``sys.path`` stays as it is, and modules of the same name in two folders do not meet.
 
     Raises:
         ConfigError: there is no such class, or it is no `FlowUnit`.
         Exception: whatever the file raises when it is imported.
     """
-    module = _module(file.resolve())
-    found = getattr(module, name, None)
+    loaded = importlib.import_module(f"{_package(folder.resolve())}.{module}")
+    found = getattr(loaded, name, None)
     if found is None:
-        classes = [key for key, value in vars(module).items() if isinstance(value, type)]
-        message = f"{file}: there is no class {name!r}{did_you_mean(name, classes)}"
+        classes = [key for key, value in vars(loaded).items() if isinstance(value, type)]
+        message = f"{loaded.__file__}: there is no class {name!r}{did_you_mean(name, classes)}"
         raise ConfigError(message)
     if not (isinstance(found, type) and issubclass(found, FlowUnit)):
-        message = f"{file}: {name!r} is no flow unit; expected a subclass of modelflow.FlowUnit"
+        message = (
+            f"{loaded.__file__}: {name!r} is no flow unit; expected a subclass of "
+            "modelflow.FlowUnit"
+        )
         raise ConfigError(message)
     return found()
 
 
-def _module(file: Path) -> ModuleType:
+def _package(folder: Path) -> str:
+    """Returns the name of the folder's package, which is there afterwards."""
+    name = _PREFIX + hashlib.sha256(str(folder).encode()).hexdigest()[:16]
     with _lock:
-        if file not in _modules:
-            digest = hashlib.sha256(str(file).encode()).hexdigest()[:12]
-            name = f"modelflow_unit_{file.stem}_{digest}"
-            spec = importlib.util.spec_from_file_location(name, file)
-            assert spec is not None  # the file ends in .py
-            assert spec.loader is not None
-            module = importlib.util.module_from_spec(spec)
-            sys.modules[name] = module  # dataclasses and typing look their module up
-            try:
-                with _siblings(file.parent):
-                    spec.loader.exec_module(module)
-            except BaseException:
-                del sys.modules[name]
-                raise
-            _modules[file] = module
-        return _modules[file]
+        if not any(isinstance(finder, _FolderFinder) for finder in sys.meta_path):
+            sys.meta_path.insert(0, _FolderFinder())
+        if name not in sys.modules:
+            package = ModuleType(name, f"The modules in {folder}.")
+            package.__path__ = [str(folder)]
+            sys.modules[name] = package
+    return name
 
 
-@contextmanager
-def _siblings(folder: Path) -> Iterator[None]:
-    """Lets the folder's own modules be imported, and hides them again afterwards.
+class _FolderFinder(MetaPathFinder):
+    """Finds the modules in the packages of folders, and no others."""
 
-    Modules of these names that are already there are put back: another folder, or the application,
-    may have some of the same name.
-    """
-    names = {path.stem for path in folder.glob("*.py")}
-    names |= {path.parent.name for path in folder.glob("*/__init__.py")}
-    hidden = {name: sys.modules.pop(name) for name in names if name in sys.modules}
-    sys.path.insert(0, str(folder))
-    try:
-        yield
-    finally:
-        sys.path.remove(str(folder))
-        for name in [n for n in sys.modules if n.partition(".")[0] in names]:
-            del sys.modules[name]
-        sys.modules.update(hidden)
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not fullname.startswith(_PREFIX):
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and isinstance(spec.loader, SourceFileLoader):
+            spec.loader = _FolderLoader(spec.loader.name, spec.loader.path)
+        return spec
+
+
+class _FolderLoader(SourceFileLoader):
+    """Loads a module whose import statements look into its folder first."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        package = module.__name__.partition(".")[0]
+        # The import statement takes __import__ from the builtins of the module that it stands in.
+        own = vars(builtins) | {"__import__": _import_in(package)}
+        module.__dict__["__builtins__"] = own
+        super().exec_module(module)
+
+
+def _import_in(package: str) -> Callable[..., Any]:
+    def import_from_folder(
+        name: str,
+        globals: Mapping[str, Any] | None = None,  # noqa: A002 - the name of __import__
+        locals: Mapping[str, Any] | None = None,  # noqa: A002
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> Any:
+        top = name.partition(".")[0]
+        if level or not _is_beside(package, top):
+            return builtins.__import__(name, globals, locals, fromlist or (), level)
+        found = builtins.__import__(f"{package}.{name}", globals, locals, fromlist or (), 0)
+        return found if fromlist else sys.modules[f"{package}.{top}"]
+
+    return import_from_folder
+
+
+def _is_beside(package: str, top: str) -> bool:
+    """Tells whether ``import top`` in a module of the folder means one of its own."""
+    if f"{package}.{top}" in sys.modules:
+        return True
+    spec = PathFinder.find_spec(f"{package}.{top}", sys.modules[package].__path__)
+    if spec is None or top == "modelflow":
+        return False
+    # A mere folder (no __init__.py) is a module only where nothing else bears its name.
+    return spec.loader is not None or importlib.util.find_spec(top) is None

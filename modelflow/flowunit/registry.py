@@ -2,19 +2,26 @@
 
 import importlib
 import importlib.metadata
+import inspect
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from modelflow.errors import ConfigError, UnknownFlowUnitError, did_you_mean
-from modelflow.flowunit.folder import read_folder
+from modelflow.flowunit.folder import UnusableUnit, read_folder
 from modelflow.flowunit.function import declared_specs
 from modelflow.flowunit.spec import FlowUnitSpec
+from modelflow.flowunit.unit import FlowUnit
 
 __all__ = ["Registry", "specs_in"]
 
 GROUP = "modelflow.flowunits"
+
+
+Unit = FlowUnitSpec | UnusableUnit
+# Name or alias -> the units that bear it; more than one where nothing says which is meant.
+Table = dict[str, list[Unit]]
 
 
 class Registry:
@@ -22,10 +29,15 @@ class Registry:
 
     In the order of precedence: those given, those in folders, those declared by the decorator in
     modules that are already imported, and those of installed packages (the built-in ones among
-    them). Within one of these a name may stand once.
+    them).
 
-    An installed package that cannot be imported does not stand in the way of the others: its error
-    is raised when a name is looked up that nothing else has, and is in `broken`.
+    What is wrong with one unit does not stand in the way of the others. A name that stands twice in
+    one of these, a unit of a type that this version does not run, and an installed package that
+    cannot be imported are errors when they are looked up, and sentences of `problems`. Only a wrong
+    unit file is an error at once.
+
+    Attributes:
+        broken: Installed package -> why it cannot be imported, of those loaded so far.
     """
 
     def __init__(
@@ -43,73 +55,103 @@ class Registry:
             units: Specs, decorated functions, `FlowUnit` classes with a ``SPEC``, or modules.
 
         Raises:
-            ConfigError: a folder is not there, a unit file is wrong, a name stands twice.
+            ConfigError: a folder is not there, a unit file is wrong, or a name stands twice among
+                the units given.
         """
         self.broken: dict[str, Exception] = {}
+        self._dirs = tuple(map(str, dirs))
         self._skip_default = skip_default
-        self._installed: dict[str, FlowUnitSpec] | None = None
-        given = [spec for unit in units for spec in specs_in(unit)]
-        self._given = _by_name(given, "the units given")
-        found = [spec for folder in dirs for spec in read_folder(Path(folder), self._base_unit)]
-        self._folders = _by_name(found, "the unit folders")
+        self._installed: Table | None = None
+        self._given = _by_name(spec for unit in units for spec in specs_in(unit))
+        for name in self._given:
+            _only(name, self._given, "the units given")
+        self._folders = _by_name(
+            unit for folder in self._dirs for unit in read_folder(Path(folder), self._base_unit)
+        )
 
     def find(self, name: str) -> FlowUnitSpec:
         """Returns the unit ``name``: a name, an alias, or ``package.module:function``.
 
         Raises:
             UnknownFlowUnitError: there is none; the message names the nearest.
-            ConfigError: ``package.module:function`` cannot be imported, or is no flow unit.
+            ConfigError: ``package.module:function`` cannot be imported, or is no flow unit; two
+                units bear the name; or this version does not run the unit.
         """
         if ":" in name:
             return _imported(name)
-        for table in self._tables():
+        for where, table in self._tables():
             if name in table:
-                return table[name]
+                return _only(name, table, where)
         raise self._unknown(name)
 
     def specs(self) -> Sequence[FlowUnitSpec]:
-        """Returns every unit once, by name."""
+        """Returns every unit that can be used once, by name."""
         found: dict[str, FlowUnitSpec] = {}
-        for table in self._tables():
-            for spec in table.values():
-                found.setdefault(spec.name, spec)
+        for _, table in self._tables():
+            for unit in (unit for units in table.values() for unit in units):
+                if isinstance(unit, FlowUnitSpec):
+                    found.setdefault(unit.name, unit)
         return [found[name] for name in sorted(found)]
 
-    def _tables(self) -> Iterable[dict[str, FlowUnitSpec]]:
-        yield self._given
-        yield self._folders
-        yield _by_name(declared_specs(), "decorated functions")
-        if not self._skip_default:
-            if self._installed is None:
-                self._installed = self._load_installed()
-            yield self._installed
+    def problems(self) -> Sequence[str]:
+        """Returns a sentence for each unit, name or package that cannot be used, and why."""
+        found = []
+        for where, table in self._tables():
+            for name in table:
+                try:
+                    _only(name, table, where)
+                except ConfigError as error:
+                    found.append(str(error))
+        return [*found, *self._missing()]
+
+    def _tables(self) -> Iterable[tuple[str, Table]]:
+        yield "the units given", self._given
+        yield "the unit folders", self._folders
+        packages = {} if self._skip_default else self._packages()
+        # The functions of packages are declared once these are loaded; they count as the packages'.
+        theirs = {id(unit) for units in packages.values() for unit in units}
+        yield "decorated functions", _by_name(s for s in declared_specs() if id(s) not in theirs)
+        yield "installed packages", packages
+
+    def _packages(self) -> Table:
+        if self._installed is None:
+            self._installed = self._load_installed()
+        return self._installed
 
     def _base_unit(self, name: str) -> FlowUnitSpec:
         """Finds an installed unit that a folder's configuration builds on."""
-        if self._installed is None:
-            self._installed = self._load_installed()
-        if name not in self._installed:
-            raise self._unknown(name)
-        return self._installed[name]
+        if name not in self._packages():
+            raise UnknownFlowUnitError(
+                f"unknown flow unit {name!r}{did_you_mean(name, self._packages())}"  # noqa: EM102
+            )
+        return _only(name, self._packages(), "installed packages")
 
-    def _load_installed(self) -> dict[str, FlowUnitSpec]:
+    def _load_installed(self) -> Table:
         found: list[FlowUnitSpec] = []
         for entry in importlib.metadata.entry_points(group=GROUP):
             package = entry.dist.name if entry.dist is not None else entry.value
             try:
                 found += specs_in(entry.load())
-            except (ImportError, AttributeError, ConfigError) as error:
+            except Exception as error:  # noqa: BLE001 - another's code: told when it is missed
                 self.broken[package] = error
-        return _by_name(found, "installed packages")
+        return _by_name(found)
+
+    def _missing(self) -> list[str]:
+        return [
+            f"units of the package {package!r} are missing: {type(error).__name__}: {error}"
+            for package, error in self.broken.items()
+        ]
 
     def _unknown(self, name: str) -> UnknownFlowUnitError:
-        known = [known for table in self._tables() for known in table]
-        message = f"unknown flow unit {name!r}{did_you_mean(name, known)}"
-        if not known:
-            message += " (no unit is known: skip-default is true, and no folder has one)"
-        for package, error in self.broken.items():
-            message += f"; units of the package {package!r} are missing: {error}"
-        return UnknownFlowUnitError(message)
+        near = did_you_mean(name, [known for _, table in self._tables() for known in table])
+        message = f"unknown flow unit {name!r}"
+        if near:
+            message += near
+        else:
+            places = [f"the folder {folder}" for folder in self._dirs]
+            places += [] if self._skip_default else ["the built-in and installed units"]
+            message += f" (searched: {', '.join(places) or 'no folder, and skip-default is true'})"
+        return UnknownFlowUnitError("; ".join([message, *self._missing()]))
 
 
 def specs_in(unit: Any) -> list[FlowUnitSpec]:
@@ -121,8 +163,8 @@ def specs_in(unit: Any) -> list[FlowUnitSpec]:
     if isinstance(unit, FlowUnitSpec):
         return [unit]
     if isinstance(unit, ModuleType):
-        found = getattr(unit, "SPECS", None) or getattr(unit, "SPEC", None)
-        if found is not None:
+        found = getattr(unit, "SPECS", None) or getattr(unit, "SPEC", None) or _made_in(unit)
+        if found:
             return specs_in(found)
     elif isinstance(unit, Iterable) and not isinstance(unit, str | bytes):
         return [spec for item in unit for spec in specs_in(item)]
@@ -141,8 +183,10 @@ def _imported(name: str) -> FlowUnitSpec:
     module_name, _, attribute = name.partition(":")
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
-        message = f"flow unit {name!r}: cannot import {module_name!r}: {error}"
+    except Exception as error:  # whatever the module does when it is imported
+        message = (
+            f"flow unit {name!r}: cannot import {module_name!r}: {type(error).__name__}: {error}"
+        )
         raise ConfigError(message) from error
     unit = getattr(module, attribute, None)
     if unit is None:
@@ -153,15 +197,53 @@ def _imported(name: str) -> FlowUnitSpec:
     return spec
 
 
-def _by_name(specs: Iterable[FlowUnitSpec], where: str) -> dict[str, FlowUnitSpec]:
-    found: dict[str, FlowUnitSpec] = {}
-    for spec in specs:
-        for name in (spec.name, *spec.aliases):
-            other = found.setdefault(name, spec)
-            if other is not spec and other != spec:
-                message = (
-                    f"flow unit {name!r} stands twice among {where}: "
-                    f"{other.location or other.devices} and {spec.location or spec.devices}"
-                )
-                raise ConfigError(message)
+def _made_in(module: ModuleType) -> list[FlowUnitSpec]:
+    """Returns the units of the functions and classes that a module defines."""
+    own = [unit for unit in vars(module).values() if inspect.isfunction(unit) or _is_unit(unit)]
+    specs: list[FlowUnitSpec] = []
+    for unit in own:
+        if unit.__module__ == module.__name__ and _has_spec(unit) and unit.SPEC not in specs:
+            specs.append(unit.SPEC)
+    return specs
+
+
+def _is_unit(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, FlowUnit)
+
+
+def _has_spec(value: Any) -> bool:
+    return isinstance(getattr(value, "SPEC", None), FlowUnitSpec)
+
+
+def _by_name(units: Iterable[Unit]) -> Table:
+    found: Table = {}
+    for unit in units:
+        for name in (unit.name, *unit.aliases):
+            others = found.setdefault(name, [])
+            if not any(_is_same(unit, other) for other in others):
+                others.append(unit)
     return found
+
+
+def _is_same(one: Unit, other: Unit) -> bool:
+    """Tells whether two are one, met twice: a folder inside another one that is searched too."""
+    return one == other or (one.location is not None and one.location == other.location)
+
+
+def _only(name: str, table: Table, where: str) -> FlowUnitSpec:
+    units = table[name]
+    if len(units) > 1:
+        places = " and ".join(str(unit.location or _place(unit)) for unit in units[:2])
+        message = (
+            f"flow unit {name!r} stands twice among {where}: {places}; "
+            "rename or leave out one of them"
+        )
+        raise ConfigError(message)
+    (unit,) = units
+    if isinstance(unit, UnusableUnit):
+        raise unit.error()
+    return unit
+
+
+def _place(unit: Unit) -> str:
+    return str(dict(unit.devices)) if isinstance(unit, FlowUnitSpec) else unit.name

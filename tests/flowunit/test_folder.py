@@ -1,3 +1,5 @@
+import sys
+
 import pytest
 
 from modelflow.errors import ConfigError
@@ -125,12 +127,152 @@ def test_all_mistakes_are_listed(tmp_path):
     assert len(caught.value.findings) == 2
 
 
-def test_a_class_that_is_missing_or_no_unit_is_named(tmp_path):
-    for name, message in (("Duble", "did you mean 'Double'"), ("Other", "is no flow unit")):
-        unit = UNIT.replace("double@Double", f"double@{name}")
-        spec = read_unit(make(tmp_path / name, "x", unit) / "double.toml")
-        with pytest.raises(ConfigError, match=message):
-            spec.create("cpu")
+def test_a_class_that_is_missing_is_named_before_anything_runs(tmp_path):
+    folder = make(tmp_path / "x", "x", UNIT.replace("double@Double", "double@Duble"))
+    with pytest.raises(
+        ConfigError, match=r"double\.py has no class 'Duble'; did you mean 'Double'"
+    ):
+        read_unit(folder / "double.toml")
+
+
+def test_a_class_that_is_no_unit_is_named(tmp_path):
+    folder = make(tmp_path / "x", "x", UNIT.replace("double@Double", "double@Other"))
+    with pytest.raises(ConfigError, match="'Other' is no flow unit"):
+        read_unit(folder / "double.toml").create("cpu")
+
+
+def test_a_mistake_in_the_python_file_is_found_with_its_line(folder):
+    (folder / "double.py").write_text("class Double:\n    def (\n")
+    with pytest.raises(ConfigError, match=r"double.py:2: Python: "):
+        read_unit(folder / "double.toml")
+
+
+def test_modules_beside_the_unit_are_found_at_any_time_and_by_every_form_of_import(folder):
+    (folder / "double.py").write_text(
+        "import modelflow, sibling as s, package.inner\n"
+        "from package import inner\n"
+        "from package.inner import WHERE\n"
+        "from . import sibling as relative\n"
+        "class Double(modelflow.FlowUnit):\n"
+        "    def process(self, ctx):\n"
+        "        import sibling\n"
+        "        from late import LATE\n"
+        "        assert s is sibling is relative and package.inner is inner\n"
+        "        ctx.emit([(sibling.NAME, WHERE, LATE) for _ in ctx.input()])\n"
+    )
+    (folder / "package").mkdir()
+    (folder / "package" / "__init__.py").write_text("")
+    (folder / "package" / "inner.py").write_text("import sibling\nWHERE = sibling.NAME + '!'")
+    (folder / "late.py").write_text(
+        "import json\nfrom sibling import NAME\nLATE = json.dumps(NAME)"
+    )
+    path, modules = list(sys.path), set(sys.modules)
+    (buffer,) = run_unit(read_unit(folder / "double.toml"), {"in/data": [1]})["out"]
+    assert buffer.data == ("first", "first!", '"first"')
+    assert sys.path == path
+    new = {name.partition(".")[0] for name in set(sys.modules) - modules}
+    assert len(new) == 1, "only the folder's own package is new"
+
+
+def test_a_module_may_lie_deeper(folder):
+    (folder / "code").mkdir()
+    (folder / "double.py").rename(folder / "code" / "double.py")
+    (folder / "double.toml").write_text(UNIT.replace("double@", "code.double@"))
+    found = run_unit(read_unit(folder / "double.toml"), {"in/data": [1]})
+    assert found["out"][0].data == ("first", 2)
+
+
+@pytest.mark.parametrize(
+    ("key", "line"),
+    [("entry = 'double@Doubel'", 5), ("stream = 'x'", 6), ("[input.input1]\nnam = 'x'", 10)],
+)
+def test_a_mistake_has_its_line(tmp_path, key, line):
+    name = key.partition(" =")[0]
+    lines = UNIT.splitlines()
+    if name.startswith("[input"):
+        lines[9] = "nam = 'in/data'"
+    else:
+        lines[line - 1] = key
+    folder = make(tmp_path / "x", "x", "\n".join(lines))
+    with pytest.raises(ConfigError) as caught:
+        read_unit(folder / "double.toml")
+    assert caught.value.findings[0].location.line == line
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("[config]\nfactor = 2", ""),
+        ('[input.input1]\nname = "in/data"\ntype = "float"', "[input]\ninput1 = 5"),
+        ('[output.output1]\nname = "out"', "[output.output1]\nname = 5\n[output.output2]"),
+        ('[output.output1]\nname = "out"', '[input.input2]\nname = "in/data"'),
+        ('name = "double"', 'name = "a b"'),
+        ('name = "double"', 'name = ""'),
+    ],
+)
+def test_values_of_any_type_give_findings_and_no_crash(tmp_path, old, new):
+    unit = UNIT.replace(old, new, 1)
+    if "[config]" not in unit:
+        unit = "config = 3\ninput = 4\noutput = [1]\n" + unit.split("[input")[0]
+    with pytest.raises(ConfigError) as caught:
+        read_unit(make(tmp_path / "x", "x", unit) / "double.toml")
+    assert caught.value.findings
+
+
+def test_a_unit_without_ports_is_refused(tmp_path):
+    unit = UNIT.split("[input")[0]
+    with pytest.raises(ConfigError, match="expected a port at least"):
+        read_unit(make(tmp_path / "x", "x", unit) / "double.toml")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ('type = "python"', 'type = "c++"', "C and C"),
+        ('type = "python"', 'type = "vendor_thing"', "expected python, inference, or a unit"),
+        ('type = "python"', 'type = "inference"\nvirtual_type = "rknpu2"', "rknpu2"),
+        ("[config]", "[encryption]\nrootkey='x'\n[config]", "decryption plug-in"),
+    ],
+)
+def test_a_unit_that_cannot_run_here_disturbs_no_other(tmp_path, old, new, reason):
+    make(tmp_path / "bad", "bad", UNIT.replace(old, new, 1).replace('"double"', '"bad"'))
+    make(tmp_path / "good", "good")
+    registry = Registry([tmp_path])
+    assert registry.find("double").name == "double"
+    assert "bad" not in [spec.name for spec in registry.specs()]
+    with pytest.raises(ConfigError, match=reason):
+        registry.find("bad")
+    (problem,) = registry.problems()
+    assert "unit 'bad'" in problem
+    assert "double.toml" in problem
+
+
+def test_the_same_name_in_two_folders_is_an_error_when_it_is_looked_up(tmp_path):
+    make(tmp_path / "one", "one")
+    make(tmp_path / "two", "two")
+    registry = Registry([tmp_path])
+    assert registry.find("resize")
+    with pytest.raises(
+        ConfigError, match=r"stands twice among the unit folders: .*one.* and .*two"
+    ):
+        registry.find("double")
+
+
+def test_a_folder_that_is_searched_twice_gives_its_units_once(tmp_path):
+    make(tmp_path / "one", "one")
+    assert Registry([tmp_path, tmp_path / "one"]).find("double").name == "double"
+
+
+def test_hidden_folders_and_broken_graphs_are_passed_over(folder):
+    make(folder / ".venv" / "x", "x", "[base]\nnot right")
+    (folder / "graph.toml").write_text("[graph\nnot right")
+    assert Registry([folder], skip_default=True).find("double").name == "double"
+
+
+def test_a_unit_file_that_is_not_toml_has_its_line(folder):
+    (folder / "other.toml").write_text("[base]\nname = \n")
+    with pytest.raises(ConfigError, match=r"other.toml:2: TOML: "):
+        Registry([folder])
 
 
 def test_a_configuration_only_unit_changes_the_defaults_of_a_built_in_one(tmp_path):
@@ -140,6 +282,54 @@ def test_a_configuration_only_unit_changes_the_defaults_of_a_built_in_one(tmp_pa
     spec = Registry([tmp_path]).find("small")
     options = spec.configure({"image_height": 9})
     assert (options.image_width, options.image_height) == (7, 9)
+
+
+YOLO = """
+[base]
+name = "find_masks"
+type = "yolo_postprocess"
+virtual_type = "yolov3_postprocess"
+[config]
+class_num = 2
+strides = ["8", "16"]
+anchors = "1,2,3,4,5,6,7,8"
+labels = "names.txt"
+[input.input1]
+name = "yolo/output1"
+[input.input2]
+name = "yolo/output2"
+[output.output1]
+name = "boxes"
+"""
+
+
+def test_a_yolo_unit_takes_aliases_types_and_paths_from_its_config(tmp_path):
+    (tmp_path / "yolo.toml").write_text(YOLO)
+    spec = Registry([tmp_path]).find("find_masks")
+    options = spec.configure({"input_width": 64, "input_height": "32"})
+    assert (options.classes, options.strides, options.input_height) == (2, (8, 16), 32)
+    assert options.labels == str(tmp_path / "names.txt")
+    assert [port.name for port in spec.inputs] == ["yolo/output1", "yolo/output2"]
+    with pytest.raises(ConfigError, match="'input_width' of unit 'find_masks' is required"):
+        spec.configure({"input_height": 32})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "class_num",
+            "clas_num",
+            r"yolo.toml:7: .* no option 'clas_num'; did you mean 'class_num'",
+        ),
+        ("class_num = 2", "class_num = 'x'", "yolo.toml:7: .*'classes': got 'x'"),
+        ("class_num = 2", "input_width=9\ninput_height=9", "multiple of the stride 8"),
+    ],
+)
+def test_a_wrong_configuration_is_found_in_the_file(tmp_path, old, new, message):
+    (tmp_path / "yolo.toml").write_text(YOLO.replace(old, new))
+    with pytest.raises(ConfigError, match=message):
+        Registry([tmp_path])
 
 
 def test_a_missing_folder_is_an_error(tmp_path):

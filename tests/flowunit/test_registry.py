@@ -1,4 +1,6 @@
 import importlib.metadata
+import sys
+import types
 
 import pytest
 
@@ -83,6 +85,97 @@ def test_a_broken_package_is_named_and_disturbs_no_other(monkeypatch):
     registry = Registry()
     assert registry.find("resize").name == "resize"
     with pytest.raises(
-        UnknownFlowUnitError, match=r"units of the package .* are missing: No module"
+        UnknownFlowUnitError,
+        match=r"units of the package .* are missing: ModuleNotFoundError: No module",
     ):
         registry.find("from_that_package")
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """Installs packages as pip does, as far as entry points are concerned."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def install(package, code):
+        (tmp_path / f"{package}.py").write_text(code)
+        info = tmp_path / f"{package}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[modelflow.flowunits]\n{package} = {package}\n")
+
+    yield install
+    for package in [name for name in sys.modules if name.startswith("installed_")]:
+        del sys.modules[package]
+
+
+UNITS = """
+import modelflow
+
+@modelflow.flowunit(name="{name}")
+def work(value):
+    return value
+"""
+
+
+def test_an_installed_package_is_searched_after_the_import_of_nothing(installed):
+    installed("installed_one", UNITS.format(name="from_package"))
+    registry = Registry()
+    assert "installed_one" not in sys.modules, "packages are loaded when first needed"
+    assert registry.find("from_package").location is not None
+    assert "from_package" in [spec.name for spec in registry.specs()]
+
+
+def test_a_package_that_fails_in_any_way_is_named_and_disturbs_no_other(installed):
+    installed("installed_bad", "raise RuntimeError('no licence')")
+    registry = Registry()
+    assert registry.find("resize")
+    (problem,) = registry.problems()
+    assert "'installed_bad' are missing: RuntimeError: no licence" in problem
+    with pytest.raises(UnknownFlowUnitError, match="RuntimeError: no licence"):
+        registry.find("its_unit")
+
+
+def test_two_packages_with_one_name_are_an_error_of_that_name_alone(installed):
+    installed("installed_two", UNITS.format(name="in_both"))
+    installed("installed_three", UNITS.format(name="in_both"))
+    registry = Registry()
+    assert registry.find("resize")
+    for _ in range(2):  # that their functions are declared by now makes no difference
+        with pytest.raises(ConfigError, match=r"twice among installed packages: .*installed_t"):
+            registry.find("in_both")
+
+
+def test_a_module_gives_the_units_that_it_defines(monkeypatch):
+    module = types.ModuleType("own_units")
+    exec(
+        "import modelflow\nfrom modelflow import FlowUnit\n"
+        + "class C(FlowUnit):\n    SPEC = modelflow.FlowUnitSpec('c', {'cpu': 'own_units:C'})\n"
+        + UNITS.format(name="f"),
+        vars(module),
+    )
+    assert [spec.name for spec in specs_in(module)] == ["c", "f"]
+    with pytest.raises(ConfigError, match="as a flow unit; expected a function"):
+        specs_in(types.ModuleType("empty"))
+
+
+def test_the_same_function_name_in_two_modules_is_an_error_when_it_is_looked_up():
+    for number in range(2):
+        code = compile(UNITS.format(name="twice_declared"), f"file{number}.py", "exec")
+        exec(code, {"__name__": f"module{number}"})
+    registry = Registry()
+    assert registry.find("resize")
+    with pytest.raises(ConfigError, match=r"file0.py:4 and file1.py:4; rename"):
+        registry.find("twice_declared")
+
+
+def test_an_unknown_unit_says_where_was_searched(tmp_path):
+    with pytest.raises(UnknownFlowUnitError, match=r"searched: the folder .*, the built-in and"):
+        Registry([tmp_path]).find("zzzzzz")
+    with pytest.raises(UnknownFlowUnitError, match="skip-default is true"):
+        Registry(skip_default=True).find("zzzzzz")
+
+
+def test_a_module_that_fails_in_any_way_is_named(installed):
+    installed("installed_four", "nothing_here")
+    with pytest.raises(ConfigError, match="cannot import 'installed_four': NameError"):
+        Registry(skip_default=True).find("installed_four:unit")

@@ -1,0 +1,409 @@
+"""One unit file, ``NAME.toml``: from its values to a `FlowUnitSpec`, or to all that is wrong."""
+
+import ast
+import dataclasses
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from modelflow.errors import ConfigError, EngineError, Finding, GraphError, Location, did_you_mean
+from modelflow.flowunit.folder_schema import BASE_KEYS, ENCRYPTION_MESSAGE, PORT_KEYS, TYPES
+from modelflow.flowunit.option import Option
+from modelflow.flowunit.python_module import load_class
+from modelflow.flowunit.spec import FlowUnitSpec, Kind, Port
+
+__all__ = ["FindUnit", "UnitFile", "UnitFileReader", "UnusableUnit"]
+
+FindUnit = Callable[[str], FlowUnitSpec]
+_TYPES_GROUP = "modelflow.unit_types"
+_SECTIONS = ("base", "config", "input", "output", "encryption")
+_MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
+
+
+@dataclass(frozen=True)
+class UnusableUnit:
+    """A unit that is described rightly, but that this version or machine cannot run.
+
+    It stands in nobody's way until a graph names it.
+
+    Attributes:
+        name: The unit's name.
+        location: Its file.
+        reason: Why it cannot be used, and what to do.
+    """
+
+    name: str
+    location: Location
+    reason: str
+    aliases: tuple[str, ...] = ()
+
+    def error(self) -> ConfigError:
+        """Returns the error of a graph that names it."""
+        message = f"unit {self.name!r}: {self.reason}"
+        return ConfigError([Finding(self.location, message, error=ConfigError)])
+
+
+@dataclass(frozen=True)
+class UnitFile:
+    """What a unit file says, for the type of unit that its ``type`` names.
+
+    Types are the entry points ``modelflow.unit_types``: a callable that takes this value and
+    returns the `FlowUnitSpec`.
+
+    Attributes:
+        path: The file.
+        entry: What ``entry`` names, in the file's folder.
+        virtual_type: As written.
+        inputs, outputs: The ports.
+        config: The section ``[config]``.
+        common: What every unit has, as arguments of `FlowUnitSpec`: name, description, ...
+    """
+
+    path: Path
+    entry: Path
+    virtual_type: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    config: Mapping[str, Any]
+    common: Mapping[str, Any]
+
+
+class UnitFileReader:
+    """Reads one unit file, collecting what is wrong with it."""
+
+    def __init__(self, path: Path, text: str, values: Mapping[str, Any]) -> None:
+        """Takes the file's path, its text, and the values of the text."""
+        self._path = path
+        self._text = text
+        self._values = {name: values.get(name, {}) for name in (*_SECTIONS, *values)}
+        self._findings: list[Finding] = []
+
+    def unit(self, find_unit: FindUnit) -> FlowUnitSpec | UnusableUnit:
+        """Returns the unit.
+
+        Args:
+            find_unit: Finds the installed unit that a configuration-only unit builds on.
+
+        Raises:
+            ConfigError: listing every mistake.
+        """
+        self._check_sections()
+        base = self._keys("base", BASE_KEYS)
+        inputs, outputs = self._ports("input"), self._ports("output")
+        found: FlowUnitSpec | UnusableUnit | None = None
+        if not self._findings:
+            try:
+                found = self._of_type(base, inputs, outputs, find_unit)
+            except ConfigError as error:  # of the description itself: a name, a port twice
+                self._wrong(str(error))
+        if self._findings or found is None:
+            raise ConfigError(self._findings)
+        return found
+
+    def _of_type(
+        self,
+        base: Mapping[str, Any],
+        inputs: tuple[Port, ...],
+        outputs: tuple[Port, ...],
+        find_unit: FindUnit,
+    ) -> FlowUnitSpec | UnusableUnit | None:
+        kind = base["type"]
+        if self._values["encryption"]:
+            return self._unusable(base, ENCRYPTION_MESSAGE)
+        if kind in TYPES:
+            return self._unusable(base, f"type={kind!r}: {TYPES[kind]}")
+        points = tuple(entry_points(group=_TYPES_GROUP, name=kind))
+        if kind != "python" and not points:
+            return self._configured(base, inputs, outputs, find_unit)
+        if not inputs and not outputs:
+            self._wrong("no [input.input1] and no [output.output1]; expected a port at least")
+            return None
+        if kind == "python":
+            return self._python(base, inputs, outputs)
+        return self._other(base, inputs, outputs, points[0])
+
+    def _python(
+        self, base: Mapping[str, Any], inputs: tuple[Port, ...], outputs: tuple[Port, ...]
+    ) -> FlowUnitSpec | None:
+        module, _, name = base["entry"].partition("@")
+        if not _MODULE.match(module) or not name.isidentifier():
+            got = base["entry"]
+            self._wrong(f"[base] entry: got {got!r}; expected 'file@ClassName'", "base", "entry")
+            return None
+        file = self._path.parent.joinpath(*module.split(".")).with_suffix(".py")
+        if not self._has_class(file, module, name):
+            return None
+        kind = _kind(base)
+        notes: tuple[str, ...] = ()
+        if base["stream"] is None and kind is Kind.STREAM:
+            notes = (
+                f"unit {base['name']!r}: 'stream' is left out, so it is a stream unit; "
+                "say stream=false for a normal one",
+            )
+        return FlowUnitSpec(
+            devices={base["device"]: partial(load_class, self._path.parent, module, name)},
+            inputs=inputs,
+            outputs=outputs,
+            options=_declared_by(self._values["config"]),
+            kind=kind,
+            accepts_any_option=True,
+            batch_size=base["default_batch_size"],
+            max_batch_size=base["max_batch_size"] or (1 if kind is Kind.STREAM else None),
+            is_exception_visible=base["exception_visible"],
+            is_same_count=base["stream_same_count"],
+            notes=notes,
+            required_files=(file,),
+            **self._common(base),
+        )
+
+    def _has_class(self, file: Path, module: str, name: str) -> bool:
+        """Reads the Python file without running it: a wrong name is found before anything runs."""
+        if not file.is_file():
+            there = [path.stem for path in file.parent.glob("*.py")]
+            near = did_you_mean(module.rpartition(".")[2], there)
+            self._wrong(
+                f"[base] entry: there is no {file.relative_to(self._path.parent)}{near}",
+                "base",
+                "entry",
+            )
+            return False
+        try:
+            names = _names_in(ast.parse(file.read_bytes(), str(file)))
+        except SyntaxError as error:
+            message = f"Python: {error.msg}"
+            at = Location(str(file), error.lineno)
+            self._findings.append(Finding(at, message, error=ConfigError))
+            return False
+        except ValueError as error:  # a zero byte
+            self._wrong(f"[base] entry: {file}: {error}", "base", "entry")
+            return False
+        if name not in names and "*" not in names:
+            near = did_you_mean(name, names)
+            self._wrong(f"[base] entry: {file.name} has no class {name!r}{near}", "base", "entry")
+            return False
+        return True
+
+    def _other(
+        self,
+        base: Mapping[str, Any],
+        inputs: tuple[Port, ...],
+        outputs: tuple[Port, ...],
+        point: EntryPoint,
+    ) -> FlowUnitSpec | UnusableUnit | None:
+        if not base["entry"]:
+            self._wrong("[base] entry: got nothing; expected a model", "base", "entry")
+        file = UnitFile(
+            self._path,
+            self._path.parent / base["entry"],
+            base["virtual_type"],
+            inputs,
+            outputs,
+            self._values["config"],
+            self._common(base),
+        )
+        try:
+            found: FlowUnitSpec = point.load()(file)
+        except (EngineError, ImportError) as error:
+            return self._unusable(base, str(error))
+        return found
+
+    def _configured(
+        self,
+        base: Mapping[str, Any],
+        inputs: tuple[Port, ...],
+        outputs: tuple[Port, ...],
+        find_unit: FindUnit,
+    ) -> FlowUnitSpec | UnusableUnit | None:
+        try:
+            unit = find_unit(base["type"])
+        except (ConfigError, GraphError) as error:
+            reason = f"type: expected python, inference, or a unit to configure: {error}"
+            return self._unusable(base, reason)
+        options = self._with_defaults(unit)
+        if self._findings:
+            return None
+        spec = dataclasses.replace(
+            unit,
+            **self._common(base),
+            inputs=inputs or unit.inputs,
+            outputs=outputs or unit.outputs,
+            options=_changed(unit.options, options),
+            batch_size=base["default_batch_size"] or unit.batch_size,
+            aliases=(),
+        )
+        if not any(option.is_required for option in options):
+            spec.configure({})  # what the options say of one another
+        return spec
+
+    def _with_defaults(self, unit: FlowUnitSpec) -> tuple[Option, ...]:
+        """Returns the unit's options with the values of ``[config]`` as their defaults."""
+        known = {name: o for o in unit.option_list for name in (o.name, *o.aliases)}
+        changed = {option.name: option for option in unit.option_list}
+        for key, value in self._values["config"].items():
+            if key not in known:
+                near = did_you_mean(key, known)
+                message = f"[config]: unit {unit.name!r} has no option {key!r}{near}"
+                self._wrong(message, "config", key)
+                continue
+            option = known[key]
+            try:
+                default = option.convert(value)
+            except ConfigError as error:
+                self._wrong(f"[config]: {error}", "config", key)
+                continue
+            if option.is_path and isinstance(default, str) and default:
+                default = str(self._path.parent / default)
+            changed[option.name] = dataclasses.replace(option, default=default)
+        return tuple(changed.values())
+
+    def _unusable(self, base: Mapping[str, Any], reason: str) -> UnusableUnit:
+        return UnusableUnit(base["name"], Location(str(self._path)), reason)
+
+    def _common(self, base: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "name": base["name"],
+            "description": base["description"],
+            "version": base["version"],
+            "group": base["group_type"] or "Custom",
+            "location": Location(str(self._path)),
+        }
+
+    def _check_sections(self) -> None:
+        for section in self._values:
+            if section not in _SECTIONS:
+                near = did_you_mean(section, _SECTIONS)
+                self._wrong(
+                    f"unknown section [{section}]{near} (sections: {', '.join(_SECTIONS)})", section
+                )
+        for section in _SECTIONS:
+            if not isinstance(self._values[section], dict):
+                got = self._values[section]
+                self._wrong(f"{section}: got {got!r}; expected a section [{section}]")
+                self._values[section] = {}
+
+    def _ports(self, side: str) -> tuple[Port, ...]:
+        tables = self._values[side]
+        expected = [f"{side}{number}" for number in range(1, len(tables) + 1)]
+        for key in tables:
+            if key not in expected:
+                self._wrong(
+                    f"[{side}.{key}]: ports are numbered from {side}1 without gaps; "
+                    f"expected {', '.join(expected)}",
+                    f"{side}.{key}",
+                )
+        ports = []
+        for key in expected:
+            if key in tables:
+                keys = self._keys(f"{side}.{key}", PORT_KEYS)
+                ports.append(
+                    Port(
+                        keys["name"],
+                        keys["description"],
+                        dtype=keys["type"],
+                        device=keys["device"],
+                    )
+                )
+        return tuple(ports)
+
+    def _keys(self, section: str, options: Sequence[Option]) -> dict[str, Any]:
+        """Reads a section, ``base`` or ``input.input1``; what is wrong gets its default."""
+        first, _, second = section.partition(".")
+        given = self._values[first][second] if second else self._values[first]
+        known = {option.name: option for option in options}
+        found = {option.name: "" if option.is_required else option.default for option in options}
+        if not isinstance(given, dict):
+            self._wrong(f"[{section}]: got {given!r}; expected a section", first)
+            return found
+        for key, value in given.items():
+            if key not in known:
+                near = did_you_mean(key, known)
+                message = f"[{section}]: unknown key {key!r}{near} (keys: {', '.join(known)})"
+                self._wrong(message, section, key)
+                continue
+            try:
+                found[key] = known[key].convert(value)
+            except ConfigError as error:
+                problem = str(error).replace("option", "key", 1)
+                self._wrong(f"[{section}]: {problem}", section, key)
+        for option in options:
+            if option.is_required and not given.get(option.name, ""):
+                self._wrong(f"[{section}]: {option.name!r} is required: {option.help}", section)
+        return found
+
+    def _wrong(self, message: str, section: str | None = None, key: str | None = None) -> None:
+        line = None if section is None else _line(self._text, section, key)
+        at = Location(str(self._path), line)
+        self._findings.append(Finding(at, message, error=ConfigError))
+
+
+def _line(text: str, section: str, key: str | None) -> int | None:
+    """Returns the line of ``key`` in ``[section]``, or of its head; None where it has none."""
+    head = re.compile(r"\s*\[\s*" + re.escape(section).replace(r"\.", r"\s*\.\s*") + r"\s*\]")
+    entry = None if key is None else re.compile(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[.=]")
+    found = None
+    for number, line in enumerate(text.splitlines(), 1):
+        if found is None:
+            found = number if head.match(line) else None
+        elif entry is None or line.lstrip().startswith("["):
+            break
+        elif entry.match(line):
+            return number
+    return found
+
+
+def _kind(base: Mapping[str, Any]) -> Kind:
+    """ModelBox's order: expand and collapse win over condition and loop, those over stream."""
+    for flag in ("expand", "collapse", "condition", "loop"):
+        if base[flag]:
+            return Kind(flag)
+    return Kind.NORMAL if base["stream"] is False else Kind.STREAM
+
+
+def _names_in(tree: ast.Module) -> set[str]:
+    """Returns what a module defines; ``*`` where that cannot be told."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+    return {"*"} if "__getattr__" in names else names
+
+
+def _declared_by(config: Mapping[str, Any]) -> tuple[Option, ...]:
+    """The options that ``[config]`` declares: their values are the defaults, and give the type."""
+    return tuple(Option(name, _type_of(value), value) for name, value in config.items())
+
+
+def _type_of(value: Any) -> Any:
+    if isinstance(value, list):
+        kinds = {type(item) for item in value}
+        return list[kinds.pop()] if len(kinds) == 1 else list[str]  # type: ignore[misc]
+    return type(value) if isinstance(value, bool | int | float | str) else Any
+
+
+def _changed(options: Any, changed: tuple[Option, ...]) -> Any:
+    """Returns the options dataclass (or tuple) with other defaults."""
+    if isinstance(options, tuple):
+        return changed
+    fields: list[tuple[str, Any, Any]] = []
+    for option in changed:
+        if option.is_required:
+            continue
+        metadata = {
+            "help": option.help,
+            "aliases": option.aliases,
+            "minimum": option.minimum,
+            "maximum": option.maximum,
+            "is_path": option.is_path,
+        }
+        field = dataclasses.field(default=option.default, metadata=metadata, kw_only=True)
+        fields.append((option.name, option.type, field))
+    is_frozen = options.__dataclass_params__.frozen
+    return dataclasses.make_dataclass(options.__name__, fields, bases=(options,), frozen=is_frozen)
