@@ -1,0 +1,37 @@
+"""What the benchmark programs share: taking turns, medians, tables."""
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+
+__all__ = ["medians", "print_table"]
+
+
+def medians(programs: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
+    """Runs the programs in turn (A B A B ...) and returns the median of each one's figures.
+
+    Machines are shared and noisy: figures are only to be compared within one run.
+    """
+    found: dict[str, list[float]] = {name: [] for name in programs}
+    for _ in range(rounds):
+        for name, program in programs.items():
+            found[name].append(program())
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Prints a table with aligned columns; floats with three significant digits."""
+    texts = [[_shown(cell) for cell in row] for row in rows]
+    widths = [
+        max([len(name), *(len(row[place]) for row in texts)]) for place, name in enumerate(columns)
+    ]
+    print(f"\n{title}")
+    for row in [list(columns), ["-" * width for width in widths], *texts]:
+        cells = [row[0].ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        print("  ".join(cells))
+
+
+def _shown(cell: object) -> str:
+    if not isinstance(cell, float):
+        return str(cell)
+    return f"{cell:.0f}" if abs(cell) >= 1000 else f"{cell:.3g}"
