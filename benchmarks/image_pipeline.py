@@ -133,8 +133,8 @@ def main() -> None:
             )
         )
     print_table(
-        f"img/s on {len(os.sched_getaffinity(0))} processors: JPEG -> decode -> resize 224 -> mean; "
-        f"'clients': a session an image, {CLIENTS} threads",
+        f"img/s on {len(os.sched_getaffinity(0))} processors: JPEG -> decode -> resize 224 -> "
+        f"mean; 'clients': a session an image, {CLIENTS} threads",
         ("image", "pool", "session", "/pool", "clients", "/pool clients", "/pool", "scaled/pool"),
         rows,
     )

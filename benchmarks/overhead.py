@@ -27,7 +27,7 @@ class Forward(modelflow.FlowUnit):
 
     SPEC = modelflow.FlowUnitSpec(
         "forward",
-        {"cpu": Forward},
+        {"cpu": lambda: Forward()},  # noqa: PLW0108 - the name is not bound yet
         inputs=(modelflow.Port("in"),),
         outputs=(modelflow.Port("out"),),
     )

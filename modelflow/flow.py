@@ -1,6 +1,5 @@
 """`Flow`: a graph and its running engine, as users hold it."""
 
-import asyncio
 import os
 from collections.abc import Iterable, Mapping
 from types import TracebackType
@@ -200,6 +199,8 @@ class Flow:
         self.stop(drain=error is None)
 
     async def __aenter__(self) -> Self:
+        import asyncio  # a third of the time of importing Flow: only for those who use it
+
         return await asyncio.to_thread(self.__enter__)
 
     async def __aexit__(
@@ -208,6 +209,8 @@ class Flow:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        import asyncio
+
         await asyncio.to_thread(self.stop, error is None)
 
     # -- use ------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """One session as its user holds it: send, receive, end, cancel."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
@@ -286,6 +285,8 @@ def _raise(buffer: Buffer) -> None:
 
 async def _signalled(register: Callable[[Callable[[], None]], None]) -> None:
     """Waits until the callback given to ``register`` is called, from whichever thread."""
+    import asyncio  # a third of the time of importing Flow: only for those who use it
+
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
 
