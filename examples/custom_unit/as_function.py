@@ -19,6 +19,9 @@ def pixelate(in_image: npt.NDArray[Any], *, block: int = 16) -> npt.NDArray[Any]
     Args:
         in_image: uint8, (H, W) or (H, W, C).
         block: Side of a block in pixels.
+
+    Returns:
+        As the input.
     """
     if block < 1:
         message = f"block: got {block}; expected 1 or more"

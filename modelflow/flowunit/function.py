@@ -57,6 +57,16 @@ class _Shape:
     takes_buffers: tuple[bool, ...]
     is_batched: bool
 
+    def input_ports(self) -> tuple[Port, ...]:
+        """The inputs, described as the docstring describes the parameters."""
+        help_of = _argument_help(self.function)
+        # Positional parameters stand before the others in a signature.
+        parameters = inspect.signature(self.function).parameters
+        return tuple(
+            Port(name, help_of.get(parameter, ""))
+            for name, parameter in zip(self.inputs, parameters, strict=False)
+        )
+
 
 @overload
 def flowunit(
@@ -122,8 +132,8 @@ def flowunit(
     spec = FlowUnitSpec(
         name=name or function.__name__,
         devices={device: lambda: _FunctionUnit(shape)},
-        inputs=tuple(map(Port, shape.inputs)),
-        outputs=tuple(map(Port, shape.outputs)),
+        inputs=shape.input_ports(),
+        outputs=tuple(Port(port, _section(function, "Returns")) for port in shape.outputs),
         options=options,
         description=more.pop("description", None)
         or (inspect.getdoc(function) or "").split("\n")[0],
@@ -277,7 +287,7 @@ def _shape_of(
     batched: bool,
 ) -> tuple[_Shape, tuple[Option, ...]]:
     hints = _hints(function)
-    help_of = _argument_help(inspect.getdoc(function) or "")
+    help_of = _argument_help(function)
     positional: list[str] = []
     options: list[Option] = []
     for parameter in inspect.signature(function).parameters.values():
@@ -333,14 +343,11 @@ def _is_buffer(hint: Any) -> bool:
     return hint is Buffer or Buffer in typing.get_args(hint)
 
 
-def _argument_help(docstring: str) -> dict[str, str]:
-    """Reads the ``Args:`` section of a Google-style docstring."""
+def _argument_help(function: Callable[..., Any]) -> dict[str, str]:
+    """Reads the ``Args:`` of a Google-style docstring."""
     found: dict[str, str] = {}
-    _, _, section = docstring.partition("Args:\n")
     name = ""
-    for line in section.splitlines():
-        if line and not line.startswith(" "):
-            break
+    for line in _section_lines(function, "Args"):
         argument = re.match(r"    (\w+)(?: \([^)]*\))?: (.*)", line)
         if argument:
             name = argument[1]
@@ -348,6 +355,17 @@ def _argument_help(docstring: str) -> dict[str, str]:
         elif name and line.strip():
             found[name] += " " + line.strip()
     return found
+
+
+def _section(function: Callable[..., Any], title: str) -> str:
+    return " ".join(line.strip() for line in _section_lines(function, title)).strip()
+
+
+def _section_lines(function: Callable[..., Any], title: str) -> list[str]:
+    """Returns the indented lines below ``title:`` in a docstring."""
+    _, _, below = (inspect.getdoc(function) or "").partition(f"{title}:\n")
+    ends = re.search(r"^\S", below, re.MULTILINE)
+    return below[: ends.start() if ends else None].splitlines()
 
 
 def _location(function: Callable[..., Any]) -> Location:

@@ -55,8 +55,9 @@ def test_a_bad_block_is_refused(form):
         FORMS[form].configure({"block": "x"})
 
 
-def test_the_class_keeps_the_contract_of_flow_units():
-    check_flow_unit(CLASS.SPEC, {"in_image": [IMAGE, IMAGE[:20, :9], IMAGE[:, :, 0]]}, block=4)
+@pytest.mark.parametrize("form", ["function", "class"])
+def test_the_units_keep_the_contract(form):
+    check_flow_unit(FORMS[form], {"in_image": [IMAGE, IMAGE[:20, :9], IMAGE[:, :, 0]]}, block=4)
 
 
 @pytest.mark.parametrize("units", [(), (FUNCTION,), (CLASS,)], ids=["folder", "function", "class"])

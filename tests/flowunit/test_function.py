@@ -4,8 +4,9 @@ from modelflow.buffer import Buffer
 from modelflow.errors import ConfigError, FlowUnitError
 from modelflow.flowunit.function import declared_specs, flowunit
 from modelflow.flowunit.option import REQUIRED
+from modelflow.flowunit.spec import Port
 from modelflow.flowunit.unit import Context
-from modelflow.testing import run_unit
+from modelflow.testing import check_flow_unit, run_unit
 
 
 @flowunit
@@ -17,6 +18,10 @@ def scale(value: float, *, factor: float, offset: int = 0):
         factor: What to multiply by,
             any number.
         offset: What to add.
+
+    Returns:
+        The scaled number,
+        a float.
     """
     return value * factor + offset
 
@@ -32,14 +37,18 @@ def test_the_function_stays_a_function():
 def test_the_description_is_read_from_signature_and_docstring():
     spec = scale.SPEC
     assert (spec.name, spec.description) == ("scale", "Scales a number.")
-    assert [port.name for port in spec.inputs] == ["value"]
-    assert [port.name for port in spec.outputs] == ["out"]
+    assert spec.inputs == (Port("value", "What to scale."),)
+    assert spec.outputs == (Port("out", "The scaled number, a float."),)
     factor, offset = spec.option_list
     assert (factor.name, factor.type, factor.default) == ("factor", float, REQUIRED)
     assert factor.help == "What to multiply by, any number."
     assert (offset.name, offset.type, offset.default) == ("offset", int, 0)
     assert spec in declared_specs()
     assert str(spec.location).partition(":")[0].endswith("test_function.py")
+
+
+def test_a_documented_function_keeps_the_contract_of_flow_units():
+    check_flow_unit(scale.SPEC, {"value": [1, 2, 3]}, factor=2.0)
 
 
 def test_each_buffer_is_given_to_the_function():
