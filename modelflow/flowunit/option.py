@@ -11,7 +11,17 @@ from typing import Any, Literal, Union
 
 from modelflow.errors import ConfigError, did_you_mean
 
-__all__ = ["REQUIRED", "Config", "Option", "convert", "option", "options_of", "type_name"]
+__all__ = [
+    "REQUIRED",
+    "Config",
+    "Option",
+    "convert",
+    "option",
+    "options_from",
+    "options_of",
+    "type_name",
+    "with_defaults",
+]
 
 
 class _Required(Enum):
@@ -119,6 +129,38 @@ def options_of(options: type[Any]) -> tuple[Option, ...]:
     )
 
 
+def options_from(values: Mapping[str, Any]) -> tuple[Option, ...]:
+    """Returns options whose defaults are ``values``, and whose types are those of the values."""
+    return tuple(Option(name, _type_of(value), value) for name, value in values.items())
+
+
+def with_defaults(options: Any, changed: tuple[Option, ...]) -> Any:
+    """Returns an options dataclass (or the tuple) with the defaults of ``changed``.
+
+    Args:
+        options: The dataclass, or a tuple of `Option`.
+        changed: All its options; those that are required stay so.
+    """
+    if isinstance(options, tuple):
+        return changed
+    fields: list[tuple[str, Any, Any]] = []
+    for declared in changed:
+        if declared.is_required:
+            continue
+        metadata = {
+            "help": declared.help,
+            "aliases": declared.aliases,
+            "minimum": declared.minimum,
+            "maximum": declared.maximum,
+            "is_path": declared.is_path,
+        }
+        # By keyword: a required field may come after one that has a default now.
+        field = dataclasses.field(default=declared.default, metadata=metadata, kw_only=True)
+        fields.append((declared.name, declared.type, field))
+    is_frozen = options.__dataclass_params__.frozen
+    return dataclasses.make_dataclass(options.__name__, fields, bases=(options,), frozen=is_frozen)
+
+
 class Config(Mapping[str, Any]):
     """The options of a unit that declares no dataclass: a read-only mapping with attributes."""
 
@@ -182,6 +224,13 @@ def type_name(wanted: Any) -> str:
             return f"a list of values, each {type_name(args[0])}"
         return f"{len(args)} values, each {type_name(args[0])}"
     return _NAMES.get(wanted, getattr(wanted, "__name__", str(wanted)))
+
+
+def _type_of(value: Any) -> Any:
+    if isinstance(value, list):
+        kinds = {type(item) for item in value}
+        return list[kinds.pop()] if len(kinds) == 1 else list[str]  # type: ignore[misc]
+    return type(value) if isinstance(value, bool | int | float | str) else Any
 
 
 def _convert_union(value: Any, args: tuple[Any, ...]) -> Any:

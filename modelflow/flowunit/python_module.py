@@ -1,5 +1,6 @@
 """Loading a unit's class from the Python file in its folder."""
 
+import ast
 import builtins
 import hashlib
 import importlib
@@ -16,7 +17,7 @@ from typing import Any
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.flowunit.unit import FlowUnit
 
-__all__ = ["load_class"]
+__all__ = ["load_class", "names_in"]
 
 _PREFIX = "modelflow_unit_folder_"
 _lock = threading.Lock()
@@ -46,6 +47,27 @@ def load_class(folder: Path, module: str, name: str) -> FlowUnit:
         )
         raise ConfigError(message)
     return found()
+
+
+def names_in(file: Path) -> set[str]:
+    """Returns what a Python file defines, read without running it; ``*``: that cannot be told.
+
+    Raises:
+        SyntaxError: it is not Python.
+    """
+    try:
+        tree = ast.parse(file.read_bytes(), str(file))
+    except ValueError as error:  # Python 3.11's way to refuse a zero byte
+        raise SyntaxError(str(error)) from error
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+    return {"*"} if "__getattr__" in names else names
 
 
 def _package(folder: Path) -> str:
@@ -87,6 +109,8 @@ class _FolderLoader(SourceFileLoader):
 
 
 def _import_in(package: str) -> Callable[..., Any]:
+    """Returns the ``__import__`` of a folder's modules; ModelBox's own names can be given here."""
+
     def import_from_folder(
         name: str,
         globals: Mapping[str, Any] | None = None,  # noqa: A002 - the name of __import__

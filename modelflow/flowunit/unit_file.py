@@ -1,6 +1,5 @@
 """One unit file, ``NAME.toml``: from its values to a `FlowUnitSpec`, or to all that is wrong."""
 
-import ast
 import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -12,8 +11,8 @@ from typing import Any
 
 from modelflow.errors import ConfigError, EngineError, Finding, GraphError, Location, did_you_mean
 from modelflow.flowunit.folder_schema import BASE_KEYS, ENCRYPTION_MESSAGE, PORT_KEYS, TYPES
-from modelflow.flowunit.option import Option
-from modelflow.flowunit.python_module import load_class
+from modelflow.flowunit.option import Option, options_from, with_defaults
+from modelflow.flowunit.python_module import load_class, names_in
 from modelflow.flowunit.spec import FlowUnitSpec, Kind, Port
 
 __all__ = ["FindUnit", "UnitFile", "UnitFileReader", "UnusableUnit"]
@@ -148,7 +147,7 @@ class UnitFileReader:
             devices={base["device"]: partial(load_class, self._path.parent, module, name)},
             inputs=inputs,
             outputs=outputs,
-            options=_declared_by(self._values["config"]),
+            options=options_from(self._values["config"]),
             kind=kind,
             accepts_any_option=True,
             batch_size=base["default_batch_size"],
@@ -172,14 +171,10 @@ class UnitFileReader:
             )
             return False
         try:
-            names = _names_in(ast.parse(file.read_bytes(), str(file)))
+            names = names_in(file)
         except SyntaxError as error:
-            message = f"Python: {error.msg}"
             at = Location(str(file), error.lineno)
-            self._findings.append(Finding(at, message, error=ConfigError))
-            return False
-        except ValueError as error:  # a zero byte
-            self._wrong(f"[base] entry: {file}: {error}", "base", "entry")
+            self._findings.append(Finding(at, f"Python: {error.msg}", error=ConfigError))
             return False
         if name not in names and "*" not in names:
             near = did_you_mean(name, names)
@@ -231,7 +226,7 @@ class UnitFileReader:
             **self._common(base),
             inputs=inputs or unit.inputs,
             outputs=outputs or unit.outputs,
-            options=_changed(unit.options, options),
+            options=with_defaults(unit.options, options),
             batch_size=base["default_batch_size"] or unit.batch_size,
             aliases=(),
         )
@@ -361,49 +356,3 @@ def _kind(base: Mapping[str, Any]) -> Kind:
         if base[flag]:
             return Kind(flag)
     return Kind.NORMAL if base["stream"] is False else Kind.STREAM
-
-
-def _names_in(tree: ast.Module) -> set[str]:
-    """Returns what a module defines; ``*`` where that cannot be told."""
-    names = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef):
-            names.add(node.name)
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            names |= {alias.asname or alias.name for alias in node.names}
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
-    return {"*"} if "__getattr__" in names else names
-
-
-def _declared_by(config: Mapping[str, Any]) -> tuple[Option, ...]:
-    """The options that ``[config]`` declares: their values are the defaults, and give the type."""
-    return tuple(Option(name, _type_of(value), value) for name, value in config.items())
-
-
-def _type_of(value: Any) -> Any:
-    if isinstance(value, list):
-        kinds = {type(item) for item in value}
-        return list[kinds.pop()] if len(kinds) == 1 else list[str]  # type: ignore[misc]
-    return type(value) if isinstance(value, bool | int | float | str) else Any
-
-
-def _changed(options: Any, changed: tuple[Option, ...]) -> Any:
-    """Returns the options dataclass (or tuple) with other defaults."""
-    if isinstance(options, tuple):
-        return changed
-    fields: list[tuple[str, Any, Any]] = []
-    for option in changed:
-        if option.is_required:
-            continue
-        metadata = {
-            "help": option.help,
-            "aliases": option.aliases,
-            "minimum": option.minimum,
-            "maximum": option.maximum,
-            "is_path": option.is_path,
-        }
-        field = dataclasses.field(default=option.default, metadata=metadata, kw_only=True)
-        fields.append((option.name, option.type, field))
-    is_frozen = options.__dataclass_params__.frozen
-    return dataclasses.make_dataclass(options.__name__, fields, bases=(options,), frozen=is_frozen)

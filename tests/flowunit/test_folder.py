@@ -182,6 +182,12 @@ def test_a_module_may_lie_deeper(folder):
     assert found["out"][0].data == ("first", 2)
 
 
+def test_a_file_with_a_zero_byte_is_no_python(folder):
+    (folder / "double.py").write_bytes(b"class Double: \x00")
+    with pytest.raises(ConfigError, match=r"double.py.*: Python: "):
+        read_unit(folder / "double.toml")
+
+
 @pytest.mark.parametrize(
     ("key", "line"),
     [("entry = 'double@Doubel'", 5), ("stream = 'x'", 6), ("[input.input1]\nnam = 'x'", 10)],
