@@ -1,19 +1,12 @@
 """The decorator: an ordinary function becomes a flow unit, and stays an ordinary function."""
 
-import inspect
-import re
 import threading
 import time
-import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
-from modelflow.buffer import Buffer
-from modelflow.errors import ConfigError, Location
-from modelflow.flowunit.option import REQUIRED, Option
-from modelflow.flowunit.spec import FlowUnitSpec, Port
+from modelflow.flowunit.signature import Signature, read_signature
+from modelflow.flowunit.spec import FlowUnitSpec
 from modelflow.flowunit.unit import Context, FlowUnit
 
 __all__ = ["FlowUnitFunction", "declared_specs", "flowunit"]
@@ -38,34 +31,6 @@ _lock = threading.Lock()
 # one took longer than this many seconds: a camera's frame does not wait for the next ones.
 _SOURCE_CHUNK = 8
 _SOURCE_PATIENCE = 0.001
-
-
-@dataclass(frozen=True)
-class _Shape:
-    """How a function is called.
-
-    Attributes:
-        function: The function.
-        inputs, outputs: Its ports.
-        takes_buffers: For each input, whether the function wants the `Buffer` itself.
-        is_batched: It takes and gives lists.
-    """
-
-    function: Callable[..., Any]
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    takes_buffers: tuple[bool, ...]
-    is_batched: bool
-
-    def input_ports(self) -> tuple[Port, ...]:
-        """The inputs, described as the docstring describes the parameters."""
-        help_of = _argument_help(self.function)
-        # Positional parameters stand before the others in a signature.
-        parameters = inspect.signature(self.function).parameters
-        return tuple(
-            Port(name, help_of.get(parameter, ""))
-            for name, parameter in zip(self.inputs, parameters, strict=False)
-        )
 
 
 @overload
@@ -127,17 +92,15 @@ def flowunit(
             batched=batched,
             **more,
         )
-    _require_function(function, inputs, outputs)
-    shape, options = _shape_of(function, inputs, tuple(outputs), batched)
+    signature = read_signature(function, inputs, outputs, batched)
     spec = FlowUnitSpec(
-        name=name or function.__name__,
-        devices={device: lambda: _FunctionUnit(shape)},
-        inputs=shape.input_ports(),
-        outputs=tuple(Port(port, _section(function, "Returns")) for port in shape.outputs),
-        options=options,
-        description=more.pop("description", None)
-        or (inspect.getdoc(function) or "").split("\n")[0],
-        location=_location(function),
+        name=name or signature.name,
+        devices={device: lambda: _FunctionUnit(signature)},
+        inputs=signature.input_ports(),
+        outputs=signature.output_ports(),
+        options=signature.options,
+        description=more.pop("description", None) or signature.description,
+        location=signature.location,
         group=more.pop("group", "Functions"),
         **more,
     )
@@ -164,8 +127,8 @@ def _declare(function: Callable[..., Any], spec: FlowUnitSpec) -> None:
 class _FunctionUnit(FlowUnit):
     """Calls a function for each buffer, or for each batch."""
 
-    def __init__(self, shape: _Shape) -> None:
-        self._shape = shape
+    def __init__(self, signature: Signature) -> None:
+        self._signature = signature
         self._options: dict[str, Any] = {}
         self._items: Iterator[Any] | None = None
 
@@ -173,9 +136,9 @@ class _FunctionUnit(FlowUnit):
         self._options = dict(config)
 
     def process(self, ctx: Context) -> None:
-        if not self._shape.inputs:
+        if not self._signature.inputs:
             self._produce(ctx)
-        elif self._shape.is_batched:
+        elif self._signature.is_batched:
             self._process_batch(ctx)
         else:
             self._process_each(ctx)
@@ -186,24 +149,24 @@ class _FunctionUnit(FlowUnit):
             close()  # a generator's own clean-up
 
     def _process_each(self, ctx: Context) -> None:
-        shape = self._shape
+        signature = self._signature
         for values in zip(*self._columns(ctx), strict=True):
             try:
-                answer = shape.function(*values, **self._options)
+                answer = signature.function(*values, **self._options)
                 given = self._by_output(answer)
             except Exception as error:
-                if not shape.outputs:
+                if not signature.outputs:
                     raise  # the batch is tried again one by one, which finds the guilty
-                given = dict.fromkeys(shape.outputs, error)
+                given = dict.fromkeys(signature.outputs, error)
             for name, value in given.items():
                 ctx.outputs[name].append(value)
 
     def _process_batch(self, ctx: Context) -> None:
-        answer = self._shape.function(*self._columns(ctx), **self._options)
+        answer = self._signature.function(*self._columns(ctx), **self._options)
         for name, values in self._by_output(answer).items():
             if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
                 message = (
-                    f"{self._shape.function.__name__}() gave {type(values).__name__} for output "
+                    f"{self._signature.name}() gave {type(values).__name__} for output "
                     f"{name!r}; a batched function gives a list"
                 )
                 raise TypeError(message)
@@ -221,7 +184,7 @@ class _FunctionUnit(FlowUnit):
                 if not count:
                     raise
                 # What came before goes out first; a generator that raised has nothing more.
-                given = dict.fromkeys(self._shape.outputs, error)
+                given = dict.fromkeys(self._signature.outputs, error)
                 ctx.finish()
             for name, item in given.items():
                 ctx.outputs[name].append(item)
@@ -230,10 +193,10 @@ class _FunctionUnit(FlowUnit):
 
     def _stream(self) -> Iterator[Any]:
         if self._items is None:
-            found = self._shape.function(**self._options)
+            found = self._signature.function(**self._options)
             if not isinstance(found, Iterable):
                 message = (
-                    f"{self._shape.function.__name__}() returned {type(found).__name__}; a "
+                    f"{self._signature.name}() returned {type(found).__name__}; a "
                     "function without inputs is a source: it yields its values, or returns a list"
                 )
                 raise TypeError(message)
@@ -243,11 +206,13 @@ class _FunctionUnit(FlowUnit):
     def _columns(self, ctx: Context) -> list[list[Any]]:
         return [
             list(ctx.inputs[name]) if wants else [buffer.data for buffer in ctx.inputs[name]]
-            for name, wants in zip(self._shape.inputs, self._shape.takes_buffers, strict=True)
+            for name, wants in zip(
+                self._signature.inputs, self._signature.takes_buffers, strict=True
+            )
         ]
 
     def _by_output(self, answer: Any) -> dict[str, Any]:
-        outputs, name = self._shape.outputs, self._shape.function.__name__
+        outputs, name = self._signature.outputs, self._signature.name
         if not outputs:
             return {}
         if answer is None:
@@ -265,114 +230,3 @@ class _FunctionUnit(FlowUnit):
             f"values, or a mapping, for the outputs {outputs}"
         )
         raise TypeError(message)
-
-
-def _require_function(
-    function: Callable[..., Any], inputs: Sequence[str] | None, outputs: Sequence[str]
-) -> None:
-    if not inspect.isfunction(function):
-        message = f"got {function!r} as a flow unit; expected a function: wrap it in a 'def'"
-        raise ConfigError(message)
-    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        _refuse(function, "is asynchronous; a flow unit runs on a thread of its own: use 'def'")
-    for what, names in (("inputs", inputs), ("outputs", outputs)):
-        if isinstance(names, str):
-            _refuse(function, f"has {what}={names!r}; expected a tuple: {what}=({names!r},)")
-
-
-def _shape_of(
-    function: Callable[..., Any],
-    inputs: Sequence[str] | None,
-    outputs: tuple[str, ...],
-    batched: bool,
-) -> tuple[_Shape, tuple[Option, ...]]:
-    hints = _hints(function)
-    help_of = _argument_help(function)
-    positional: list[str] = []
-    options: list[Option] = []
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            _refuse(function, f"has {parameter}; expected named inputs and keyword-only options")
-        if parameter.kind is parameter.KEYWORD_ONLY:
-            options.append(_option(parameter, hints, help_of))
-        elif parameter.default is not parameter.empty:
-            _refuse(
-                function,
-                f"gives the input {parameter.name!r} a default; options stand behind '*' in the "
-                "signature",
-            )
-        else:
-            positional.append(parameter.name)
-    names = tuple(positional if inputs is None else inputs)
-    if len(names) != len(positional):
-        _refuse(function, f"takes {len(positional)} inputs; inputs= names {len(names)}")
-    wants = tuple(_is_buffer(hints.get(name)) for name in positional)
-    return _Shape(function, names, outputs, wants, batched), tuple(options)
-
-
-def _option(
-    parameter: inspect.Parameter, hints: Mapping[str, Any], help_of: Mapping[str, str]
-) -> Option:
-    default = REQUIRED if parameter.default is parameter.empty else parameter.default
-    wanted = hints.get(parameter.name)
-    if wanted is None:
-        known = default is not REQUIRED and default is not None
-        wanted = type(default) if known else Any
-    return Option(parameter.name, wanted, default, help_of.get(parameter.name, ""))
-
-
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """Reads the annotations; those of inputs may be of names that only the type checker knows."""
-    hints: dict[str, Any] = {}
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.annotation is parameter.empty:
-            continue
-        alone = SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
-        try:
-            hints |= typing.get_type_hints(alone, getattr(function, "__globals__", {}))
-        except (NameError, TypeError, SyntaxError, AttributeError) as error:
-            if parameter.kind is parameter.KEYWORD_ONLY or "Buffer" in str(parameter.annotation):
-                _refuse(
-                    function,
-                    f"has an annotation of {parameter.name!r} that cannot be read: {error}",
-                )
-    return hints
-
-
-def _is_buffer(hint: Any) -> bool:
-    return hint is Buffer or Buffer in typing.get_args(hint)
-
-
-def _argument_help(function: Callable[..., Any]) -> dict[str, str]:
-    """Reads the ``Args:`` of a Google-style docstring."""
-    found: dict[str, str] = {}
-    name = ""
-    for line in _section_lines(function, "Args"):
-        argument = re.match(r"    (\w+)(?: \([^)]*\))?: (.*)", line)
-        if argument:
-            name = argument[1]
-            found[name] = argument[2].strip()
-        elif name and line.strip():
-            found[name] += " " + line.strip()
-    return found
-
-
-def _section(function: Callable[..., Any], title: str) -> str:
-    return " ".join(line.strip() for line in _section_lines(function, title)).strip()
-
-
-def _section_lines(function: Callable[..., Any], title: str) -> list[str]:
-    """Returns the indented lines below ``title:`` in a docstring."""
-    _, _, below = (inspect.getdoc(function) or "").partition(f"{title}:\n")
-    ends = re.search(r"^\S", below, re.MULTILINE)
-    return below[: ends.start() if ends else None].splitlines()
-
-
-def _location(function: Callable[..., Any]) -> Location:
-    code = getattr(function, "__code__", None)
-    return Location(code.co_filename, code.co_firstlineno) if code else Location("<built-in>")
-
-
-def _refuse(function: Callable[..., Any], problem: str) -> typing.NoReturn:
-    message = f"{_location(function)}: flow unit function {function.__name__}() {problem}"
-    raise ConfigError(message)
