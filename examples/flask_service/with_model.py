@@ -1,0 +1,42 @@
+"""Step 1: the model's requests are merged into batches by ``modelflow.Model``."""
+
+import os
+from pathlib import Path
+
+import cv2
+import numpy as np
+from flask import Flask, jsonify, request
+
+import modelflow
+
+MODEL = os.environ.setdefault("MODEL", str(Path(__file__).with_name("model")))
+app = Flask(__name__)
+model = modelflow.Model(MODEL, batch_size=8)
+
+
+def preprocess(jpeg: bytes) -> np.ndarray:
+    image = cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR)
+    image = cv2.resize(image, (224, 224))
+    return image.astype(np.float32) - np.array((123.68, 116.78, 103.94), np.float32)
+
+
+def classify(jpeg: bytes) -> np.ndarray:
+    (scores,) = model.infer([preprocess(jpeg)])
+    return scores.data
+
+
+@app.post("/classify")
+def answer():
+    scores = classify(request.get_data())
+    best = int(scores.argmax())
+    return jsonify(index=best, score=float(scores[best]))
+
+
+@app.get("/stats")
+def stats():
+    return jsonify(mean_batch_size=model.stats().mean_batch_size)
+
+
+if __name__ == "__main__":
+    with model:
+        app.run("127.0.0.1", int(os.environ.get("PORT", "8000")), threaded=True)
