@@ -25,8 +25,8 @@ stream = false
 [config]
 {config}
 """
-_IN = '\n[input.input1]\nname = "in_data"\n'
-_OUT = '\n[output.output1]\nname = "out_data"\n'
+_IN = '\n[input.input1]\nname = "in_data"\ndescription = "a number, or an array"\n'
+_OUT = '\n[output.output1]\nname = "out_data"\ndescription = "a number, or an array"\n'
 
 _CLASS = '''\
 """The flow unit {name}."""
@@ -95,6 +95,7 @@ SPEC = read_unit(Path(__file__).with_name("{name}.toml"))
 
 
 def test_{name}() -> None:
+    """Runs the unit once, as a graph would."""
 {body}
 '''
 

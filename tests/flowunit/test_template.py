@@ -1,11 +1,14 @@
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from modelflow.errors import ConfigError
 from modelflow.flowunit.template import UNIT_KINDS, new_graph, new_unit
 from modelflow.testing import read_unit
+
+SETTINGS = Path(__file__).resolve().parents[2] / "pyproject.toml"
 
 
 @pytest.mark.parametrize("kind", [kind for kind in UNIT_KINDS if kind != "inference"])
@@ -14,7 +17,7 @@ def test_a_new_unit_works_and_passes_its_own_test_and_the_linter(kind, tmp_path)
     assert read_unit(toml).name == "my_unit"
     for command in (
         ["pytest", "-q", "-p", "no:cacheprovider", str(test)],
-        ["ruff", "check", str(code)],
+        ["ruff", "check", "--config", str(SETTINGS), str(code), str(test)],
     ):
         if command[0] == "ruff" and not _has_ruff():
             continue
