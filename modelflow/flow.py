@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -9,7 +10,7 @@ from modelflow.errors import EndOfStream, StreamClosed
 from modelflow.graph.find import find_graph
 from modelflow.graph.graph import Graph
 from modelflow.graph.read import read_graph
-from modelflow.log import set_log_level
+from modelflow.log import FlowLog
 from modelflow.plan import ExecutionPlan, make_plan
 from modelflow.runtime.exit import stop_at_exit
 from modelflow.runtime.scheduler import Scheduler, SchedulerOptions
@@ -73,6 +74,7 @@ class Flow:
         )
         self._graph: Graph | None = None
         self._scheduler: Scheduler | None = None
+        self._log: FlowLog | None = None
         self._process = os.getpid()
         if source is not None:
             self.init(source)
@@ -127,9 +129,6 @@ class Flow:
             PlanError: this machine or this version cannot run the graph.
         """
         if self._scheduler is None:
-            level = self.graph.config.log.get("level")
-            if level:
-                set_log_level(level)
             self._scheduler = Scheduler(make_plan(self.graph), self._options)
         return self
 
@@ -142,7 +141,13 @@ class Flow:
         """
         self.build()
         scheduler = self._running_scheduler()
-        scheduler.start()
+        config = self.graph.config
+        self._log = FlowLog(config.log, config.path.parent if config.path else Path())
+        try:
+            scheduler.start()
+        except BaseException:
+            self._log.close()
+            raise
         stop_at_exit(scheduler)
         return self
 
@@ -182,7 +187,11 @@ class Flow:
             FlowFailed: the flow itself failed, or a unit hangs; each inner error names its node.
         """
         if self._scheduler is not None:
-            self._scheduler.stop(drain)
+            try:
+                self._scheduler.stop(drain)
+            finally:
+                if self._log is not None:
+                    self._log.close()
 
     def __enter__(self) -> Self:
         if not self.is_running:

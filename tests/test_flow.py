@@ -77,7 +77,6 @@ def test_a_flow_is_built_step_by_step_with_modelboxs_calls():
     with pytest.raises(StreamClosed, match="has no graph yet"):
         flow.start_run()
     flow.init(ECHO).build()
-    assert not flow.is_running
     with pytest.raises(StreamClosed, match="it is new"):
         flow.create_stream_io()
     flow.start_run()
@@ -86,8 +85,9 @@ def test_a_flow_is_built_step_by_step_with_modelboxs_calls():
     assert stream.context == {"user": "me"}
     flow.stop()
     flow.stop()
-    assert not flow.is_running
     assert flow.wait(1000)
+    with pytest.raises(StreamClosed, match="it is stopped"):
+        flow.create_stream_io()
 
 
 def test_the_ready_graphs_are_found_by_name():

@@ -84,11 +84,11 @@ class Service:
 
 def photographs() -> list[bytes]:
     """Two real photographs and parts of them, as JPEGs."""
-    found = []
-    for photo in load_sample_images().images:
-        for part in (photo, photo[:300, :400], photo[100:, 200:]):
-            found.append(cv2.imencode(".jpg", part[:, :, ::-1])[1].tobytes())
-    return found
+    return [
+        cv2.imencode(".jpg", part[:, :, ::-1])[1].tobytes()
+        for photo in load_sample_images().images
+        for part in (photo, photo[:300, :400], photo[100:, 200:])
+    ]
 
 
 def load(service: Service, jpegs: list[bytes], expected: list[dict], options) -> dict:

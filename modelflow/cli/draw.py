@@ -1,5 +1,6 @@
 """``modelflow draw``: a picture of a graph."""
 
+import sys
 from pathlib import Path
 
 import click
@@ -38,7 +39,8 @@ def draw(graph: GraphChoice, output: str | None, form: str | None) -> int:
     drawn = picture(graph.read(check_devices=False), form)
     data = drawn.encode() if isinstance(drawn, str) else drawn
     if target == "-":
-        click.get_binary_stream("stdout").write(data)
+        sys.stdout.buffer.write(data)
+        sys.stdout.flush()
     else:
         Path(target).write_bytes(data)
         click.echo(f"{target}: {len(data)} bytes", err=True)

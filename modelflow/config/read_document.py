@@ -97,8 +97,9 @@ class _Reader:
                 near, names = did_you_mean(key, known), ", ".join(o.name for o in options)
                 self._wrong((*path, key), f"{where}: unknown key {key!r}{near} (keys: {names})")
                 continue
-            if key in WITHOUT_EFFECT:
-                self._notes.append(f"{where}: {key} has no effect: {WITHOUT_EFFECT[key]}")
+            name = known[key].name
+            if name in WITHOUT_EFFECT and str(value).lower() not in ("false", "0"):
+                self._notes.append(f"{where}: {key} has no effect: {WITHOUT_EFFECT[name]}")
             try:
                 found[known[key].name] = known[key].convert(value)
             except ConfigError as error:

@@ -1,0 +1,57 @@
+"""The layers are kept, and a planted violation is caught."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+pytest.importorskip("importlinter")
+
+
+def contracts(folder):
+    program = "import sys; from importlinter.cli import lint_imports_command as c; sys.exit(c())"
+    return subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, '.'); {program}"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=110,
+    )
+
+
+@pytest.fixture
+def copy(tmp_path):
+    for package in ("modelflow", "flowunits"):
+        shutil.copytree(
+            ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    shutil.copy(ROOT / "setup.cfg", tmp_path)
+    return tmp_path
+
+
+def test_the_contracts_are_kept(copy):
+    done = contracts(copy)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "contract"),
+    [
+        ("modelflow/graph/build.py", "import modelflow.runtime.scheduler", "flow one way"),
+        ("modelflow/cli/run.py", "import modelflow.plan", "never into the runtime"),
+        ("modelflow/buffer.py", "import flowunits.resize", "does not know any flow unit"),
+        ("flowunits/resize/cpu.py", "import modelflow.runtime.call", "only the public names"),
+        ("flowunits/resize/cpu.py", "import flowunits.mean", "do not import one another"),
+        ("modelflow/runtime/segment.py", "import modelflow.runtime.stage", "Inside the runtime"),
+    ],
+)
+def test_a_planted_violation_is_caught(copy, file, line, contract):
+    path = copy / file
+    path.write_text(path.read_text() + f"\n{line}\n")
+    done = contracts(copy)
+    assert done.returncode == 1
+    broken = [text for text in done.stdout.splitlines() if text.endswith("BROKEN")]
+    assert any(contract in text for text in broken), done.stdout

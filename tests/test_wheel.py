@@ -1,0 +1,69 @@
+"""The wheel holds the units and the ready graphs, and runs them where nothing else is."""
+
+import os
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+pytest.importorskip("tensorflow")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--no-deps",
+        "-q",
+        "-w",
+        str(folder),
+        str(ROOT),
+    ]
+    subprocess.run(command, check=True, capture_output=True, timeout=110)
+    (found,) = folder.glob("*.whl")
+    return found
+
+
+def test_the_wheel_holds_code_units_types_and_graphs(wheel):
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {
+        "modelflow/py.typed",
+        "modelflow/graphs/digits.toml",
+        "modelflow/graphs/image_classify.toml",
+        "flowunits/resize/cpu.py",
+    } <= names
+    assert any(name.startswith("modelflow/graphs/models/digits/saved_model/") for name in names)
+    assert not any(name.startswith(("tests/", "docs/")) for name in names)
+
+
+def test_the_wheel_runs_the_ready_graphs_in_an_environment_without_the_sources(wheel, tmp_path):
+    # The environment has the packages that modelflow needs, but modelflow itself only by the wheel.
+    venv.create(tmp_path / "env", with_pip=False)
+    python = tmp_path / "env" / "bin" / "python"
+    (site,) = (tmp_path / "env").glob("lib/python*/site-packages")
+    zipfile.ZipFile(wheel).extractall(site)
+    needed = os.pathsep.join(path for path in sys.path if path.endswith("site-packages"))
+    environment = {**os.environ, "PYTHONPATH": needed, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    program = (
+        f"import sys; sys.path.insert(0, {str(site)!r}); import modelflow; "
+        f"assert modelflow.__file__.startswith({str(site)!r}), modelflow.__file__; "
+        "from modelflow.cli.main import main; main(['run', 'digits'])"
+    )
+    done = subprocess.run(
+        [str(python), "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment,
+        timeout=110,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "accuracy:" in done.stdout.splitlines()[-1]
