@@ -44,6 +44,9 @@ def cli(context: click.Context, log_level: str, debug: bool) -> None:
     logging.basicConfig(format="%(levelname)s: %(message)s", stream=sys.stderr)
     set_log_level(log_level)
     context.obj = {"debug": debug}
+    # Units named by module ("units:mean") are looked for where the command is given, as with -m.
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
 
 
 for command in (run, check, draw, convert, units, new, version, completion):
