@@ -220,7 +220,6 @@ def inference_spec(
         description=description or f"Runs the model {model_file.path.name}.",
         version=version,
         group=group,
-        threads=1,
         is_shared=True,
         location=location,
         required_files=(model_file.path,),
