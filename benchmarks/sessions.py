@@ -15,7 +15,6 @@ from overhead import chain, streamed
 
 import modelflow
 
-
 PICTURE = np.zeros((240, 320, 3), np.uint8)
 
 
