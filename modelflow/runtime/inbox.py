@@ -74,26 +74,29 @@ class Inbox:
         with self._lock:
             if self._is_closed:
                 return
-            for segment in segments:
-                if segment.stream.session.is_cancelled:
-                    self._forget(segment.stream)
-                elif self._matcher is None:
-                    self._add(segment)
-                else:
-                    for row in self._matcher.add(port, segment):
-                        self._add(row)
+            if self._matcher is None:
+                self._add(segments)  # those of a cancelled session are dropped when they are taken
+            else:
+                for segment in segments:
+                    if segment.stream.session.is_cancelled:
+                        self._forget(segment.stream)
+                    else:
+                        self._add(self._matcher.add(port, segment))
             if self._matcher is not None and (self._producers or self._room_callbacks):
                 self._signal_room()
             if self._segments and (self._idle or self._is_collecting):
                 self._wake_worker()
 
-    def _add(self, segment: Segment) -> None:
+    def _add(self, segments: Sequence[Segment]) -> None:
         if not self._segments and self.policy.batch_timeout:
             self._oldest = self._clock.now()
-        self._segments.append(segment)
-        self.ready += len(segment.positions)
+        self._segments.extend(segments)
+        ready = self.ready
+        for segment in segments:
+            ready += len(segment.positions)
+        self.ready = ready
         if self.policy.byte_bound is not None:
-            self.ready_bytes += _bytes(segment)
+            self.ready_bytes += sum(map(_bytes, segments))
 
     def has_room(self, port: int) -> bool:
         """Tells whether a producer of ``port`` may go on now."""
@@ -201,20 +204,22 @@ class Inbox:
         segments, left = self._segments, self.policy.batch_size
         picked: list[Segment] = []
         while segments:
-            count = len(segments[0].positions)
+            segment = segments[0]
+            count = len(segment.positions)
             if left == 0 and count:
                 break
-            segment = segments.popleft()
+            segments.popleft()
+            if segment.stream.session.is_cancelled:
+                self._discount((segment,), count)
+                self._forget(segment.stream)
+                continue
             if count > left:
                 segment, rest = segment.split(left)
                 segments.appendleft(rest)
                 count = left
-            self._discount(segment, count)
-            if segment.stream.session.is_cancelled:
-                self._forget(segment.stream)
-            else:
-                left -= count
-                picked.append(segment)
+            left -= count
+            picked.append(segment)
+        self._discount(picked, self.policy.batch_size - left)
         batch = Batch.of(picked, self._width)
         if self.policy.is_ordered:
             for part in batch.slices:
@@ -232,10 +237,10 @@ class Inbox:
         self._tickets.pop(part.stream, None)
         return ticket or None  # the whole stream in one slice: nothing can overtake it
 
-    def _discount(self, segment: Segment, count: int) -> None:
+    def _discount(self, segments: Sequence[Segment], count: int) -> None:
         self.ready -= count
         if self.policy.byte_bound is not None:
-            self.ready_bytes -= _bytes(segment)
+            self.ready_bytes -= sum(map(_bytes, segments))
 
     def _signal_room(self) -> None:
         # Half of the smallest bound: see wait_for_room.
@@ -256,7 +261,7 @@ class Inbox:
             kept: deque[Segment] = deque()
             for segment in self._segments:
                 if is_unwanted(segment.stream):
-                    self._discount(segment, len(segment.positions))
+                    self._discount((segment,), len(segment.positions))
                 else:
                     kept.append(segment)
             self._segments = kept

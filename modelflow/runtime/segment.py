@@ -143,11 +143,13 @@ class Batch:
             part = Slice(only.stream, only.positions, only.is_last, None)
             return cls([part], only.columns, only.has_errors)
         slices: list[Slice] = []
+        last = None
         for segment in segments:
-            if slices and slices[-1].stream is segment.stream:
-                slices[-1].join(segment)
+            if last is not None and last.stream is segment.stream:
+                last.join(segment)
             else:
-                slices.append(Slice(segment.stream, segment.positions, segment.is_last, None))
+                last = Slice(segment.stream, segment.positions, segment.is_last, None)
+                slices.append(last)
         columns = [
             [buffer for segment in segments for buffer in segment.columns[place]]
             for place in range(width)
