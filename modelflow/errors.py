@@ -97,24 +97,22 @@ class ModelflowError(Exception):
     """The root of every error of modelflow."""
 
 
-class ConfigError(ModelflowError):
+class _FindingsError(ModelflowError):
+    """An error that lists everything that one reading or one check found."""
+
+    def __init__(self, findings: Sequence[Finding] | str) -> None:
+        self.findings: tuple[Finding, ...] = () if isinstance(findings, str) else tuple(findings)
+        super().__init__(
+            findings if isinstance(findings, str) else "\n".join(map(str, self.findings))
+        )
+
+
+class ConfigError(_FindingsError):
     """A graph or unit file that cannot be read; ``findings`` holds every mistake in it."""
 
-    def __init__(self, findings: Sequence[Finding] | str) -> None:
-        self.findings: tuple[Finding, ...] = () if isinstance(findings, str) else tuple(findings)
-        super().__init__(
-            findings if isinstance(findings, str) else "\n".join(map(str, self.findings))
-        )
 
-
-class GraphError(ModelflowError):
+class GraphError(_FindingsError):
     """A graph that cannot run; ``findings`` holds every mistake of one check, in file order."""
-
-    def __init__(self, findings: Sequence[Finding] | str) -> None:
-        self.findings: tuple[Finding, ...] = () if isinstance(findings, str) else tuple(findings)
-        super().__init__(
-            findings if isinstance(findings, str) else "\n".join(map(str, self.findings))
-        )
 
 
 class UnknownFlowUnitError(GraphError):

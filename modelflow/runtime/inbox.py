@@ -52,6 +52,8 @@ class Inbox:
         self.policy = policy
         self.ready = 0
         self.ready_bytes = 0
+        # Producers stop at the bound: a batch of that many rows cannot become fuller.
+        self._full = min(policy.batch_size, *policy.bounds)
         self._clock = clock
         self._segments: deque[Segment] = deque()
         self._matcher = Matcher(node, ports) if len(ports) > 1 else None
@@ -182,7 +184,7 @@ class Inbox:
             return True
         self._is_collecting = True
         try:
-            while self._segments and self.ready < policy.batch_size and not self._is_closed:
+            while self._segments and self.ready < self._full and not self._is_closed:
                 oldest = self._oldest if self._oldest is not None else self._clock.now()
                 left = oldest + policy.batch_timeout - self._clock.now()
                 if left <= 0:
@@ -195,7 +197,7 @@ class Inbox:
     def _wake_worker(self) -> None:
         # While one worker fills its batch, the others sleep: only a broadcast surely reaches it.
         if self._is_collecting:
-            if self.ready >= self.policy.batch_size:
+            if self.ready >= self._full:
                 self._work.notify_all()
         else:
             self._work.notify()

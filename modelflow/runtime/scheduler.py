@@ -255,17 +255,24 @@ class Scheduler:
             while not is_first and self._state != "stopped":
                 self._clock.wait(self._changed)
         if is_first:
-            if drain and not self._errors:
-                self._drain()
-            self._abort()
-            self._errors += self._crew.join(self.options.stop_timeout)
-            with self._changed:
-                self._state = "stopped"
-                self._changed.notify_all()
-            logger.info("flow %r has stopped", self.plan.name)
+            try:
+                if drain and not self._errors:
+                    self._drain()
+            finally:  # Ctrl-C in the middle of it: the threads end all the same
+                self._end()
         if self._errors:
             message = f"flow {self.plan.name!r} failed"
             raise FlowFailed(message, list(self._errors))
+
+    def _end(self) -> None:
+        self._abort()
+        try:
+            self._errors += self._crew.join(self.options.stop_timeout)
+        finally:
+            with self._changed:
+                self._state = "stopped"
+                self._changed.notify_all()
+        logger.info("flow %r has stopped", self.plan.name)
 
     def _drain(self) -> None:
         """Ends every input and waits until all has passed, as long as something moves."""

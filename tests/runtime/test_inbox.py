@@ -260,3 +260,10 @@ def test_ports_out_of_step_are_an_internal_error():
     box.append(0, [segment(s, 0, 1)])
     with pytest.raises(AssertionError, match="out of step"):
         box.append(1, [segment(s, 1, 1)])
+
+
+def test_a_batch_that_the_queue_cannot_hold_is_not_waited_for():
+    clock = FakeClock()
+    box, s = inbox(clock=clock, bounds=(2,), batch_size=8, batch_timeout=60), stream()
+    box.append(0, [segment(s, 0, 2)])
+    assert data(box.take()) == [0, 1]

@@ -514,3 +514,17 @@ def test_an_inline_source_runs_in_wait():
     with Running(graph_of(nodes, ["source -> sink"]), is_inline=True) as flow:
         assert flow.scheduler.wait(timeout=1)
     assert got == list(range(20))
+
+
+def test_ctrl_c_while_draining_still_ends_every_thread(monkeypatch):
+    flow = Running(chain(per_item(add_one)))
+    flow.scheduler.start()
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(flow.scheduler, "_drain", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        flow.scheduler.stop()
+    assert not [t for t in threading.enumerate() if t.name.startswith("modelflow/test/n0")]
+    flow.scheduler.stop()
