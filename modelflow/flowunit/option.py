@@ -88,10 +88,14 @@ class Option:
 
     def _range(self) -> str:
         if self.maximum is None:
-            return f"a number of at least {self.minimum:g}"
+            return f"a number of at least {_plain(self.minimum)}"
         if self.minimum is None:
-            return f"a number of at most {self.maximum:g}"
-        return f"a number from {self.minimum:g} to {self.maximum:g}"
+            return f"a number of at most {_plain(self.maximum)}"
+        return f"a number from {_plain(self.minimum)} to {_plain(self.maximum)}"
+
+
+def _plain(number: float) -> str:
+    return str(int(number)) if number == int(number) else f"{number:g}"
 
 
 def option(

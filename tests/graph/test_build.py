@@ -1,0 +1,218 @@
+import pytest
+
+from modelflow.errors import (
+    CycleError,
+    DeviceUnavailableError,
+    GraphError,
+    PortError,
+    StreamMismatchError,
+    UnknownFlowUnitError,
+)
+from modelflow.flowunit.spec import FlowUnitSpec, Kind, Port
+from modelflow.flowunit.unit import FlowUnit
+from modelflow.graph.read import read_graph
+
+
+def unit(name, inputs=("in",), outputs=("out",), **more):
+    more.setdefault("devices", {"cpu": FlowUnit})
+    return FlowUnitSpec(
+        name, inputs=tuple(map(Port, inputs)), outputs=tuple(map(Port, outputs)), **more
+    )
+
+
+UNITS = (
+    unit("one"),
+    unit("join", inputs=("a", "b")),
+    unit("two", outputs=("x", "y")),
+    unit("source", inputs=()),
+    unit("sink", outputs=()),
+    unit("expand", kind=Kind.EXPAND),
+    unit("collapse", kind=Kind.COLLAPSE),
+    unit("condition", outputs=("yes", "no"), kind=Kind.CONDITION),
+    unit("loop", outputs=("back", "exit"), kind=Kind.LOOP),
+)
+
+
+def build(text, **more):
+    return read_graph(f"digraph g {{ i [type=input] o [type=output] {text} }}", units=UNITS, **more)
+
+
+def findings(text, error=GraphError, **more):
+    with pytest.raises(error) as caught:
+        build(text, **more)
+    return [finding.message for finding in caught.value.findings]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "i -> one -> o",
+        "i -> one:in one:out -> o",
+        "i:anything -> one -> o:whatever",
+        "i -> one -> o i -> one",
+        "i -> join:a i -> join:b join -> o",
+        "i -> two two:x -> o",
+        "i -> o source -> sink",
+        "i -> expand -> one -> collapse -> o",
+        "i -> condition condition:yes -> one -> join:a condition:no -> join:a "
+        "i -> join:b join -> o",
+        "a [flowunit=one] b [flowunit=one] i -> a -> b -> o",
+    ],
+)
+def test_right_graphs_are_built(text):
+    assert build(text).nodes
+
+
+def test_ports_left_out_are_filled_in_and_repetitions_dropped():
+    graph = build("i -> one -> o i -> one:in")
+    assert [f"{e.source}->{e.target}" for e in graph.edges] == ["i:i->one:in", "one:out->o:o"]
+    assert (graph.inputs, graph.outputs) == (("i",), ("o",))
+
+
+def test_nodes_come_in_topological_order():
+    graph = build("c [flowunit=one] a [flowunit=one] i -> a -> c -> o")
+    assert list(graph.nodes) == ["i", "a", "c", "o"]
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("i -> on -> o", UnknownFlowUnitError, "unknown flow unit 'on'; did you mean 'one'?"),
+        ("i -> one:inn one -> o", PortError, "no input 'inn'; did you mean 'in'? (inputs: in)"),
+        ("i -> one one:x -> o", PortError, "no output 'x' (outputs: out)"),
+        ("i -> join join -> o", PortError, "edge names no input, and there are several: a, b"),
+        ("i -> join:a join -> o", PortError, "input 'b' is not connected"),
+        (
+            "i -> one -> o one -> source",
+            PortError,
+            "edge uses an input, but the node has no inputs",
+        ),
+        ("i -> one -> o source -> one", GraphError, "is fed by i:i and source:out; only"),
+        ("i -> o one", PortError, "nothing connects it; connect or remove it"),
+        ("i -> o a [flowunit=one] one -> a -> one", CycleError, "in a cycle that passes no loop"),
+        (
+            "i -> o i -> join:a source -> join:b",
+            StreamMismatchError,
+            "'b' from source:out (from the",
+        ),
+        ("i -> expand -> join:a i -> join:b join -> o", StreamMismatchError, "expanded 1 times"),
+        ("i -> collapse -> o", StreamMismatchError, "nothing before it has expanded"),
+    ],
+)
+def test_wrong_edges_are_named(text, error, message):
+    found = findings(text, error)
+    assert any(message in line for line in found), found
+
+
+def test_all_mistakes_are_found_at_once_in_file_order():
+    text = """
+        a [flowunit=resize, widht=3]
+        b [flowunit=one, batch_size=0, queue_policy=blok]
+        c [type=inptu]
+        i -> b -> o
+        b -> nowhere
+    """
+    found = findings(text)
+    for expected in (
+        "unknown option 'widht' of unit 'resize'; did you mean 'width'",
+        "option 'image_height' of unit 'resize' is required",
+        "batch_size: got '0'; expected a number from 1",
+        "queue_policy: got 'blok'; expected one of 'block', 'reject'; did you mean 'block'?",
+        "type: got 'inptu'; expected one of 'flowunit', 'input', 'output'; did you mean 'input'?",
+        "unknown flow unit 'nowhere'",
+    ):
+        assert any(expected in line for line in found), (expected, found)
+
+
+def test_settings_come_from_the_node_else_from_the_graph():
+    graph = build(
+        "queue_size=5 batch_size=3 one [queue_size=9, threads=2, batch_timeout_ms=1.5] "
+        "i -> one -> o"
+    )
+    settings = graph.nodes["one"].settings
+    assert (settings.queue_size, settings.batch_size, settings.threads) == (9, 3, 2)
+    assert settings.batch_timeout_ms == 1.5
+
+
+def test_tensorflow_servings_names_are_understood():
+    settings = (
+        build(
+            "one [max_batch_size=4, batch_timeout_micros=2500, num_batch_threads=3, "
+            "max_enqueued_batches=5] i -> one -> o"
+        )
+        .nodes["one"]
+        .settings
+    )
+    assert (settings.batch_size, settings.batch_timeout_ms) == (4, 2.5)
+    assert (settings.threads, settings.queue_size) == (3, 20)
+    assert "got max_batch_size beside batch_size; give one" in findings(
+        "one [max_batch_size=4, batch_size=2] i -> one -> o"
+    )
+
+
+def test_the_queue_of_one_input_is_set():
+    graph = build("join [queue_size_b=3] i -> join:a i -> join:b join -> o")
+    assert dict(graph.nodes["join"].settings.queue_sizes) == {"b": 3}
+    (message,) = findings("join [queue_size_x=3] i -> join:a i -> join:b join -> o", PortError)
+    assert message.startswith("queue_size_x: no input 'x'")
+
+
+def test_drawing_attributes_are_dropped_and_modelboxs_own_are_named_in_notes():
+    graph = build(
+        "one [shape=box, color=red, label=x, queue_size_event=3, need_check_output=true] "
+        "i -> one -> o"
+    )
+    assert not graph.nodes["one"].options
+    assert {note.split(" has no effect")[0] for note in graph.notes} == {
+        "node 'one': queue_size_event",
+        "node 'one': need_check_output",
+    }
+
+
+def test_a_drawing_attribute_that_the_unit_has_as_an_option_is_an_option():
+    graph = build("r [flowunit=resize, width=3, height=4] i -> r -> o")
+    assert dict(graph.nodes["r"].options) == {"width": "3", "height": "4"}
+
+
+def test_an_absent_device_names_those_there_are():
+    with pytest.raises(
+        DeviceUnavailableError, match=r"device cuda:9 is not on this machine.*cpu:0"
+    ):
+        read_graph(
+            "digraph { i [type=input] g [device=cuda, deviceid=9] o [type=output] i -> g -> o }",
+            units=[unit("g", devices={"cpu": FlowUnit, "cuda": FlowUnit})],
+        )
+    assert "unit 'one' does not run on 'cuda'; it runs on cpu" in findings(
+        "one [device=cuda] i -> one -> o"
+    )
+
+
+def test_a_graph_that_is_not_strict_leaves_lonely_nodes_out():
+    text = "[graph]\nstrict=false\ngraphconf='digraph {i[type=input] o[type=output] one i->o}'"
+    graph = read_graph(text, units=UNITS)
+    assert list(graph.nodes) == ["i", "o"]
+    assert graph.notes == ("node 'one': nothing connects it; left out",)
+
+
+def test_a_graph_that_is_switched_off_or_empty_is_refused():
+    with pytest.raises(GraphError, match="enable=false"):
+        read_graph("[flow]\nenable=false\n[[node]]\nname='i'\ntype='input'")
+    with pytest.raises(GraphError, match="the graph has no node"):
+        read_graph("digraph { }")
+
+
+def test_a_node_that_stands_twice_names_the_first():
+    text = "[[node]]\nname='i'\ntype='input'\n[[node]]\nname='i'\ntype='input'"
+    with pytest.raises(
+        GraphError, match="<text>:4: node 'i': stands twice; the first is at <text>:1"
+    ):
+        read_graph(text)
+
+
+def test_paths_in_a_file_are_relative_to_it_and_those_of_the_caller_are_not(tmp_path):
+    (tmp_path / "g.dot").write_text('digraph { f [flowunit=file_source, path="x/*"] s f -> s }')
+    sink = unit("s", outputs=())
+    graph = read_graph(tmp_path / "g.dot", units=[sink])
+    assert graph.nodes["f"].options["path"] == str(tmp_path / "x/*")
+    graph = read_graph(tmp_path / "g.dot", units=[sink], overrides={"f.path": "y/*"})
+    assert graph.nodes["f"].options["path"] == "y/*"
