@@ -94,7 +94,9 @@ class Option:
         return f"a number from {_plain(self.minimum)} to {_plain(self.maximum)}"
 
 
-def _plain(number: float) -> str:
+def _plain(number: float | None) -> str:
+    if number is None:
+        return "any"
     return str(int(number)) if number == int(number) else f"{number:g}"
 
 

@@ -297,4 +297,4 @@ def test_model_is_closed_when_open_fails_after_loading(doubling, tmp_path, monke
     with pytest.raises(EngineError, match="declared as uint8"):
         InferenceUnit(model).open({})
     assert NumpyEngine.loaded == []
-    assert lookup._engines["doubling"].loaded[-1].closed == 1  # type: ignore[attr-defined]
+    assert lookup._engines["doubling"].loaded[-1].closed == 1
