@@ -5,6 +5,8 @@ import time
 
 import pytest
 
+from modelflow.flowunit import function
+
 
 @pytest.fixture(autouse=True)
 def no_thread_left():
@@ -17,3 +19,12 @@ def no_thread_left():
         thread.join(max(0.0, deadline - time.monotonic()))
     alive = [thread.name for thread in left if thread.is_alive()]
     assert not alive, f"threads left alive: {alive}"
+
+
+@pytest.fixture(autouse=True)
+def no_unit_declared():
+    """Forgets the functions that a test has decorated: the table of them is the process's."""
+    before = dict(function._declared)
+    yield
+    function._declared.clear()
+    function._declared.update(before)
