@@ -17,7 +17,7 @@ __all__ = ["check"]
 @graph_options
 @click.option("-v", "--verbose", is_flag=True, help="Print the plan: what runs where, and why.")
 def check(graph: GraphChoice, verbose: bool) -> int:
-    r"""Finds every mistake of a graph, and prints each with its line.
+    """Finds every mistake of a graph, and prints each with its line.
 
     \b
     modelflow check graph.toml

@@ -10,7 +10,7 @@ __all__ = ["completion"]
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> int:
-    r"""Prints the script that completes modelflow's commands and options in a shell.
+    """Prints the script that completes modelflow's commands and options in a shell.
 
     \b
     modelflow completion bash >> ~/.bashrc

@@ -20,7 +20,7 @@ __all__ = ["convert"]
     help="The format; without it by the suffix of FILE. graphviz: TOML with embedded DOT.",
 )
 def convert(graph: Path, output: str, form: str | None) -> int:
-    r"""Writes a graph in another format: native TOML, TOML with DOT, YAML, JSON, DOT.
+    """Writes a graph in another format: native TOML, TOML with DOT, YAML, JSON, DOT.
 
     \b
     modelflow convert graph.dot -o graph.toml

@@ -24,7 +24,7 @@ _BY_SUFFIX = {".svg": "svg", ".png": "png", ".dot": "dot", ".gv": "dot", ".mmd":
     help="The form; without it by the suffix of FILE, else svg.",
 )
 def draw(graph: GraphChoice, output: str | None, form: str | None) -> int:
-    r"""Draws a graph, coloured by device.
+    """Draws a graph, coloured by device.
 
     Graphviz's dot lays it out where it is installed.
 

@@ -32,7 +32,7 @@ __all__ = ["cli", "main"]
 @click.version_option(message="%(version)s", version=version_text())
 @click.pass_context
 def cli(context: click.Context, log_level: str, debug: bool) -> None:
-    r"""Runs graphs of flow units: pipelines of decoding, resizing, inference and more.
+    """Runs graphs of flow units: pipelines of decoding, resizing, inference and more.
 
     \b
     modelflow check graph.toml            find every mistake before anything runs

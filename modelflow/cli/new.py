@@ -23,7 +23,7 @@ def new() -> None:
     "--dir", "folder", type=click.Path(path_type=Path), default=".", help="Where to; default: here."
 )
 def unit(name: str, kind: str, folder: Path) -> int:
-    r"""Writes the flow unit NAME into a folder of that name: TOML, Python, a test.
+    """Writes the flow unit NAME into a folder of that name: TOML, Python, a test.
 
     \b
     modelflow new unit sharpen
@@ -40,7 +40,7 @@ def unit(name: str, kind: str, folder: Path) -> int:
     "--dir", "folder", type=click.Path(path_type=Path), default=".", help="Where to; default: here."
 )
 def graph(name: str, folder: Path) -> int:
-    r"""Writes the graph NAME.toml.
+    """Writes the graph NAME.toml.
 
     \b
     modelflow new graph thumbnails

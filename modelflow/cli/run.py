@@ -52,7 +52,7 @@ def run(
     keep_going: bool,
     sync: bool,
 ) -> int:
-    r"""Runs a graph: a file, or the name of one that comes with modelflow.
+    """Runs a graph: a file, or the name of one that comes with modelflow.
 
     A graph with inputs is fed by --input; one with sources runs until they are done, or Ctrl-C. An
     item that fails becomes an error line in its place; the others go on, and the exit code is 1.

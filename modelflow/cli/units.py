@@ -18,7 +18,7 @@ __all__ = ["units"]
 )
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def units(name: str | None, folders: tuple[str, ...], as_json: bool) -> int:
-    r"""Lists every flow unit that a graph could use, or says all about one.
+    """Lists every flow unit that a graph could use, or says all about one.
 
     \b
     modelflow units

@@ -2,7 +2,7 @@
 
 import importlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -145,8 +145,12 @@ class FlowUnitSpec:
         """Tells whether the unit has no outputs."""
         return not self.outputs
 
-    def configure(self, given: Mapping[str, Any]) -> Any:
+    def configure(self, given: Mapping[str, Any], also: Collection[str] = ()) -> Any:
         """Converts the options of a node and adds the defaults.
+
+        Args:
+            given: The options by name or alias.
+            also: Other names that may be written in the same place, for suggestions.
 
         Returns:
             An instance of the options dataclass, or a `Config` where there is none.
@@ -166,7 +170,7 @@ class FlowUnitSpec:
             elif self.accepts_any_option:
                 values[name] = value
             else:
-                problems.append(self._unknown_option(name, known))
+                problems.append(self._unknown_option(name, [*known, *also]))
         written = {known[name].name for name in given if name in known}
         absent = [option for option in self.option_list if option.name not in written]
         problems += [
@@ -185,7 +189,7 @@ class FlowUnitSpec:
             message = f"options of unit {self.name!r}: {error}"
             raise ConfigError(message) from error
 
-    def _unknown_option(self, name: str, known: Mapping[str, Option]) -> str:
+    def _unknown_option(self, name: str, known: Collection[str]) -> str:
         expected = ", ".join(option.name for option in self.option_list) or "none"
         near = did_you_mean(name, known)
         return f"unknown option {name!r} of unit {self.name!r}{near} (options: {expected})"

@@ -252,7 +252,7 @@ class _Builder:
         self, node: NodeConfig, spec: FlowUnitSpec, options: Mapping[str, Any]
     ) -> None:
         try:
-            spec.configure(options)
+            spec.configure(options, also=_ATTRIBUTES)
         except ConfigError as error:
             for line in str(error).splitlines():
                 self._wrong(node.location, line, node.name)

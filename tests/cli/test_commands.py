@@ -108,6 +108,7 @@ def test_every_command_has_help(modelflow, command):
     done = modelflow(command, "--help")
     assert done.returncode == 0
     assert "Usage: modelflow" in done.stdout
+    assert "\\b" not in done.stdout
 
 
 def test_debug_shows_the_traceback(modelflow):

@@ -107,7 +107,7 @@ def test_wrong_edges_are_named(text, error, message):
 def test_all_mistakes_are_found_at_once_in_file_order():
     text = """
         a [flowunit=resize, widht=3]
-        b [flowunit=one, batch_size=0, queue_policy=blok]
+        b [flowunit=one, batch_size=0, queue_policy=blok, devce=cpu]
         c [type=inptu]
         i -> b -> o
         b -> nowhere
@@ -116,6 +116,7 @@ def test_all_mistakes_are_found_at_once_in_file_order():
     for expected in (
         "unknown option 'widht' of unit 'resize'; did you mean 'width'",
         "option 'image_height' of unit 'resize' is required",
+        "unknown option 'devce' of unit 'one'; did you mean 'device'?",
         "batch_size: got '0'; expected a number from 1",
         "queue_policy: got 'blok'; expected one of 'block', 'reject'; did you mean 'block'?",
         "type: got 'inptu'; expected one of 'flowunit', 'input', 'output'; did you mean 'input'?",
