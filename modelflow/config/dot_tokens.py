@@ -35,7 +35,11 @@ class Token:
 
 
 _SKIP = re.compile(r"(?:\s+|//[^\n]*|\#[^\n]*|/\*.*?\*/)+", re.DOTALL)
-_WORD = re.compile(r"-?(?:\.\d+|\d+(?:\.\d*)?)|[A-Za-z_\u0080-\U0010ffff$][\w\u0080-\U0010ffff$]*")
+# Beyond Graphviz, a name may hold a variable of the environment: ${NAME}.
+_WORD = re.compile(
+    r"-?(?:\.\d+|\d+(?:\.\d*)?)"
+    r"|(?:\$\{\w+\}|[A-Za-z_\u0080-\U0010ffff$])(?:\$\{\w+\}|[\w\u0080-\U0010ffff$])*"
+)
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _SYMBOL = re.compile(r"->|--|[{}\[\]=;,:+]")
 

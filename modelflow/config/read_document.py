@@ -1,6 +1,5 @@
 """From the values of a graph file to a `FlowConfig`; every mistake is collected."""
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from modelflow.config.schema import (
     SECTIONS,
     WITHOUT_EFFECT,
 )
+from modelflow.config.variables import expanded
 from modelflow.errors import ConfigError, Finding, Location, did_you_mean
 from modelflow.flowunit.option import Option
 
@@ -23,7 +23,14 @@ __all__ = ["config_of"]
 
 _LISTS = ("node", "edge")
 _TOP = (*SECTIONS, "args", *_LISTS)
-_VARIABLE = re.compile(r"(\\?)\$\{(\w+)\}")
+# One end of an edge: a name and perhaps a port, each quoted where it holds what parts them.
+_QUOTED = r'"((?:[^"\\]|\\.)*)"'
+_END = re.compile(
+    rf"\s*(?:{_QUOTED}|([^:]*?))\s*(?::\s*(?:{_QUOTED}|(.*?)))?\s*\Z",
+    re.DOTALL,
+)
+# The variables inside are put in when the text has been parsed: a comment may hold anything.
+_DOT_TEXT = frozenset({("graph", "graphconf")})
 _NODE_KEYS = ("name", "config")
 _EDGE_KEYS = ("from", "to")
 
@@ -43,7 +50,7 @@ class _Reader:
         self._path = path
         self._findings: list[Finding] = []
         self._notes: list[str] = []
-        self._values = _expanded(document.values)
+        self._values = expanded(document.values, self._wrong, keep=_DOT_TEXT)
 
     def config(self, dot: DotGraph | None) -> FlowConfig:
         for key in self._values:
@@ -58,12 +65,13 @@ class _Reader:
         if dot is not None:
             if nodes or edges:
                 self._wrong(("graph",), "got a DOT graph beside [[node]] or [[edge]]; give one")
-            nodes, edges = list(dot.nodes), list(dot.edges)
+            nodes = [self._expanded_node(node) for node in dot.nodes]
+            edges = [self._expanded_edge(edge) for edge in dot.edges]
             self._graph_attributes(dot, graph)
             if not sections["flow"].get("name"):
-                sections["flow"] = {**sections["flow"], "name": dot.name}
+                sections["flow"] = {**sections["flow"], "name": self._expanded_top(dot.name)}
         config = FlowConfig(
-            nodes=tuple(self._expanded_node(node) for node in nodes),
+            nodes=tuple(nodes),
             edges=tuple(edges),
             driver=sections["driver"],
             profile=sections["profile"],
@@ -152,7 +160,7 @@ class _Reader:
         for key, value in dot.attributes.items():
             if key in GRAPH_ATTRIBUTES:
                 try:
-                    graph[key] = options[key].convert(value)
+                    graph[key] = options[key].convert(self._expanded_top(value))
                 except ConfigError as error:
                     problem = str(error).replace("option", "graph attribute", 1)
                     self._wrong(("graph", "graphconf"), problem)
@@ -203,8 +211,29 @@ class _Reader:
             return []
         return given
 
+    # -- variables in DOT -----------------------------------------------------------------------
+
+    def _expanded_at(self, value: Any, at: Location, node: str | None = None) -> Any:
+        def report(path: tuple[str | int, ...], message: str) -> None:
+            where = f"{path[-1]}: " if path else ""
+            self._findings.append(Finding(at, f"{where}{message}", node, ConfigError))
+
+        return expanded(value, report)
+
+    def _expanded_top(self, value: str) -> Any:
+        return self._expanded_at(value, self._at("graph", "graphconf"))
+
     def _expanded_node(self, node: NodeConfig) -> NodeConfig:
-        return NodeConfig(node.name, _expanded(node.attributes), node.location)
+        name = self._expanded_at(node.name, node.location)
+        attributes = self._expanded_at(node.attributes, node.location, name)
+        return NodeConfig(name, attributes, node.location)
+
+    def _expanded_edge(self, edge: EdgeConfig) -> EdgeConfig:
+        source, target = (
+            PortRef(*(self._expanded_at(part, edge.location) for part in (end.node, end.port)))
+            for end in (edge.source, edge.target)
+        )
+        return EdgeConfig(source, target, edge.location)
 
     # -- findings -------------------------------------------------------------------------------
 
@@ -216,26 +245,12 @@ class _Reader:
 
 
 def _port(text: str) -> PortRef:
-    node, _, port = text.partition(":")
-    return PortRef(node.strip(), port.strip().strip('"') or None)
-
-
-def _expanded(value: Any) -> Any:
-    r"""Replaces ``${NAME}`` by the environment's in every text; ``\${`` stands for itself."""
-    if isinstance(value, str):
-        return _VARIABLE.sub(_variable, value) if "${" in value else value
-    if isinstance(value, Mapping):
-        return {key: _expanded(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_expanded(item) for item in value]
-    return value
-
-
-def _variable(found: re.Match[str]) -> str:
-    if found[1]:
-        return found[0][1:]
-    value = os.environ.get(found[2])
-    if value is None:
-        message = f"${{{found[2]}}}: the environment has no such variable; write \\${{ for the text"
-        raise ConfigError(message)
-    return value
+    found = _END.match(text)
+    if found is None:  # text behind a closing quote: the quotes are part of the name
+        node, _, port = text.partition(":")
+        return PortRef(node.strip(), port.strip() or None)
+    node, port = (
+        plain if quoted is None else re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL)
+        for quoted, plain in ((found[1], found[2]), (found[3], found[4]))
+    )
+    return PortRef(node or "", port or None)

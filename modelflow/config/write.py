@@ -1,12 +1,15 @@
 """Writing a `FlowConfig` in any of the formats that can be read."""
 
+import itertools
 import json
 import re
 from collections.abc import Mapping
 from typing import Any
 
+from modelflow.config.dot_tokens import TokenKind, tokens_of
 from modelflow.config.flow_config import EdgeConfig, FlowConfig, NodeConfig, PortRef
 from modelflow.config.schema import GRAPH_ATTRIBUTES, SECTIONS
+from modelflow.config.variables import escaped
 from modelflow.errors import ConfigError, did_you_mean
 
 __all__ = ["FORMATS", "write_config"]
@@ -25,7 +28,7 @@ def write_config(config: FlowConfig, format: str) -> str:  # noqa: A002 - the AP
             or ``dot``, which holds the graph alone.
 
     Raises:
-        ConfigError: no such format.
+        ConfigError: no such format, or a text that DOT cannot hold.
     """
     if format == "dot":
         return _dot(config)
@@ -73,20 +76,41 @@ def _document(config: FlowConfig) -> dict[str, Any]:
     return {
         **_sections(config),
         "node": [_node(node) for node in config.nodes],
-        "edge": [{"from": str(edge.source), "to": str(edge.target)} for edge in config.edges],
+        "edge": [_native_edge(edge) for edge in config.edges],
     }
+
+
+def _native_edge(edge: EdgeConfig) -> dict[str, str]:
+    return {"from": _native_end(edge.source), "to": _native_end(edge.target)}
+
+
+def _native_end(end: PortRef) -> str:
+    """``node:port``, each quoted where it could be read as something else."""
+    node = escaped(end.node)
+    if node != node.strip() or not node or ":" in node or node.startswith('"'):
+        node = _in_quotes(node)
+    if end.port is None:
+        return node
+    port = escaped(end.port)
+    if port != port.strip() or port.startswith('"'):
+        port = _in_quotes(port)
+    return f"{node}:{port}"
+
+
+def _in_quotes(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _node(node: NodeConfig) -> dict[str, Any]:
     attributes = {key: _plain(value) for key, value in node.attributes.items()}
     clashing = {key: attributes.pop(key) for key in ("name", "config") if key in attributes}
-    return {"name": node.name, **attributes, **({"config": clashing} if clashing else {})}
+    return {"name": escaped(node.name), **attributes, **({"config": clashing} if clashing else {})}
 
 
 def _plain(value: Any) -> Any:
     """The value as one that every format can hold."""
     if isinstance(value, str):
-        return str(value).replace("${", "\\${")
+        return escaped(value)
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
@@ -116,7 +140,7 @@ def _toml(config: FlowConfig, *, is_embedded: bool) -> str:
     if not is_embedded:
         for name, tables in (
             ("node", [_node(node) for node in config.nodes]),
-            ("edge", [{"from": str(e.source), "to": str(e.target)} for e in config.edges]),
+            ("edge", [_native_edge(edge) for edge in config.edges]),
         ):
             if tables:
                 rows = tomlkit.aot()
@@ -137,7 +161,11 @@ def _dot(config: FlowConfig, *, with_attributes: bool = True) -> str:
             if key != "need_check_output" and config.graph.get(key) is not None
         ]
     for node in config.nodes:
-        attributes = ", ".join(f"{_id(k)}={_id(v)}" for k, v in node.attributes.items())
+        attributes = ", ".join(
+            f"{_id(key)}={_id(value)}"
+            for key, value in node.attributes.items()
+            if value is not None
+        )
         lines.append(f"    {_id(node.name)}" + (f" [{attributes}]" if attributes else ""))
     lines += [f"    {_edge(edge)}" for edge in config.edges]
     return "\n".join([*lines, "}", ""])
@@ -157,7 +185,20 @@ def _id(value: Any) -> str:
     elif isinstance(value, tuple | list):
         text = ",".join(map(str, value))
     else:
-        text = str(value).replace("${", "\\${")
+        text = escaped(str(value))
     if _PLAIN.match(text) and text.lower() not in _KEYWORDS:
         return text
-    return '"' + text.replace('"', '\\"') + '"'
+    # What quotes cannot hold (a backslash at the end, or before a quote) an HTML text may.
+    for written in ('"' + text.replace('"', '\\"') + '"', f"<{text}>"):
+        if _reads_as(written, text):
+            return written
+    message = f"{text!r} cannot be written as DOT; write toml, yaml or json"
+    raise ConfigError(message)
+
+
+def _reads_as(written: str, text: str) -> bool:
+    try:
+        first, second = itertools.islice(tokens_of(written, ""), 2)
+    except (ConfigError, ValueError):
+        return False
+    return first.text == text and second.kind is TokenKind.END

@@ -3,6 +3,7 @@ import json
 import pytest
 import yaml
 
+from modelflow.config.flow_config import PortRef
 from modelflow.config.read import read_config
 from modelflow.errors import ConfigError
 
@@ -197,3 +198,58 @@ def test_files_that_cannot_be_read_say_why(tmp_path):
         read_config(tmp_path)
     with pytest.raises(ConfigError, match="format: got 'tml'; expected one of"):
         read_config("", "tml")
+
+
+def test_an_escaped_variable_stands_for_itself_in_every_form(monkeypatch):
+    monkeypatch.setenv("FOLDER", "there")
+    native = "[[node]]\nname = 'a'\npath = '\\${FOLDER}'\n"
+    embedded = "[graph]\ngraphconf = '''digraph { a [path=\"\\${FOLDER}\"] }'''\n"
+    for text in (native, embedded, 'digraph { a [path="\\${FOLDER}"] }'):
+        assert read_config(text).nodes[0].attributes == {"path": "${FOLDER}"}
+
+
+def test_variables_stand_in_names_ports_and_graph_attributes_of_dot(monkeypatch):
+    monkeypatch.setenv("UNIT", 'a "b"')
+    monkeypatch.setenv("SIZE", "7")
+    config = read_config(
+        'digraph { queue_size=${SIZE} n${SIZE} [size=${SIZE}] n${SIZE}:"${UNIT}" -> x }'
+    )
+    assert config.graph["queue_size"] == 7
+    assert config.nodes[0].name == "n7"
+    assert config.nodes[0].attributes == {"size": "7"}
+    assert config.edges[0].source == PortRef("n7", 'a "b"')
+
+
+def test_a_comment_may_hold_anything():
+    text = "[graph]\ngraphconf = '''digraph { a // ${NOT_THERE}\n }'''\n"
+    assert read_config(text).nodes[0].name == "a"
+
+
+def test_each_absent_variable_is_named_with_its_line_beside_other_mistakes(monkeypatch):
+    monkeypatch.delenv("NOT_THERE", raising=False)
+    text = "[flwo]\n[flow]\nname = '${NOT_THERE}'\n[graph]\ngraphconf = '''digraph {\n"
+    with pytest.raises(ConfigError) as caught:
+        read_config(text + "a\nb [path=\"${NOT_THERE}\"] }'''\n")
+    lines = [str(finding) for finding in caught.value.findings]
+    assert len(lines) == 3
+    assert "<text>:1: unknown section 'flwo'" in lines[0]
+    assert "<text>:3: ${NOT_THERE}: the environment has no such variable" in lines[1]
+    assert "<text>:7: node 'b': path: ${NOT_THERE}: the environment has no" in lines[2]
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("a", PortRef("a")),
+        ("a:out", PortRef("a", "out")),
+        (" a : out ", PortRef("a", "out")),
+        ("a:x:0", PortRef("a", "x:0")),
+        ('a:"x:0"', PortRef("a", "x:0")),
+        ('"a:b":" x "', PortRef("a:b", " x ")),
+        (r'"a\"b"', PortRef('a"b')),
+        ('a"b:c', PortRef('a"b', "c")),
+    ],
+)
+def test_ends_of_native_edges_may_be_quoted(written, expected):
+    config = read_config({"node": [{"name": "b"}], "edge": [{"from": written, "to": "b"}]})
+    assert config.edges[0].source == expected

@@ -1,27 +1,39 @@
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelflow.config.flow_config import ArgConfig, EdgeConfig, FlowConfig, NodeConfig, PortRef
+from modelflow.config.override import apply_overrides
 from modelflow.config.read import read_config
-from modelflow.config.write import write_config
+from modelflow.config.write import FORMATS, write_config
+from modelflow.errors import ConfigError
 
-texts = (
-    st.text(
-        st.characters(blacklist_categories=("Cs", "Cc"), blacklist_characters="\\:"), min_size=1
-    )
-    .map(str.strip)
-    .filter(lambda t: t and not t.startswith('"') and not t.endswith('"'))
+texts = st.one_of(
+    st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1),
+    st.text(st.sampled_from('ab:"\\${}<> \n'), min_size=1),
+    st.text(st.sampled_from('ab:"\\ '), min_size=1).map(lambda text: f"{text}${{HOME}}{text}"),
 )
+
+
+def writable(text):
+    """Tells whether DOT can hold a text: in quotes, or as HTML with paired brackets."""
+    try:
+        write_config(FlowConfig((NodeConfig(text),), ()), "dot")
+    except ConfigError:
+        return False
+    return True
+
+
+dot_texts = texts.filter(writable)
 keys = st.from_regex(r"[a-z][a-z_]{0,8}", fullmatch=True).filter(
     lambda k: k not in ("name", "config")
 )
-values = st.one_of(texts, st.integers(-(10**9), 10**9), st.booleans())
-names = st.lists(texts, min_size=1, max_size=5, unique=True)
 
 
 @st.composite
-def configs(draw):
-    found = draw(names)
+def configs(draw, texts=texts):
+    values = st.one_of(texts, st.integers(-(10**9), 10**9), st.booleans())
+    found = draw(st.lists(texts, min_size=1, max_size=5, unique=True))
     nodes = tuple(
         NodeConfig(name, draw(st.dictionaries(keys, values, max_size=4))) for name in found
     )
@@ -59,8 +71,37 @@ def test_native_formats_give_back_what_was_written(config):
 
 
 @settings(max_examples=80, deadline=None)
-@given(configs())
+@given(configs(dot_texts))
 def test_dot_gives_back_what_was_written_as_text(config):
     for form, language in (("dot", "dot"), ("graphviz", "toml")):
         again = read_config(write_config(config, form), language)
         assert shape(again, as_text=True) == shape(config, as_text=True), form
+
+
+@pytest.mark.parametrize(
+    "text", ["a\\", 'a\\"b', "a\\\nb", "<b>", "node", "", 'say "so"', "${HOME}", "\\${HOME}"]
+)
+def test_dot_holds_what_quotes_alone_cannot(text):
+    written = write_config(FlowConfig((NodeConfig("n", {"key": text}),), ()), "dot")
+    assert read_config(written, "dot").nodes[0].attributes == {"key": text}
+
+
+def test_a_text_that_dot_cannot_hold_is_refused():
+    config = FlowConfig((NodeConfig("n", {"key": ">\\"}),), ())
+    with pytest.raises(ConfigError, match="cannot be written as DOT; write toml"):
+        write_config(config, "dot")
+
+
+def test_values_of_the_caller_can_be_written():
+    config = apply_overrides(FlowConfig((NodeConfig("n"),), ()), {"n.key": "value"})
+    for form in FORMATS:
+        assert "value" in write_config(config, form)
+
+
+def test_an_attribute_without_a_value_is_left_out_of_dot():
+    assert "key" not in write_config(FlowConfig((NodeConfig("n", {"key": None}),), ()), "dot")
+
+
+def test_an_unknown_format_names_those_there_are():
+    with pytest.raises(ConfigError, match=r"got 'tml'; expected one of .*; did you mean 'toml'"):
+        write_config(FlowConfig((), ()), "tml")
