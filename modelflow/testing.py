@@ -16,6 +16,7 @@ from modelflow.flowunit.registry import Registry
 from modelflow.flowunit.spec import FlowUnitSpec
 from modelflow.flowunit.unit import Context
 from modelflow.runtime.call import UnitCall, freeze
+from modelflow.runtime.kinds.kind import call_type
 from modelflow.runtime.segment import Columns
 
 __all__ = ["check_flow_unit", "read_unit", "run_unit"]
@@ -61,7 +62,9 @@ def run_unit(
     unit.open(spec.configure(options))
     try:
         ports = tuple(inputs or {})
-        call = UnitCall(unit, spec, spec.name, inputs=ports, consumers=[1] * len(spec.outputs))
+        call = call_type(spec)(
+            unit, spec, spec.name, inputs=ports, consumers=[1] * len(spec.outputs)
+        )
         if spec.is_source:
             return _drained(spec, call, max_calls)
         columns = [[_wrapped(v) for v in values] for values in (inputs or {}).values()]
@@ -213,7 +216,7 @@ def _check_goes_on(
     unit = spec.create(device)
     unit.open(spec.configure(options))
     try:
-        call = UnitCall(
+        call = call_type(spec)(
             unit, spec, spec.name, inputs=tuple(inputs), consumers=[1] * len(spec.outputs)
         )
         size = len(next(iter(inputs.values())))

@@ -1,7 +1,6 @@
 import pytest
 
 from modelflow.errors import PlanError
-from modelflow.flowunit.spec import Kind
 from modelflow.plan import Origin, Target, make_plan
 from tests.runtime.graphs import chain, graph_of, spec_of
 
@@ -72,8 +71,8 @@ def test_origins_tell_where_each_stream_can_end():
         ["input -> unit", "unit -> output", "source -> sink"],
     )
     assert make_plan(graph).origins == {
-        "": Origin(("output",), ("output",)),
-        "source": Origin((), ("sink",)),
+        "": Origin(("output",), ("output",), ("output",), frozenset({"output"}), True),
+        "source": Origin((), ("sink",), ("sink",), frozenset(), True),
     }
 
 
@@ -88,11 +87,6 @@ def test_rows_explain_the_plan():
         "queue": "in 32",
         "feeds": "output",
     }
-
-
-def test_a_kind_that_this_version_does_not_run_is_named():
-    with pytest.raises(PlanError, match=r"node 'n0': unit 'forward' is of the kind 'stream'"):
-        stage(spec_of(kind=Kind.STREAM))
 
 
 def test_process_workers_are_refused():

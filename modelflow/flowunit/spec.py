@@ -70,14 +70,18 @@ class FlowUnitSpec:
         aliases: Other names that graphs may use.
         version: ``x.y.z``.
         group: A heading for lists ("Image", "Input").
-        batch_size: The default of the node attribute; None: 8 for `Kind.NORMAL`, else 1.
+        batch_size: The default of the node attribute; None: 8 for `Kind.NORMAL`, else 1. A
+            condition that gives one here of more than 1 is called with batches: each output list
+            is then as long as the batch, with None where the buffer leaves by another output.
         max_batch_size: The most buffers that a call may get; None: no bound.
         threads: The default of the node attribute; None: the plan chooses.
         is_shared: One instance a node, re-entrant, instead of one a worker.
         is_exception_visible: The unit can be given buffers in error (`Buffer.error`).
         is_batch_retried: A failing batch is tried again buffer by buffer, so that only the guilty
             fail. Set False where a second call would do harm.
-        is_same_count: A `Kind.STREAM` unit that gives one buffer for each one.
+        is_same_count: A `Kind.STREAM` unit that gives one buffer for each one, now or later.
+        is_per_stream: A `Kind.NORMAL` unit whose calls each get buffers of one stream only, with
+            that stream's ``session`` and ``stream_meta``.
         accepts_any_option: Options that are not declared are passed on as they are.
         required_files: Files that must be there before the unit can run (a model).
         location: Where the unit was declared, for messages.
@@ -101,6 +105,7 @@ class FlowUnitSpec:
     is_exception_visible: bool = False
     is_batch_retried: bool = True
     is_same_count: bool = False
+    is_per_stream: bool = False
     accepts_any_option: bool = False
     required_files: tuple[Path, ...] = ()
     location: Location | None = None

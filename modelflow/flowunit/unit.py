@@ -24,15 +24,32 @@ class Context:
     Attributes:
         inputs: Port name -> the buffers of the batch, axis 0; every list has the same length.
             Their arrays are read-only, unless the port is declared ``is_in_place``.
-        outputs: Port name -> the list to fill. A normal unit gives one value for each input, in
-            order: a `Buffer`, any other data (wrapped in one), or an exception (only that buffer
-            fails). A value inherits, key by key, the meta of the input at its place.
-        session: The session's context, a dict shared by all units of the session, where the batch
-            belongs to a single session (sources, and kinds that work on one stream); else empty.
+        outputs: Port name -> the list to fill with values: a `Buffer`, any other data (wrapped in
+            one), or an exception (only that buffer fails). A normal unit gives one value for each
+            input, in order; a condition and a loop one value on one output; an expand any number,
+            as many on every output; a collapse one on every output; a stream unit any number. A
+            value that stands for an input inherits its meta, key by key.
+        session: The session's context, a dict shared by all units of the session. Only a normal
+            unit that is not ``is_per_stream`` is given buffers of many sessions: there it is empty.
         state: The unit's own dict for the stream (source and stream kinds), empty at its start.
+        stream_meta: The small values that belong to the stream as a whole; what a stream unit adds
+            before its first output reaches every unit behind it. As ``session``, else empty.
+        event: What was given to `send_event`, in the call that it brought about; else None.
+        is_cancelled: In ``stream_end``: nobody waits for what it gives.
     """
 
-    __slots__ = ("_is_finished", "inputs", "outputs", "session", "state")
+    __slots__ = (
+        "_is_finished",
+        "_is_held",
+        "_post",
+        "event",
+        "inputs",
+        "is_cancelled",
+        "outputs",
+        "session",
+        "state",
+        "stream_meta",
+    )
 
     def __init__(
         self,
@@ -40,12 +57,19 @@ class Context:
         outputs: dict[str, list[Any]],
         session: dict[str, Any] | None = None,
         state: dict[str, Any] | None = None,
+        stream_meta: dict[str, Any] | None = None,
+        post: Callable[[Any], bool] | None = None,
     ) -> None:
         self.inputs = inputs
         self.outputs = outputs
         self.session = {} if session is None else session
         self.state = {} if state is None else state
+        self.stream_meta = {} if stream_meta is None else stream_meta
+        self.event: Any = None
+        self.is_cancelled = False
         self._is_finished = False
+        self._is_held = False
+        self._post = post
 
     def input(self, port: str | None = None) -> list[Buffer]:
         """Returns the buffers of ``port``; of the only input where none is named.
@@ -89,6 +113,39 @@ class Context:
             except ValueError as error:
                 values.append(error)
         self.emit(values)
+
+    def send_event(self, event: Any = True) -> bool:
+        """Has a stream unit called again for this stream, with no input and ``event``.
+
+        So a unit gives many buffers for one (a demuxer), a call at a time. The stream stays open
+        until the call was made; the unit is not called while the session's results are not read.
+        May also be called later, from any thread, if `hold` was.
+
+        Args:
+            event: What ``ctx.event`` is in that call; not None.
+
+        Returns:
+            False if the stream has ended, or its session was cancelled.
+
+        Raises:
+            RuntimeError: the unit is not of the stream kind.
+        """
+        if self._post is None:
+            message = "send_event is for flow units of the kind 'stream'"
+            raise RuntimeError(message)
+        return self._post(event)
+
+    def hold(self) -> None:
+        """Keeps the stream open, in a stream unit, until a call that follows `send_event`.
+
+        For a unit that has asked somebody else for data: whoever has it calls `send_event`.
+        """
+        self._is_held = True
+
+    @property
+    def is_held(self) -> bool:
+        """Tells whether `hold` was called."""
+        return self._is_held
 
     def finish(self) -> None:
         """Says, in a source, that this call's output was the last of the stream."""
@@ -139,7 +196,15 @@ class FlowUnit:
         """Gives back what ``open`` took; called exactly once if ``open`` returned."""
 
     def stream_start(self, ctx: Context) -> None:
-        """Called before the first ``process`` of a stream; for stream, expand, collapse kinds."""
+        """Called before the first ``process`` of a stream; for units of the stream kind.
+
+        Raises:
+            Exception: any one becomes the error of every buffer of the stream.
+        """
 
     def stream_end(self, ctx: Context) -> None:
-        """Called after the last ``process`` of a stream; may emit. The same kinds."""
+        """Called once behind the last ``process`` of a stream; may emit. For the stream kind.
+
+        Called for every stream whose ``stream_start`` returned, also an empty one, and also where
+        the session was cancelled or the flow is stopped (``ctx.is_cancelled``).
+        """

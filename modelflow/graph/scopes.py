@@ -116,6 +116,7 @@ class _Finder:
         self.scopes = Scopes(back=back)
         self._nodes = nodes
         self._into: dict[str, list[Edge]] = {name: [] for name in nodes}
+        self._used = {edge.source for edge in edges}
         for edge in edges:
             if edge not in back:
                 self._into[edge.target.node].append(edge)
@@ -255,6 +256,11 @@ class _Finder:
             message = f"is a loop, and {what} of its outputs {ports} leads back to it; one must"
             self._wrong(loop, message)
             return
+        if {port for port in loop.outputs if Endpoint(loop.name, port) in self._used} != set(
+            loop.outputs
+        ):
+            (left,) = set(loop.outputs) - looping
+            self._wrong(loop, f"is a loop whose exit {left!r} feeds nothing; connect it")
         expected = self.scopes.outputs.get(Endpoint(loop.name, next(iter(looping))))
         returning = [edge for edge in self.scopes.back if edge.target.node == loop.name]
         returning.sort(key=lambda edge: edge.source)

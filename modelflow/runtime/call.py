@@ -1,4 +1,4 @@
-"""One call of a flow unit: errors kept apart, outputs counted, wrapped and frozen."""
+"""Calls of a flow unit: what goes in is made writable or not, what comes out wrapped and frozen."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -10,17 +10,21 @@ from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError
 from modelflow.flowunit.spec import FlowUnitSpec
 from modelflow.flowunit.unit import Context, FlowUnit
-from modelflow.runtime.segment import Columns
+from modelflow.runtime.segment import Columns, Stream
 
-__all__ = ["UnitCall", "freeze", "writable"]
+__all__ = ["StreamOf", "UnitCall", "freeze", "writable"]
 
-SessionOf = Callable[[int], str | None]
+# Gives the stream that a row of the batch belongs to; None outside a graph.
+StreamOf = Callable[[int], Stream | None]
 
 
 class UnitCall:
     """Calls a unit instance for the batches of one worker, and settles what it gives.
 
+    The subclasses know what the kinds of unit are called with, and what they must give.
+
     Attributes:
+        unit: The instance, opened.
         failed: How many rows of the last call failed in it.
     """
 
@@ -55,22 +59,19 @@ class UnitCall:
         in_place = {port.name for port in spec.inputs if port.is_in_place}
         self._in_place = tuple(i for i, name in enumerate(self._inputs) if name in in_place)
 
-    def process(self, columns: Columns, has_errors: bool, session_of: SessionOf) -> Columns:
-        """Runs a normal unit, or a sink, over a batch.
+    def process(self, columns: Columns, has_errors: bool, stream_of: StreamOf) -> Columns:
+        """Runs the unit over a batch.
 
         Args:
             columns: The inputs, a column a port.
             has_errors: Whether a buffer among them may be in error.
-            session_of: Gives the session's name of a row, for errors.
+            stream_of: Gives the stream of a row.
 
         Returns:
             A column for each output port, as long as the inputs. A sink gives one column: its first
             input, with errors at the rows that failed.
         """
-        self.failed = 0
-        if has_errors and not self._is_exception_visible:
-            return self._process_good(columns, session_of)
-        return self._process_batch(columns, session_of)
+        raise NotImplementedError
 
     def produce(self, context: Context) -> Columns:
         """Runs a source once; returns a column for each output port, all of the same length.
@@ -92,88 +93,30 @@ class UnitCall:
             for name in self._outputs
         ]
 
-    def _process_batch(self, columns: Columns, session_of: SessionOf) -> Columns:
-        if self._in_place and len(columns[0]) > 1:
-            # A failing call may have written half of its batch: rows are called one by one.
-            return self._process_rows(columns, session_of)
-        return self._process_all(columns, session_of)
-
-    def _process_all(self, columns: Columns, session_of: SessionOf) -> Columns:
-        if self._in_place:
-            columns = list(columns)
-            for index in self._in_place:
-                columns[index] = [writable(buffer) for buffer in columns[index]]
-        size = len(columns[0])
+    def _context(self, columns: Columns, stream: Stream | None) -> Context:
+        """Makes what the unit is given; ``stream``: all rows are of that one."""
+        inputs = dict(zip(self._inputs, columns, strict=True))
         outputs: dict[str, list[Any]] = {name: [] for name in self._outputs}
-        context = Context(dict(zip(self._inputs, columns, strict=True)), outputs)
-        try:
-            self.unit.process(context)
-            if not self._outputs:
-                return [columns[0]]
-            return [self._settled(outputs[name], name, columns) for name in self._outputs]
-        except Exception as error:
-            if size > 1 and self.spec.is_batch_retried:
-                return self._process_rows(columns, session_of)
-            return self._failed(error, size, session_of)
+        if stream is None:
+            return Context(inputs, outputs)
+        return Context(inputs, outputs, stream.session.context, None, stream.meta)
 
-    def _process_rows(self, columns: Columns, session_of: SessionOf) -> Columns:
-        self.failed = 0
-        rows = [
-            self._process_all([[column[row]] for column in columns], _shifted(session_of, row))
-            for row in range(len(columns[0]))
-        ]
-        return [[buffer for part in parts for buffer in part] for parts in zip(*rows, strict=True)]
+    def _writable(self, columns: Columns) -> Columns:
+        """Gives the columns of the ports that the unit writes to arrays that it may write to."""
+        columns = list(columns)
+        for index in self._in_place:
+            columns[index] = [writable(buffer) for buffer in columns[index]]
+        return columns
 
-    def _process_good(self, columns: Columns, session_of: SessionOf) -> Columns:
-        bad: dict[int, Buffer] = {}
-        for column in columns:
-            for row, buffer in enumerate(column):
-                if buffer.error is not None:
-                    bad.setdefault(row, buffer)
-        if not bad:
-            return self._process_batch(columns, session_of)
-        size = len(columns[0])
-        good = [row for row in range(size) if row not in bad]
-        results: Columns = [[] for _ in self._outputs or ("",)]
-        if good:
-            results = self._process_batch(
-                [[column[row] for row in good] for column in columns],
-                lambda row: session_of(good[row]),
-            )
-        whole = []
-        for result in results:
-            passed = iter(result)
-            whole.append([bad[row] if row in bad else next(passed) for row in range(size)])
-        return whole
-
-    def _failed(self, error: Exception, size: int, session_of: SessionOf) -> Columns:
+    def _failures(self, error: Exception, size: int, stream_of: StreamOf) -> list[Buffer]:
         self.failed += size
-        buffers = [Buffer.from_error(self._error(error, session_of(row))) for row in range(size)]
-        return [list(buffers) for _ in self._outputs or ("",)]
+        return [Buffer.from_error(self._error(error, stream_of(row))) for row in range(size)]
 
-    def _error(self, error: BaseException, session: str | None) -> FlowUnitError:
+    def _error(self, error: BaseException, stream: Stream | None) -> FlowUnitError:
+        session = None if stream is None else stream.session.name
         return FlowUnitError.from_exception(
             error, node=self.node, unit=self.spec.name, session=session
         )
-
-    def _settled(self, values: list[Any], port: str, columns: Columns) -> list[Buffer]:
-        sources = columns[0]
-        if len(values) != len(sources):
-            message = (
-                f"gave {len(values)} values on output {port!r} for {len(sources)} inputs; "
-                "a normal unit gives one for each"
-            )
-            raise ValueError(message)
-        if values is sources and self._is_single:
-            return values
-        settled = []
-        for row, value in enumerate(values):
-            buffer = self._wrapped(value)
-            if buffer is not sources[row]:
-                for column in columns:
-                    buffer.inherit_meta(column[row])
-            settled.append(self._frozen(buffer))
-        return settled
 
     def _wrapped(self, value: Any) -> Buffer:
         if isinstance(value, Buffer):
@@ -211,7 +154,3 @@ def writable(buffer: Buffer) -> Buffer:
     copied = Buffer(data.copy())
     copied.inherit_meta(buffer)
     return copied
-
-
-def _shifted(session_of: SessionOf, row: int) -> SessionOf:
-    return lambda _: session_of(row)

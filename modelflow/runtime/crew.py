@@ -6,8 +6,9 @@ from typing import Protocol
 
 from modelflow.errors import FlowUnitError
 from modelflow.runtime.clock import Clock
+from modelflow.runtime.source_worker import SourceWorker
 from modelflow.runtime.watchdog import Watchdog
-from modelflow.runtime.worker import SourceWorker, Worker
+from modelflow.runtime.worker import Worker
 
 __all__ = ["Crew", "InlineCrew", "ThreadCrew"]
 
@@ -111,6 +112,7 @@ class InlineCrew:
     def join(self, timeout: float) -> list[FlowUnitError]:  # noqa: ARG002 - nothing waits here
         """Closes every unit."""
         for worker in self._running:
+            worker.finish()
             worker.try_close()
         self._running = []
         return []

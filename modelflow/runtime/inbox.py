@@ -4,14 +4,18 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
 from modelflow.runtime.match import Matcher
-from modelflow.runtime.segment import Batch, Segment, Slice, Stream
+from modelflow.runtime.segment import Batch, Segment, Slice
 
-__all__ = ["Inbox", "InboxPolicy"]
+if TYPE_CHECKING:
+    from modelflow.runtime.session import Session
+
+__all__ = ["Inbox", "InboxPolicy", "bytes_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +59,10 @@ class Inbox:
         # Producers stop at the bound: a batch of that many rows cannot become fuller.
         self._full = min(policy.batch_size, *policy.bounds)
         self._clock = clock
-        self._segments: deque[Segment] = deque()
+        self._queue: deque[Any] = deque()
         self._matcher = Matcher(node, ports) if len(ports) > 1 else None
         self._width = max(1, len(ports))
-        self._tickets: dict[Stream, int] = {}
+        self._tickets: dict[Session, int] = {}
         self._lock = threading.Lock()
         self._work = threading.Condition(self._lock)
         self._room = threading.Condition(self._lock)
@@ -81,24 +85,24 @@ class Inbox:
             else:
                 for segment in segments:
                     if segment.stream.session.is_cancelled:
-                        self._forget(segment.stream)
+                        self._forget(segment.stream.session)
                     else:
                         self._add(self._matcher.add(port, segment))
             if self._matcher is not None and (self._producers or self._room_callbacks):
                 self._signal_room()
-            if self._segments and (self._idle or self._is_collecting):
+            if (self._idle or self._is_collecting) and self._has_work():
                 self._wake_worker()
 
     def _add(self, segments: Sequence[Segment]) -> None:
-        if not self._segments and self.policy.batch_timeout:
+        if not self._queue and self.policy.batch_timeout:
             self._oldest = self._clock.now()
-        self._segments.extend(segments)
+        self._queue.extend(segments)
         ready = self.ready
         for segment in segments:
             ready += len(segment.positions)
         self.ready = ready
         if self.policy.byte_bound is not None:
-            self.ready_bytes += sum(map(_bytes, segments))
+            self.ready_bytes += sum(map(bytes_of, segments))
 
     def has_room(self, port: int) -> bool:
         """Tells whether a producer of ``port`` may go on now."""
@@ -156,9 +160,9 @@ class Inbox:
         """Waits for a batch; None once the inbox is closed."""
         with self._lock:
             while not self._is_closed:
-                if self._segments and not self._is_collecting and self._is_due():
-                    batch = self._cut()
-                    if self._idle and self._segments:
+                if self._has_work() and not self._is_collecting and self._is_due():
+                    batch = self._cut(self.policy.batch_size)
+                    if self._idle and self._has_work():
                         self._wake_worker()
                     if batch.slices:
                         return batch
@@ -171,11 +175,15 @@ class Inbox:
     def take_nowait(self) -> Batch | None:
         """Returns a batch of what is ready, or None."""
         with self._lock:
-            while self._segments:
-                batch = self._cut()
+            while self._has_work():
+                batch = self._cut(self.policy.batch_size)
                 if batch.slices:
                     return batch
             return None
+
+    def _has_work(self) -> bool:
+        """Tells whether `_cut` can give something now; called under the lock."""
+        return bool(self._queue)
 
     def _is_due(self) -> bool:
         """Waits for a fuller batch where the policy says so; True when one is to be cut."""
@@ -184,7 +192,7 @@ class Inbox:
             return True
         self._is_collecting = True
         try:
-            while self._segments and self.ready < self._full and not self._is_closed:
+            while self._queue and self.ready < self._full and not self._is_closed:
                 oldest = self._oldest if self._oldest is not None else self._clock.now()
                 left = oldest + policy.batch_timeout - self._clock.now()
                 if left <= 0:
@@ -192,7 +200,7 @@ class Inbox:
                 self._clock.wait(self._work, left)
         finally:
             self._is_collecting = False
-        return bool(self._segments) and not self._is_closed
+        return bool(self._queue) and not self._is_closed
 
     def _wake_worker(self) -> None:
         # While one worker fills its batch, the others sleep: only a broadcast surely reaches it.
@@ -202,8 +210,8 @@ class Inbox:
         else:
             self._work.notify()
 
-    def _cut(self) -> Batch:
-        segments, left = self._segments, self.policy.batch_size
+    def _cut(self, size: int) -> Batch:
+        segments, left = self._queue, size
         picked: list[Segment] = []
         while segments:
             segment = segments[0]
@@ -213,7 +221,7 @@ class Inbox:
             segments.popleft()
             if segment.stream.session.is_cancelled:
                 self._discount((segment,), count)
-                self._forget(segment.stream)
+                self._forget(segment.stream.session)
                 continue
             if count > left:
                 segment, rest = segment.split(left)
@@ -221,7 +229,7 @@ class Inbox:
                 count = left
             left -= count
             picked.append(segment)
-        self._discount(picked, self.policy.batch_size - left)
+        self._discount(picked, size - left)
         batch = Batch.of(picked, self._width)
         if self.policy.is_ordered:
             for part in batch.slices:
@@ -232,17 +240,18 @@ class Inbox:
         return batch
 
     def _ticket(self, part: Slice) -> int | None:
-        ticket = self._tickets.get(part.stream, 0)
-        if not part.is_last:
-            self._tickets[part.stream] = ticket + 1
+        session = part.stream.session
+        ticket = self._tickets.get(session, 0)
+        if not part.is_lane_end:
+            self._tickets[session] = ticket + 1
             return ticket
-        self._tickets.pop(part.stream, None)
-        return ticket or None  # the whole stream in one slice: nothing can overtake it
+        self._tickets.pop(session, None)
+        return ticket or None  # all of the session in one slice: nothing can overtake it
 
     def _discount(self, segments: Sequence[Segment], count: int) -> None:
         self.ready -= count
         if self.policy.byte_bound is not None:
-            self.ready_bytes -= sum(map(_bytes, segments))
+            self.ready_bytes -= sum(map(bytes_of, segments))
 
     def _signal_room(self) -> None:
         # Half of the smallest bound: see wait_for_room.
@@ -257,27 +266,27 @@ class Inbox:
 
     # -- control --------------------------------------------------------------------------------
 
-    def discard(self, is_unwanted: Callable[[Stream], bool]) -> None:
-        """Drops what is queued of the streams for which ``is_unwanted`` is true, and its state."""
+    def discard(self, session: "Session") -> None:
+        """Drops everything that is queued of a session, and its state."""
         with self._lock:
-            kept: deque[Segment] = deque()
-            for segment in self._segments:
-                if is_unwanted(segment.stream):
-                    self._discount((segment,), len(segment.positions))
-                else:
-                    kept.append(segment)
-            self._segments = kept
-            if self._matcher is not None:
-                self._matcher.discard(is_unwanted)
-            for stream in [stream for stream in self._tickets if is_unwanted(stream)]:
-                del self._tickets[stream]
+            self._drop(session)
             self._signal_room()
+
+    def _drop(self, session: "Session") -> None:
+        kept: deque[Any] = deque()
+        for segment in self._queue:
+            if segment.stream.session is session:
+                self._discount((segment,), len(segment.positions))
+            else:
+                kept.append(segment)
+        self._queue = kept
+        self._forget(session)
 
     def close(self) -> None:
         """Wakes everyone: workers get None, producers go on, what is queued is dropped."""
         with self._lock:
             self._is_closed = True
-            self._segments.clear()
+            self._queue.clear()
             self.ready = self.ready_bytes = 0
             self._work.notify_all()
             self._room.notify_all()
@@ -285,19 +294,21 @@ class Inbox:
         for callback in callbacks:
             callback()
 
-    def _forget(self, stream: Stream) -> None:
-        self._tickets.pop(stream, None)
+    def _forget(self, session: "Session") -> None:
+        self._tickets.pop(session, None)
         if self._matcher is not None:
-            self._matcher.discard(lambda other: other is stream)
+            self._matcher.discard(session)
 
 
-def _bytes(segment: Segment) -> int:
-    total = 0
-    for column in segment.columns:
-        for buffer in column:
-            data = buffer.data
-            if isinstance(data, np.ndarray):
-                total += data.nbytes
-            elif isinstance(data, bytes | bytearray | memoryview | str):
-                total += len(data)
-    return total
+def bytes_of(segment: Segment) -> int:
+    """Returns how many bytes the data of a segment takes: arrays, bytes, text."""
+    return sum(map(_size, (buffer for column in segment.columns for buffer in column)))
+
+
+def _size(buffer: Any) -> int:
+    if isinstance(buffer, list):  # a sub-stream, to be collapsed
+        return sum(map(_size, buffer))
+    data = buffer.data
+    if isinstance(data, np.ndarray):
+        return data.nbytes
+    return len(data) if isinstance(data, bytes | bytearray | memoryview | str) else 0

@@ -1,10 +1,14 @@
 """Pairing the inputs of a node: the heads of its ports' queues, stream by stream."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError
 from modelflow.runtime.segment import Segment, Stream
+
+if TYPE_CHECKING:
+    from modelflow.runtime.session import Session
 
 __all__ = ["Matcher"]
 
@@ -59,9 +63,9 @@ class Matcher:
             found.append(Segment(stream, (), [[] for _ in self._ports], True, False))
         return found
 
-    def discard(self, is_unwanted: Callable[[Stream], bool]) -> None:
-        """Drops everything of the streams for which ``is_unwanted`` is true."""
-        for stream in [stream for stream in self._pending if is_unwanted(stream)]:
+    def discard(self, session: "Session") -> None:
+        """Drops everything of a session."""
+        for stream in [stream for stream in self._pending if stream.session is session]:
             for port, buffers in enumerate(self._pending.pop(stream).buffers):
                 self._waiting[port] -= len(buffers)
 

@@ -6,6 +6,7 @@ from modelflow.plan import ExecutionPlan, StagePlan, Target
 from modelflow.runtime.admission import Admission
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.entrance import Entrance, EntryPort
+from modelflow.runtime.merge import BRANCH, ORDER, Merge
 from modelflow.runtime.outbox import Receiver, Route
 from modelflow.runtime.session import Session
 from modelflow.runtime.stage import Stage
@@ -28,12 +29,16 @@ class Network:
         self._admission = None if plan.max_in_flight is None else Admission(plan.max_in_flight)
         entry_ports = _entry_ports(plan)
         self.stages = {
-            name: Stage(stage, entry_ports.get(name, frozenset()), clock)
+            name: Stage(stage, entry_ports.get(name, frozenset()), results_bound, clock)
             for name, stage in plan.stages.items()
         }
         self._terminals = {name: _terminal(plan, name) for name in _terminal_names(plan)}
+        self._merges = {
+            target: Merge(*self._inner(target), bound, clock)
+            for target, bound in plan.merges.items()
+        }
         for stage in self.stages.values():
-            stage.connect(self._routes(stage.plan))
+            self._connect(stage)
         ports = {name: self._entry_port(name, targets) for name, targets in plan.entries.items()}
         self.entrance = Entrance(ports, self._admission, results_bound, clock)
 
@@ -44,17 +49,18 @@ class Network:
         return Session(
             name,
             origin,
-            ends.outputs,
-            len(ends.terminals),
-            on_passed=None if admission is None else admission.remove,
+            ends,
+            on_left=None if admission is None else admission.remove,
             on_finished=on_finished,
         )
 
     def discard(self, session: Session) -> None:
         """Drops what is queued for a cancelled session."""
         for stage in self.stages.values():
-            stage.inbox.discard(lambda stream: stream.session is session)
-            stage.outbox.discard(lambda stream: stream.session is session)
+            stage.inbox.discard(session)
+            stage.outbox.discard(session)
+        for merge in self._merges.values():
+            merge.discard(session)
 
     def close(self) -> None:
         """Wakes everyone who waits anywhere in it; what is queued is dropped."""
@@ -62,29 +68,42 @@ class Network:
             self._admission.close()
         for stage in self.stages.values():
             stage.close()
+        for merge in self._merges.values():
+            merge.close()
 
     def done(self) -> int:
         """Returns how many calls of units have been made: a figure that grows while things move."""
         return sum(stats.batches for stage in self.stages.values() for stats in stage.stats)
 
-    def _receiver(self, target: Target) -> Receiver:
+    def _inner(self, target: Target) -> tuple[Receiver, int]:
+        """What lies behind an input: the node's inbox, or a terminal."""
         stage = self.stages.get(target.node)
-        return self._terminals[target.node] if stage is None else stage.inbox
+        receiver = self._terminals[target.node] if stage is None else stage.inbox
+        return receiver, target.port
 
-    def _routes(self, plan: StagePlan) -> tuple[Route, ...]:
+    def _outer(self, target: Target) -> tuple[Receiver, int]:
+        """What an edge to an input feeds: where branches meet, that comes first."""
+        merge = self._merges.get(target)
+        return self._inner(target) if merge is None else (merge, BRANCH)
+
+    def _connect(self, stage: Stage) -> None:
+        plan = stage.plan
+        routes: list[Route] = [tuple(map(self._outer, route)) for route in plan.routes]
         if plan.is_terminal:
-            last: Route = ((self._terminals[plan.node], 0),)
-            return (last, *(() for _ in plan.routes[1:]))
-        return tuple(
-            tuple((self._receiver(target), target.port) for target in route)
-            for route in plan.routes
-        )
+            routes[:1] = [((self._terminals[plan.node], 0),)]
+        marks = [(ports, ((self._merges[target], ORDER),)) for ports, target in plan.marks]
+        stage.connect(routes, marks, {} if self._admission is None else self._exits(plan))
+
+    def _exits(self, plan: StagePlan) -> dict[str, int]:
+        if plan.is_terminal:
+            return {}  # its terminal counts
+        return _places(self.plan, plan.node)
 
     def _entry_port(self, name: str, targets: tuple[Target, ...]) -> EntryPort:
         stages = [self.stages[target.node] for target in targets if target.node in self.stages]
         return EntryPort(
             name,
-            tuple((self._receiver(target), target.port) for target in targets),
+            tuple(map(self._outer, targets)),
             any(stage.plan.is_rejecting for stage in stages),
             lambda: max((stage.expected_wait() or 0.0 for stage in stages), default=0.0) or None,
         )
@@ -103,9 +122,14 @@ def _terminal_names(plan: ExecutionPlan) -> list[str]:
 
 
 def _terminal(plan: ExecutionPlan, name: str) -> OutputTerminal | SinkTerminal:
-    places = {
-        origin: ends.terminals.index(name)
+    exits = _places(plan, name)
+    return OutputTerminal(name, exits) if name in plan.outputs else SinkTerminal(exits)
+
+
+def _places(plan: ExecutionPlan, name: str) -> dict[str, int]:
+    """Returns, by origin, the place of a node among the exits."""
+    return {
+        origin: ends.exits.index(name)
         for origin, ends in plan.origins.items()
-        if name in ends.terminals
+        if name in ends.exits
     }
-    return OutputTerminal(name, places) if name in plan.outputs else SinkTerminal(places)

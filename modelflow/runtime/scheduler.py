@@ -6,13 +6,16 @@ import threading
 from dataclasses import dataclass
 
 from modelflow.errors import FlowFailed, FlowUnitError, StreamClosed
+from modelflow.flowunit.spec import FlowUnitSpec, Kind
 from modelflow.plan import ExecutionPlan
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
 from modelflow.runtime.crew import Crew, InlineCrew, ThreadCrew
 from modelflow.runtime.network import Network
 from modelflow.runtime.session import Session
+from modelflow.runtime.source_worker import SourceWorker
 from modelflow.runtime.stats import NodeStats
-from modelflow.runtime.worker import SourceWorker, Worker
+from modelflow.runtime.stream_worker import StreamWorker
+from modelflow.runtime.worker import Worker
 
 __all__ = ["Scheduler", "SchedulerOptions"]
 
@@ -66,7 +69,7 @@ class Scheduler:
         self._network = Network(plan, options.results_bound, options.clock)
         self.entrance = self._network.entrance
         workers = [
-            (SourceWorker if stage.plan.spec.is_source else Worker)(stage, n, self, self._clock)
+            _worker_type(stage.plan.spec)(stage, n, self, self._clock)
             for stage in self._network.stages.values()
             for n in range(stage.plan.threads)
         ]
@@ -298,3 +301,9 @@ class Scheduler:
         for session in sessions:
             session.cancel(failure)
         self._network.close()
+
+
+def _worker_type(spec: FlowUnitSpec) -> type[Worker]:
+    if spec.is_source:
+        return SourceWorker
+    return StreamWorker if spec.kind is Kind.STREAM else Worker

@@ -1,7 +1,7 @@
 """What moves between stages: a run of one stream's buffers, and batches cut from such runs."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from modelflow.buffer import Buffer
 
@@ -21,9 +21,11 @@ class Stream:
         session: The session it belongs to.
         parent: The stream whose buffer at ``position`` was expanded into this one; None at the top.
         position: See ``parent``.
+        depth: How many expands enclose it.
+        meta: The small values that belong to the stream as a whole.
     """
 
-    __slots__ = ("parent", "position", "session")
+    __slots__ = ("depth", "meta", "parent", "position", "session")
 
     def __init__(
         self, session: "Session", parent: "Stream | None" = None, position: int = 0
@@ -31,6 +33,24 @@ class Stream:
         self.session = session
         self.parent = parent
         self.position = position
+        self.depth: int = 0 if parent is None else parent.depth + 1
+        self.meta: dict[str, Any] = {} if parent is None else parent.meta.copy()
+
+    def renumbered(self) -> "Stream":
+        """Returns a stream in the place of this one, for buffers with numbers of their own."""
+        stream = Stream(self.session, self.parent, self.position)
+        stream.meta = self.meta.copy()
+        return stream
+
+    def sent_as(self, position: int) -> int | None:
+        """Returns the number under which the user sent what became the buffer at ``position``.
+
+        None: it stems from a unit that numbers anew, or goes round in a loop.
+        """
+        stream = self
+        while stream.parent is not None:
+            position, stream = stream.position, stream.parent
+        return position if stream is stream.session.stream else None
 
 
 class Segment:
@@ -87,7 +107,7 @@ class Slice:
 
     Attributes:
         stream, positions, is_last: As in `Segment`.
-        ticket: The slice's place among those that its stage hands out of this stream; None where
+        ticket: The slice's place among those that its stage hands out of this session; None where
             nothing can overtake it.
     """
 
@@ -100,6 +120,11 @@ class Slice:
         self.positions = positions
         self.is_last = is_last
         self.ticket = ticket
+
+    @property
+    def is_lane_end(self) -> bool:
+        """Tells whether nothing of the session follows here."""
+        return self.is_last and self.stream.depth == 0
 
     def join(self, segment: Segment) -> None:
         """Takes in the rows that follow in the same stream."""
@@ -161,10 +186,10 @@ class Batch:
         """How many rows there are; 0 where only an end of stream passes."""
         return len(self.columns[0])
 
-    def session_of(self, row: int) -> str:
-        """Returns the name of the session that ``row`` belongs to."""
+    def stream_of(self, row: int) -> Stream:
+        """Returns the stream that ``row`` belongs to."""
         for part in self.slices:
             row -= len(part.positions)
             if row < 0:
-                return part.stream.session.name
+                return part.stream
         raise IndexError(row)

@@ -7,6 +7,7 @@ from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, EndOfStream
+from modelflow.plan import Origin
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.segment import Segment, Stream
 
@@ -150,10 +151,9 @@ class Session:
         self,
         name: str,
         origin: str,
-        outputs: Sequence[str],
-        terminals: int,
+        ends: Origin,
         *,
-        on_passed: Callable[[int], None] | None,
+        on_left: Callable[[int], None] | None,
         on_finished: Callable[["Session"], None],
     ) -> None:
         """Makes a session that nothing has entered yet.
@@ -161,9 +161,8 @@ class Session:
         Args:
             name: Unique in the flow.
             origin: The source node; ``""`` for a session of the graph's own inputs.
-            outputs: The graph outputs that its data can reach.
-            terminals: At how many places its data leaves the graph (outputs and last nodes).
-            on_passed: Called with the number of rows that have left the graph everywhere.
+            ends: Where its data can leave the graph.
+            on_left: Called with the number of rows that have left every one of its exits.
             on_finished: Called once, when the end has passed every terminal or it is cancelled.
         """
         self.name = name
@@ -171,7 +170,7 @@ class Session:
         self.context: dict[str, Any] = {}
         self.state: dict[str, Any] = {}
         self.stream = Stream(self)
-        self.results = {output: Results() for output in outputs}
+        self.results = {output: Results() for output in ends.outputs}
         self._results = tuple(self.results.values())
         self.sent = 0
         self.is_closed = False
@@ -188,17 +187,24 @@ class Session:
         self._is_released = False
         self._room: threading.Condition | None = None
         self._room_callbacks: list[Callable[[], None]] = []
-        self._passed = [0] * terminals
+        self._is_counted = ends.is_counted
+        self._at_exits = [0] * len(ends.exits)
         self._left = 0
-        self._open_terminals = terminals
-        self._on_passed = on_passed
+        self._open_terminals = len(ends.terminals)
+        self._is_single = len(ends.terminals) == 1
+        self._on_left = on_left
         self._on_finished = on_finished
 
     @property
     def unread(self) -> int:
-        """Rows between the entrance and the slowest reader of the session's results."""
-        if not self.results:
+        """Rows between the entrance and the slowest reader of the session's results.
+
+        Where a row that is sent may become none or many, those that wait for their reader.
+        """
+        if not self._results:
             return 0
+        if not self._is_counted:
+            return max(map(len, self._results))
         return self.sent - min([results.taken for results in self._results])
 
     def took(self) -> None:
@@ -254,20 +260,32 @@ class Session:
             self.sent += new
             return new
 
-    def passed(self, terminal: int, segment: Segment) -> None:
-        """Notes that a segment has left the graph at one of its terminals."""
-        if self.deadlines and len(self._passed) == 1:
-            for position in segment.positions:
-                self.deadlines.pop(position, None)
-        if self._on_passed is not None and segment.positions:
-            with self.lock:
-                self._passed[terminal] += len(segment.positions)
-                left = min(self._passed)
-                freed, self._left = left - self._left, left
-                is_cancelled = self.is_cancelled
-            if freed and not is_cancelled:
-                self._on_passed(freed)
-        if segment.is_last:
+    @property
+    def is_counting(self) -> bool:
+        """Tells whether somebody wants to know how many rows are inside the graph."""
+        return self._on_left is not None
+
+    def left(self, place: int, count: int) -> None:
+        """Notes rows that have passed one of the session's exits."""
+        if self._on_left is None or not count:
+            return
+        with self.lock:
+            self._at_exits[place] += count
+            left = min(self._at_exits)
+            freed, self._left = left - self._left, left
+            is_cancelled = self.is_cancelled
+        if freed and not is_cancelled:
+            self._on_left(freed)
+
+    def passed(self, segment: Segment) -> None:
+        """Notes that a segment has reached one of the places where data leaves the graph."""
+        stream = segment.stream
+        if self.deadlines and segment.positions and self._is_single:
+            sent = stream.sent_as(segment.positions[-1])
+            done = sent if sent is None or stream.depth else sent + 1
+            while done is not None and self.deadlines and next(iter(self.deadlines)) < done:
+                del self.deadlines[next(iter(self.deadlines))]
+        if segment.is_last and stream.depth == 0:
             with self.lock:
                 self._open_terminals -= 1
                 is_over = self._open_terminals == 0 and not self.is_finished
@@ -303,8 +321,8 @@ class Session:
         for results in self.results.values():
             results.clear()
             results.fail(failure or Cancelled(message))
-        if self._on_passed is not None and dropped:
-            self._on_passed(dropped)
+        if self._on_left is not None and dropped:
+            self._on_left(dropped)
         self.wake_senders()
         self._on_finished(self)
         return True

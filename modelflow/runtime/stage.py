@@ -1,12 +1,21 @@
 """A running node: its inbox, its outbox, its unit instances."""
 
 import threading
+from collections.abc import Mapping, Sequence
 
 from modelflow.device import Device
+from modelflow.flowunit.spec import Kind
 from modelflow.flowunit.unit import FlowUnit
 from modelflow.plan import StagePlan
+from modelflow.runtime.call import UnitCall
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.inbox import Inbox, InboxPolicy
+from modelflow.runtime.kinds.collapse import CollapseInbox
+from modelflow.runtime.kinds.condition import ConditionOutbox
+from modelflow.runtime.kinds.expand import ExpandOutbox
+from modelflow.runtime.kinds.kind import call_type
+from modelflow.runtime.kinds.lane_inbox import LaneInbox
+from modelflow.runtime.kinds.loop import LoopCall, LoopInbox, LoopOutbox
 from modelflow.runtime.outbox import Outbox, Route
 from modelflow.runtime.stats import NodeStats, WorkerStats
 
@@ -23,39 +32,104 @@ class Stage:
         plan: What it was made from.
         inbox: In front of it.
         outbox: Behind it; set by `connect`.
+        exits: See `connect`.
         stats: The counters of its workers.
     """
 
-    def __init__(self, plan: StagePlan, entry_ports: frozenset[int], clock: Clock) -> None:
-        """Makes a stage whose ports in ``entry_ports`` are fed by the graph's own inputs."""
+    def __init__(
+        self, plan: StagePlan, entry_ports: frozenset[int], unread_bound: int, clock: Clock
+    ) -> None:
+        """Makes the stage of a node.
+
+        Args:
+            plan: What was planned for it.
+            entry_ports: Its ports that are fed by the graph's own inputs.
+            unread_bound: Unread results of a session at which a stream unit makes no more of them.
+            clock: What every wait goes by.
+        """
         self.plan = plan
-        self.is_ordered = plan.threads > 1
-        unmatched = [
-            UNMATCHED_BOUND if port in entry_ports else 1 << 62 for port in range(len(plan.inputs))
-        ]
-        self.inbox = Inbox(
-            plan.node,
-            plan.inputs,
-            InboxPolicy(
-                bounds=plan.bounds or (1,),
-                batch_size=plan.batch_size,
-                batch_timeout=plan.batch_timeout,
-                byte_bound=plan.byte_bound,
-                unmatched_bounds=tuple(unmatched) if entry_ports else (),
-                is_ordered=self.is_ordered,
-            ),
-            clock,
-        )
+        kind = plan.spec.kind
+        # A stream's workers take turns by session, and a loop knows the order of what is inside.
+        self.is_ordered = plan.threads > 1 and kind not in (Kind.STREAM, Kind.LOOP)
+        self.inbox = self._inbox(self._policy(entry_ports), unread_bound, clock)
         self.outbox = Outbox((), is_ordered=False, limit=0)
+        self.exits: Mapping[str, int] = {}
         self.stats = [WorkerStats() for _ in range(plan.threads)]
         self._shared: dict[Device, FlowUnit] = {}
         self._users: dict[Device, int] = {}
         self._lock = threading.Lock()
 
-    def connect(self, routes: tuple[Route, ...]) -> None:
-        """Gives the stage what its outputs feed."""
-        limit = max(self.plan.bounds, default=1) + self.plan.threads * self.plan.batch_size
-        self.outbox = Outbox(routes, is_ordered=self.is_ordered, limit=limit)
+    def _policy(self, entry_ports: frozenset[int]) -> InboxPolicy:
+        plan = self.plan
+        unmatched = [
+            UNMATCHED_BOUND if port in entry_ports else 1 << 62 for port in range(len(plan.inputs))
+        ]
+        return InboxPolicy(
+            bounds=plan.bounds or (1,),
+            batch_size=plan.batch_size,
+            batch_timeout=plan.batch_timeout,
+            byte_bound=plan.byte_bound,
+            unmatched_bounds=tuple(unmatched) if entry_ports else (),
+            is_ordered=self.is_ordered,
+        )
+
+    def _inbox(self, policy: InboxPolicy, unread_bound: int, clock: Clock) -> Inbox:
+        plan = self.plan
+        node, ports, depth = plan.node, plan.inputs, plan.depth
+        if plan.spec.is_source:
+            return Inbox(node, ports, policy, clock)
+        match plan.spec.kind:
+            case Kind.STREAM:
+                return LaneInbox(node, ports, policy, clock, depth=depth, unread_bound=unread_bound)
+            case Kind.COLLAPSE:
+                return CollapseInbox(node, ports, policy, clock, depth)
+            case Kind.LOOP:
+                return LoopInbox(node, ports, policy, clock)
+            case _:
+                return Inbox(node, ports, policy, clock)
+
+    def connect(
+        self,
+        routes: Sequence[Route],
+        marks: Sequence[tuple[frozenset[int], Route]],
+        exits: Mapping[str, int],
+    ) -> None:
+        """Gives the stage what its outputs feed.
+
+        Args:
+            routes: For each output, what it feeds.
+            marks: A condition's: which outputs meet where.
+            exits: Origin -> the stage's place among the exits of its sessions; only where rows are
+                counted out at this stage, and somebody wants to know.
+        """
+        plan, is_ordered = self.plan, self.is_ordered
+        limit = max(plan.bounds, default=1) + plan.threads * plan.batch_size
+        self.exits = exits
+        match plan.spec.kind:
+            case Kind.CONDITION:
+                self.outbox = ConditionOutbox(routes, marks, is_ordered=is_ordered, limit=limit)
+            case Kind.EXPAND:
+                self.outbox = ExpandOutbox(routes, is_ordered=is_ordered, limit=limit)
+            case Kind.LOOP:
+                assert isinstance(self.inbox, LoopInbox)  # made above
+                self.outbox = LoopOutbox(routes, self.inbox, plan.exit_port)
+            case _:
+                self.outbox = Outbox(routes, is_ordered=is_ordered, limit=limit)
+
+    def call_of(self, unit: FlowUnit) -> UnitCall:
+        """Returns what calls an opened instance of the unit."""
+        plan = self.plan
+        call = call_type(plan.spec)(
+            unit,
+            plan.spec,
+            plan.node,
+            inputs=plan.inputs,
+            consumers=[len(route) for route in plan.routes],
+            is_exception_visible=plan.is_exception_visible,
+        )
+        if isinstance(call, LoopCall):
+            call.exit_port = plan.exit_port
+        return call
 
     def device_of(self, worker: int) -> Device:
         """Returns the device of worker number ``worker``."""

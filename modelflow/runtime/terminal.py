@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from modelflow.runtime.segment import Segment
+from modelflow.runtime.session import Session
 
 __all__ = ["OutputTerminal", "SinkTerminal"]
 
@@ -10,19 +11,19 @@ __all__ = ["OutputTerminal", "SinkTerminal"]
 class OutputTerminal:
     """Hands what arrives at a graph output to its session; never full (see `Entrance`)."""
 
-    def __init__(self, output: str, places: Mapping[str, int]) -> None:
-        """Takes the output's name and, by origin, its place among the session's terminals."""
+    def __init__(self, output: str, exits: Mapping[str, int]) -> None:
+        """Takes the output's name and, by origin, its place among the session's exits."""
         self._output = output
-        self._places = places
+        self._exits = exits
 
     def append(self, port: int, segments: Sequence[Segment]) -> None:  # noqa: ARG002 - one port
         """Gives each segment to its session."""
         for segment in segments:
             session = segment.stream.session
             if not session.is_cancelled:
-                results = session.results[self._output]
-                results.put(segment.columns[0], segment.is_last)
-                session.passed(self._places[session.origin], segment)
+                is_last = segment.is_last and segment.stream.depth == 0
+                session.results[self._output].put(segment.columns[0], is_last)
+                _note(session, segment, self._exits)
 
     def wait_for_room(self, port: int, timeout: float | None = None) -> bool:  # noqa: ARG002
         """Returns True at once."""
@@ -32,9 +33,9 @@ class OutputTerminal:
 class SinkTerminal:
     """Notes what has passed a node that nothing follows, and the errors that end there."""
 
-    def __init__(self, places: Mapping[str, int]) -> None:
-        """Takes, by origin, the node's place among the session's terminals."""
-        self._places = places
+    def __init__(self, exits: Mapping[str, int]) -> None:
+        """Takes, by origin, the node's place among the session's exits."""
+        self._exits = exits
 
     def append(self, port: int, segments: Sequence[Segment]) -> None:  # noqa: ARG002
         """Notes each segment at its session."""
@@ -42,8 +43,14 @@ class SinkTerminal:
             session = segment.stream.session
             if segment.has_errors:
                 session.record_errors(segment.columns[0])
-            session.passed(self._places[session.origin], segment)
+            _note(session, segment, self._exits)
 
     def wait_for_room(self, port: int, timeout: float | None = None) -> bool:  # noqa: ARG002
         """Returns True at once."""
         return True
+
+
+def _note(session: Session, segment: Segment, exits: Mapping[str, int]) -> None:
+    if session.is_counting and session.origin in exits:
+        session.left(exits[session.origin], len(segment.positions))
+    session.passed(segment)

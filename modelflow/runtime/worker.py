@@ -4,19 +4,19 @@ import sys
 import threading
 import time
 import traceback
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
 from modelflow.buffer import Buffer
 from modelflow.errors import DeadlineExceeded, FlowUnitError
-from modelflow.flowunit.unit import Context
 from modelflow.runtime.call import UnitCall
 from modelflow.runtime.clock import Clock
-from modelflow.runtime.entrance import Entrance
-from modelflow.runtime.segment import Batch, Columns, Slice
+from modelflow.runtime.outbox import cut
+from modelflow.runtime.segment import Batch, Columns, Stream
 from modelflow.runtime.session import Session
 from modelflow.runtime.stage import Stage
 
-__all__ = ["SourceWorker", "Worker", "WorkerOwner"]
+__all__ = ["Worker", "WorkerOwner"]
 
 
 class WorkerOwner(Protocol):
@@ -67,6 +67,7 @@ class Worker:
         try:
             self._owner.wait_until_all_open()
             self.loop()
+            self.finish()
         except BaseException as error:
             self._report(error, "process")
         self.try_close()
@@ -81,15 +82,7 @@ class Worker:
             self._report(error, "open")
             return False
         self._leave()
-        plan = self.stage.plan
-        self.call = UnitCall(
-            unit,
-            plan.spec,
-            plan.node,
-            inputs=plan.inputs,
-            consumers=[len(route) for route in plan.routes],
-            is_exception_visible=plan.is_exception_visible,
-        )
+        self.call = self.stage.call_of(unit)
         self._owner.opened(self)
         return True
 
@@ -123,6 +116,9 @@ class Worker:
             self.run(batch)
             outbox.wait_for_room()
 
+    def finish(self) -> None:
+        """Does what is left to do once the inbox is closed."""
+
     def step(self) -> bool:
         """Does one batch of what is ready; False if there was none."""
         batch = self.stage.inbox.take_nowait()
@@ -132,7 +128,7 @@ class Worker:
 
     def run(self, batch: Batch) -> None:
         """Calls the unit for a batch and sends the results on; does not wait."""
-        size = len(batch.columns[0])
+        size = len(batch.columns[0]) if batch.columns else 0
         has_errors = batch.has_errors
         if size == 0:
             results: Columns = [[] for _ in self.stage.plan.routes or ("",)]
@@ -143,23 +139,48 @@ class Worker:
                     break
             start = time.perf_counter()
             self._enter("process")
-            results = self.call.process(batch.columns, has_errors, batch.session_of)
+            results = self._process(batch, has_errors)
             self._leave()
             failed = self.call.failed
             has_errors = has_errors or failed > 0
             self._stats.count(size, failed, time.perf_counter() - start)
         self.stage.outbox.emit(batch, results, has_errors)
+        if self.stage.exits:
+            self._count_out(batch)
+
+    def _process(self, batch: Batch, has_errors: bool) -> Columns:
+        if not self.stage.plan.spec.is_per_stream or len(batch.slices) == 1:
+            return self.call.process(batch.columns, has_errors, batch.stream_of)
+        failed, results = 0, []
+        for part, columns in cut(batch, batch.columns):
+            if columns[0]:
+                results.append(self.call.process(columns, has_errors, partial(_same, part.stream)))
+                failed += self.call.failed
+        self.call.failed = failed
+        return [[b for result in results for b in result[port]] for port in range(len(results[0]))]
+
+    def _count_out(self, batch: Batch) -> None:
+        """Notes the rows that are no longer counted in their sessions behind this node."""
+        for part in batch.slices:
+            place = self.stage.exits.get(part.stream.session.origin)
+            if place is not None and part.positions:
+                part.stream.session.left(place, len(part.positions))
 
     def _expire(self, batch: Batch) -> bool:
         """Puts an error in the place of every row whose deadline has passed."""
         now, row, has_expired = self._clock.now(), 0, False
-        columns = [list(column) for column in batch.columns]
+        columns: list[list[Any]] = [list(column) for column in batch.columns]
         for part in batch.slices:
-            deadlines = part.stream.session.deadlines
+            session = part.stream.session
             for position in part.positions:
-                if deadlines.get(position, now) < now and columns[0][row].error is None:
-                    columns[0][row] = self._expired(columns[0][row], part.stream.session)
-                    has_expired = True
+                sent = part.stream.sent_as(position)
+                cell = columns[0][row]  # at a collapse: the list of its stream
+                if sent is not None and session.deadlines.get(sent, now) < now:
+                    whole = cell if isinstance(cell, list) else [cell]
+                    if all(buffer.error is None for buffer in whole):
+                        bad = self._expired(whole[0] if whole else Buffer(), session)
+                        columns[0][row] = [bad] if whole is cell else bad
+                        has_expired = True
                 row += 1
         batch.columns = columns
         return has_expired
@@ -208,67 +229,5 @@ class Worker:
         return f"; it is at {where.filename}:{where.lineno} in {where.name}"
 
 
-class SourceWorker(Worker):
-    """The worker of a source: it produces until the unit says that it is done."""
-
-    session: Session
-    entrance: Entrance
-
-    def loop(self) -> None:
-        """Produces until the source is done, or the flow drains or stops."""
-        while self._wait_for_admission() and self.step():
-            self.stage.outbox.wait_for_room()
-
-    def try_step(self) -> bool:
-        """Produces once, if the source is admitted now; False if not, or if it is over."""
-        if self.entrance.admit(self.session, self.stage.plan.node) is not None:
-            return False
-        return super().try_step()
-
-    def _wait_for_admission(self) -> bool:
-        node, session = self.stage.plan.node, self.session
-        while (blocker := self.entrance.admit(session, node)) is not None:
-            if self._owner.is_draining or session.is_cancelled:
-                break
-            blocker.wait(None)
-        return not session.is_cancelled
-
-    def step(self) -> bool:
-        """Calls the source once and sends on what it gave; False once it is over."""
-        session = self.session
-        if session.is_cancelled or session.is_closed:
-            return False
-        is_last = self._owner.is_draining
-        columns: Columns = [[] for _ in self.stage.plan.routes]
-        if not is_last:
-            columns, is_last = self._produce()
-        self._emit(columns, is_last)
-        return not is_last
-
-    def _produce(self) -> tuple[Columns, bool]:
-        outputs = [port.name for port in self.stage.plan.spec.outputs]
-        session = self.session
-        context = Context({}, {name: [] for name in outputs}, session.context, session.state)
-        start = time.perf_counter()
-        self._enter("process")
-        try:
-            columns, is_last = self.call.produce(context), context.is_finished
-        except FlowUnitError as error:
-            # A source that raises has nothing to go on from: its error is its last buffer.
-            columns, is_last = [[Buffer.from_error(error)] for _ in outputs], True
-            self.call.failed = 1
-        self._leave()
-        rows = len(columns[0]) if columns else 0
-        self._stats.count(rows, self.call.failed, time.perf_counter() - start)
-        return columns, is_last
-
-    def _emit(self, columns: Columns, is_last: bool) -> None:
-        session = self.session
-        count = len(columns[0])
-        if is_last:
-            session.is_closed = True
-        first = self.entrance.enter(session, self.stage.plan.node, count)
-        if first is None:
-            return
-        part = Slice(session.stream, range(first, first + count), is_last, None)
-        self.stage.outbox.emit(Batch([part], columns, False), columns, self.call.failed > 0)
+def _same(stream: Stream, row: int) -> Stream:  # noqa: ARG001 - every row is of this one
+    return stream

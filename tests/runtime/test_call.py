@@ -5,7 +5,10 @@ from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError
 from modelflow.flowunit.spec import FlowUnitSpec, Port
 from modelflow.flowunit.unit import FlowUnit
-from modelflow.runtime.call import UnitCall, freeze, writable
+from modelflow.runtime.call import freeze, writable
+from modelflow.runtime.kinds.normal import NormalCall
+from modelflow.runtime.segment import Stream
+from tests.runtime.fake_session import FakeSession
 
 
 def call_of(process, *, outputs=("out",), in_place=False, consumers=None, visible=False, **spec):
@@ -20,7 +23,7 @@ def call_of(process, *, outputs=("out",), in_place=False, consumers=None, visibl
         outputs=tuple(map(Port, outputs)),
         **spec,
     )
-    return UnitCall(
+    return NormalCall(
         Unit(),
         described,
         "node",
@@ -32,7 +35,7 @@ def call_of(process, *, outputs=("out",), in_place=False, consumers=None, visibl
 
 def run(call, values, has_errors=False):
     column = [v if isinstance(v, Buffer) else Buffer(v) for v in values]
-    return call.process([column], has_errors, lambda row: f"session {row}")
+    return call.process([column], has_errors, lambda row: Stream(FakeSession(f"session {row}")))
 
 
 def double_all(ctx):

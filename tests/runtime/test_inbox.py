@@ -1,7 +1,6 @@
 import functools
 import operator
 import threading
-from types import SimpleNamespace
 
 import pytest
 
@@ -9,10 +8,11 @@ from modelflow.buffer import Buffer
 from modelflow.runtime.inbox import Inbox, InboxPolicy
 from modelflow.runtime.segment import Segment, Stream
 from tests.runtime.fake_clock import FakeClock
+from tests.runtime.fake_session import FakeSession
 
 
 def stream(name="s"):
-    return Stream(SimpleNamespace(name=name, is_cancelled=False, deadlines={}))
+    return Stream(FakeSession(name=name, is_cancelled=False, deadlines={}))
 
 
 def segment(of, first, count, is_last=False):
@@ -53,7 +53,7 @@ def test_take_mixes_sessions_in_one_batch():
         (b, [0]),
         (a, [2]),
     ]
-    assert [batch.session_of(row) for row in range(4)] == ["a", "a", "b", "a"]
+    assert [batch.stream_of(row) for row in range(4)] == [a, a, b, a]
 
 
 def test_take_carries_an_end_that_stands_behind_a_full_batch():
@@ -213,7 +213,7 @@ def test_on_room_calls_back_once_there_is_room():
 def test_discard_drops_one_stream_and_keeps_the_others():
     box, a, b = inbox(batch_size=9, is_ordered=True), stream(), stream()
     box.append(0, [segment(a, 0, 2), segment(b, 0, 1), segment(a, 2, 1)])
-    box.discard(lambda other: other is a)
+    box.discard(a.session)
     assert box.ready == 1
     assert [part.stream for part in box.take().slices] == [b]
 

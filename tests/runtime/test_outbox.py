@@ -1,8 +1,7 @@
-from types import SimpleNamespace
-
 from modelflow.buffer import Buffer
 from modelflow.runtime.outbox import Outbox
 from modelflow.runtime.segment import Batch, Slice, Stream
+from tests.runtime.fake_session import FakeSession
 
 
 class Receiver:
@@ -20,7 +19,7 @@ class Receiver:
 
 
 def stream():
-    return Stream(SimpleNamespace(name="s", is_cancelled=False))
+    return Stream(FakeSession(name="s", is_cancelled=False))
 
 
 def emit(box, *parts):

@@ -1,0 +1,135 @@
+"""What will run where: threads, batches, queues, routes. Frozen values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from modelflow.device import Device
+from modelflow.flowunit.spec import FlowUnitSpec
+
+__all__ = ["ExecutionPlan", "Origin", "StagePlan", "Target"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An input that an output feeds: the node (or graph output), and the place of its port.
+
+    Port 1 of a loop is its way back.
+    """
+
+    node: str
+    port: int
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """One node as it will run.
+
+    Attributes:
+        node: Its name.
+        spec: The unit.
+        config: The unit's options, converted: what ``open`` gets.
+        devices: Its devices; worker N runs on number N modulo their count.
+        threads: How many workers.
+        threads_reason: Why that many.
+        batch_size: Most rows in a call.
+        batch_timeout: Longest wait in seconds for a fuller batch.
+        inputs: The connected input ports.
+        bounds: For each of them, the queue's bound in rows.
+        byte_bound: A second bound in bytes, or None.
+        is_rejecting: ``queue_policy=reject``.
+        routes: For each output port of the unit, what it feeds.
+        is_exception_visible: The unit is given buffers in error.
+        depth: How many expands enclose the node, since the innermost loop.
+        marks: A condition's: the inputs where its branches meet, each with the outputs that lead
+            there.
+        exit_port: A loop's: the output that leads on.
+    """
+
+    node: str
+    spec: FlowUnitSpec
+    config: Any
+    devices: tuple[Device, ...]
+    threads: int
+    threads_reason: str
+    batch_size: int
+    batch_timeout: float
+    inputs: tuple[str, ...]
+    bounds: tuple[int, ...]
+    byte_bound: int | None
+    is_rejecting: bool
+    routes: tuple[tuple[Target, ...], ...]
+    is_exception_visible: bool
+    depth: int = 0
+    marks: tuple[tuple[frozenset[int], Target], ...] = ()
+    exit_port: int = 0
+
+    @property
+    def is_terminal(self) -> bool:
+        """Tells whether nothing follows: data leaves the graph here."""
+        return not any(self.routes)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where streams begin (the graph's inputs together, or one source) and where they can end.
+
+    Attributes:
+        outputs: The graph outputs that can be reached.
+        terminals: Those, and the nodes that nothing follows.
+        exits: Where every row passes once, so that rows inside can be counted: the terminals, or
+            the first nodes behind which a row may be none or many.
+        single_outputs: The outputs that get exactly one buffer for each that is sent.
+        is_counted: Every terminal does, and no unit may keep rows for later.
+    """
+
+    outputs: tuple[str, ...]
+    terminals: tuple[str, ...]
+    exits: tuple[str, ...]
+    single_outputs: frozenset[str]
+    is_counted: bool
+
+
+@dataclass(frozen=True)
+class ExecutionPlan:
+    """A graph as it will run.
+
+    Attributes:
+        name: The flow's name.
+        stages: By node, in topological order.
+        entries: Graph input -> what it feeds.
+        outputs: The graph's outputs.
+        merges: Inputs where branches of a condition meet -> the buffers of a session that may wait
+            there for their turn before the condition waits; None: any number.
+        origins: Source node -> its `Origin`; ``""`` for the graph's own inputs, where it has any.
+        max_in_flight: Most rows inside the graph at once, or None.
+    """
+
+    name: str
+    stages: Mapping[str, StagePlan]
+    entries: Mapping[str, tuple[Target, ...]]
+    outputs: tuple[str, ...]
+    origins: Mapping[str, Origin]
+    max_in_flight: int | None
+    merges: Mapping[Target, int | None] = field(default_factory=dict)
+
+    def rows(self) -> list[dict[str, str]]:
+        """Explains the plan as a table: one row a node, the same columns in each."""
+        return [
+            {
+                "node": stage.node,
+                "unit": stage.spec.name,
+                "device": ", ".join(map(str, stage.devices)),
+                "threads": f"{stage.threads} ({stage.threads_reason})",
+                "batch": str(stage.batch_size)
+                + (f", waits {stage.batch_timeout * 1e3:g} ms" if stage.batch_timeout else ""),
+                "queue": ", ".join(
+                    f"{port} {bound}"
+                    for port, bound in zip(stage.inputs, stage.bounds, strict=True)
+                )
+                or "-",
+                "feeds": ", ".join(target.node for route in stage.routes for target in route)
+                or "-",
+            }
+            for stage in self.stages.values()
+        ]

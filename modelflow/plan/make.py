@@ -1,0 +1,148 @@
+"""From a checked graph to a plan: threads, batches, queues, routes. Pure."""
+
+import os
+
+from modelflow.errors import GraphError, PlanError
+from modelflow.flowunit.spec import Kind
+from modelflow.graph.check import in_order
+from modelflow.graph.graph import Edge, Endpoint, Graph, Node, Role
+from modelflow.graph.scopes import Merge, Scopes, back_edges, find_scopes
+from modelflow.plan.execution_plan import ExecutionPlan, StagePlan, Target
+from modelflow.plan.origins import find_origins, nodes_between
+
+__all__ = ["make_plan"]
+
+DEFAULT_QUEUE_SIZE = 32
+DEFAULT_BATCH_SIZE = 8
+# Buffers of a session that wait for their turn where branches meet, before the condition waits.
+MERGE_BOUND = 1024
+
+
+def make_plan(graph: Graph, *, processors: int | None = None) -> ExecutionPlan:
+    """Decides what runs where.
+
+    Args:
+        graph: A checked graph.
+        processors: How many processors to plan for; those that this process may use if None.
+
+    Raises:
+        PlanError: this version cannot run a node.
+        GraphError: streams meet that must not (a graph that was not checked).
+    """
+    processors = processors or len(os.sched_getaffinity(0))
+    nodes, back = in_order(graph.nodes, graph.edges), back_edges(graph.nodes, graph.edges)
+    scopes = find_scopes(nodes, graph.edges, back)
+    if scopes.findings:
+        raise GraphError(scopes.findings)
+    maker = _Maker(graph, scopes)
+    stages = {
+        node.name: maker.stage(node, processors)
+        for node in graph.nodes.values()
+        if node.role is Role.FLOWUNIT
+    }
+    return ExecutionPlan(
+        name=graph.name,
+        stages=stages,
+        entries={name: maker.route(name, name) for name in graph.inputs},
+        outputs=graph.outputs,
+        origins=find_origins(graph, scopes),
+        max_in_flight=graph.max_in_flight,
+        merges={maker.target(merge.edges[0]): maker.bound(merge) for merge in scopes.merges},
+    )
+
+
+class _Maker:
+    def __init__(self, graph: Graph, scopes: Scopes) -> None:
+        self._graph = graph
+        self._scopes = scopes
+
+    def stage(self, node: Node, processors: int) -> StagePlan:
+        spec, settings = node.spec, node.settings
+        assert spec is not None  # a flow unit node has one
+        if settings.workers != "thread":
+            message = (
+                f"{node.location}: node {node.name!r}: workers={settings.workers!r}; "
+                "this version runs workers='thread'"
+            )
+            raise PlanError(message)
+        inputs = self._inputs(node.name)
+        queue_size = settings.queue_size or DEFAULT_QUEUE_SIZE
+        default = DEFAULT_BATCH_SIZE if spec.kind is Kind.NORMAL else 1
+        batch_size = settings.batch_size or spec.batch_size or default
+        if spec.max_batch_size is not None:
+            batch_size = min(batch_size, spec.max_batch_size)
+        threads, reason = _threads(node, queue_size, batch_size, processors)
+        return StagePlan(
+            node=node.name,
+            spec=spec,
+            config=spec.configure(node.options),
+            devices=node.devices,
+            threads=threads,
+            threads_reason=reason,
+            batch_size=batch_size,
+            batch_timeout=settings.batch_timeout_ms / 1e3,
+            inputs=inputs,
+            bounds=tuple(settings.queue_sizes.get(port, queue_size) for port in inputs),
+            byte_bound=settings.queue_bytes,
+            is_rejecting=settings.queue_policy == "reject",
+            routes=tuple(self.route(node.name, port.name) for port in spec.outputs),
+            is_exception_visible=settings.is_exception_visible and spec.is_exception_visible,
+            depth=self._scopes.depth(node.name),
+            marks=self._marks(node),
+            exit_port=self._exit_port(node),
+        )
+
+    def route(self, node: str, port: str) -> tuple[Target, ...]:
+        edges = (edge for edge in self._graph.edges_from(node) if edge.source.port == port)
+        # Branches that meet at once: what leaves by one output arrives there once.
+        return tuple(dict.fromkeys(map(self.target, edges)))
+
+    def target(self, edge: Edge) -> Target:
+        if edge in self._scopes.back:
+            return Target(edge.target.node, 1)
+        ports = self._inputs(edge.target.node)
+        return Target(edge.target.node, ports.index(edge.target.port))
+
+    def bound(self, merge: Merge) -> int | None:
+        between = nodes_between(self._graph, merge.condition, merge.target.node)
+        specs = [self._graph.nodes[name].spec for name in between]
+        # A stream unit may keep buffers until others have come, which the condition lets through.
+        is_keeping = any(spec is not None and spec.kind is Kind.STREAM for spec in specs)
+        return None if is_keeping else MERGE_BOUND
+
+    def _inputs(self, node: str) -> tuple[str, ...]:
+        connected = {edge.target.port for edge in self._graph.edges_into(node)}
+        return tuple(port for port in self._graph.nodes[node].inputs if port in connected)
+
+    def _marks(self, node: Node) -> tuple[tuple[frozenset[int], Target], ...]:
+        return tuple(
+            (frozenset(map(node.outputs.index, merge.ports)), self.target(merge.edges[0]))
+            for merge in self._scopes.merges
+            if merge.condition == node.name
+        )
+
+    def _exit_port(self, node: Node) -> int:
+        for place, port in enumerate(node.outputs):
+            scope = self._scopes.outputs[Endpoint(node.name, port)]
+            if not (scope[-1].is_loop and scope[-1].origin == node.name):
+                return place
+        return 0
+
+
+def _threads(node: Node, queue_size: int, batch_size: int, processors: int) -> tuple[int, str]:
+    spec = node.spec
+    assert spec is not None
+    on_gpu = sum(device.kind != "cpu" for device in node.devices)
+    wanted = max(1, queue_size // batch_size)
+    rules: tuple[tuple[object, int | None, str], ...] = (
+        (spec.is_source, 1, "a source"),
+        (node.settings.threads is not None, node.settings.threads, "as the node says"),
+        (spec.threads is not None, spec.threads, "as the unit says"),
+        (spec.is_sink, 1, "a sink: its effects in order"),
+        (spec.is_shared, len(node.devices) + on_gpu, "shared: 1 a CPU, 2 a GPU"),
+        (wanted <= processors, wanted, "queue / batch"),
+    )
+    for applies, threads, reason in rules:
+        if applies and threads is not None:
+            return threads, reason
+    return processors, "the processors"

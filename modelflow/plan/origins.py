@@ -1,0 +1,99 @@
+"""Where streams begin, and where they can leave the graph."""
+
+from collections.abc import Iterable, Mapping
+
+from modelflow.flowunit.spec import Kind
+from modelflow.graph.graph import Graph, Node, Role
+from modelflow.graph.scopes import Level, Scopes
+from modelflow.plan.execution_plan import Origin
+
+__all__ = ["find_origins", "nodes_between"]
+
+# Behind a node of these kinds, a row may be none or many, or come late.
+_BREAKING = (Kind.STREAM, Kind.CONDITION, Kind.EXPAND, Kind.LOOP)
+
+
+def find_origins(graph: Graph, scopes: Scopes) -> dict[str, Origin]:
+    """Returns the origins: source node -> its ends; ``""`` for the graph's own inputs."""
+    origins = {
+        node.name: _origin(graph, scopes, node.name, [node.name])
+        for node in graph.nodes.values()
+        if node.spec is not None and node.spec.is_source
+    }
+    if graph.inputs:
+        origins[""] = _origin(graph, scopes, "", graph.inputs)
+    return origins
+
+
+def nodes_between(graph: Graph, first: str, last: str) -> set[str]:
+    """Returns the nodes on the ways from ``first`` to ``last``, without these two."""
+    back = {edge.target.node: set[str]() for edge in graph.edges}
+    for edge in graph.edges:
+        back[edge.target.node].add(edge.source.node)
+    return (_reached(_following(graph), [first]) & _reached(back, [last])) - {first, last}
+
+
+def _origin(graph: Graph, scopes: Scopes, origin: str, starts: Iterable[str]) -> Origin:
+    following = _following(graph)
+    reached = _reached(following, starts)
+    outputs = tuple(name for name in graph.outputs if name in reached)
+    last = tuple(
+        node.name
+        for node in graph.nodes.values()
+        if node.role is Role.FLOWUNIT and node.name in reached and not following.get(node.name)
+    )
+    terminals = outputs + last
+    single = {name for name in terminals if scopes.inputs[name] == (Level(origin),)}
+    is_late = any(_kind(graph.nodes[name]) is Kind.STREAM for name in reached)
+    is_counted = single == set(terminals) and not is_late
+    return Origin(
+        outputs=outputs,
+        terminals=terminals,
+        exits=terminals if is_counted else _exits(graph, following, starts, terminals),
+        single_outputs=frozenset(single & set(outputs)),
+        is_counted=is_counted,
+    )
+
+
+def _exits(
+    graph: Graph,
+    following: Mapping[str, set[str]],
+    starts: Iterable[str],
+    terminals: tuple[str, ...],
+) -> tuple[str, ...]:
+    """The first nodes on every way behind which rows cannot be counted, and terminals before."""
+    found: dict[str, None] = {}
+    seen, waiting = set[str](), list(starts)
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        if name in terminals or _kind(graph.nodes[name]) in _BREAKING:
+            found[name] = None
+        else:
+            waiting += following.get(name, ())
+    return tuple(found)
+
+
+def _kind(node: Node) -> Kind:
+    if node.spec is None or node.spec.is_source:
+        return Kind.NORMAL
+    return node.spec.kind
+
+
+def _following(graph: Graph) -> dict[str, set[str]]:
+    following: dict[str, set[str]] = {}
+    for edge in graph.edges:
+        following.setdefault(edge.source.node, set()).add(edge.target.node)
+    return following
+
+
+def _reached(following: Mapping[str, Iterable[str]], starts: Iterable[str]) -> set[str]:
+    found, waiting = set[str](), list(starts)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += following.get(name, ())
+    return found

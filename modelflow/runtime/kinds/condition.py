@@ -1,0 +1,113 @@
+"""Condition units: each buffer leaves by one output; the others see a gap."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from modelflow.buffer import Buffer
+from modelflow.runtime.call import StreamOf
+from modelflow.runtime.kinds.row_call import RowCall
+from modelflow.runtime.outbox import Outbox, Piece, Route, cut
+from modelflow.runtime.segment import Batch, Columns, Segment, Slice
+
+__all__ = ["ConditionCall", "ConditionOutbox"]
+
+
+class ConditionCall(RowCall):
+    """Calls a condition; a cell is the buffer, or None where the row leaves by another output.
+
+    A row in error leaves by the first output.
+    """
+
+    def process(self, columns: Columns, has_errors: bool, stream_of: StreamOf) -> Columns:
+        """Runs the unit row by row, or over the whole batch where it says that it can."""
+        is_batched = (self.spec.batch_size or 1) > 1 and len(columns[0]) > 1
+        if not is_batched or (has_errors and not self._is_exception_visible) or self._in_place:
+            return super().process(columns, has_errors, stream_of)
+        self.failed = 0
+        context = self._context(columns, None)
+        try:
+            self.unit.process(context)
+            return self._settled_batch([context.outputs[n] for n in self._outputs], columns)
+        except Exception as error:
+            if self.spec.is_batch_retried:
+                return super().process(columns, has_errors, stream_of)
+            failures = self._failures(error, len(columns[0]), stream_of)
+            return [list(column) for column in zip(*map(self._failed, failures), strict=True)]
+
+    def _settled_batch(self, values: list[list[Any]], columns: Columns) -> Columns:
+        size = len(columns[0])
+        for name, given in zip(self._outputs, values, strict=True):
+            if len(given) != size:
+                message = (
+                    f"gave {len(given)} values on output {name!r} for {size} inputs; a condition "
+                    "that is called with batches gives as many on every output, with None where "
+                    "the buffer leaves by another"
+                )
+                raise ValueError(message)
+        rows = zip(zip(*values, strict=True), zip(*columns, strict=True), strict=True)
+        settled = [
+            self._settled([[value] for value in given], [[source] for source in sources])
+            for given, sources in rows
+        ]
+        return [list(column) for column in zip(*settled, strict=True)]
+
+    def _settled(self, values: list[list[Any]], sources: Columns) -> list[Any]:
+        given = [[value for value in column if value is not None] for column in values]
+        counts = dict(zip(self._outputs, map(len, given), strict=True))
+        if sum(counts.values()) != 1:
+            message = f"gave {_described(counts)}; each buffer leaves by exactly one output"
+            raise ValueError(message)
+        return [self._inheriting(c[0], sources) if c else None for c in given]
+
+    def _failed(self, bad: Buffer) -> list[Any]:
+        return [bad, *(None for _ in self._outputs[1:])]
+
+
+class ConditionOutbox(Outbox):
+    """Parts rows by output, and tells the inputs where branches meet again in which order."""
+
+    def __init__(
+        self,
+        routes: Sequence[Route],
+        marks: Sequence[tuple[frozenset[int], Route]],
+        *,
+        is_ordered: bool,
+        limit: int,
+    ) -> None:
+        """Takes, beside the routes, for each meeting the outputs that lead there and its route."""
+        super().__init__(
+            [*routes, *(route for _, route in marks)], is_ordered=is_ordered, limit=limit
+        )
+        self._marks = tuple(ports for ports, _ in marks)
+
+    def _pieces(self, batch: Batch, results: Columns, has_errors: bool) -> list[Piece]:
+        pieces: list[Piece] = []
+        for part, columns in cut(batch, results):
+            piece = [_segments(part, _kept(part, column), has_errors) for column in columns]
+            for ports in self._marks:
+                rows = zip(part.positions, *(columns[port] for port in ports), strict=True)
+                marked = [position for position, *cells in rows if _any(cells)]
+                piece.append(_segments(part, (marked, []), has_errors))
+            pieces.append(piece)
+        return pieces
+
+
+def _kept(part: Slice, column: Sequence[Any]) -> tuple[list[int], list[Buffer]]:
+    rows = zip(part.positions, column, strict=True)
+    kept = [(position, cell) for position, cell in rows if cell is not None]
+    return [position for position, _ in kept], [cell for _, cell in kept]
+
+
+def _segments(part: Slice, rows: tuple[list[int], list[Buffer]], has_errors: bool) -> list[Segment]:
+    positions, column = rows
+    if not positions and not part.is_last:
+        return []
+    return [Segment(part.stream, positions, [column], part.is_last, has_errors)]
+
+
+def _any(cells: Sequence[Any]) -> bool:
+    return any(cell is not None for cell in cells)
+
+
+def _described(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} values on {name!r}" for name, count in counts.items())

@@ -1,0 +1,95 @@
+"""Normal units and sinks: a batch at a time, as many out as in; only the guilty rows fail."""
+
+from typing import Any
+
+from modelflow.buffer import Buffer
+from modelflow.runtime.call import StreamOf, UnitCall
+from modelflow.runtime.segment import Columns
+
+__all__ = ["NormalCall"]
+
+
+class NormalCall(UnitCall):
+    """Calls a normal unit, or a sink, for whole batches."""
+
+    def process(self, columns: Columns, has_errors: bool, stream_of: StreamOf) -> Columns:
+        """Runs the unit over a batch; see `UnitCall.process`."""
+        self.failed = 0
+        if has_errors and not self._is_exception_visible:
+            return self._process_good(columns, stream_of)
+        return self._process_batch(columns, stream_of)
+
+    def _process_batch(self, columns: Columns, stream_of: StreamOf) -> Columns:
+        if self._in_place and len(columns[0]) > 1:
+            # A failing call may have written half of its batch: rows are called one by one.
+            return self._process_rows(columns, stream_of)
+        return self._process_all(columns, stream_of)
+
+    def _process_all(self, columns: Columns, stream_of: StreamOf) -> Columns:
+        if self._in_place:
+            columns = self._writable(columns)
+        size = len(columns[0])
+        context = self._context(columns, stream_of(0) if self.spec.is_per_stream else None)
+        try:
+            self.unit.process(context)
+            if not self._outputs:
+                return [columns[0]]
+            return [self._settled(context.outputs[name], name, columns) for name in self._outputs]
+        except Exception as error:
+            if size > 1 and self.spec.is_batch_retried:
+                return self._process_rows(columns, stream_of)
+            failures = self._failures(error, size, stream_of)
+            return [list(failures) for _ in self._outputs or ("",)]
+
+    def _process_rows(self, columns: Columns, stream_of: StreamOf) -> Columns:
+        self.failed = 0
+        rows = [
+            self._process_all([[column[row]] for column in columns], _shifted(stream_of, row))
+            for row in range(len(columns[0]))
+        ]
+        return [[buffer for part in parts for buffer in part] for parts in zip(*rows, strict=True)]
+
+    def _process_good(self, columns: Columns, stream_of: StreamOf) -> Columns:
+        bad: dict[int, Buffer] = {}
+        for column in columns:
+            for row, buffer in enumerate(column):
+                if buffer.error is not None:
+                    bad.setdefault(row, buffer)
+        if not bad:
+            return self._process_batch(columns, stream_of)
+        size = len(columns[0])
+        good = [row for row in range(size) if row not in bad]
+        results: Columns = [[] for _ in self._outputs or ("",)]
+        if good:
+            results = self._process_batch(
+                [[column[row] for row in good] for column in columns],
+                lambda row: stream_of(good[row]),
+            )
+        whole = []
+        for result in results:
+            passed = iter(result)
+            whole.append([bad[row] if row in bad else next(passed) for row in range(size)])
+        return whole
+
+    def _settled(self, values: list[Any], port: str, columns: Columns) -> list[Buffer]:
+        sources = columns[0]
+        if len(values) != len(sources):
+            message = (
+                f"gave {len(values)} values on output {port!r} for {len(sources)} inputs; "
+                "a normal unit gives one for each"
+            )
+            raise ValueError(message)
+        if values is sources and self._is_single:
+            return values
+        settled = []
+        for row, value in enumerate(values):
+            buffer = self._wrapped(value)
+            if buffer is not sources[row]:
+                for column in columns:
+                    buffer.inherit_meta(column[row])
+            settled.append(self._frozen(buffer))
+        return settled
+
+
+def _shifted(stream_of: StreamOf, row: int) -> StreamOf:
+    return lambda _: stream_of(row)

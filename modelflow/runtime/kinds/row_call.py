@@ -1,0 +1,68 @@
+"""What condition, expand, collapse and loop have in common: a call for each row."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from modelflow.buffer import Buffer
+from modelflow.runtime.call import StreamOf, UnitCall
+from modelflow.runtime.segment import Columns, Stream
+
+__all__ = ["RowCall"]
+
+
+class RowCall(UnitCall):
+    """Calls a unit row by row. A *cell* is what a row has in one column, in or out."""
+
+    def process(self, columns: Columns, has_errors: bool, stream_of: StreamOf) -> Columns:
+        """Runs the unit over the rows of a batch, one after the other; see `UnitCall.process`."""
+        self.failed = 0
+        results: Columns = [[] for _ in self._outputs]
+        for row, cells in enumerate(zip(*columns, strict=True)):
+            bad = None
+            if has_errors and not self._is_exception_visible:
+                bad = self._first_error(cells)
+            given = self._called(cells, stream_of(row)) if bad is None else self._failed(bad)
+            for column, cell in zip(results, given, strict=True):
+                column.append(cell)
+        return results
+
+    def _called(self, cells: Sequence[Any], stream: Stream | None) -> list[Any]:
+        try:
+            columns = [self._inputs_of(cell) for cell in cells]
+            if self._in_place:
+                columns = self._writable(columns)
+            context = self._context(columns, stream)
+            self.unit.process(context)
+            return self._settled([context.outputs[name] for name in self._outputs], columns)
+        except Exception as error:
+            self.failed += 1
+            return self._failed(Buffer.from_error(self._error(error, stream)))
+
+    # -- what a kind says -----------------------------------------------------------------------
+
+    def _first_error(self, cells: Sequence[Any]) -> Buffer | None:
+        """Returns the buffer in error because of which the unit is not called, or None."""
+        return next((cell for cell in cells if cell.error is not None), None)
+
+    def _inputs_of(self, cell: Any) -> list[Buffer]:
+        """Returns what the unit is given on one port."""
+        return [cell]
+
+    def _settled(self, values: list[list[Any]], sources: Columns) -> list[Any]:
+        """Checks what the unit gave on each output, and makes the row's cells of it.
+
+        Raises:
+            ValueError: it gave what its kind must not.
+        """
+        raise NotImplementedError
+
+    def _failed(self, bad: Buffer) -> list[Any]:
+        """Returns the cells of a row that is in error."""
+        raise NotImplementedError
+
+    def _inheriting(self, value: Any, sources: Columns) -> Buffer:
+        buffer = self._wrapped(value)
+        for (source,) in sources:
+            if source is not buffer:
+                buffer.inherit_meta(source)
+        return self._frozen(buffer)

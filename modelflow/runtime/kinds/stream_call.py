@@ -1,0 +1,174 @@
+"""Calls of a stream unit: its hooks, its rows, its events."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from modelflow.buffer import Buffer
+from modelflow.flowunit.unit import Context
+from modelflow.runtime.call import UnitCall
+from modelflow.runtime.kinds.lane_inbox import OpenStream
+from modelflow.runtime.segment import Columns
+
+__all__ = ["StreamCall"]
+
+Post = Callable[[Any], bool]
+
+
+class StreamCall(UnitCall):
+    """Calls a stream unit, and gathers what the calls for one batch give.
+
+    Attributes:
+        given: For each output (for a sink: one), the buffers not numbered yet.
+    """
+
+    given: Columns
+
+    def begin(self) -> None:
+        """Forgets the batch before."""
+        self.failed = 0
+        self.given = [[] for _ in self._outputs or ("",)]
+
+    def start(self, stream: OpenStream, post: Post) -> None:
+        """Calls ``stream_start``; what it raises becomes the error of every buffer."""
+        context = self._stream_context(stream, post)
+        try:
+            self.unit.stream_start(context)
+            self._take(context, stream)
+        except Exception as error:
+            stream.failure = error
+        else:
+            stream.is_started = True
+
+    def rows(
+        self, stream: OpenStream, positions: Sequence[int], columns: Columns, post: Post
+    ) -> None:
+        """Calls the unit for the rows of a batch; those in error pass it untouched."""
+        good: list[tuple[Buffer, ...]] = []
+        for position, cells in zip(positions, zip(*columns, strict=True), strict=True):
+            is_bad = any(cell.error is not None for cell in cells)
+            if is_bad and not self._is_exception_visible:
+                self._call(stream, good, post)
+                good = []
+                self._pass(stream, position, cells)
+                continue
+            for numbering in stream.outputs:
+                if numbering.is_same_count:
+                    numbering.owe(position, [Buffer()] if is_bad else cells)
+            good.append(cells)
+        self._call(stream, good, post)
+
+    def event(self, stream: OpenStream, event: Any, post: Post) -> None:
+        """Calls the unit without rows, for an event."""
+        if stream.failure is not None:
+            return
+        context = self._stream_context(stream, post)
+        context.event = event
+        self._process(context, stream, 1)
+
+    def end(self, stream: OpenStream, *, is_cancelled: bool) -> None:
+        """Calls ``stream_end``, and makes up for what a unit that keeps the count still owes."""
+        error = None if stream.is_failure_given else stream.failure
+        if stream.is_started:
+            context = self._stream_context(stream, _refuse)
+            context.is_cancelled = is_cancelled
+            try:
+                self.unit.stream_end(context)
+                self._take(context, stream)
+            except Exception as raised:
+                error = raised
+        if not self._give_owed(stream, error) and error is not None:
+            self._fail(error, stream, 1)
+
+    def _give_owed(self, stream: OpenStream, error: Exception | None) -> bool:
+        """Puts errors where a unit that keeps the count gave nothing; False if it gave all."""
+        is_short = False
+        for given, numbering, name in zip(
+            self.given, stream.outputs, self._outputs or ("",), strict=True
+        ):
+            missing = numbering.owed - len(given) if numbering.is_same_count else 0
+            if missing > 0:
+                is_short = True
+                message = (
+                    f"ended {missing} buffers short on output {name!r}; a stream unit that is "
+                    "declared same_count gives one for each"
+                )
+                cause = error or stream.failure or ValueError(message)
+                given.extend([Buffer.from_error(self._error(cause, stream.stream))] * missing)
+                self.failed += missing
+        return is_short
+
+    # -- one call -------------------------------------------------------------------------------
+
+    def _call(self, stream: OpenStream, rows: list[tuple[Buffer, ...]], post: Post) -> None:
+        if not rows:
+            return
+        if stream.failure is not None:
+            stream.is_failure_given = True
+            self._fail(stream.failure, stream, len(rows))
+            return
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        if self._in_place:
+            columns = self._writable(columns)
+        context = self._stream_context(stream, post)
+        context.inputs = dict(zip(self._inputs, columns, strict=True))
+        is_failed = self._process(context, stream, len(rows))
+        if not self._outputs and not is_failed:
+            self.given[0] += columns[0]
+
+    def _process(self, context: Context, stream: OpenStream, size: int) -> bool:
+        stream.is_held = False
+        try:
+            self.unit.process(context)
+            self._take(context, stream)
+        except Exception as error:
+            self._fail(error, stream, size)
+            return True
+        finally:
+            stream.is_held = context.is_held
+        return False
+
+    def _take(self, context: Context, stream: OpenStream) -> None:
+        """Takes over what a call gave.
+
+        Raises:
+            ValueError: the unit keeps the count, and gave more than came in.
+        """
+        for name, given, numbering in zip(self._outputs, self.given, stream.outputs, strict=False):
+            new = len(context.outputs[name])
+            if numbering.is_same_count and new + len(given) > numbering.owed:
+                message = (
+                    f"gave {new} values on output {name!r} for {numbering.owed - len(given)} that "
+                    "are owed; a stream unit that is declared same_count gives one for each"
+                )
+                raise ValueError(message)
+        for name, given in zip(self._outputs, self.given, strict=False):
+            values = context.outputs[name]
+            given.extend([self._frozen(self._wrapped(value)) for value in values])
+
+    def _pass(self, stream: OpenStream, position: int, cells: Sequence[Buffer]) -> None:
+        bad = next(cell for cell in cells if cell.error is not None)
+        for given, numbering in zip(self.given, stream.outputs, strict=True):
+            if numbering.is_same_count:
+                numbering.owe(position, cells)
+            else:
+                given.append(bad)
+
+    def _fail(self, error: Exception, stream: OpenStream, size: int) -> None:
+        """Puts an error in the place of what a call would have given."""
+        self.failed += size
+        bad = Buffer.from_error(self._error(error, stream.stream))
+        for given, numbering in zip(self.given, stream.outputs, strict=True):
+            room = numbering.owed - len(given) if numbering.is_same_count else size
+            given.extend([bad] * min(size, room))
+            if room <= 0:  # nothing is owed that could carry it
+                stream.stream.session.record_errors([bad])
+
+    def _stream_context(self, stream: OpenStream, post: Post) -> Context:
+        inputs: dict[str, list[Buffer]] = {name: [] for name in self._inputs}
+        outputs: dict[str, list[Any]] = {name: [] for name in self._outputs}
+        session, meta = stream.stream.session, stream.outputs[0].stream.meta
+        return Context(inputs, outputs, session.context, stream.state, meta, post)
+
+
+def _refuse(event: Any) -> bool:  # noqa: ARG001 - the stream is over
+    return False
