@@ -26,6 +26,7 @@ class UnitCall:
     Attributes:
         unit: The instance, opened.
         failed: How many rows of the last call failed in it.
+        has_errors: Something that the last call gave is in error, its own or one passed on.
     """
 
     def __init__(
@@ -52,12 +53,22 @@ class UnitCall:
         self.spec = spec
         self.node = node
         self.failed = 0
+        self.has_errors = False
         self._inputs = tuple(inputs)
         self._outputs = tuple(port.name for port in spec.outputs)
         self._is_single = len(consumers) == 1 and consumers[0] == 1
         self._is_exception_visible = is_exception_visible
         in_place = {port.name for port in spec.inputs if port.is_in_place}
         self._in_place = tuple(i for i, name in enumerate(self._inputs) if name in in_place)
+
+    def begin(self) -> None:
+        """Forgets the call before."""
+        self.failed = 0
+        self.has_errors = False
+
+    def _count_failed(self, rows: int) -> None:
+        self.failed += rows
+        self.has_errors = True
 
     def process(self, columns: Columns, has_errors: bool, stream_of: StreamOf) -> Columns:
         """Runs the unit over a batch.
@@ -79,7 +90,7 @@ class UnitCall:
         Raises:
             FlowUnitError: the source failed, or its outputs differ in length.
         """
-        self.failed = 0
+        self.begin()
         try:
             self.unit.process(context)
             lengths = {name: len(context.outputs[name]) for name in self._outputs}
@@ -109,7 +120,7 @@ class UnitCall:
         return columns
 
     def _failures(self, error: Exception, size: int, stream_of: StreamOf) -> list[Buffer]:
-        self.failed += size
+        self._count_failed(size)
         return [Buffer.from_error(self._error(error, stream_of(row))) for row in range(size)]
 
     def _error(self, error: BaseException, stream: Stream | None) -> FlowUnitError:
@@ -120,9 +131,11 @@ class UnitCall:
 
     def _wrapped(self, value: Any) -> Buffer:
         if isinstance(value, Buffer):
+            if value.error is not None:
+                self.has_errors = True
             return value
         if isinstance(value, Exception):
-            self.failed += 1
+            self._count_failed(1)
             return Buffer.from_error(self._error(value, None))
         return Buffer(value)
 

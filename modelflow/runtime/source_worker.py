@@ -61,7 +61,7 @@ class SourceWorker(Worker):
         except FlowUnitError as error:
             # A source that raises has nothing to go on from: its error is its last buffer.
             columns, is_last = [[Buffer.from_error(error)] for _ in outputs], True
-            self.call.failed = 1
+            self.call.failed, self.call.has_errors = 1, True
         self._leave()
         rows = len(columns[0]) if columns else 0
         self._stats.count(rows, self.call.failed, time.perf_counter() - start)
@@ -76,4 +76,4 @@ class SourceWorker(Worker):
         if first is None:
             return
         part = Slice(session.stream, range(first, first + count), is_last, None)
-        self.stage.outbox.emit(Batch([part], columns, False), columns, self.call.failed > 0)
+        self.stage.outbox.emit(Batch([part], columns, False), columns, self.call.has_errors)

@@ -44,7 +44,7 @@ class StreamWorker(Worker):
         call = self._stream_call
         self._stats.count(len(part.positions), call.failed, time.perf_counter() - start)
         if not lane.is_dropped:
-            self._emit(stream, is_over, has_errors or call.failed > 0)
+            self._emit(stream, is_over, has_errors or call.has_errors)
             self._count_out(batch)
         inbox.done(lane, is_lane_end=is_over and stream.stream.depth == 0)
 

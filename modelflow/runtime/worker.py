@@ -141,9 +141,8 @@ class Worker:
             self._enter("process")
             results = self._process(batch, has_errors)
             self._leave()
-            failed = self.call.failed
-            has_errors = has_errors or failed > 0
-            self._stats.count(size, failed, time.perf_counter() - start)
+            has_errors = has_errors or self.call.has_errors
+            self._stats.count(size, self.call.failed, time.perf_counter() - start)
         self.stage.outbox.emit(batch, results, has_errors)
         if self.stage.exits:
             self._count_out(batch)
@@ -151,12 +150,13 @@ class Worker:
     def _process(self, batch: Batch, has_errors: bool) -> Columns:
         if not self.stage.plan.spec.is_per_stream or len(batch.slices) == 1:
             return self.call.process(batch.columns, has_errors, batch.stream_of)
-        failed, results = 0, []
+        call, failed, has_given_errors, results = self.call, 0, False, []
         for part, columns in cut(batch, batch.columns):
             if columns[0]:
-                results.append(self.call.process(columns, has_errors, partial(_same, part.stream)))
-                failed += self.call.failed
-        self.call.failed = failed
+                results.append(call.process(columns, has_errors, partial(_same, part.stream)))
+                failed += call.failed
+                has_given_errors = has_given_errors or call.has_errors
+        call.failed, call.has_errors = failed, has_given_errors
         return [[b for result in results for b in result[port]] for port in range(len(results[0]))]
 
     def _count_out(self, batch: Batch) -> None:

@@ -23,7 +23,7 @@ class ConditionCall(RowCall):
         is_batched = (self.spec.batch_size or 1) > 1 and len(columns[0]) > 1
         if not is_batched or (has_errors and not self._is_exception_visible) or self._in_place:
             return super().process(columns, has_errors, stream_of)
-        self.failed = 0
+        self.begin()
         context = self._context(columns, None)
         try:
             self.unit.process(context)

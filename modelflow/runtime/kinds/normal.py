@@ -14,7 +14,7 @@ class NormalCall(UnitCall):
 
     def process(self, columns: Columns, has_errors: bool, stream_of: StreamOf) -> Columns:
         """Runs the unit over a batch; see `UnitCall.process`."""
-        self.failed = 0
+        self.begin()
         if has_errors and not self._is_exception_visible:
             return self._process_good(columns, stream_of)
         return self._process_batch(columns, stream_of)
@@ -42,7 +42,7 @@ class NormalCall(UnitCall):
             return [list(failures) for _ in self._outputs or ("",)]
 
     def _process_rows(self, columns: Columns, stream_of: StreamOf) -> Columns:
-        self.failed = 0
+        self.begin()
         rows = [
             self._process_all([[column[row]] for column in columns], _shifted(stream_of, row))
             for row in range(len(columns[0]))

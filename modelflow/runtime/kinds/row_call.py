@@ -15,7 +15,7 @@ class RowCall(UnitCall):
 
     def process(self, columns: Columns, has_errors: bool, stream_of: StreamOf) -> Columns:
         """Runs the unit over the rows of a batch, one after the other; see `UnitCall.process`."""
-        self.failed = 0
+        self.begin()
         results: Columns = [[] for _ in self._outputs]
         for row, cells in enumerate(zip(*columns, strict=True)):
             bad = None
@@ -35,7 +35,7 @@ class RowCall(UnitCall):
             self.unit.process(context)
             return self._settled([context.outputs[name] for name in self._outputs], columns)
         except Exception as error:
-            self.failed += 1
+            self._count_failed(1)
             return self._failed(Buffer.from_error(self._error(error, stream)))
 
     # -- what a kind says -----------------------------------------------------------------------

@@ -25,7 +25,7 @@ class StreamCall(UnitCall):
 
     def begin(self) -> None:
         """Forgets the batch before."""
-        self.failed = 0
+        super().begin()
         self.given = [[] for _ in self._outputs or ("",)]
 
     def start(self, stream: OpenStream, post: Post) -> None:
@@ -94,7 +94,7 @@ class StreamCall(UnitCall):
                 )
                 cause = error or stream.failure or ValueError(message)
                 given.extend([Buffer.from_error(self._error(cause, stream.stream))] * missing)
-                self.failed += missing
+                self._count_failed(missing)
         return is_short
 
     # -- one call -------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ class StreamCall(UnitCall):
 
     def _fail(self, error: Exception, stream: OpenStream, size: int) -> None:
         """Puts an error in the place of what a call would have given."""
-        self.failed += size
+        self._count_failed(size)
         bad = Buffer.from_error(self._error(error, stream.stream))
         for given, numbering in zip(self.given, stream.outputs, strict=True):
             room = numbering.owed - len(given) if numbering.is_same_count else size

@@ -1,0 +1,125 @@
+"""Random graphs of all kinds of unit, run with threads and without, against an interpreter."""
+
+import os
+import threading
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from modelflow.errors import Cancelled, EndOfStream
+from tests.properties.random_graphs import plain, programs, sessions
+from tests.runtime.graphs import Running
+
+# How many graphs; the long run before a release sets 20000.
+EXAMPLES = int(os.environ.get("MODELFLOW_RANDOM_GRAPHS", "1000"))
+LONG = 30.0
+
+thorough = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+class Client:
+    """Uses one session from threads of its own: one sends, one reads each output."""
+
+    def __init__(self, flow, columns, cancel_after=None):
+        self.stream = flow.session()
+        self.columns = columns
+        self.cancel_after = cancel_after
+        self.outputs = {name: [] for name in self.stream.outputs}
+        self.failures = []
+        jobs = [self._send, *(lambda name=name: self._read(name) for name in self.outputs)]
+        self.threads = [
+            threading.Thread(target=self._guarded, args=(job,), name=f"modelflow/test/{n}")
+            for n, job in enumerate(jobs)
+        ]
+
+    def _guarded(self, job):
+        try:
+            job()
+        except Cancelled:
+            if self.cancel_after is None:
+                self.failures.append("was cancelled by somebody else")
+        except Exception as error:  # noqa: BLE001 - whatever it is, the test tells it
+            self.failures.append(repr(error))
+
+    def _send(self):
+        for position, values in enumerate(zip(*self.columns, strict=True)):
+            if position == self.cancel_after:
+                self.stream.cancel()
+            for number, value in enumerate(values):
+                self.stream.send(f"in{number}", value, timeout=LONG)
+        self.stream.close_input()
+        if self.cancel_after is not None:
+            self.stream.cancel()
+
+    def _read(self, name):
+        try:
+            while True:
+                self.outputs[name].append(plain(self.stream.recv_buffer(name, timeout=LONG)))
+        except EndOfStream:
+            return
+
+    def join(self):
+        for thread in self.threads:
+            thread.join()
+        assert self.failures == []
+        assert self.stream.wait(LONG), "the session has not ended"
+
+
+def check(stream, outputs, expected):
+    assert outputs == expected.outputs
+    sinks = {name: stream.context.get(name, []) for name in expected.sinks}
+    assert sinks == expected.sinks
+    assert stream.error_count == expected.errors
+
+
+@thorough
+@given(programs(), sessions, st.data())
+def test_any_graph_gives_what_the_interpreter_gives(program, rows, data):
+    graph = program.graph()
+    columns = [[[v + n for v in values] for n in range(program.inputs)] for values in rows]
+    cancels = [data.draw(st.one_of(st.none(), st.none(), st.integers(0, 12))) for _ in rows]
+    with Running(graph, stop_timeout=LONG) as flow:
+        clients = [Client(flow, c, cancel) for c, cancel in zip(columns, cancels, strict=True)]
+        for client in clients:
+            for thread in client.threads:
+                thread.start()
+        for client in clients:
+            client.join()
+    for client, given_columns in zip(clients, columns, strict=True):
+        if client.cancel_after is None:
+            check(client.stream, client.outputs, program.expected(given_columns))
+
+
+@thorough
+@given(programs(), sessions)
+def test_on_one_thread_any_graph_gives_the_same_and_keeps_nothing(program, rows):
+    graph = program.graph()
+    with Running(graph, is_inline=True) as flow:
+        for values in rows:
+            columns = {f"in{n}": [v + n for v in values] for n in range(program.inputs)}
+            stream = flow.session()
+            found = stream.exchange_many(columns)
+            outputs = {name: [plain(buffer) for buffer in found[name]] for name in found}
+            check(stream, outputs, program.expected(list(columns.values())))
+            assert left_over(flow) == []
+
+
+def left_over(flow):
+    """What the runtime still holds for sessions that are over."""
+    network = flow.scheduler._network
+    found = []
+    for name, stage in network.stages.items():
+        inbox, outbox = stage.inbox, stage.outbox
+        parts = ("_queue", "_tickets", "_lanes", "_unfinished", "_returned", "ready")
+        found += [(name, part) for part in parts if getattr(inbox, part, None)]
+        if inbox._matcher is not None and inbox._matcher._pending:
+            found.append((name, "_matcher"))
+        if outbox._next or outbox._held:
+            found.append((name, "outbox"))
+    found += [("merge", target) for target, merge in network._merges.items() if merge._lanes]
+    found += [("sessions", session.name) for session in flow.scheduler._sessions]
+    return found
