@@ -6,6 +6,7 @@ of the runtime's code, what becomes of a session's *tokens*: its rows and ends, 
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -29,14 +30,14 @@ class Bad:
 
 @dataclass(frozen=True)
 class Row:
-    stream: tuple
+    stream: tuple[Any, ...]
     position: int
     value: object
 
 
 @dataclass(frozen=True)
 class End:
-    stream: tuple
+    stream: tuple[Any, ...]
 
 
 def low(value):
@@ -52,8 +53,8 @@ def kept(value, new):
 class Drawing:
     """A graph while it is put together."""
 
-    nodes: dict = field(default_factory=dict)
-    edges: list = field(default_factory=list)
+    nodes: dict[str, Any] = field(default_factory=dict)
+    edges: list[str] = field(default_factory=list)
     count: int = 0
 
     def add(self, spec, settings, feeds):
@@ -77,8 +78,8 @@ class Drawing:
 class Expected:
     """What one session gives: per output and per sink its values, and how many errors end."""
 
-    outputs: dict = field(default_factory=dict)
-    sinks: dict = field(default_factory=dict)
+    outputs: dict[str, Any] = field(default_factory=dict)
+    sinks: dict[str, Any] = field(default_factory=dict)
     errors: int = 0
 
 
@@ -220,7 +221,7 @@ class Map:
     factor: int
     fails: int  # 0: never, else where value % fails == 1
     is_visible: bool
-    settings: dict
+    settings: dict[str, Any]
     name: str = ""
 
     def build(self, drawing, sources):
@@ -253,7 +254,7 @@ def guarded(name, function, value):
 
 @dataclass
 class Chain:
-    blocks: list
+    blocks: list[Any]
 
     def build(self, drawing, sources):
         for block in self.blocks:
@@ -270,7 +271,7 @@ class Chain:
 class Fork:
     left: Chain
     right: Chain
-    settings: dict
+    settings: dict[str, Any]
 
     def build(self, drawing, sources):
         feeds = {"a": self.left.build(drawing, sources), "b": self.right.build(drawing, sources)}
@@ -296,11 +297,11 @@ def joined_tokens(a, b):
 class Branch:
     """A condition whose branches meet; the last one is left out where ``is_partial``."""
 
-    branches: list
+    branches: list[Any]
     fails: int
     is_batched: bool
     is_partial: bool
-    settings: dict
+    settings: dict[str, Any]
     name: str = ""
 
     def build(self, drawing, sources):
@@ -328,7 +329,7 @@ class Branch:
 
     def run(self, tokens, expected):
         parted = [[] for _ in self.branches]
-        order = []
+        order: list[Any] = []
         for token in tokens:
             if isinstance(token, End):
                 for part in parted:
@@ -341,7 +342,7 @@ class Branch:
                 value, port = (found, 0) if isinstance(found, Bad) else (value, found)
             parted[port].append(Row(token.stream, token.position, value))
             order.append((token.stream, token.position))
-        found = {}
+        found: dict[Any, Row] = {}
         for place, (branch, part) in enumerate(zip(self.branches, parted, strict=True)):
             results = branch.run(part, expected)
             if not (self.is_partial and place == len(parted) - 1):
@@ -359,7 +360,7 @@ class Expand:
     most: int
     fails: int
     body: Chain
-    settings: dict
+    settings: dict[str, Any]
     name: str = ""
 
     def build(self, drawing, sources):
@@ -400,7 +401,7 @@ class Expand:
             else:
                 bad = next((value for value in gathered if isinstance(value, Bad)), None)
                 value = collapsed(gathered) if bad is None else bad
-                results.append(Row(*token.stream, value))
+                results.append(Row(token.stream[0], token.stream[1], value))
                 gathered = []
         return results
 
@@ -411,7 +412,7 @@ class Loop:
 
     level: int
     body: Chain
-    settings: dict
+    settings: dict[str, Any]
     name: str = ""
 
     def build(self, drawing, sources):
@@ -447,7 +448,7 @@ class Loop:
 @dataclass
 class Delay:
     delay: int
-    settings: dict
+    settings: dict[str, Any]
 
     def build(self, drawing, sources):
         spec = spec_of(lambda: DelayUnit(self), kind=Kind.STREAM, is_same_count=True, name="delay")
@@ -479,7 +480,7 @@ class Delay:
 @dataclass
 class Repeat:
     is_by_event: bool
-    settings: dict
+    settings: dict[str, Any]
     depth: int
 
     def build(self, drawing, sources):
@@ -520,7 +521,7 @@ class Tap:
 
     is_output: bool
     fails: int
-    settings: dict
+    settings: dict[str, Any]
     name: str = ""
 
     def build(self, drawing, sources):
