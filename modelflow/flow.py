@@ -253,7 +253,9 @@ class Flow:
             timeout: Longest wait in seconds for the whole; None: as long as it takes.
 
         Returns:
-            The output's `Buffer`; where the graph has several outputs, ``{output: Buffer}``.
+            The output's `Buffer`; where the graph has several outputs, ``{output: Buffer}``. An
+            output that does not get exactly one buffer for each that is sent (behind a condition, a
+            stream unit, inside an expand) gives the list of what came out.
 
         Raises:
             FlowUnitError: a unit failed on it.
@@ -271,13 +273,7 @@ class Flow:
             for port, value in self._by_port(inputs).items():
                 await stream.asend(port, value)
             stream.close_input()
-            answers = {}
-            for output in self.graph.outputs:
-                try:
-                    answers[output] = await stream.arecv(output)
-                except EndOfStream:
-                    continue
-        return next(iter(answers.values())) if len(self.graph.outputs) == 1 else answers
+            return await stream.aexchanged()
 
     def stats(self) -> dict[str, NodeStats]:
         """Returns the figures of every node at this moment: counts, batch sizes, times, queues."""

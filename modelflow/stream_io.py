@@ -175,15 +175,28 @@ class StreamIO:
             timeout: Longest wait in seconds for the whole; then the session is cancelled.
 
         Returns:
-            The output's `Buffer`; where there are several, ``{output: Buffer}``.
+            See `Flow.infer`.
+
+        Raises:
+            FlowUnitError, DeadlineExceeded: the answer is in error; of several, the first that is.
         """
-        answers = {}
-        for output, (buffer,) in self.exchange_many(
-            {port: (value,) for port, value in inputs.items()}, timeout
-        ).items():
-            if buffer.error is not None:
-                _raise(buffer)
-            answers[output] = buffer
+        answers: dict[str, Buffer | list[Buffer]] = {}
+        found = self.exchange_many({port: (value,) for port, value in inputs.items()}, timeout)
+        for output, buffers in found.items():
+            for buffer in buffers:
+                if buffer.error is not None:
+                    _raise(buffer)
+            is_single = output in self._session.single_outputs
+            answers[output] = buffers[0] if is_single else buffers
+        return next(iter(answers.values())) if len(answers) == 1 else answers
+
+    async def aexchanged(self) -> Any:
+        """Returns what `exchange` does, of a session whose input has been sent and closed."""
+        answers: dict[str, Buffer | list[Buffer]] = {}
+        for output in self.outputs:
+            buffers = [buffer async for buffer in self.astream(output)]
+            is_single = output in self._session.single_outputs
+            answers[output] = buffers[0] if is_single else buffers
         return next(iter(answers.values())) if len(answers) == 1 else answers
 
     def exchange_many(
@@ -229,12 +242,16 @@ class StreamIO:
     def __iter__(self) -> Iterator[Buffer]:
         return self.stream()
 
-    async def __aiter__(self) -> AsyncIterator[Buffer]:
+    async def astream(self, port: str | None = None) -> AsyncIterator[Buffer]:
+        """Iterates over `arecv` of one output until the end of the stream."""
         while True:
             try:
-                yield await self.arecv()
+                yield await self.arecv(port)
             except EndOfStream:
                 return
+
+    def __aiter__(self) -> AsyncIterator[Buffer]:
+        return self.astream()
 
     def __enter__(self) -> Self:
         return self

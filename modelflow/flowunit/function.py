@@ -5,8 +5,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
+from modelflow.errors import ConfigError, did_you_mean
 from modelflow.flowunit.signature import Signature, read_signature
-from modelflow.flowunit.spec import FlowUnitSpec
+from modelflow.flowunit.spec import FlowUnitSpec, Kind
 from modelflow.flowunit.unit import Context, FlowUnit
 
 __all__ = ["FlowUnitFunction", "declared_specs", "flowunit"]
@@ -38,23 +39,25 @@ def flowunit(
     function: Callable[Parameters, Answer],
 ) -> FlowUnitFunction[Parameters, Answer]: ...
 @overload
-def flowunit(
+def flowunit(  # noqa: PLR0913 - each is a word of the author's
     function: None = None,
     *,
     name: str | None = None,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] = ("out",),
     device: str = "cpu",
+    kind: str = "normal",
     batched: bool = False,
     **more: Any,
 ) -> Callable[[Callable[Parameters, Answer]], FlowUnitFunction[Parameters, Answer]]: ...
-def flowunit(
+def flowunit(  # noqa: PLR0913 - each is a word of the author's
     function: Callable[..., Any] | None = None,
     *,
     name: str | None = None,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] = ("out",),
     device: str = "cpu",
+    kind: str = "normal",
     batched: bool = False,
     **more: Any,
 ) -> Any:
@@ -66,6 +69,14 @@ def flowunit(
     data of its output. A function without inputs is a source: what it yields is the stream. One
     with ``outputs=()`` is a sink.
 
+    What it returns depends on ``kind``:
+
+    - ``normal``: the value of its output.
+    - ``condition``, ``loop``: the name of the output by which its (first) input leaves, or
+      ``{output: value}`` where another value leaves.
+    - ``expand``: the values of the sub-stream, as a list, or yielded.
+    - ``collapse``: the value for a whole sub-stream; its parameters are lists.
+
     Args:
         function: The function, where the decorator is used without parentheses.
         name: The unit's name; None: the function's.
@@ -73,6 +84,7 @@ def flowunit(
         outputs: The names of the outputs. With several, the function returns a tuple in this order,
             or a mapping.
         device: The device kind.
+        kind: The kind of unit; a stream unit keeps state, and is written as a class.
         batched: The function takes lists and returns lists of the same length.
         more: Further fields of `FlowUnitSpec`: ``batch_size``, ``threads``, ``group``, ``aliases``.
 
@@ -89,13 +101,16 @@ def flowunit(
             inputs=inputs,
             outputs=outputs,
             device=device,
+            kind=kind,
             batched=batched,
             **more,
         )
     signature = read_signature(function, inputs, outputs, batched)
+    make = _unit_type(signature, kind)
     spec = FlowUnitSpec(
         name=name or signature.name,
-        devices={device: lambda: _FunctionUnit(signature)},
+        devices={device: lambda: make(signature)},
+        kind=Kind(kind),
         inputs=signature.input_ports(),
         outputs=signature.output_ports(),
         options=signature.options,
@@ -107,6 +122,22 @@ def flowunit(
     function.SPEC = spec  # type: ignore[attr-defined]
     _declare(function, spec)
     return function
+
+
+def _unit_type(signature: Signature, kind: str) -> "type[_FunctionUnit]":
+    """Returns the class that calls a function of this kind."""
+    found = _UNITS.get(kind)
+    if found is not None and (kind == "normal" or not signature.is_batched):
+        return found
+    if kind == "stream":
+        problem = "a stream unit keeps state: write it as a class (modelflow.FlowUnit)"
+    elif found is None:
+        known = ", ".join(_UNITS)
+        problem = f"got kind={kind!r}; expected one of {known}{did_you_mean(kind, _UNITS)}"
+    else:
+        problem = f"is of the kind {kind!r}; batched=True is for kind='normal'"
+    message = f"{signature.location}: flow unit function {signature.name}() {problem}"
+    raise ConfigError(message)
 
 
 def declared_specs() -> list[FlowUnitSpec]:
@@ -230,3 +261,59 @@ class _FunctionUnit(FlowUnit):
             f"values, or a mapping, for the outputs {outputs}"
         )
         raise TypeError(message)
+
+
+class _ConditionFunction(_FunctionUnit):
+    """Calls a function that names an output: a condition, or a loop."""
+
+    def process(self, ctx: Context) -> None:
+        signature = self._signature
+        columns = self._columns(ctx)
+        answer = signature.function(*(column[0] for column in columns), **self._options)
+        if isinstance(answer, str) and answer in signature.outputs:
+            ctx.outputs[answer].append(ctx.inputs[signature.inputs[0]][0])
+        elif isinstance(answer, Mapping) and len(answer) == 1 and set(answer) <= set(ctx.outputs):
+            ((output, value),) = answer.items()
+            ctx.outputs[output].append(value)
+        else:
+            message = (
+                f"{signature.name}() returned {answer!r:.80}; expected the name of an output, or "
+                f"{{output: value}} (outputs: {', '.join(signature.outputs)})"
+            )
+            raise TypeError(message)
+
+
+class _ExpandFunction(_FunctionUnit):
+    """Calls a function that gives the values of a sub-stream."""
+
+    def process(self, ctx: Context) -> None:
+        signature = self._signature
+        columns = self._columns(ctx)
+        answer = signature.function(*(column[0] for column in columns), **self._options)
+        if isinstance(answer, str | bytes | Mapping) or not isinstance(answer, Iterable):
+            message = (
+                f"{signature.name}() gave {type(answer).__name__}; an expand function gives a list "
+                "of values, or yields them"
+            )
+            raise TypeError(message)
+        for item in answer:
+            for name, value in self._by_output(item).items():
+                ctx.outputs[name].append(value)
+
+
+class _CollapseFunction(_FunctionUnit):
+    """Calls a function that gives one value for the lists of a sub-stream."""
+
+    def process(self, ctx: Context) -> None:
+        answer = self._signature.function(*self._columns(ctx), **self._options)
+        for name, value in self._by_output(answer).items():
+            ctx.outputs[name].append(value)
+
+
+_UNITS: dict[str, type[_FunctionUnit]] = {
+    "normal": _FunctionUnit,
+    "condition": _ConditionFunction,
+    "expand": _ExpandFunction,
+    "collapse": _CollapseFunction,
+    "loop": _ConditionFunction,
+}

@@ -138,6 +138,7 @@ class Session:
         state: The dict of the source that feeds it.
         stream: Its stream at the top of the graph.
         results: Output name -> `Results`, for the outputs that its data can reach.
+        single_outputs: Those that give exactly one result for each row that is sent.
         sent: Rows that have entered the graph.
         failure: Why it was cancelled, if the flow did it; None if its user did.
         errors: The errors that reached a node without outputs, the first ones (``error_count`` has
@@ -187,6 +188,7 @@ class Session:
         self._is_released = False
         self._room: threading.Condition | None = None
         self._room_callbacks: list[Callable[[], None]] = []
+        self.single_outputs = ends.single_outputs
         self._is_counted = ends.is_counted
         self._at_exits = [0] * len(ends.exits)
         self._left = 0

@@ -263,3 +263,64 @@ def test_names_of_inputs_can_be_given():
     assert [port.name for port in work.SPEC.inputs] == ["in image"]
     with pytest.raises(ConfigError, match="takes 1 inputs; inputs= names 2"):
         flowunit(inputs=("a", "b"))(lambda x: x)
+
+
+def test_a_condition_function_names_the_output_by_which_its_input_leaves():
+    @flowunit(kind="condition", outputs=("small", "large"))
+    def size(value, *, bound: int = 5):
+        return "small" if value < bound else {"large": value * 100}
+
+    found = run_unit(size.SPEC, {"value": [1, 7, 2]}, bound=3)
+    assert {name: [b.data for b in column] for name, column in found.items()} == {
+        "small": [1, 2],
+        "large": [700],
+    }
+
+
+def test_a_condition_function_that_names_no_output_says_what_it_gave():
+    @flowunit(kind="condition", outputs=("small", "large"))
+    def size(value):
+        return "tiny"
+
+    (bad,) = run_unit(size.SPEC, {"value": [1]})["small"]
+    assert "returned 'tiny'; expected the name of an output" in bad.get_error_msg()
+
+
+def test_an_expand_function_yields_and_a_collapse_function_gets_lists():
+    @flowunit(kind="expand")
+    def digits(value):
+        yield from (int(digit) for digit in str(value))
+
+    @flowunit(kind="collapse")
+    def total(values):
+        return sum(values)
+
+    found = run_unit(digits.SPEC, {"value": [12, 345]})["out"]
+    assert [b.data for b in found] == [1, 2, 3, 4, 5]
+    assert run_unit(total.SPEC, {"values": [1, 2, 3]})["out"][0].data == 6
+    assert run_unit(total.SPEC, {"values": []})["out"][0].data == 0
+
+
+def test_an_expand_function_that_gives_no_list_says_so():
+    @flowunit(kind="expand")
+    def digits(value):
+        return str(value)
+
+    (bad,) = run_unit(digits.SPEC, {"value": [12]})["out"]
+    assert "gave str; an expand function gives a list of values" in bad.get_error_msg()
+
+
+@pytest.mark.parametrize(
+    ("kind", "batched", "message"),
+    [
+        ("stream", False, "write it as a class"),
+        ("conditon", False, "did you mean 'condition'"),
+        ("expand", True, "batched=True is for kind='normal'"),
+    ],
+)
+def test_a_kind_that_is_no_function_s_is_refused(kind, batched, message):
+    with pytest.raises(ConfigError, match=message):
+
+        @flowunit(kind=kind, batched=batched)
+        def unit(value):
+            return value

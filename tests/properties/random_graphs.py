@@ -338,8 +338,8 @@ class Branch:
                 continue
             value, port = token.value, 0
             if not isinstance(value, Bad):
-                found = guarded(self.name, self.port, value)
-                value, port = (found, 0) if isinstance(found, Bad) else (value, found)
+                answer = guarded(self.name, self.port, value)
+                value, port = (answer, 0) if isinstance(answer, Bad) else (value, answer)
             parted[port].append(Row(token.stream, token.position, value))
             order.append((token.stream, token.position))
         found: dict[Any, Row] = {}

@@ -1,111 +1,21 @@
-"""Public test helpers: what the flow units of modelflow are tested with."""
+"""Checking that a flow unit keeps the contract that the runtime builds on."""
 
 import copy
-import os
 import threading
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.errors import ConfigError
-from modelflow.flowunit.folder import read_unit_file
-from modelflow.flowunit.registry import Registry
-from modelflow.flowunit.spec import FlowUnitSpec
-from modelflow.flowunit.unit import Context
-from modelflow.runtime.call import UnitCall, freeze
-from modelflow.runtime.kinds.kind import call_type
-from modelflow.runtime.segment import Columns
+from modelflow.flowunit.spec import FlowUnitSpec, Kind
+from modelflow.testing.run import call_of, called, run_unit, wrapped
 
-__all__ = ["check_flow_unit", "read_unit", "run_unit"]
+__all__ = ["check_flow_unit"]
 
-
-def read_unit(path: str | os.PathLike[str]) -> FlowUnitSpec:
-    """Returns the description in a unit file (``NAME.toml``), for `run_unit`.
-
-    Raises:
-        ConfigError: the file is wrong; every mistake is listed.
-    """
-    return read_unit_file(Path(path), Registry().find)
-
-
-def run_unit(
-    spec: FlowUnitSpec,
-    inputs: Mapping[str, Sequence[Any]] | None = None,
-    *,
-    device: str = "cpu",
-    max_calls: int = 10_000,
-    **options: Any,
-) -> dict[str, list[Buffer]]:
-    """Opens a unit, calls it with a batch as a graph would, and closes it.
-
-    A batch larger than the unit's ``max_batch_size`` makes several calls.
-
-    Args:
-        spec: The unit's description.
-        inputs: Input port -> the batch: buffers, or plain data; None for a source, which is called
-            until it says that it is done.
-        device: The kind of device.
-        max_calls: How often a source is called at most, for one that never ends.
-        options: The unit's options, as in a graph file.
-
-    Returns:
-        Output port -> the buffers, in the order of the inputs; those that failed carry an error.
-        For a sink ``{"errors": [...]}`` with the buffers that failed.
-
-    Raises:
-        ConfigError: the options do not fit.
-    """
-    unit = spec.create(device)
-    unit.open(spec.configure(options))
-    try:
-        ports = tuple(inputs or {})
-        call = call_type(spec)(
-            unit, spec, spec.name, inputs=ports, consumers=[1] * len(spec.outputs)
-        )
-        if spec.is_source:
-            return _drained(spec, call, max_calls)
-        columns = [[_wrapped(v) for v in values] for values in (inputs or {}).values()]
-        results = _called(call, columns, spec.max_batch_size)
-    finally:
-        unit.close()
-    if spec.is_sink:
-        return {"errors": [buffer for buffer in results[0] if buffer.has_error()]}
-    return {port.name: result for port, result in zip(spec.outputs, results, strict=True)}
-
-
-def _wrapped(value: Any) -> Buffer:
-    buffer = value if isinstance(value, Buffer) else Buffer(value)
-    freeze(buffer, is_single=False)
-    return buffer
-
-
-def _called(call: UnitCall, columns: Columns, most: int | None) -> Columns:
-    size = len(columns[0])
-    step = most or max(size, 1)
-    results: Columns = []
-    for start in range(0, max(size, 1), step):
-        batch = [column[start : start + step] for column in columns]
-        has_errors = any(buffer.error for column in batch for buffer in column)
-        found = call.process(batch, has_errors, lambda _row: None)
-        results = [
-            [*old, *new] for old, new in zip(results or [[]] * len(found), found, strict=True)
-        ]
-    return results
-
-
-def _drained(spec: FlowUnitSpec, call: UnitCall, max_calls: int) -> dict[str, list[Buffer]]:
-    found: dict[str, list[Buffer]] = {port.name: [] for port in spec.outputs}
-    state: dict[str, Any] = {}
-    for _ in range(max_calls):
-        context = Context({}, {name: [] for name in found}, {}, state)
-        for name, column in zip(found, call.produce(context), strict=True):
-            found[name].extend(column)
-        if context.is_finished:
-            break
-    return found
+# Kinds whose rows do not depend on one another: the same comes out of a batch and one by one.
+_BY_ROW = (Kind.NORMAL, Kind.CONDITION, Kind.EXPAND, Kind.LOOP)
 
 
 def check_flow_unit(
@@ -118,9 +28,10 @@ def check_flow_unit(
     """Checks that a unit keeps the contract that the runtime builds on.
 
     That ports and options are documented; that an unknown, a missing and an unfit option are
-    refused by name; that outputs are as many as inputs and in their order, the same in a batch and
-    one by one, for a second time too; that inputs are left as they were; that a unit which failed
-    goes on with good data and closes; and that no thread is left.
+    refused by name; that outputs are what its kind may give, in the order of the inputs, the same
+    in a batch and one by one (where rows do not depend on one another), and for a second time; that
+    inputs are left as they were; that a unit which failed goes on with good data and closes; and
+    that no thread is left.
 
     Args:
         spec: The unit's description.
@@ -198,15 +109,18 @@ def _check_batches(
     whole = run_unit(spec, given, device=device, **options)
     for port in (port.name for port in spec.inputs if not port.is_in_place and port.name in inputs):
         _require_same(spec, given[port], _copied(inputs)[port], "its input before and after")
-    single: dict[str, list[Buffer]] = {name: [] for name in whole}
-    for row in range(sizes.pop()):
-        one = {port: values[row : row + 1] for port, values in _copied(inputs).items()}
-        for name, buffers in run_unit(spec, one, device=device, **options).items():
-            single[name].extend(buffers)
+    other = "two runs"
+    again = run_unit(spec, _copied(inputs), device=device, **options)
+    if spec.kind in _BY_ROW:
+        other, again = "a batch and single buffers", {name: [] for name in whole}
+        for row in range(sizes.pop()):
+            one = {port: values[row : row + 1] for port, values in _copied(inputs).items()}
+            for name, buffers in run_unit(spec, one, device=device, **options).items():
+                again[name].extend(buffers)
     for name, buffers in whole.items():
         failed = [buffer.get_error_msg() for buffer in buffers if buffer.has_error()]
         _require(not failed, spec, f"fails: {failed}")
-        _require_same(spec, buffers, single[name], "a batch and single buffers")
+        _require_same(spec, buffers, again[name], other)
 
 
 def _check_goes_on(
@@ -216,15 +130,15 @@ def _check_goes_on(
     unit = spec.create(device)
     unit.open(spec.configure(options))
     try:
-        call = call_type(spec)(
-            unit, spec, spec.name, inputs=tuple(inputs), consumers=[1] * len(spec.outputs)
-        )
+        call = call_of(unit, spec, tuple(inputs))
         size = len(next(iter(inputs.values())))
-        strange = [[_wrapped(object()) for _ in range(size)] for _ in inputs]
-        for column in _called(call, strange, spec.max_batch_size):
-            _require(len(column) == size, spec, "loses buffers where it fails")
-        columns = [[_wrapped(v) for v in values] for values in _copied(inputs).values()]
-        again = _called(call, columns, spec.max_batch_size)
+        strange = [[wrapped(object()) for _ in range(size)] for _ in inputs]
+        found = called(call, strange)
+        if spec.kind is Kind.NORMAL:
+            for column in found:
+                _require(len(column) == size, spec, "loses buffers where it fails")
+        columns = [[wrapped(v) for v in values] for values in _copied(inputs).values()]
+        again = called(call, columns)
     finally:
         unit.close()
     fresh = run_unit(spec, _copied(inputs), device=device, **options)

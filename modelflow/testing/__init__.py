@@ -1,0 +1,6 @@
+"""Public test helpers: what the flow units of modelflow are tested with."""
+
+from modelflow.testing.check import check_flow_unit
+from modelflow.testing.run import read_unit, run_unit
+
+__all__ = ["check_flow_unit", "read_unit", "run_unit"]
