@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from modelflow.errors import EndOfStream, StreamClosed
+from modelflow.errors import StreamClosed
 from modelflow.graph.find import find_graph
 from modelflow.graph.graph import Graph
 from modelflow.graph.read import read_graph

@@ -39,7 +39,7 @@ def flowunit(
     function: Callable[Parameters, Answer],
 ) -> FlowUnitFunction[Parameters, Answer]: ...
 @overload
-def flowunit(  # noqa: PLR0913 - each is a word of the author's
+def flowunit(
     function: None = None,
     *,
     name: str | None = None,

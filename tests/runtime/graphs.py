@@ -86,3 +86,28 @@ class Running:
 
     def __exit__(self, kind, error, traceback):
         self.scheduler.stop(drain=error is None)
+
+
+def unit_of(process, **more):
+    """A spec whose units run ``process(ctx)``; ``hooks``: functions by method name."""
+    hooks = more.pop("hooks", {})
+    methods = {"process": process, **hooks}
+    made = type("Unit", (FlowUnit,), {k: _method(v) for k, v in methods.items()})
+    return spec_of(made, **more)
+
+
+def _method(function):
+    return lambda self, *given: function(*given)
+
+
+def told(buffers):
+    """The data of buffers; of those in error, the text of what the unit raised."""
+    return [b.data if b.error is None else f"error: {b.error.__cause__}" for b in buffers]
+
+
+def results_of(graph, *values, port="input", **options):
+    """What every output gives for one session; of a graph with one output, that."""
+    with Running(graph, **options) as flow:
+        found = flow.session().exchange_many({port: values}, 30)
+    given = {name: told(buffers) for name, buffers in found.items()}
+    return next(iter(given.values())) if len(given) == 1 else given

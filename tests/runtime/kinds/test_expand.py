@@ -1,0 +1,175 @@
+import threading
+
+import pytest
+
+from modelflow.errors import DeadlineExceeded
+from modelflow.flowunit.spec import Kind
+from tests.runtime.graphs import Running, chain, graph_of, per_item, results_of, unit_of
+
+inline = pytest.mark.parametrize("options", [{}, {"is_inline": True}], ids=["threads", "inline"])
+
+
+def count_up(ctx):
+    (row,) = ctx.input()
+    if row.data < 0:
+        raise ValueError("is negative")
+    ctx.emit([row.data * 10 + i for i in range(row.data)])
+
+
+def gather(ctx):
+    ctx.emit([[buffer.data for buffer in ctx.input()]])
+
+
+def expand(process=count_up, **more):
+    return unit_of(process, kind=Kind.EXPAND, name="expand", **more)
+
+
+def collapse(process=gather, **more):
+    return unit_of(process, kind=Kind.COLLAPSE, name="collapse", **more)
+
+
+@inline
+def test_a_collapse_reverses_an_expand_also_of_nothing(options):
+    found = results_of(chain((expand(), {"threads": 3}), collapse()), 2, 0, 3, **options)
+    assert found == [[20, 21], [], [30, 31, 32]]
+
+
+@inline
+def test_what_stays_expanded_comes_out_in_the_order_of_the_input(options):
+    found = results_of(chain((expand(), {"threads": 4}), per_item(abs)), 3, 0, 1, 2, **options)
+    assert found == [30, 31, 32, 10, 20, 21]
+
+
+def test_expands_nest():
+    graph = chain(expand(), expand(lambda ctx: ctx.emit([ctx.input()[0].data] * 2)))
+    assert results_of(graph, 2) == [20, 20, 21, 21]
+    graph = chain(expand(), expand(), collapse(), collapse())
+    assert results_of(graph, 1, 0) == [[list(range(100, 110))], []]
+
+
+def test_an_error_of_an_expand_is_the_error_of_its_one_result():
+    assert results_of(chain(expand(), collapse()), 1, -1, 2) == [
+        [10],
+        "error: is negative",
+        [20, 21],
+    ]
+
+
+def test_an_error_before_an_expand_passes_through():
+    graph = chain(per_item(lambda x: 6 // x), expand(), collapse())
+    first, bad, last = results_of(graph, 6, 0, 3)
+    assert (first, last) == ([10], [20, 21])
+    assert "division" in bad
+
+
+def test_an_error_inside_is_the_error_of_the_collapse():
+    graph = chain(expand(), per_item(lambda x: 1 // (x - 21)), collapse())
+    first, bad = results_of(graph, 1, 2)
+    assert first == [-1]
+    assert "division" in bad
+
+
+def test_a_collapse_to_which_errors_are_visible_sees_them_among_the_others():
+    def process(ctx):
+        ctx.emit([[b.data if b.error is None else "bad" for b in ctx.input()]])
+
+    visible = (collapse(process, is_exception_visible=True), {"is_exception_visible": True})
+    graph = chain(expand(), per_item(lambda x: x // (x - 21) and x), visible)
+    assert results_of(graph, 3, 2) == [[30, 31, 32], [20, "bad"]]
+
+
+def test_a_collapse_that_gives_none_or_two_is_in_error():
+    graph = chain(expand(), collapse(lambda ctx: ctx.emit([b.data for b in ctx.input()])))
+    zero, one, two = results_of(graph, 0, 1, 2)
+    assert one == 10
+    assert "gave 0 values on output 'out'; a collapse gives exactly one" in zero
+    assert "gave 2 values on output 'out'" in two
+
+
+def test_outputs_of_an_expand_must_be_of_one_length():
+    def process(ctx):
+        ctx.emit([1, 2], "a")
+        ctx.emit([1] * ctx.input()[0].data, "b")
+
+    graph = graph_of(
+        {"input": "input", "e": expand(process, outputs=("a", "b")), "a": "output", "b": "output"},
+        ["input -> e", "e:a -> a", "e:b -> b"],
+    )
+    found = results_of(graph, 2, 3)
+    assert found["a"][:2] == [1, 2]
+    assert "gave 2 values on 'a', 3 values on 'b'" in found["a"][2]
+    assert found["b"] == [1, 1, found["a"][2]]
+
+
+def test_two_outputs_of_one_expand_are_collapsed_apart_and_joined():
+    def both(ctx):
+        ctx.emit([1] * ctx.input()[0].data, "a")
+        ctx.emit([2] * ctx.input()[0].data, "b")
+
+    def join(ctx):
+        ctx.emit([a.data + b.data for a, b in zip(ctx.inputs["a"], ctx.inputs["b"], strict=True)])
+
+    graph = graph_of(
+        {
+            "input": "input",
+            "e": expand(both, outputs=("a", "b")),
+            "ca": collapse(),
+            "cb": collapse(),
+            "join": unit_of(join, inputs=("a", "b")),
+            "output": "output",
+        },
+        ["input -> e", "e:a -> ca", "e:b -> cb", "ca -> join:a", "cb -> join:b", "join -> output"],
+    )
+    assert results_of(graph, 2, 0) == [[1, 1, 2, 2], []]
+
+
+def test_batches_mix_the_sub_streams():
+    sizes = []
+
+    def process(ctx):
+        sizes.append(len(ctx.input()))
+        ctx.emit(list(ctx.input()))
+
+    graph = chain(expand(), (unit_of(process), {"batch_size": 16, "queue_size": 64}), collapse())
+    results_of(graph, 3, 3, 3, is_inline=True)
+    assert max(sizes) > 3
+
+
+def test_a_collapse_of_two_inputs_gets_their_pairs():
+    def process(ctx):
+        ctx.emit([[(a.data, b.data) for a, b in zip(*ctx.inputs.values(), strict=True)]])
+
+    graph = graph_of(
+        {
+            "input": "input",
+            "e": expand(),
+            "n": per_item(lambda x: -x),
+            "c": collapse(process, inputs=("a", "b")),
+            "output": "output",
+        },
+        ["input -> e", "e -> n", "e -> c:a", "n -> c:b", "c -> output"],
+    )
+    assert results_of(graph, 2, 0) == [[(20, -20), (21, -21)], []]
+
+
+def test_a_deadline_is_looked_at_inside_an_expand():
+    entered, release, seen = threading.Event(), threading.Event(), []
+
+    def wait(value):
+        entered.set()
+        assert release.wait(30)
+        return value
+
+    graph = chain(
+        expand(lambda ctx: (wait(0), ctx.emit([1, 2]))), per_item(seen.append), collapse()
+    )
+    with Running(graph) as flow:
+        stream = flow.session()
+        stream.send("input", 1, deadline=0.05)
+        assert entered.wait(30)
+        threading.Event().wait(0.1)  # the deadline passes while the expand is at it
+        release.set()
+        stream.close_input()
+        with pytest.raises(DeadlineExceeded):
+            stream.recv(timeout=30)
+    assert seen == []

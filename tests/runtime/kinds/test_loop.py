@@ -1,0 +1,141 @@
+import threading
+
+import pytest
+
+from modelflow.errors import Cancelled, DeadlineExceeded
+from modelflow.flowunit.spec import Kind
+from tests.runtime.graphs import Running, graph_of, per_item, results_of, unit_of
+
+inline = pytest.mark.parametrize("options", [{}, {"is_inline": True}], ids=["threads", "inline"])
+
+
+def until(bound):
+    def process(ctx):
+        (row,) = ctx.input()
+        if row.data == "bad":
+            raise ValueError("is bad")
+        ctx.outputs["exit" if row.data >= bound else "back"].append(row)
+
+    return unit_of(process, outputs=("back", "exit"), kind=Kind.LOOP, name="loop")
+
+
+def round_about(body, loop=None, **settings):
+    return graph_of(
+        {"input": "input", "loop": (loop or until(10), settings), "body": body, "output": "output"},
+        ["input -> loop", "loop:back -> body", "body -> loop", "loop:exit -> output"],
+    )
+
+
+@inline
+def test_a_buffer_goes_round_until_it_leaves_and_the_order_is_restored(options):
+    found = results_of(round_about(per_item(lambda x: x + 3)), 1, 20, 0, 10, 9, **options)
+    assert found == [10, 20, 12, 10, 12]
+
+
+@inline
+def test_a_loop_may_lead_back_to_itself_at_once(options):
+    def process(ctx):
+        (row,) = ctx.input()
+        ctx.emit([row.data + 1], "exit" if row.data >= 5 else "back")
+
+    loop = unit_of(process, outputs=("exit", "back"), kind=Kind.LOOP)
+    graph = graph_of(
+        {"input": "input", "loop": loop, "output": "output"},
+        ["input -> loop", "loop:back -> loop", "loop:exit -> output"],
+    )
+    assert results_of(graph, 0, 9, 3, **options) == [6, 10, 6]
+
+
+def test_many_more_buffers_than_any_queue_go_round():
+    graph = round_about(
+        (per_item(lambda x: x + 1), {"queue_size": 1, "batch_size": 1, "threads": 2}),
+        until(3),
+        queue_size=1,
+        threads=2,
+    )
+    assert results_of(graph, *([0] * 200)) == [3] * 200
+
+
+def test_an_error_leaves_by_the_exit_in_its_place():
+    assert results_of(round_about(per_item(lambda x: x + 3)), 1, "bad", 2) == [
+        10,
+        "error: is bad",
+        11,
+    ]
+    found = results_of(round_about(per_item(lambda x: x // (x - 4) * 0 + x + 3)), 3, 1, 2)
+    assert found[0] == 12
+    assert "division" in found[1]
+    assert found[2] == 11
+
+
+def test_loops_nest():
+    graph = graph_of(
+        {
+            "input": "input",
+            "outer": until(100),
+            "inner": until(10),
+            "add": per_item(lambda x: x + 4),
+            "times": per_item(lambda x: x * 5),
+            "output": "output",
+        },
+        [
+            "input -> outer",
+            "outer:back -> inner",
+            "inner:back -> add",
+            "add -> inner",
+            "inner:exit -> times",
+            "times -> outer",
+            "outer:exit -> output",
+        ],
+    )
+    assert results_of(graph, 1, 100, 11) == [325, 100, 275]
+
+
+def test_what_never_leaves_can_be_cancelled_and_others_go_on():
+    rounds = threading.Semaphore(0)
+
+    def again(value):
+        rounds.release()
+        return value
+
+    with Running(round_about(per_item(again), until(10))) as flow:
+        stuck, other = flow.session(), flow.session()
+        stuck.send("input", 0)
+        for _ in range(100):
+            assert rounds.acquire(timeout=30)
+        assert other.exchange({"input": 50}, 30).data == 50
+        stuck.cancel()
+        with pytest.raises(Cancelled):
+            stuck.recv(timeout=30)
+        assert flow.infer(70).data == 70
+
+
+def test_a_deadline_ends_what_never_leaves():
+    with Running(round_about(per_item(lambda x: x), until(10))) as flow:
+        stream = flow.session()
+        stream.send("input", 0, deadline=0.05)
+        stream.close_input()
+        with pytest.raises(DeadlineExceeded):
+            stream.recv(timeout=30)
+
+
+def test_a_sink_on_the_way_round_sees_every_round():
+    seen = []
+    graph = graph_of(
+        {
+            "input": "input",
+            "loop": until(3),
+            "body": per_item(lambda x: x + 1),
+            "sink": unit_of(lambda ctx: seen.extend(b.data for b in ctx.input()), outputs=()),
+            "output": "output",
+        },
+        [
+            "input -> loop",
+            "loop:back -> body",
+            "body -> loop",
+            "body -> sink",
+            "loop:exit -> output",
+        ],
+    )
+    assert results_of(graph, 0, 2) == [3, 3]
+    assert sorted(seen) == [1, 2, 3, 3]

@@ -1,0 +1,426 @@
+import threading
+
+import pytest
+
+from modelflow.buffer import Buffer
+from modelflow.errors import Cancelled
+from modelflow.flowunit.spec import Kind
+from tests.runtime.graphs import (
+    Running,
+    chain,
+    graph_of,
+    per_item,
+    results_of,
+    spec_of,
+    told,
+    unit_of,
+)
+from tests.runtime.kinds.test_expand import collapse, expand
+
+inline = pytest.mark.parametrize("options", [{}, {"is_inline": True}], ids=["threads", "inline"])
+
+
+def stream_unit(process, **more):
+    return unit_of(process, kind=Kind.STREAM, name="stream", **more)
+
+
+def emit_all(ctx):
+    ctx.emit([buffer.data for buffer in ctx.input()])
+
+
+def running_sum(ctx):
+    for buffer in ctx.input():
+        ctx.state["sum"] = ctx.state.get("sum", 0) + buffer.data
+        ctx.emit([ctx.state["sum"]])
+
+
+def recording(calls, **more):
+    """A stream unit that writes down how it is called."""
+
+    def note(name):
+        def hook(ctx):
+            calls.append(name + " cancelled" * ctx.is_cancelled)
+
+        return hook
+
+    def process(ctx):
+        calls.append([buffer.data for buffer in ctx.input()])
+        emit_all(ctx)
+
+    hooks = {"stream_start": note("start"), "stream_end": note("end"), **more.pop("hooks", {})}
+    return stream_unit(process, hooks=hooks, **more)
+
+
+@inline
+def test_state_is_kept_from_call_to_call_and_new_for_each_stream(options):
+    graph = chain((stream_unit(running_sum), {"threads": 4, "batch_size": 2}))
+    with Running(graph, **options) as flow:
+        for _ in range(2):
+            found = flow.session().exchange_many({"input": range(5)}, 30)
+            assert told(found["output"]) == [0, 1, 3, 6, 10]
+
+
+@inline
+def test_hooks_are_called_around_the_buffers_also_of_an_empty_stream(options):
+    calls = []
+    graph = chain((recording(calls), {"threads": 1, "batch_size": 1}))
+    assert results_of(graph, 1, 2, **options) == [1, 2]
+    assert calls == ["start", [1], [2], "end"]
+    calls.clear()
+    assert results_of(graph, **options) == []
+    assert calls == ["start", "end"]
+
+
+def test_each_sub_stream_has_hooks_and_state_of_its_own():
+    graph = chain(expand(), (stream_unit(running_sum), {"threads": 4}), collapse())
+    assert results_of(graph, 2, 0, 3) == [[20, 41], [], [30, 61, 93]]
+
+
+def test_it_may_give_any_number_also_at_the_start_and_the_end():
+    graph = chain(
+        stream_unit(
+            lambda ctx: ctx.emit([b.data for b in ctx.input()] * 2),
+            hooks={
+                "stream_start": lambda ctx: ctx.emit(["first"]),
+                "stream_end": lambda ctx: ctx.emit(["last"]),
+            },
+        ),
+        per_item(str),
+    )
+    assert results_of(graph, 1, 2) == ["first", "1", "1", "2", "2", "last"]
+
+
+def test_different_streams_run_side_by_side_and_one_stream_never():
+    meet, running = threading.Barrier(2), []
+
+    def process(ctx):
+        assert len(ctx.input()) == 1
+        key = ctx.session["name"]
+        assert key not in running
+        running.append(key)
+        if ctx.input()[0].data == "meet":
+            meet.wait(30)
+        running.remove(key)
+        emit_all(ctx)
+
+    graph = chain((stream_unit(process), {"threads": 3, "batch_size": 1}))
+    with Running(graph) as flow:
+        streams = []
+        for name in ("a", "b"):
+            stream = flow.session()
+            stream.context["name"] = name
+            streams.append(stream)
+        for stream in streams:
+            for value in ("x", "meet", "y", "z"):
+                stream.send("input", value)
+            stream.close_input()
+        for stream in streams:
+            assert told(list(stream)) == ["x", "meet", "y", "z"]
+
+
+# -- the count kept --------------------------------------------------------------------------------
+
+
+def late(ctx):
+    held = ctx.state.setdefault("held", [])
+    held += [buffer.data for buffer in ctx.input()]
+    while len(held) > 2:
+        ctx.emit([held.pop(0)])
+
+
+def same_count(process=late, **more):
+    more.setdefault("hooks", {"stream_end": lambda ctx: ctx.emit(ctx.state.get("held", []))})
+    return stream_unit(process, is_same_count=True, **more)
+
+
+def beside(spec):
+    """input -> spec -> join:a, input -> join:b: works only if positions agree."""
+
+    def join(ctx):
+        ctx.emit([(a.data, b.data) for a, b in zip(*ctx.inputs.values(), strict=True)])
+
+    return graph_of(
+        {
+            "input": "input",
+            "first": per_item(lambda x: 60 // x),
+            "stream": spec,
+            "join": unit_of(join, inputs=("a", "b")),
+            "output": "output",
+        },
+        [
+            "input -> first",
+            "first -> stream",
+            "stream -> join:a",
+            "input -> join:b",
+            "join -> output",
+        ],
+    )
+
+
+@inline
+def test_one_that_keeps_the_count_matches_its_input_however_late(options):
+    found = results_of(beside(same_count()), 1, 2, 3, 0, 5, **options)
+    assert found[:3] + found[4:] == [(60, 1), (30, 2), (20, 3), (12, 5)]
+    assert "division" in found[3]
+
+
+def test_one_that_keeps_the_count_hands_on_the_meta():
+    with Running(chain(same_count())) as flow:
+        stream = flow.session()
+        for i in range(4):
+            stream.send("input", Buffer(i, {"index": i}))
+        stream.close_input()
+        assert [buffer.get("index") for buffer in stream] == [0, 1, 2, 3]
+
+
+def test_one_that_gives_fewer_than_it_declares_fails_those_that_are_missing():
+    found = results_of(beside(same_count(hooks={})), 1, 2, 3)
+    assert found[0] == (60, 1)
+    assert all("ended 2 buffers short on output 'out'" in text for text in found[1:])
+
+
+def test_one_that_gives_more_than_it_declares_fails_that_call():
+    spec = same_count(lambda ctx: ctx.emit([1, 2]), hooks={})
+    (bad,) = results_of(chain(spec), 7)
+    assert "gave 2 values on output 'out' for 1 that are owed" in bad
+
+
+# -- errors ----------------------------------------------------------------------------------------
+
+
+def refuse(value):
+    def process(ctx):
+        if any(buffer.data == value for buffer in ctx.input()):
+            raise ValueError(f"no {value}")
+        emit_all(ctx)
+
+    return process
+
+
+def test_a_failing_call_fails_its_buffers_and_the_stream_goes_on():
+    graph = chain((stream_unit(refuse(2)), {"batch_size": 1}))
+    assert results_of(graph, 1, 2, 3) == [1, "error: no 2", 3]
+
+
+def test_buffers_in_error_pass_in_their_place():
+    found = results_of(chain(per_item(lambda x: 6 // x), stream_unit(running_sum)), 1, 0, 3)
+    assert (found[0], found[2]) == (6, 8)
+    assert "division" in found[1]
+
+
+@pytest.mark.parametrize("is_same_count", [False, True])
+def test_a_stream_that_does_not_start_fails_all_its_buffers(is_same_count):
+    def start(ctx):
+        raise ValueError("does not start")
+
+    calls = []
+    spec = recording(calls, hooks={"stream_start": start}, is_same_count=is_same_count)
+    assert results_of(chain(spec), 1, 2) == ["error: does not start"] * 2
+    assert calls == []
+
+
+def test_an_empty_stream_that_does_not_start_or_end_gives_one_error():
+    def fail(ctx):
+        raise ValueError("fails")
+
+    for hook in ("stream_start", "stream_end"):
+        assert results_of(chain(stream_unit(emit_all, hooks={hook: fail}))) == ["error: fails"]
+
+
+def test_an_error_that_no_buffer_can_carry_is_noted_in_the_session():
+    def fail(ctx):
+        raise ValueError("fails at the end")
+
+    graph = chain(stream_unit(emit_all, is_same_count=True, hooks={"stream_end": fail}))
+    with Running(graph) as flow:
+        stream = flow.session()
+        assert told(stream.exchange_many({"input": [1]}, 30)["output"]) == [1]
+        assert [str(error.__cause__) for error in stream.errors] == ["fails at the end"]
+
+
+def test_a_stream_sink_notes_its_errors_in_the_session():
+    def process(ctx):
+        if ctx.input()[0].data == 2:
+            raise ValueError("no 2")
+
+    spec = stream_unit(process, outputs=())
+    graph = graph_of({"input": "input", "sink": (spec, {"batch_size": 1})}, ["input -> sink"])
+    with Running(graph) as flow:
+        stream = flow.session()
+        for value in (1, 2, 3):
+            stream.send("input", value)
+        stream.close_input()
+        assert stream.wait(30)
+        assert [str(error.__cause__) for error in stream.errors] == ["no 2"]
+
+
+# -- the end that comes early ----------------------------------------------------------------------
+
+
+def test_a_cancelled_session_s_stream_is_ended_and_told_so():
+    calls, ended = [], threading.Event()
+
+    def end(ctx):
+        calls.append(("end", ctx.is_cancelled, ctx.state["sum"]))
+        ended.set()
+
+    graph = chain(stream_unit(running_sum, hooks={"stream_end": end}))
+    with Running(graph) as flow:
+        stream = flow.session()
+        stream.send("input", 3)
+        assert stream.recv(timeout=30).data == 3
+        stream.cancel()
+        assert ended.wait(30)
+        with pytest.raises(Cancelled):
+            stream.recv(timeout=30)
+    assert calls == [("end", True, 3)]
+
+
+@inline
+def test_streams_that_are_open_when_the_flow_is_stopped_are_ended(options):
+    calls = []
+    graph = chain((recording(calls), {"threads": 2}))
+    flow = Running(graph, **options)
+    with flow:
+        streams = [flow.session() for _ in range(3)]
+        for stream in streams:
+            stream.send("input", 1)
+            stream.recv(timeout=30)
+        flow.scheduler.stop(drain=False)
+    assert calls.count("start") == calls.count("end cancelled") == 3
+
+
+# -- events ----------------------------------------------------------------------------------------
+
+
+def count_down(ctx):
+    if ctx.event is None:
+        (row,) = ctx.input()
+        ctx.state["left"] = row.data
+    else:
+        ctx.emit([ctx.state["left"]])
+        ctx.state["left"] -= 1
+    if ctx.state["left"]:
+        assert ctx.send_event()
+
+
+@inline
+def test_an_event_brings_a_call_without_input(options):
+    assert results_of(chain(stream_unit(count_down)), 5, **options) == [5, 4, 3, 2, 1]
+
+
+@inline
+def test_a_stream_ends_when_its_events_have(options):
+    graph = chain(expand(lambda ctx: ctx.emit([ctx.input()[0].data])), stream_unit(count_down))
+    assert results_of(graph, 2, 3, **options) == [2, 1, 3, 2, 1]
+
+
+def test_a_reader_that_does_not_read_stops_the_events_of_its_session_alone():
+    made = threading.Semaphore(0)
+
+    def endless(ctx):
+        if ctx.session.get("endless"):
+            ctx.emit([0])
+            made.release()
+            ctx.send_event()
+        else:
+            emit_all(ctx)
+
+    with Running(chain((stream_unit(endless), {"threads": 1})), results_bound=10) as flow:
+        stream = flow.session()
+        stream.context["endless"] = True
+        stream.send("input", 1)
+        for _ in range(10):
+            assert made.acquire(timeout=30)
+        for _ in range(3):
+            assert flow.infer(5)[0].data == 5
+        assert len(stream._results(None)) <= 11
+        for _ in range(50):
+            assert stream.recv(timeout=30).data == 0
+        stream.cancel()
+
+
+def test_a_held_stream_waits_for_an_event_from_another_thread():
+    contexts = []
+
+    def process(ctx):
+        if ctx.event is None:
+            ctx.hold()
+            contexts.append(ctx)
+        else:
+            ctx.emit([ctx.event])
+
+    with Running(chain(stream_unit(process))) as flow:
+        stream = flow.session()
+        stream.send("input", 1)
+        stream.close_input()
+        with pytest.raises(TimeoutError):
+            stream.recv(timeout=0.2)
+        (context,) = contexts
+        answers = []
+        thread = threading.Thread(target=lambda: answers.append(context.send_event("late")))
+        thread.start()
+        thread.join()
+        assert told(list(stream)) == ["late"]
+        assert answers == [True]
+        assert context.send_event("too late") is False
+
+
+def test_events_are_for_stream_units():
+    graph = chain(unit_of(lambda ctx: ctx.send_event()))
+    (text,) = results_of(graph, 1)
+    assert "send_event is for flow units of the kind 'stream'" in text
+
+
+# -- contexts --------------------------------------------------------------------------------------
+
+
+def test_stream_meta_reaches_the_units_behind_and_sub_streams():
+    def start(ctx):
+        ctx.stream_meta["rate"] = 25
+
+    def told_meta(ctx):
+        ctx.emit([ctx.stream_meta.get("rate")])
+
+    graph = chain(
+        stream_unit(emit_all, hooks={"stream_start": start}),
+        expand(lambda ctx: ctx.emit([1])),
+        unit_of(lambda ctx: ctx.emit([ctx.stream_meta.get("rate")]), is_per_stream=True),
+        collapse(told_meta),
+    )
+    assert results_of(graph, 1) == [25]
+
+
+def test_a_unit_per_stream_gets_no_mixed_batches():
+    def process(ctx):
+        ctx.emit([ctx.session["name"]] * len(ctx.input()))
+
+    spec = unit_of(process, is_per_stream=True)
+    with Running(chain((spec, {"batch_size": 16})), is_inline=True) as flow:
+        streams = []
+        for name in ("a", "b"):
+            stream = flow.session()
+            stream.context["name"] = name
+            streams.append(stream)
+        for stream, values in zip(streams, ([1, 2], [3]), strict=True):
+            for value in values:
+                flow.scheduler.entrance.send(stream._session, "input", [Buffer(value)])
+        for stream in streams:
+            stream.close_input()
+        assert [told(list(stream)) for stream in streams] == [["a", "a"], ["b"]]
+
+
+def test_a_thousand_idle_streams_need_no_thread():
+    graph = chain(stream_unit(running_sum), spec_of())
+    with Running(graph) as flow:
+        before = threading.active_count()
+        streams = [flow.session() for _ in range(1000)]
+        for number, stream in enumerate(streams):
+            stream.send("input", number)
+        for _ in range(2):
+            for number, stream in enumerate(streams):
+                assert stream.recv(timeout=30).data % max(1, number) == 0
+                stream.send("input", number)
+        assert threading.active_count() == before
+        for stream in streams:
+            stream.cancel()
