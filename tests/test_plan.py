@@ -1,6 +1,7 @@
 import pytest
 
 from modelflow.errors import PlanError
+from modelflow.flowunit.spec import Kind
 from modelflow.plan import Origin, Target, make_plan
 from tests.runtime.graphs import chain, graph_of, spec_of
 
@@ -92,3 +93,29 @@ def test_rows_explain_the_plan():
 def test_process_workers_are_refused():
     with pytest.raises(PlanError, match="workers='process'"):
         stage(spec_of(), workers="process")
+
+
+def test_rows_are_counted_out_before_the_first_unit_that_may_keep_them():
+    stream = spec_of(kind=Kind.STREAM, is_same_count=True)
+    graph = graph_of(
+        {
+            "input": "input",
+            "first": spec_of(),
+            "stream": stream,
+            "join": spec_of(inputs=("a", "b")),
+            "output": "output",
+            "beside": "output",
+        },
+        [
+            "input -> first",
+            "first -> stream",
+            "stream -> join:a",
+            "first -> join:b",
+            "join -> output",
+            "first -> beside",
+        ],
+    )
+    origin = make_plan(graph).origins[""]
+    assert origin.exits == ("stream", "beside")  # not "output": it waits for the stream unit
+    assert origin.single_outputs == {"output", "beside"}
+    assert not origin.is_counted

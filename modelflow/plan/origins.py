@@ -49,7 +49,7 @@ def _origin(graph: Graph, scopes: Scopes, origin: str, starts: Iterable[str]) ->
     return Origin(
         outputs=outputs,
         terminals=terminals,
-        exits=terminals if is_counted else _exits(graph, following, starts, terminals),
+        exits=terminals if is_counted else _exits(graph, following, reached, terminals),
         single_outputs=frozenset(single & set(outputs)),
         is_counted=is_counted,
     )
@@ -58,22 +58,20 @@ def _origin(graph: Graph, scopes: Scopes, origin: str, starts: Iterable[str]) ->
 def _exits(
     graph: Graph,
     following: Mapping[str, set[str]],
-    starts: Iterable[str],
+    reached: set[str],
     terminals: tuple[str, ...],
 ) -> tuple[str, ...]:
-    """The first nodes on every way behind which rows cannot be counted, and terminals before."""
-    found: dict[str, None] = {}
-    seen, waiting = set[str](), list(starts)
-    while waiting:
-        name = waiting.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        if name in terminals or _kind(graph.nodes[name]) in _BREAKING:
-            found[name] = None
-        else:
-            waiting += following.get(name, ())
-    return tuple(found)
+    """The nodes, and terminals, that every row passes before it can be none, many or late.
+
+    What lies behind such a node may wait for it, also where another way leads there: it is none.
+    """
+    breaking = [name for name in reached if _kind(graph.nodes[name]) in _BREAKING]
+    behind = _reached(following, [n for name in breaking for n in following.get(name, ())])
+    return tuple(
+        name
+        for name in graph.nodes
+        if name in reached and name not in behind and (name in breaking or name in terminals)
+    )
 
 
 def _kind(node: Node) -> Kind:

@@ -3,16 +3,29 @@
 import os
 import threading
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from modelflow.errors import Cancelled, EndOfStream
-from tests.properties.random_graphs import plain, programs, sessions
+from tests.properties.random_graphs import (
+    Branch,
+    Chain,
+    Delay,
+    Fork,
+    Map,
+    Program,
+    Repeat,
+    Tap,
+    plain,
+    programs,
+    sessions,
+)
 from tests.runtime.graphs import Running
 
 # How many graphs; the long run before a release sets 20000.
 EXAMPLES = int(os.environ.get("MODELFLOW_RANDOM_GRAPHS", "1000"))
-LONG = 30.0
+LONG = 15.0
 
 thorough = settings(
     max_examples=EXAMPLES,
@@ -76,12 +89,10 @@ def check(stream, outputs, expected):
     assert stream.error_count == expected.errors
 
 
-@thorough
-@given(programs(), sessions, st.data())
-def test_any_graph_gives_what_the_interpreter_gives(program, rows, data):
+def run_with_threads(program, rows, cancels):
+    """Runs the sessions side by side, and compares those that were not cancelled."""
     graph = program.graph()
     columns = [[[v + n for v in values] for n in range(program.inputs)] for values in rows]
-    cancels = [data.draw(st.one_of(st.none(), st.none(), st.integers(0, 12))) for _ in rows]
     with Running(graph, stop_timeout=LONG) as flow:
         clients = [Client(flow, c, cancel) for c, cancel in zip(columns, cancels, strict=True)]
         for client in clients:
@@ -94,9 +105,8 @@ def test_any_graph_gives_what_the_interpreter_gives(program, rows, data):
             check(client.stream, client.outputs, program.expected(given_columns))
 
 
-@thorough
-@given(programs(), sessions)
-def test_on_one_thread_any_graph_gives_the_same_and_keeps_nothing(program, rows):
+def run_inline(program, rows):
+    """Runs the sessions one after the other on this thread; nothing may be left of them."""
     graph = program.graph()
     with Running(graph, is_inline=True) as flow:
         for values in rows:
@@ -123,3 +133,52 @@ def left_over(flow):
     found += [("merge", target) for target, merge in network._merges.items() if merge._lanes]
     found += [("sessions", session.name) for session in flow.scheduler._sessions]
     return found
+
+
+@thorough
+@given(programs(), sessions, st.data())
+def test_any_graph_gives_what_the_interpreter_gives(program, rows, data):
+    cancels = [data.draw(st.one_of(st.none(), st.none(), st.integers(0, 12))) for _ in rows]
+    run_with_threads(program, rows, cancels)
+
+
+@thorough
+@given(programs(), sessions)
+def test_on_one_thread_any_graph_gives_the_same_and_keeps_nothing(program, rows):
+    run_inline(program, rows)
+
+
+ONE = {"threads": 1, "batch_size": 1, "queue_size": 1}
+
+
+def out():
+    return Tap(True, 0, {})
+
+
+def branch(*branches):
+    return Branch(list(branches), 0, False, False, ONE)
+
+
+# What the tests above have found, each with the smallest graph that shows it.
+FOUND = {
+    "a stream unit that is shown errors passes one on in a later call": Program(
+        1,
+        Chain([Map(1, 5, False, ONE), Repeat(True, ONE, 0), Map(1, 0, False, ONE), out()]),
+        None,
+    ),
+    "rows were counted out behind a unit that keeps some: max_in_flight let no more in": Program(
+        1, Chain([Fork(Chain([]), Chain([Delay(1, ONE)]), ONE), out()]), 1
+    ),
+    "the same, with the unit on a branch": Program(
+        1,
+        Chain([Fork(Chain([]), Chain([branch(Chain([]), Chain([Delay(2, ONE)]))]), ONE), out()]),
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("program", FOUND.values(), ids=FOUND)
+def test_what_was_found_stays_mended(program):
+    rows = [[1, 0, 2, 692, 9972, 1024, 7881, 3944], [1]]
+    run_with_threads(program, rows, [None, None])
+    run_inline(program, rows)

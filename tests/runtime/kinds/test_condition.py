@@ -137,9 +137,13 @@ def test_a_condition_waits_when_too_much_waits_for_a_slow_branch(monkeypatch):
         assert release.wait(30)
         return value
 
+    def noted(value):
+        count.append(value)
+        return value
+
     graph = merged(
         per_item(slow, threads=1),
-        per_item(lambda x: count.append(x) or x, threads=1),
+        per_item(noted, threads=1),
         threads=1,
         batch_size=1,
         queue_size=1,
