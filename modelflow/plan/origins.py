@@ -10,7 +10,7 @@ from modelflow.plan.execution_plan import Origin
 __all__ = ["find_origins", "nodes_between"]
 
 # Behind a node of these kinds, a row may be none or many, or come late.
-_BREAKING = (Kind.STREAM, Kind.CONDITION, Kind.EXPAND, Kind.LOOP)
+_BREAKING = (Kind.STREAM, Kind.CONDITION, Kind.EXPAND)
 
 
 def find_origins(graph: Graph, scopes: Scopes) -> dict[str, Origin]:
@@ -43,13 +43,14 @@ def _origin(graph: Graph, scopes: Scopes, origin: str, starts: Iterable[str]) ->
         if node.role is Role.FLOWUNIT and node.name in reached and not following.get(node.name)
     )
     terminals = outputs + last
-    single = {name for name in terminals if scopes.inputs[name] == (Level(origin),)}
+    whole = {name for name in reached if scopes.inputs[name] == (Level(origin),)}
+    single = whole & set(terminals)
     is_late = any(_kind(graph.nodes[name]) is Kind.STREAM for name in reached)
     is_counted = single == set(terminals) and not is_late
     return Origin(
         outputs=outputs,
         terminals=terminals,
-        exits=terminals if is_counted else _exits(graph, following, reached, terminals),
+        exits=terminals if is_counted else _exits(graph, following, whole, terminals),
         single_outputs=frozenset(single & set(outputs)),
         is_counted=is_counted,
     )
@@ -58,19 +59,20 @@ def _origin(graph: Graph, scopes: Scopes, origin: str, starts: Iterable[str]) ->
 def _exits(
     graph: Graph,
     following: Mapping[str, set[str]],
-    reached: set[str],
+    whole: set[str],
     terminals: tuple[str, ...],
 ) -> tuple[str, ...]:
     """The nodes, and terminals, that every row passes before it can be none, many or late.
 
-    What lies behind such a node may wait for it, also where another way leads there: it is none.
+    ``whole`` are those that every row passes once. What lies behind a node that makes rows late may
+    wait for it, also where another way leads there: it is none of them.
     """
-    breaking = [name for name in reached if _kind(graph.nodes[name]) in _BREAKING]
+    breaking = [name for name in whole if _kind(graph.nodes[name]) in _BREAKING]
     behind = _reached(following, [n for name in breaking for n in following.get(name, ())])
     return tuple(
         name
         for name in graph.nodes
-        if name in reached and name not in behind and (name in breaking or name in terminals)
+        if name in whole - behind and (name in breaking or name in terminals)
     )
 
 

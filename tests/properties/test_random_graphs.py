@@ -4,7 +4,7 @@ import os
 import threading
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from modelflow.errors import Cancelled, EndOfStream
@@ -13,6 +13,7 @@ from tests.properties.random_graphs import (
     Chain,
     Delay,
     Fork,
+    Loop,
     Map,
     Program,
     Repeat,
@@ -29,6 +30,7 @@ LONG = 15.0
 
 thorough = settings(
     max_examples=EXAMPLES,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -173,6 +175,12 @@ FOUND = {
         1,
         Chain([Fork(Chain([]), Chain([branch(Chain([]), Chain([Delay(2, ONE)]))]), ONE), out()]),
         1,
+    ),
+    "no exit was found behind a loop, so max_in_flight never let more in": Program(
+        1, Chain([Loop(0, Chain([]), ONE), Delay(0, ONE), out()]), 1
+    ),
+    "a condition on the way round hid the exit of the loop": Program(
+        1, Chain([Loop(0, Chain([branch(Chain([]), Chain([]))]), ONE), Delay(0, ONE), out()]), 1
     ),
 }
 
