@@ -34,9 +34,8 @@ class StreamWorker(Worker):
         stream = lane.open
         if stream is None:
             stream = lane.open = self._opened(part.stream)
-        has_errors = batch.has_errors
         if part.stream.session.deadlines:
-            has_errors = self._expire(batch) or has_errors
+            self._expire(batch)
         start = time.perf_counter()
         self._enter("process")
         is_over = self._call(inbox, stream, batch)
@@ -44,7 +43,7 @@ class StreamWorker(Worker):
         call = self._stream_call
         self._stats.count(len(part.positions), call.failed, time.perf_counter() - start)
         if not lane.is_dropped:
-            self._emit(stream, is_over, has_errors or call.has_errors)
+            self._emit(stream, is_over)
             self._count_out(batch)
         inbox.done(lane, is_lane_end=is_over and stream.stream.depth == 0)
 
@@ -72,10 +71,12 @@ class StreamWorker(Worker):
         is_same = self.stage.plan.spec.is_same_count and bool(self.stage.plan.spec.outputs)
         return OpenStream(source, [Numbering(source, is_same) for _ in range(self._width)])
 
-    def _emit(self, stream: OpenStream, is_over: bool, has_errors: bool) -> None:
+    def _emit(self, stream: OpenStream, is_over: bool) -> None:
         segments = []
         for given, numbering in zip(self._stream_call.given, stream.outputs, strict=True):
             positions, column = numbering.numbered(given)
+            # Not what came in with this batch: an error may be passed on calls later.
+            has_errors = any(buffer.error is not None for buffer in column)
             segments.append(Segment(numbering.stream, positions, [column], is_over, has_errors))
         if is_over or any(segment.positions for segment in segments):
             self._send(segments)

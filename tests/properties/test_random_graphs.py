@@ -176,6 +176,11 @@ FOUND = {
         Chain([Fork(Chain([]), Chain([branch(Chain([]), Chain([Delay(2, ONE)]))]), ONE), out()]),
         1,
     ),
+    "an error that waits for its turn behind a unit that keeps the count was passed on as data": (
+        Program(
+            1, Chain([Map(1, 5, False, ONE), Delay(2, ONE), Map(1, 0, False, ONE), out()]), None
+        )
+    ),
     "no exit was found behind a loop, so max_in_flight never let more in": Program(
         1, Chain([Loop(0, Chain([]), ONE), Delay(0, ONE), out()]), 1
     ),
