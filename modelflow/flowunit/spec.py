@@ -80,6 +80,9 @@ class FlowUnitSpec:
         is_batch_retried: A failing batch is tried again buffer by buffer, so that only the guilty
             fail. Set False where a second call would do harm.
         is_same_count: A `Kind.STREAM` unit that gives one buffer for each one, now or later.
+        is_count_assumed: A `Kind.STREAM` unit of any count, whose k-th buffer is taken to belong to
+            the k-th that came in, so that it may be joined and merged (ModelBox's rule).
+        inherits_meta: What stands for an input inherits its meta.
         is_per_stream: A `Kind.NORMAL` unit whose calls each get buffers of one stream only, with
             that stream's ``session`` and ``stream_meta``.
         accepts_any_option: Options that are not declared are passed on as they are.
@@ -106,6 +109,8 @@ class FlowUnitSpec:
     is_batch_retried: bool = True
     is_same_count: bool = False
     is_per_stream: bool = False
+    is_count_assumed: bool = False
+    inherits_meta: bool = True
     accepts_any_option: bool = False
     required_files: tuple[Path, ...] = ()
     location: Location | None = None
@@ -211,4 +216,6 @@ class FlowUnitSpec:
             factory: Callable[[], FlowUnit] = getattr(importlib.import_module(module), name)
         else:
             factory = target
-        return factory()
+        unit = factory()
+        unit.spec = self
+        return unit

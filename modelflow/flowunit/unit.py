@@ -115,11 +115,11 @@ class Context:
         self.emit(values)
 
     def send_event(self, event: Any = True) -> bool:
-        """Has a stream unit called again for this stream, with no input and ``event``.
+        """Has a stream unit, or a source, called again, with no input and ``event``.
 
-        So a unit gives many buffers for one (a demuxer), a call at a time. The stream stays open
-        until the call was made; the unit is not called while the session's results are not read.
-        May also be called later, from any thread, if `hold` was.
+        So a stream unit gives many buffers for one (a demuxer), a call at a time. The stream stays
+        open until the call was made; the unit is not called while the session's results are not
+        read. May also be called later, from any thread, if `hold` was.
 
         Args:
             event: What ``ctx.event`` is in that call; not None.
@@ -128,17 +128,18 @@ class Context:
             False if the stream has ended, or its session was cancelled.
 
         Raises:
-            RuntimeError: the unit is not of the stream kind.
+            RuntimeError: the unit is neither of the stream kind nor a source.
         """
         if self._post is None:
-            message = "send_event is for flow units of the kind 'stream'"
+            message = "send_event is for flow units of the kind 'stream', and sources"
             raise RuntimeError(message)
         return self._post(event)
 
     def hold(self) -> None:
         """Keeps the stream open, in a stream unit, until a call that follows `send_event`.
 
-        For a unit that has asked somebody else for data: whoever has it calls `send_event`.
+        For a unit that has asked somebody else for data: whoever has it calls `send_event`. A
+        source that holds is not called again before.
         """
         self._is_held = True
 
@@ -165,11 +166,13 @@ class FlowUnit:
     item.
 
     Attributes:
+        spec: The description that this instance was made for; set before `open`.
         device: Where this instance runs; set before `open`.
         batch_size: The most buffers that a call gets; set before `open`.
     """
 
     SPEC: ClassVar[FlowUnitSpec | None] = None
+    spec: FlowUnitSpec | None = None
     device: Device = CPU
     batch_size: int = 1
 

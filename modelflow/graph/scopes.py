@@ -218,7 +218,7 @@ class _Finder:
                 left = (*scope, Level(node.name))
             elif kind is Kind.COLLAPSE:
                 left = self._collapsed(node, scope, port)
-            elif kind is Kind.STREAM and not (node.spec and node.spec.is_same_count):
+            elif kind is Kind.STREAM and not _keeps_numbers(node):
                 left = (*scope[:-1], Level(node.name, is_loop=scope[-1].is_loop))
             elif kind is Kind.CONDITION:
                 left = (*scope[:-1], scope[-1].through(node.name, frozenset({port})))
@@ -294,6 +294,11 @@ class _Finder:
         kind = None if node.spec is None else node.spec.kind
         how = {Kind.EXPAND: "expanded by", Kind.LOOP: "inside the loop"}
         return f"{how.get(kind, 'numbered anew by') if kind else ''} {level.origin!r}"
+
+
+def _keeps_numbers(node: Node) -> bool:
+    spec = node.spec
+    return spec is not None and (spec.is_same_count or spec.is_count_assumed)
 
 
 def _looping_ports(

@@ -7,7 +7,7 @@ from typing import Any
 from modelflow.device import Device
 from modelflow.flowunit.spec import FlowUnitSpec
 
-__all__ = ["ExecutionPlan", "Origin", "StagePlan", "Target"]
+__all__ = ["ExecutionPlan", "MergePlan", "Origin", "StagePlan", "Target"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,20 @@ class StagePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class MergePlan:
+    """An input where branches of a condition meet.
+
+    Attributes:
+        edges: How many edges do.
+        bound: How many buffers of a session may wait there for their turn before the condition
+            waits; None: any number.
+    """
+
+    edges: int
+    bound: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Origin:
     """Where streams begin (the graph's inputs together, or one source) and where they can end.
 
@@ -99,8 +113,7 @@ class ExecutionPlan:
         stages: By node, in topological order.
         entries: Graph input -> what it feeds.
         outputs: The graph's outputs.
-        merges: Inputs where branches of a condition meet -> the buffers of a session that may wait
-            there for their turn before the condition waits; None: any number.
+        merges: Inputs where branches of a condition meet.
         origins: Source node -> its `Origin`; ``""`` for the graph's own inputs, where it has any.
         max_in_flight: Most rows inside the graph at once, or None.
     """
@@ -111,7 +124,7 @@ class ExecutionPlan:
     outputs: tuple[str, ...]
     origins: Mapping[str, Origin]
     max_in_flight: int | None
-    merges: Mapping[Target, int | None] = field(default_factory=dict)
+    merges: Mapping[Target, MergePlan] = field(default_factory=dict)
 
     def rows(self) -> list[dict[str, str]]:
         """Explains the plan as a table: one row a node, the same columns in each."""

@@ -7,7 +7,7 @@ from modelflow.flowunit.spec import Kind
 from modelflow.graph.check import in_order
 from modelflow.graph.graph import Edge, Endpoint, Graph, Node, Role
 from modelflow.graph.scopes import Merge, Scopes, back_edges, find_scopes
-from modelflow.plan.execution_plan import ExecutionPlan, StagePlan, Target
+from modelflow.plan.execution_plan import ExecutionPlan, MergePlan, StagePlan, Target
 from modelflow.plan.origins import find_origins, nodes_between
 
 __all__ = ["make_plan"]
@@ -47,7 +47,7 @@ def make_plan(graph: Graph, *, processors: int | None = None) -> ExecutionPlan:
         outputs=graph.outputs,
         origins=find_origins(graph, scopes),
         max_in_flight=graph.max_in_flight,
-        merges={maker.target(merge.edges[0]): maker.bound(merge) for merge in scopes.merges},
+        merges={maker.target(merge.edges[0]): maker.merge(merge) for merge in scopes.merges},
     )
 
 
@@ -103,12 +103,12 @@ class _Maker:
         ports = self._inputs(edge.target.node)
         return Target(edge.target.node, ports.index(edge.target.port))
 
-    def bound(self, merge: Merge) -> int | None:
+    def merge(self, merge: Merge) -> MergePlan:
         between = nodes_between(self._graph, merge.condition, merge.target.node)
         specs = [self._graph.nodes[name].spec for name in between]
         # A stream unit may keep buffers until others have come, which the condition lets through.
         is_keeping = any(spec is not None and spec.kind is Kind.STREAM for spec in specs)
-        return None if is_keeping else MERGE_BOUND
+        return MergePlan(len(merge.edges), None if is_keeping else MERGE_BOUND)
 
     def _inputs(self, node: str) -> tuple[str, ...]:
         connected = {edge.target.port for edge in self._graph.edges_into(node)}

@@ -58,6 +58,7 @@ class UnitCall:
         self._outputs = tuple(port.name for port in spec.outputs)
         self._is_single = len(consumers) == 1 and consumers[0] == 1
         self._is_exception_visible = is_exception_visible
+        self._inherits_meta = spec.inherits_meta
         in_place = {port.name for port in spec.inputs if port.is_in_place}
         self._in_place = tuple(i for i, name in enumerate(self._inputs) if name in in_place)
 

@@ -22,12 +22,13 @@ BRANCH, ORDER = 0, 1
 class _Lane:
     """What waits of one session: the order that the condition told, and the buffers by stream."""
 
-    __slots__ = ("has_errors", "order", "rows", "taken")
+    __slots__ = ("ends", "has_errors", "order", "rows", "taken")
 
     def __init__(self) -> None:
         self.order: deque[Segment] = deque()
         self.taken = 0  # rows of the first segment of the order that have gone on
         self.rows: dict[Stream, dict[int, Buffer]] = {}
+        self.ends: dict[Stream, int] = {}  # on how many branches the stream has ended
         self.has_errors = False
 
 
@@ -40,11 +41,15 @@ class Merge:
     session wait here: what they wait for has passed the condition already.
     """
 
-    def __init__(self, target: Receiver, port: int, bound: int | None, clock: Clock) -> None:
-        """Takes what is fed, and ``bound``: None where what passed the condition may wait for more.
+    def __init__(
+        self, target: Receiver, port: int, edges: int, bound: int | None, clock: Clock
+    ) -> None:
+        """Takes what is fed, how many ``edges`` meet here, and ``bound``.
 
-        That is so where a stream unit is on a branch: it may keep buffers until others come.
+        The bound is None where what has passed the condition may wait for more: where a stream unit
+        is on a branch, which may keep buffers until others come.
         """
+        self._edges = edges
         self._target = target
         self._port = port
         self._bound = bound
@@ -68,34 +73,42 @@ class Merge:
                     continue
                 lane = self._lanes.get(session)
                 if lane is None:
-                    if port == BRANCH and not segment.positions:
-                        continue  # the end on a branch: the order has told it
                     lane = self._lanes[session] = _Lane()
                 if port == ORDER:
                     lane.order.append(segment)
-                    self._advance(session, lane, due)
-                elif segment.positions:
-                    rows = lane.rows.setdefault(segment.stream, {})
-                    rows.update(zip(segment.positions, segment.columns[0], strict=True))
-                    self._waiting += len(segment.positions)
-                    lane.has_errors = lane.has_errors or segment.has_errors
-                    self._advance(session, lane, due)
+                else:
+                    self._take(lane, segment)
+                self._advance(session, lane, due)
             if due:
                 # Under the lock: what goes on must be appended in its order.
                 self._target.append(self._port, due)
                 self._room.notify_all()
+
+    def _take(self, lane: _Lane, segment: Segment) -> None:
+        stream, positions = segment.stream, segment.positions
+        if positions:
+            rows = lane.rows.setdefault(stream, {})
+            rows.update(zip(positions, segment.columns[0], strict=True))
+            self._waiting += len(positions)
+            lane.has_errors = lane.has_errors or segment.has_errors
+        if segment.is_last:
+            lane.ends[stream] = lane.ends.get(stream, 0) + 1
 
     def _advance(self, session: "Session", lane: _Lane, due: list[Segment]) -> None:
         while lane.order:
             first = lane.order[0]
             stream, positions = first.stream, first.positions
             rows = lane.rows.get(stream, {})
+            # What has not come when every branch has ended never will: a unit has dropped it.
+            is_ended = lane.ends.get(stream, 0) == self._edges
             start = end = lane.taken
-            while end < len(positions) and positions[end] in rows:
+            while end < len(positions) and (positions[end] in rows or is_ended):
                 end += 1
-            is_whole = end == len(positions)
-            if end > start or (is_whole and first.is_last):
-                part = positions[start:end]
+            is_whole = end == len(positions) and (is_ended or not first.is_last)
+            part = [position for position in positions[start:end] if position in rows]
+            if is_whole and first.is_last:
+                part += sorted(rows.keys() - set(part))  # more than was told: a unit multiplied
+            if part or (is_whole and first.is_last):
                 column = [rows.pop(position) for position in part]
                 self._waiting -= len(part)
                 is_last = is_whole and first.is_last
@@ -107,6 +120,7 @@ class Merge:
             lane.taken = 0
             if first.is_last:
                 lane.rows.pop(stream, None)
+                lane.ends.pop(stream, None)
                 if stream.depth == 0:
                     del self._lanes[session]
 

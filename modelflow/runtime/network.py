@@ -34,8 +34,8 @@ class Network:
         }
         self._terminals = {name: _terminal(plan, name) for name in _terminal_names(plan)}
         self._merges = {
-            target: Merge(*self._inner(target), bound, clock)
-            for target, bound in plan.merges.items()
+            target: Merge(*self._inner(target), merge.edges, merge.bound, clock)
+            for target, merge in plan.merges.items()
         }
         for stage in self.stages.values():
             self._connect(stage)

@@ -79,6 +79,7 @@ class Scheduler:
             for worker in workers
             if isinstance(worker, SourceWorker)
         }
+        self._source_workers = [w for w in workers if isinstance(w, SourceWorker)]
         self._crew: Crew = InlineCrew(workers)
         if not options.is_inline:
             self._crew = ThreadCrew(
@@ -279,6 +280,7 @@ class Scheduler:
 
     def _drain(self) -> None:
         """Ends every input and waits until all has passed, as long as something moves."""
+        self._wake_sources()
         for session in list(self._sessions):
             session.release_senders()
             if not session.origin:
@@ -301,6 +303,11 @@ class Scheduler:
         for session in sessions:
             session.cancel(failure)
         self._network.close()
+        self._wake_sources()
+
+    def _wake_sources(self) -> None:
+        for worker in self._source_workers:
+            worker.wake()
 
 
 def _worker_type(spec: FlowUnitSpec) -> type[Worker]:

@@ -1,14 +1,19 @@
 """The one thread of a source's stage."""
 
+import threading
 import time
+from collections import deque
+from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError
 from modelflow.flowunit.unit import Context
+from modelflow.runtime.clock import Clock
 from modelflow.runtime.entrance import Entrance
 from modelflow.runtime.segment import Batch, Columns, Slice
 from modelflow.runtime.session import Session
-from modelflow.runtime.worker import Worker
+from modelflow.runtime.stage import Stage
+from modelflow.runtime.worker import Worker, WorkerOwner
 
 __all__ = ["SourceWorker"]
 
@@ -19,13 +24,46 @@ class SourceWorker(Worker):
     session: Session
     entrance: Entrance
 
+    def __init__(self, stage: Stage, number: int, owner: WorkerOwner, clock: Clock) -> None:
+        super().__init__(stage, number, owner, clock)
+        self._events: deque[Any] = deque()
+        self._is_held = False
+        self._is_over = False
+        self._has_event = threading.Condition()
+
     def loop(self) -> None:
         """Produces until the source is done, or the flow drains or stops."""
         while self._wait_for_admission() and self.step():
             self.stage.outbox.wait_for_room()
+            self._wait_for_event()
+
+    def wake(self) -> None:
+        """Wakes a source that holds: the flow drains or stops."""
+        with self._has_event:
+            self._has_event.notify_all()
+
+    def _post(self, event: Any) -> bool:
+        with self._has_event:
+            if self._is_over or self.session.is_cancelled:
+                return False
+            self._events.append(event)
+            self._has_event.notify_all()
+            return True
+
+    def _is_waiting(self) -> bool:
+        is_ending = self._owner.is_draining or self.session.is_cancelled
+        return self._is_held and not self._events and not is_ending
+
+    def _wait_for_event(self) -> None:
+        if self._is_held:
+            with self._has_event:
+                while self._is_waiting():
+                    self._clock.wait(self._has_event)
 
     def try_step(self) -> bool:
         """Produces once, if the source is admitted now; False if not, or if it is over."""
+        if self._is_waiting():
+            return False
         if self.entrance.admit(self.session, self.stage.plan.node) is not None:
             return False
         return super().try_step()
@@ -53,7 +91,15 @@ class SourceWorker(Worker):
     def _produce(self) -> tuple[Columns, bool]:
         outputs = [port.name for port in self.stage.plan.spec.outputs]
         session = self.session
-        context = Context({}, {name: [] for name in outputs}, session.context, session.state)
+        context = Context(
+            {},
+            {name: [] for name in outputs},
+            session.context,
+            session.state,
+            session.stream.meta,
+            self._post,
+        )
+        context.event = self._events.popleft() if self._events else None
         start = time.perf_counter()
         self._enter("process")
         try:
@@ -63,6 +109,8 @@ class SourceWorker(Worker):
             columns, is_last = [[Buffer.from_error(error)] for _ in outputs], True
             self.call.failed, self.call.has_errors = 1, True
         self._leave()
+        with self._has_event:
+            self._is_held, self._is_over = context.is_held, is_last
         rows = len(columns[0]) if columns else 0
         self._stats.count(rows, self.call.failed, time.perf_counter() - start)
         return columns, is_last

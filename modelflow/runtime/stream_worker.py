@@ -68,8 +68,16 @@ class StreamWorker(Worker):
         return is_over
 
     def _opened(self, source: Stream) -> OpenStream:
-        is_same = self.stage.plan.spec.is_same_count and bool(self.stage.plan.spec.outputs)
-        return OpenStream(source, [Numbering(source, is_same) for _ in range(self._width)])
+        spec = self.stage.plan.spec
+        is_same = spec.is_same_count and not spec.is_sink
+        is_assumed = spec.is_count_assumed and not spec.is_sink
+        return OpenStream(
+            source,
+            [
+                Numbering(source, is_same_count=is_same, is_assumed=is_assumed)
+                for _ in range(self._width)
+            ],
+        )
 
     def _emit(self, stream: OpenStream, is_over: bool) -> None:
         segments = []

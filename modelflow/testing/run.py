@@ -118,7 +118,9 @@ def wrapped(value: Any) -> Buffer:
 def _streamed(call: StreamCall, columns: Columns, session: Session, max_calls: int) -> Columns:
     """Calls a stream unit for one whole stream, and for its own events."""
     is_same = call.spec.is_same_count and not call.spec.is_sink
-    numberings = [Numbering(session.stream, is_same) for _ in call.spec.outputs or ("",)]
+    numberings = [
+        Numbering(session.stream, is_same_count=is_same) for _ in call.spec.outputs or ("",)
+    ]
     stream = OpenStream(session.stream, numberings)
     results: Columns = [[] for _ in numberings]
 

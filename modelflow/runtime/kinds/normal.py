@@ -84,7 +84,7 @@ class NormalCall(UnitCall):
         settled = []
         for row, value in enumerate(values):
             buffer = self._wrapped(value)
-            if buffer is not sources[row]:
+            if self._inherits_meta and buffer is not sources[row]:
                 for column in columns:
                     buffer.inherit_meta(column[row])
             settled.append(self._frozen(buffer))

@@ -1,7 +1,7 @@
 """How what a stream unit gives is numbered."""
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from modelflow.buffer import Buffer
 from modelflow.runtime.segment import Stream
@@ -13,46 +13,63 @@ class Numbering:
     """Gives the buffers of one output their numbers, and knows what is still owed.
 
     A unit that keeps the count gives its k-th buffer the number and the meta of the k-th that came
-    in, however late; one that does not counts anew, in a stream of its own.
+    in, however late; one whose count is assumed gives as many as it likes so; any other counts
+    anew, in a stream of its own.
 
     Attributes:
         stream: The stream that the buffers belong to.
+        is_same_count: The unit keeps the count: what is owed must come.
         owed: How many buffers are owed, without those that came in in error.
     """
 
-    __slots__ = ("_kept", "_next", "is_same_count", "owed", "stream")
+    __slots__ = ("_is_assumed", "_kept", "_next", "is_same_count", "owed", "stream")
 
-    def __init__(self, source: Stream, is_same_count: bool) -> None:
+    def __init__(
+        self, source: Stream, *, is_same_count: bool = False, is_assumed: bool = False
+    ) -> None:
         self.is_same_count = is_same_count
-        self.stream = source if is_same_count else source.renumbered()
-        self._kept: deque[tuple[int, Buffer]] = deque()
+        self.stream = source if is_same_count or is_assumed else source.renumbered()
         self.owed = 0
+        self._is_assumed = is_assumed and not is_same_count
+        self._kept: deque[tuple[int, Buffer]] = deque()
         self._next = 0
 
-    def owe(self, position: int, cells: Sequence[Buffer]) -> None:
+    def owe(self, position: int, cells: Sequence[Buffer], inherits_meta: bool = True) -> None:
         """Notes what came in, a buffer a port; one in error is passed on when it has its turn."""
+        if not (self.is_same_count or self._is_assumed):
+            return
         bad = next((cell for cell in cells if cell.error is not None), None)
         kept = Buffer() if bad is None else bad  # not the data: it may be owed for long
         if bad is None:
             self.owed += 1
-            for cell in cells:
+            for cell in cells if inherits_meta else ():
                 kept.inherit_meta(cell)
         self._kept.append((position, kept))
 
     def numbered(self, buffers: Iterable[Buffer]) -> tuple[Sequence[int], list[Buffer]]:
         """Returns the buffers with their numbers, and what came in in error at its place."""
         given = list(buffers)
-        if not self.is_same_count:
-            first, self._next = self._next, self._next + len(given)
+        if self.is_same_count:
+            return self._in_place(iter(given))
+        first = self._next
+        if not self._kept:
+            self._next += len(given)
             return range(first, self._next), given
         positions: list[int] = []
+        for _ in given:
+            position = self._kept.popleft()[0] if self._kept else 0
+            positions.append(max(position, self._next))
+            self._next = positions[-1] + 1
+        return positions, given
+
+    def _in_place(self, given: Iterator[Buffer]) -> tuple[list[int], list[Buffer]]:
+        positions: list[int] = []
         column: list[Buffer] = []
-        following = iter(given)
         while self._kept:
             position, kept = self._kept[0]
             buffer: Buffer | None = kept
             if kept.error is None:
-                buffer = next(following, None)
+                buffer = next(given, None)
                 if buffer is None:
                     break
                 self.owed -= 1

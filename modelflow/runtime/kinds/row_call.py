@@ -62,7 +62,8 @@ class RowCall(UnitCall):
 
     def _inheriting(self, value: Any, sources: Columns) -> Buffer:
         buffer = self._wrapped(value)
-        for (source,) in sources:
-            if source is not buffer:
-                buffer.inherit_meta(source)
+        if self._inherits_meta:
+            for (source,) in sources:
+                if source is not buffer:
+                    buffer.inherit_meta(source)
         return self._frozen(buffer)

@@ -52,8 +52,7 @@ class StreamCall(UnitCall):
                 self._pass(stream, position, cells)
                 continue
             for numbering in stream.outputs:
-                if numbering.is_same_count:
-                    numbering.owe(position, [Buffer()] if is_bad else cells)
+                numbering.owe(position, [Buffer()] if is_bad else cells, self._inherits_meta)
             good.append(cells)
         self._call(stream, good, post)
 
@@ -148,9 +147,8 @@ class StreamCall(UnitCall):
     def _pass(self, stream: OpenStream, position: int, cells: Sequence[Buffer]) -> None:
         bad = next(cell for cell in cells if cell.error is not None)
         for given, numbering in zip(self.given, stream.outputs, strict=True):
-            if numbering.is_same_count:
-                numbering.owe(position, cells)
-            else:
+            numbering.owe(position, cells)
+            if not numbering.is_same_count:
                 given.append(bad)
 
     def _fail(self, error: Exception, stream: OpenStream, size: int) -> None:
