@@ -42,6 +42,16 @@ class StreamIO:
         return tuple(self._session.results)
 
     @property
+    def single_outputs(self) -> frozenset[str]:
+        """Those that give exactly one buffer for each that is sent."""
+        return self._session.single_outputs
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The small values that belong to the stream as a whole; yours to fill before sending."""
+        return self._session.stream.meta
+
+    @property
     def errors(self) -> tuple[Exception, ...]:
         """The first errors that ended at a node without outputs, where no `recv` can see them."""
         return tuple(self._session.errors)
@@ -151,6 +161,29 @@ class StreamIO:
         buffer = results.get(options.clock, timeout)
         self._session.took()
         return _yours(buffer)
+
+    def ready(self, port: str | None = None) -> int:
+        """Returns how many buffers of an output wait to be received."""
+        return len(self._results(port))
+
+    def is_ready(self, port: str | None = None) -> bool:
+        """Tells whether `recv` would not wait: it has a buffer, or raises."""
+        return self._results(port).is_ready
+
+    def on_ready(self, port: str | None, callback: Callable[[], None]) -> None:
+        """Calls ``callback`` once, when `recv` would not wait (perhaps at once).
+
+        From whichever thread brings the buffer; the callback must not wait.
+        """
+        self._results(port).on_ready(callback)
+
+    def wait_ready(self, port: str | None = None, timeout: float | None = None) -> None:
+        """Waits until `recv` would not.
+
+        Raises:
+            TimeoutError: ``timeout`` seconds passed.
+        """
+        self._results(port).wait_ready(self._scheduler.options.clock, timeout)
 
     async def arecv(self, port: str | None = None) -> Buffer:
         """Does what `recv` does without blocking the event loop; bound it by `asyncio.timeout`."""

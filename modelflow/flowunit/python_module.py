@@ -2,6 +2,7 @@
 
 import ast
 import builtins
+import functools
 import hashlib
 import importlib
 import importlib.util
@@ -10,6 +11,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,18 +19,31 @@ from typing import Any
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.flowunit.unit import FlowUnit
 
-__all__ = ["load_class", "names_in"]
+__all__ = ["load_class", "names_in", "unit_defaults"]
 
 _PREFIX = "modelflow_unit_folder_"
+_MODULES_GROUP = "modelflow.unit_modules"
 _lock = threading.Lock()
 
 
-def load_class(folder: Path, module: str, name: str) -> FlowUnit:
+def load_class(
+    folder: Path, module: str, name: str, base: Mapping[str, Any], is_source: bool
+) -> FlowUnit:
     """Makes an instance of the class ``name`` in ``folder/module.py``, imported once a process.
 
     The folder is a package of its own, whose name comes from its path. A module beside the unit's
     is imported by its plain name (``import blocks``), at any time, by the folder's modules alone:
     ``sys.path`` stays as it is, and modules of the same name in two folders do not meet.
+
+    A class that is no `FlowUnit` may be one of another framework's: the modules that stand for one
+    (see `unit_defaults`) make a unit of it.
+
+    Args:
+        folder: The folder.
+        module: The file's name, without its suffix.
+        name: The class.
+        base: The section ``[base]`` of the unit's file.
+        is_source: It has no inputs.
 
     Raises:
         ConfigError: there is no such class, or it is no `FlowUnit`.
@@ -40,6 +55,13 @@ def load_class(folder: Path, module: str, name: str) -> FlowUnit:
         classes = [key for key, value in vars(loaded).items() if isinstance(value, type)]
         message = f"{loaded.__file__}: there is no class {name!r}{did_you_mean(name, classes)}"
         raise ConfigError(message)
+    if isinstance(found, type) and not issubclass(found, FlowUnit):
+        for framework in set(_unit_modules().values()) & sys.modules.keys():
+            adapted: FlowUnit | None = sys.modules[framework].as_flow_unit(
+                found, base, is_source=is_source
+            )
+            if adapted is not None:
+                return adapted
     if not (isinstance(found, type) and issubclass(found, FlowUnit)):
         message = (
             f"{loaded.__file__}: {name!r} is no flow unit; expected a subclass of "
@@ -49,18 +71,52 @@ def load_class(folder: Path, module: str, name: str) -> FlowUnit:
     return found()
 
 
+def unit_defaults(file: Path) -> dict[str, Any]:
+    """Returns fields of `FlowUnitSpec` that hold for units that import another framework's name.
+
+    Such names are the entry points ``modelflow.unit_modules``: the module that a folder's file gets
+    when it imports that name. Its ``UNIT_DEFAULTS`` say how its units expect to be run, and its
+    ``as_flow_unit(cls, base, *, is_source)`` makes a `FlowUnit` of a class of its own, or None.
+
+    Raises:
+        SyntaxError: the file is not Python.
+    """
+    found: dict[str, Any] = {}
+    for name in _imported(file) & _unit_modules().keys():
+        found |= getattr(importlib.import_module(_unit_modules()[name]), "UNIT_DEFAULTS", {})
+    return found
+
+
+def _imported(file: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(_parsed(file)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            names.add(node.module)
+    return names
+
+
+@functools.cache
+def _unit_modules() -> Mapping[str, str]:
+    return {point.name: point.value for point in entry_points(group=_MODULES_GROUP)}
+
+
+def _parsed(file: Path) -> ast.Module:
+    try:
+        return ast.parse(file.read_bytes(), str(file))
+    except ValueError as error:  # Python 3.11's way to refuse a zero byte
+        raise SyntaxError(str(error)) from error
+
+
 def names_in(file: Path) -> set[str]:
     """Returns what a Python file defines, read without running it; ``*``: that cannot be told.
 
     Raises:
         SyntaxError: it is not Python.
     """
-    try:
-        tree = ast.parse(file.read_bytes(), str(file))
-    except ValueError as error:  # Python 3.11's way to refuse a zero byte
-        raise SyntaxError(str(error)) from error
     names: set[str] = set()
-    for node in ast.walk(tree):
+    for node in ast.walk(_parsed(file)):
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
             names.add(node.name)
         elif isinstance(node, ast.Import | ast.ImportFrom):
@@ -109,7 +165,7 @@ class _FolderLoader(SourceFileLoader):
 
 
 def _import_in(package: str) -> Callable[..., Any]:
-    """Returns the ``__import__`` of a folder's modules; ModelBox's own names can be given here."""
+    """Returns the ``__import__`` of a folder's modules."""
 
     def import_from_folder(
         name: str,
@@ -119,6 +175,8 @@ def _import_in(package: str) -> Callable[..., Any]:
         level: int = 0,
     ) -> Any:
         top = name.partition(".")[0]
+        if not level and name in _unit_modules() and not _is_beside(package, top):
+            return importlib.import_module(_unit_modules()[name])
         if level or not _is_beside(package, top):
             return builtins.__import__(name, globals, locals, fromlist or (), level)
         found = builtins.__import__(f"{package}.{name}", globals, locals, fromlist or (), 0)

@@ -12,7 +12,7 @@ from typing import Any
 from modelflow.errors import ConfigError, EngineError, Finding, GraphError, Location, did_you_mean
 from modelflow.flowunit.folder_schema import BASE_KEYS, ENCRYPTION_MESSAGE, PORT_KEYS, TYPES
 from modelflow.flowunit.option import Option, options_from, with_defaults
-from modelflow.flowunit.python_module import load_class, names_in
+from modelflow.flowunit.python_module import load_class, names_in, unit_defaults
 from modelflow.flowunit.spec import FlowUnitSpec, Kind, Port
 
 __all__ = ["FindUnit", "UnitFile", "UnitFileReader", "UnusableUnit"]
@@ -143,8 +143,12 @@ class UnitFileReader:
                 f"unit {base['name']!r}: 'stream' is left out, so it is a stream unit; "
                 "say stream=false for a normal one",
             )
+        make = partial(load_class, self._path.parent, module, name, base, not inputs)
+        defaults = unit_defaults(file)
+        if not outputs:
+            defaults.pop("threads", None)  # a sink's effects are in order
         return FlowUnitSpec(
-            devices={base["device"]: partial(load_class, self._path.parent, module, name)},
+            devices={base["device"]: make},
             inputs=inputs,
             outputs=outputs,
             options=options_from(self._values["config"]),
@@ -156,6 +160,7 @@ class UnitFileReader:
             is_same_count=base["stream_same_count"],
             notes=notes,
             required_files=(file,),
+            **defaults,
             **self._common(base),
         )
 

@@ -82,6 +82,20 @@ class Results:
             self.taken += len(items)
             return items
 
+    @property
+    def is_ready(self) -> bool:
+        """Tells whether `get` would not wait."""
+        return bool(self._items) or self.is_ended or self._failure is not None
+
+    def wait_ready(self, clock: Clock, timeout: float | None) -> None:
+        """Waits until `get` would not.
+
+        Raises:
+            TimeoutError: ``timeout`` seconds passed.
+        """
+        with self._ready:
+            self._wait(clock, timeout, lambda: bool(self._items))
+
     def _wait(self, clock: Clock, timeout: float | None, is_there: Callable[[], bool]) -> None:
         deadline = None if timeout is None else clock.now() + timeout
         while not (is_there() or self.is_ended or self._failure):
@@ -105,7 +119,7 @@ class Results:
     def on_ready(self, callback: Callable[[], None]) -> None:
         """Calls ``callback`` once, when `get` would not wait (perhaps at once)."""
         with self._ready:
-            if not (self._items or self.is_ended or self._failure):
+            if not self.is_ready:
                 self._callbacks.append(callback)
                 return
         callback()

@@ -1,0 +1,1 @@
+"""Adapters: the programming interfaces of other frameworks over modelflow's own."""

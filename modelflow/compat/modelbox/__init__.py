@@ -1,0 +1,82 @@
+"""ModelBox's Python interface over modelflow: its applications and Python units, unedited.
+
+An application changes one line::
+
+    import modelflow.compat.modelbox as modelbox
+
+Unit folders change none: ``import modelbox`` and ``import _flowunit as modelbox`` mean this module
+there. The behaviour is ModelBox's own, statuses and all; where it would end the whole flow for one
+bad buffer, only that buffer fails.
+"""
+
+from modelflow.compat.modelbox.buffer import Buffer, BufferList, Device, ModelBoxDataType
+from modelflow.compat.modelbox.configuration import Configuration
+from modelflow.compat.modelbox.external_data import (
+    ExternalDataMap,
+    ExternalDataSimple,
+    ExtOutputBufferList,
+    SelectMap,
+)
+from modelflow.compat.modelbox.flow import Flow
+from modelflow.compat.modelbox.flowunit import DataContext, FlowUnit
+from modelflow.compat.modelbox.graph import FlowGraphDesc, FlowNodeDesc, FlowPortDesc
+from modelflow.compat.modelbox.loading import UNIT_DEFAULTS, as_flow_unit
+from modelflow.compat.modelbox.log import (
+    Log,
+    Logger,
+    debug,
+    error,
+    fatal,
+    info,
+    notice,
+    set_log_level,
+    warn,
+)
+from modelflow.compat.modelbox.metadata import (
+    DataMeta,
+    FlowUnitError,
+    FlowUnitEvent,
+    SessionContext,
+)
+from modelflow.compat.modelbox.model import Model
+from modelflow.compat.modelbox.source import ExternalData
+from modelflow.compat.modelbox.status import Status, StatusCode
+from modelflow.compat.modelbox.stream_io import FlowStreamIO
+
+__all__ = [
+    "UNIT_DEFAULTS",
+    "Buffer",
+    "BufferList",
+    "Configuration",
+    "DataContext",
+    "DataMeta",
+    "Device",
+    "ExtOutputBufferList",
+    "ExternalData",
+    "ExternalDataMap",
+    "ExternalDataSimple",
+    "Flow",
+    "FlowGraphDesc",
+    "FlowNodeDesc",
+    "FlowPortDesc",
+    "FlowStreamIO",
+    "FlowUnit",
+    "FlowUnitError",
+    "FlowUnitEvent",
+    "Log",
+    "Logger",
+    "Model",
+    "ModelBoxDataType",
+    "SelectMap",
+    "SessionContext",
+    "Status",
+    "StatusCode",
+    "as_flow_unit",
+    "debug",
+    "error",
+    "fatal",
+    "info",
+    "notice",
+    "set_log_level",
+    "warn",
+]

@@ -1,0 +1,188 @@
+"""From a ModelBox unit to one of modelflow's own."""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from modelflow.buffer import Buffer
+from modelflow.compat.modelbox.buffer import Device
+from modelflow.compat.modelbox.configuration import Configuration
+from modelflow.compat.modelbox.flowunit import DataContext, FlowUnit
+from modelflow.compat.modelbox.status import Status, StatusCode
+from modelflow.flowunit.spec import Kind
+from modelflow.flowunit.unit import Context
+from modelflow.flowunit.unit import FlowUnit as NativeFlowUnit
+
+if TYPE_CHECKING:
+    from modelflow.compat.modelbox.metadata import FlowUnitEvent
+
+__all__ = ["FunctionUnit", "StatusError", "StopFlow", "UnitAdapter", "checked"]
+
+
+class StatusError(Exception):
+    """A unit returned a status that is no success.
+
+    Attributes:
+        status: What it returned.
+    """
+
+    def __init__(self, status: Status) -> None:
+        super().__init__(str(status))
+        self.status = status
+
+
+class StopFlow(BaseException):
+    """A unit returned ``STATUS_STOP`` or ``STATUS_SHUTDOWN``: the flow ends."""
+
+    def __init__(self, status: Status) -> None:
+        super().__init__(str(status))
+        self.status = status
+
+
+class FunctionUnit(FlowUnit):
+    """A function of a `FlowGraphDesc`: ``function(data_context)`` is its ``process``."""
+
+    def __init__(self, function: Callable[[DataContext], Any]) -> None:
+        super().__init__()
+        self._function = function
+
+    def process(self, data_context: DataContext) -> Any:
+        """Calls the function."""
+        return self._function(data_context)
+
+
+class UnitAdapter(NativeFlowUnit):
+    """Runs a ModelBox unit of any kind that has inputs."""
+
+    def __init__(self, unit: FlowUnit, base: Mapping[str, Any] | None = None) -> None:
+        """Takes the unit, and the section ``[base]`` of its file."""
+        self._unit = unit
+        self._is_collapse_all = bool((base or {}).get("collapse_all", True))
+
+    def open(self, config: Any) -> None:
+        """Opens the unit with the node's attributes.
+
+        Raises:
+            StatusError: it returned no success.
+        """
+        self._unit._device = Device(self.device)
+        checked(self._unit.open(self._configuration(config)), "open")
+
+    def close(self) -> None:
+        """Closes the unit; what it returns is of no consequence."""
+        self._unit.close()
+
+    def process(self, ctx: Context) -> None:
+        """Calls the unit as its kind wants it."""
+        kind = Kind.NORMAL if self.spec is None else self.spec.kind
+        if kind is Kind.STREAM:
+            self._process_stream(ctx)
+        elif kind in (Kind.EXPAND, Kind.COLLAPSE):
+            self._process_whole(ctx)
+        else:
+            data = self._data_context()
+            data.begin(ctx, ctx.inputs)
+            self._call(data, ctx)
+
+    def stream_end(self, ctx: Context) -> None:
+        """Calls ``data_post``, where ``data_pre`` was called."""
+        data: DataContext | None = ctx.state.get("data")
+        if data is not None and "failure" not in ctx.state:
+            data.begin(ctx, {})
+            status = checked(self._unit.data_post(data), "data_post")
+            if status:
+                self._emit(data, ctx)
+
+    # -- kinds ----------------------------------------------------------------------------------
+
+    def _process_stream(self, ctx: Context) -> None:
+        data: DataContext | None = ctx.state.get("data")
+        if data is None:
+            data = ctx.state["data"] = self._data_context()
+            data.begin(ctx, ctx.inputs)
+            try:
+                checked(self._unit.data_pre(data), "data_pre")
+            except Exception as error:
+                ctx.state["failure"] = error
+                self._unit.data_post(data)  # ModelBox calls it all the same
+                raise
+        elif "failure" in ctx.state:
+            raise ctx.state["failure"]
+        data.begin(ctx, ctx.inputs)
+        if self._call(data, ctx) == StatusCode.STATUS_CONTINUE:
+            ctx.hold()
+
+    def _process_whole(self, ctx: Context) -> None:
+        """Runs a sub-stream from its start to its end: events are waited for here."""
+        events: deque[FlowUnitEvent] = deque()
+        data: DataContext | None = ctx.state.get("data")
+        if data is None:
+            data = ctx.state["data"] = self._data_context()
+        data.begin(ctx, ctx.inputs, send=events.append)
+        checked(self._unit.data_pre(data), "data_pre")
+        for inputs in self._parts(ctx.inputs):
+            data.begin(ctx, inputs, send=events.append)
+            self._call(data, ctx)
+            while events:
+                ctx.event = events.popleft()
+                data.begin(ctx, {name: [] for name in inputs}, send=events.append)
+                self._call(data, ctx)
+            ctx.event = None
+        data.begin(ctx, {}, send=events.append)
+        checked(self._unit.data_post(data), "data_post")
+        self._emit(data, ctx)
+
+    def _parts(self, inputs: Mapping[str, list[Buffer]]) -> list[Mapping[str, list[Buffer]]]:
+        """Returns what each call gets: all, or, of a collapse that says so, a buffer at a time."""
+        size = len(next(iter(inputs.values())))
+        if self._is_collapse_all or size == 0:
+            return [inputs]
+        return [{name: column[i : i + 1] for name, column in inputs.items()} for i in range(size)]
+
+    # -- one call -------------------------------------------------------------------------------
+
+    def _call(self, data: DataContext, ctx: Context) -> Status:
+        status = checked(self._unit.process(data), "process")
+        self._emit(data, ctx)
+        return status
+
+    def _emit(self, data: DataContext, ctx: Context) -> None:
+        for port in ctx.outputs:
+            given = data.output(port)
+            if given is not None:
+                ctx.outputs[port].extend(given.natives())
+
+    def _data_context(self) -> DataContext:
+        outputs = () if self.spec is None else tuple(port.name for port in self.spec.outputs)
+        return DataContext(Device(self.device), outputs)
+
+    def _configuration(self, config: Any) -> Configuration:
+        """The unit's own options, and what the node says of how it runs."""
+        found = Configuration.of_attributes(
+            {"batch_size": self.batch_size, "device": self.device.kind, **dict(config)}
+        )
+        if self.spec is not None and not found.get_string("flowunit"):
+            found.set("flowunit", self.spec.name)
+        return found
+
+
+def checked(status: Any, method: str) -> Status:
+    """Returns the status that a unit has returned, where its outputs count.
+
+    Raises:
+        StatusError: a failure.
+        StopFlow: ``STATUS_STOP`` or ``STATUS_SHUTDOWN``.
+        TypeError: it returned something else.
+    """
+    if not isinstance(status, Status | StatusCode | bool):
+        message = (
+            f"{method} returned {status!r}; expected a Status"
+            f"{' (is a return missing?)' if status is None else ''}"
+        )
+        raise TypeError(message)
+    found = status if isinstance(status, Status) else Status(status)
+    if found.code() in (StatusCode.STATUS_STOP, StatusCode.STATUS_SHUTDOWN):
+        raise StopFlow(found)
+    if not found and found.code() is not StatusCode.STATUS_CONTINUE:
+        raise StatusError(found)
+    return found

@@ -1,0 +1,215 @@
+"""`Flow`: ModelBox's calls over modelflow's own `Flow`."""
+
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from modelflow.compat.modelbox.adapter import StopFlow
+from modelflow.compat.modelbox.configuration import Configuration
+from modelflow.compat.modelbox.external_data import ExternalDataMap
+from modelflow.compat.modelbox.graph import FlowGraphDesc
+from modelflow.compat.modelbox.status import Status, StatusCode, status_of
+from modelflow.compat.modelbox.stream_io import FlowStreamIO
+from modelflow.errors import FlowFailed, GraphError, ModelflowError, PlanError, StreamError
+from modelflow.flow import Flow as NativeFlow
+
+if TYPE_CHECKING:
+    from modelflow.flowunit.spec import FlowUnitSpec
+
+__all__ = ["Flow"]
+
+# ModelBox's sessions hold any number of results that nobody has read.
+_UNBOUNDED = 1 << 40
+
+
+class Format(IntEnum):
+    """The forms of a graph file."""
+
+    FORMAT_AUTO = 0
+    FORMAT_TOML = 1
+    FORMAT_JSON = 2
+
+
+class Flow:
+    """A graph and its running engine. Calls return a `Status`, and raise nothing of modelflow's."""
+
+    Format: ClassVar = Format
+    FORMAT_AUTO: ClassVar = Format.FORMAT_AUTO
+    FORMAT_TOML: ClassVar = Format.FORMAT_TOML
+    FORMAT_JSON: ClassVar = Format.FORMAT_JSON
+
+    def __init__(self) -> None:
+        self._flow: NativeFlow | None = None
+        self._failure: Exception | None = None
+        self._result = Status()
+        self._is_reported = False
+
+    # -- reading --------------------------------------------------------------------------------
+
+    def init(self, *given: Any, **named: Any) -> Status:
+        """Reads a graph.
+
+        ``init(path, format)``, ``init(name, text, format)``, ``init(FlowGraphDesc)`` or
+        ``init(Configuration)``. What is wrong with the graph itself is told by `build`.
+        """
+        arguments = [*given, *named.values()]
+        form = _FORMS.get(arguments.pop()) if isinstance(arguments[-1], Format) else None
+        source: Any = arguments[0]
+        units: tuple[FlowUnitSpec, ...] = ()
+        if isinstance(source, FlowGraphDesc):
+            units = source.units
+        elif isinstance(source, Configuration):
+            source = _nested(source)
+        elif len(arguments) > 1:
+            source = str(arguments[1])
+            form = form or ("json" if source.lstrip().startswith("{") else "toml")
+        else:
+            source = Path(source)
+            if not source.is_file():
+                return Status(StatusCode.STATUS_NOTFOUND, f"{source}: there is no such file")
+        self._flow = NativeFlow(units=units, results_bound=_UNBOUNDED)
+        self._failure = None
+        try:
+            given_graph = isinstance(source, FlowGraphDesc)
+            self._flow.init(source.to_config() if given_graph else source, form)
+        except (ModelflowError, OSError) as error:
+            return self._failed_reading(error)
+        return Status()
+
+    def init_by_name(
+        self, name: str, args: Mapping[str, Any] | None = None, flow_dir: str | None = None
+    ) -> Status:
+        """Reads the graph whose ``[flow] name`` is ``name``; ``args`` replace ``$name`` in it."""
+        self._flow, self._failure = NativeFlow(results_bound=_UNBOUNDED), None
+        try:
+            self._flow.init_by_name(name, {k: str(v) for k, v in (args or {}).items()}, flow_dir)
+        except ModelflowError as error:
+            return self._failed_reading(error)
+        return Status()
+
+    def _failed_reading(self, error: Exception) -> Status:
+        if any("enable=false" in found.message for found in getattr(error, "findings", ())):
+            return status_of(error, StatusCode.STATUS_PERMIT)
+        if isinstance(error, GraphError | PlanError):
+            self._failure = error  # ModelBox finds these when it builds
+            return Status()
+        self._flow = None
+        return status_of(error, StatusCode.STATUS_BADCONF)
+
+    # -- running --------------------------------------------------------------------------------
+
+    def build(self) -> Status:
+        """Makes everything that the graph needs, but threads."""
+        if self._failure is not None:
+            return status_of(self._failure, StatusCode.STATUS_BADCONF)
+        return self._try(lambda flow: flow.build())
+
+    def start_run(self) -> Status:
+        """Builds and starts the flow."""
+        status = self.build()
+        return self._try(lambda flow: flow.start_run()) if status else status
+
+    run_async = start_run
+
+    def run(self) -> Status:
+        """Runs the flow until it ends."""
+        status = self.start_run()
+        if status:
+            result = Status()
+            self.wait(0, result)
+            self.stop()
+            return result
+        return status
+
+    def wait(self, timemout: float = 0, retval: Status | None = None) -> Status:
+        """Waits until the flow ends.
+
+        Args:
+            timemout: Longest wait in milliseconds; 0: as long as it takes; below: look only.
+            retval: Becomes the result of the flow.
+
+        Returns:
+            A success where it has ended; ``STATUS_TIMEDOUT`` or ``STATUS_BUSY`` where it has not;
+            ``STATUS_SHUTDOWN`` where that was told before.
+        """
+        if self._flow is None:
+            return Status(StatusCode.STATUS_NODATA, "the flow does not run")
+        if self._is_reported:
+            return Status(StatusCode.STATUS_SHUTDOWN)
+        try:
+            is_over = self._flow.wait(timemout if timemout > 0 else (0.001 if timemout < 0 else 0))
+        except (FlowFailed, StreamError) as error:
+            self._result, is_over = _result_of(error), True
+        if not is_over:
+            code = StatusCode.STATUS_BUSY if timemout < 0 else StatusCode.STATUS_TIMEDOUT
+            return Status(code)
+        self._is_reported = True
+        if retval is not None:
+            retval.assign(self._result)
+        return Status()
+
+    def stop(self) -> Status:
+        """Ends the flow: what was sent is still worked on; every thread ends."""
+        if self._flow is None:
+            return Status()
+        try:
+            self._flow.stop()
+        except FlowFailed as error:
+            self._result = _result_of(error)
+        return Status()
+
+    def create_external_data_map(self) -> ExternalDataMap | None:
+        """Opens a session; None where the graph has no inputs or the flow does not run."""
+        stream = self._stream()
+        return None if stream is None else ExternalDataMap(stream, self._native.graph.inputs)
+
+    def create_stream_io(self) -> FlowStreamIO | None:
+        """Opens a session; None where the graph has no inputs or the flow does not run."""
+        stream = self._stream()
+        return None if stream is None else FlowStreamIO(stream)
+
+    def _stream(self) -> Any:
+        try:
+            return self._native.create_stream_io()
+        except StreamError:  # ModelBox's answer is None
+            return None
+
+    @property
+    def _native(self) -> NativeFlow:
+        return NativeFlow() if self._flow is None else self._flow
+
+    def _try(self, step: Callable[[NativeFlow], Any]) -> Status:
+        if self._flow is None:
+            return Status(StatusCode.STATUS_NODATA, "no graph was read; call init")
+        try:
+            step(self._flow)
+        except PlanError as error:
+            return status_of(error, StatusCode.STATUS_BADCONF)
+        except (ModelflowError, FlowFailed) as error:
+            return status_of(error)
+        return Status()
+
+
+_FORMS = {Format.FORMAT_TOML: "toml", Format.FORMAT_JSON: "json"}
+
+
+def _nested(config: Configuration) -> dict[str, Any]:
+    """The values of dotted names as tables in tables."""
+    found: dict[str, Any] = {}
+    for key in config.keys():  # noqa: SIM118 - it is no mapping
+        *tables, name = key.split(".")
+        table = found
+        for part in tables:
+            table = table.setdefault(part, {})
+        items = config.get_string_list(key)
+        table[name] = items if len(items) > 1 else config.get_string(key)
+    return found
+
+
+def _result_of(error: BaseException) -> Status:
+    """The flow's result: ``STATUS_STOP`` where a unit asked for its end, else a fault."""
+    for inner in getattr(error, "exceptions", (error,)):
+        if isinstance(inner.__cause__, StopFlow):
+            return Status(StatusCode.STATUS_STOP, inner.__cause__.status.errormsg())
+    return status_of(error)

@@ -1,0 +1,198 @@
+"""`FlowUnit` and `DataContext`: what the author of a ModelBox unit works with."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from modelflow.buffer import Buffer as NativeBuffer
+from modelflow.compat.modelbox.buffer import Buffer, BufferList, Device
+from modelflow.compat.modelbox.configuration import Configuration
+from modelflow.compat.modelbox.metadata import DataMeta, FlowUnitEvent, SessionContext
+from modelflow.compat.modelbox.status import Status, StatusCode
+from modelflow.flowunit.unit import Context
+
+__all__ = ["DataContext", "FlowUnit"]
+
+
+class DataContext:
+    """The data of one call, and what the unit keeps for the stream.
+
+    Lives as long as the stream (of a sub-stream for expand and collapse units; of the call for
+    others), so that `set_private` keeps what the next call needs.
+    """
+
+    def __init__(self, device: Device, outputs: tuple[str, ...]) -> None:
+        self._device = device
+        self._output_names = outputs
+        self._private: dict[str, Any] = {}
+        self._external: BufferList | None = None
+        self._context = Context({}, {})
+        self._send: Callable[[FlowUnitEvent], Any] = self._context.send_event
+        self._inputs: dict[str, BufferList] = {}
+        self._outputs: dict[str, BufferList] = {}
+
+    def begin(
+        self,
+        context: Context,
+        inputs: Mapping[str, list[NativeBuffer]],
+        *,
+        external: BufferList | None = None,
+        send: Callable[[FlowUnitEvent], Any] | None = None,
+    ) -> None:
+        """Takes the data of a call; called by the adapter."""
+        self._context = context
+        self._external = external
+        self._send = send or context.send_event
+        self._inputs = {name: BufferList.of(v, self._device) for name, v in inputs.items()}
+        self._outputs = {name: BufferList(self._device) for name in self._output_names}
+
+    # -- data -----------------------------------------------------------------------------------
+
+    def input(self, port: str) -> BufferList | None:
+        """Returns the buffers of an input; None where there is no such port."""
+        return self._inputs.get(port)
+
+    def output(self, port: str) -> BufferList | None:
+        """Returns the list to fill for an output; None where there is no such port."""
+        return self._outputs.get(port)
+
+    def external(self) -> BufferList | None:
+        """Returns what `ExternalData.send` was given, in a unit without inputs."""
+        return self._external
+
+    def has_error(self) -> bool:
+        """Tells whether an input buffer is an error; only exception-visible units get any."""
+        return any(buffer.has_error() for buffers in self._inputs.values() for buffer in buffers)
+
+    def get_error(self) -> Buffer | None:
+        """Returns the first input buffer that is an error, or None."""
+        found = (b for buffers in self._inputs.values() for b in buffers if b.has_error())
+        return next(found, None)
+
+    # -- events ---------------------------------------------------------------------------------
+
+    def event(self) -> FlowUnitEvent | None:
+        """Returns the event that brought this call about, or None."""
+        event = self._context.event
+        return event if isinstance(event, FlowUnitEvent) else None
+
+    def send_event(self, event: FlowUnitEvent) -> None:
+        """Has the unit called again for this stream, without input."""
+        self._send(event)
+
+    # -- what is kept ---------------------------------------------------------------------------
+
+    def set_private(self, key: str, value: Any) -> None:
+        """Keeps any object for the calls that follow in this stream."""
+        self._private[key] = value
+
+    def get_private(self, key: str) -> Any:
+        """Returns what was kept; None where nothing was."""
+        return self._private.get(key)
+
+    def set_private_string(self, key: str, value: str) -> None:
+        """Keeps a text."""
+        self._private[key] = str(value)
+
+    def get_private_string(self, key: str) -> str:
+        """Returns a text.
+
+        Raises:
+            RuntimeError: none was kept.
+        """
+        return str(self._kept(key))
+
+    def set_private_int(self, key: str, value: int) -> None:
+        """Keeps an integer."""
+        self._private[key] = int(value)
+
+    def get_private_int(self, key: str) -> int:
+        """Returns an integer.
+
+        Raises:
+            RuntimeError: none was kept.
+        """
+        return int(self._kept(key))
+
+    def _kept(self, key: str) -> Any:
+        if key not in self._private:
+            message = f"no private value {key!r} was set"
+            raise RuntimeError(message)
+        return self._private[key]
+
+    # -- stream and session ---------------------------------------------------------------------
+
+    def get_input_meta(self, port: str) -> DataMeta:  # noqa: ARG002 - all ports are of one stream
+        """Returns the values that belong to the stream."""
+        return DataMeta(self._context.stream_meta)
+
+    def get_input_group_meta(self, port: str) -> DataMeta:
+        """Returns the same as `get_input_meta`."""
+        return self.get_input_meta(port)
+
+    def set_output_meta(self, port: str, meta: DataMeta) -> None:  # noqa: ARG002 - as above
+        """Adds values to those of the stream; what is there already stays."""
+        for key, value in meta._values.items():
+            self._context.stream_meta.setdefault(key, value)
+
+    def get_session_context(self) -> SessionContext:
+        """Returns the values that all units of the session share."""
+        return SessionContext(self._context.session)
+
+    def get_session_config(self) -> Configuration:
+        """Returns the session's configuration."""
+        return self.get_session_context().get_session_config()
+
+
+class FlowUnit:
+    """The base class of ModelBox's Python units."""
+
+    def __init__(self) -> None:
+        self._device = Device()
+        self._new_external_data: Callable[[], Any] | None = None
+
+    def open(self, config: Configuration) -> Any:  # noqa: ARG002 - to be overridden
+        """Loads what the unit needs; returns a `Status`."""
+        return Status()
+
+    def process(self, data_context: DataContext) -> Any:  # noqa: ARG002
+        """Works on the data of one call; returns a `Status`."""
+        return Status(StatusCode.STATUS_NOTSUPPORT, "the unit does not define process")
+
+    def close(self) -> Any:
+        """Gives back what ``open`` took."""
+        return Status()
+
+    def data_pre(self, data_context: DataContext) -> Any:  # noqa: ARG002
+        """Called before the first ``process`` of a stream."""
+        return Status()
+
+    def data_post(self, data_context: DataContext) -> Any:  # noqa: ARG002
+        """Called after the last ``process`` of a stream."""
+        return Status()
+
+    def data_group_pre(self, data_context: DataContext) -> Any:  # noqa: ARG002
+        """Never called; ModelBox's engine does not call it either."""
+        return Status()
+
+    def data_group_post(self, data_context: DataContext) -> Any:  # noqa: ARG002
+        """Never called; ModelBox's engine does not call it either."""
+        return Status()
+
+    def get_bind_device(self) -> Device:
+        """Returns where this unit runs."""
+        return self._device
+
+    def create_buffer(self, data: Any) -> Buffer:
+        """Returns a buffer of ``data``."""
+        return Buffer(self._device, data)
+
+    def create_external_data(self) -> Any:
+        """Returns an `ExternalData`, by which a unit without inputs feeds itself.
+
+        Raises:
+            RuntimeError: the unit has inputs.
+        """
+        if self._new_external_data is None:
+            message = "create_external_data is for units without inputs"
+            raise RuntimeError(message)
+        return self._new_external_data()

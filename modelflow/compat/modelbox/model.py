@@ -1,0 +1,87 @@
+"""`Model`: one unit, a model or another, called directly."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from modelflow.compat.modelbox.buffer import Buffer
+from modelflow.compat.modelbox.status import Status, StatusCode, status_of
+from modelflow.errors import EngineError, FlowFailed, ModelflowError
+from modelflow.model import Model as NativeModel
+
+__all__ = ["Model"]
+
+
+class Model:
+    """The unit ``name`` in the folder ``path``.
+
+    ``Model(path, name, batch_size, device, device_id)``, or in the older order ``Model(path, name,
+    inputs, outputs, batch_size, device, device_id)``.
+    """
+
+    def __init__(self, path: str, name: str, *given: Any, **named: Any) -> None:
+        self._paths = [path]
+        self._name = name
+        is_older = bool(given) and isinstance(given[0], list | tuple)
+        names = ("batch_size", "device", "device_id")
+        order = ("inputs", "outputs", *names) if is_older else names
+        values = {**dict(zip(order, given, strict=False)), **named}
+        self._batch_size = int(values.get("batch_size", values.get("max_batch_size", 1)))
+        self._device = str(values.get("device", "cpu"))
+        self._device_id = str(values.get("device_id", "0"))
+        self._model: NativeModel | None = None
+
+    def add_path(self, path: str) -> None:
+        """Adds a folder in which the unit may be."""
+        self._paths.append(path)
+
+    def start(self) -> Status:
+        """Loads it."""
+        failures: list[str] = []
+        for path in self._paths:
+            try:
+                self._model = NativeModel(
+                    Path(path), self._name, self._batch_size, self._device, self._device_id
+                )
+                self._model.start()
+            except (EngineError, ModelflowError) as error:
+                failures.append(str(error))
+            except FlowFailed as error:
+                return status_of(error)
+            else:
+                return Status()
+        return Status(StatusCode.STATUS_BADCONF, "; ".join(failures))
+
+    def stop(self) -> None:
+        """Frees it."""
+        if self._model is not None:
+            self._model.stop()
+
+    def infer(self, data_list: Sequence[Any]) -> list[Buffer]:
+        """Runs one item: a value an input in, a buffer an output out.
+
+        Raises:
+            ModelflowError: it has not been started, or fails.
+        """
+        found = self._running().infer([_plain(value) for value in data_list])
+        return [Buffer.of(buffer) for buffer in found]
+
+    def infer_batch(self, data_list: Sequence[Sequence[Any]]) -> list[list[Buffer]]:
+        """Runs many items: for each input its values; for each output its buffers.
+
+        Raises:
+            ModelflowError: it has not been started.
+        """
+        columns = [[_plain(value) for value in values] for values in data_list]
+        found = self._running().infer_batch(columns)
+        return [[Buffer.of(buffer) for buffer in column] for column in found]
+
+    def _running(self) -> NativeModel:
+        if self._model is None:
+            message = f"model {self._name!r} has not been started; call start()"
+            raise ModelflowError(message)
+        return self._model
+
+
+def _plain(value: Any) -> Any:
+    return value.native if isinstance(value, Buffer) else Buffer(None, value).native
