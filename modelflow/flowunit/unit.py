@@ -13,7 +13,7 @@ from modelflow.buffer import Buffer
 from modelflow.device import CPU, Device
 from modelflow.flowunit.spec import FlowUnitSpec
 
-__all__ = ["Context", "FlowUnit"]
+__all__ = ["Context", "FlowUnit", "StreamContext"]
 
 
 class Context:
@@ -36,20 +36,15 @@ class Context:
             before its first output reaches every unit behind it. As ``session``, else empty.
         event: What was given to `send_event`, in the call that it brought about; else None.
         is_cancelled: In ``stream_end``: nobody waits for what it gives.
+        is_finished, is_held: `finish` or `hold` was called.
     """
 
-    __slots__ = (
-        "_is_finished",
-        "_is_held",
-        "_post",
-        "event",
-        "inputs",
-        "is_cancelled",
-        "outputs",
-        "session",
-        "state",
-        "stream_meta",
-    )
+    __slots__ = ("_session", "_state", "_stream_meta", "inputs", "outputs")
+
+    event: Any = None
+    is_cancelled: bool = False
+    is_finished: bool = False
+    is_held: bool = False
 
     def __init__(
         self,
@@ -58,18 +53,29 @@ class Context:
         session: dict[str, Any] | None = None,
         state: dict[str, Any] | None = None,
         stream_meta: dict[str, Any] | None = None,
-        post: Callable[[Any], bool] | None = None,
     ) -> None:
         self.inputs = inputs
         self.outputs = outputs
-        self.session = {} if session is None else session
-        self.state = {} if state is None else state
-        self.stream_meta = {} if stream_meta is None else stream_meta
-        self.event: Any = None
-        self.is_cancelled = False
-        self._is_finished = False
-        self._is_held = False
-        self._post = post
+        self._session = session
+        self._state = state
+        self._stream_meta = stream_meta
+
+    @property
+    def session(self) -> dict[str, Any]:
+        """See the class."""
+        return {} if self._session is None else self._session
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """See the class."""
+        if self._state is None:
+            self._state = {}
+        return self._state
+
+    @property
+    def stream_meta(self) -> dict[str, Any]:
+        """See the class."""
+        return {} if self._stream_meta is None else self._stream_meta
 
     def input(self, port: str | None = None) -> list[Buffer]:
         """Returns the buffers of ``port``; of the only input where none is named.
@@ -114,7 +120,7 @@ class Context:
                 values.append(error)
         self.emit(values)
 
-    def send_event(self, event: Any = True) -> bool:
+    def send_event(self, event: Any = True) -> bool:  # noqa: ARG002 - see StreamContext
         """Has a stream unit, or a source, called again, with no input and ``event``.
 
         So a stream unit gives many buffers for one (a demuxer), a call at a time. The stream stays
@@ -130,32 +136,63 @@ class Context:
         Raises:
             RuntimeError: the unit is neither of the stream kind nor a source.
         """
-        if self._post is None:
-            message = "send_event is for flow units of the kind 'stream', and sources"
-            raise RuntimeError(message)
-        return self._post(event)
+        raise RuntimeError(_NOT_A_STREAM.format("send_event"))
 
     def hold(self) -> None:
         """Keeps the stream open, in a stream unit, until a call that follows `send_event`.
 
         For a unit that has asked somebody else for data: whoever has it calls `send_event`. A
         source that holds is not called again before.
-        """
-        self._is_held = True
 
-    @property
-    def is_held(self) -> bool:
-        """Tells whether `hold` was called."""
-        return self._is_held
+        Raises:
+            RuntimeError: the unit is neither of the stream kind nor a source.
+        """
+        raise RuntimeError(_NOT_A_STREAM.format("hold"))
 
     def finish(self) -> None:
-        """Says, in a source, that this call's output was the last of the stream."""
-        self._is_finished = True
+        """Says, in a source, that this call's output was the last of the stream.
 
-    @property
-    def is_finished(self) -> bool:
-        """Tells whether `finish` was called."""
-        return self._is_finished
+        Raises:
+            RuntimeError: the unit is neither of the stream kind nor a source.
+        """
+        raise RuntimeError(_NOT_A_STREAM.format("finish"))
+
+
+_NOT_A_STREAM = "{} is for flow units of the kind 'stream', and sources"
+
+
+class StreamContext(Context):
+    """The `Context` of a stream unit, and of a source."""
+
+    __slots__ = ("_post", "event", "is_cancelled", "is_finished", "is_held")
+
+    def __init__(
+        self,
+        inputs: Mapping[str, list[Buffer]],
+        outputs: dict[str, list[Any]],
+        session: dict[str, Any],
+        state: dict[str, Any],
+        stream_meta: dict[str, Any],
+        post: Callable[[Any], bool],
+    ) -> None:
+        super().__init__(inputs, outputs, session, state, stream_meta)
+        self.event: Any = None
+        self.is_cancelled = False
+        self.is_finished = False
+        self.is_held = False
+        self._post = post
+
+    def send_event(self, event: Any = True) -> bool:
+        """See `Context.send_event`."""
+        return self._post(event)
+
+    def hold(self) -> None:
+        """See `Context.hold`."""
+        self.is_held = True
+
+    def finish(self) -> None:
+        """See `Context.finish`."""
+        self.is_finished = True
 
 
 class FlowUnit:

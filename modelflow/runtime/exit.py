@@ -15,6 +15,10 @@ logger = logging.getLogger("modelflow")
 class Stoppable(Protocol):
     """What can be stopped, more than once."""
 
+    @property
+    def is_stopped(self) -> bool:
+        """Tells whether it has ended."""
+
     def stop(self, drain: bool = True) -> None:
         """Ends it."""
 
@@ -41,6 +45,8 @@ def stop_at_exit(flow: Stoppable) -> None:
 
 def _stop_all() -> None:
     for flow in list(_running):
+        if flow.is_stopped:
+            continue  # what went wrong has been raised
         try:
             flow.stop(drain=False)
         except FlowFailed:

@@ -90,7 +90,7 @@ class Inbox:
                         self._add(self._matcher.add(port, segment))
             if self._matcher is not None and (self._producers or self._room_callbacks):
                 self._signal_room()
-            if (self._idle or self._is_collecting) and self._has_work():
+            if self._queue and (self._idle or self._is_collecting):
                 self._wake_worker()
 
     def _add(self, segments: Sequence[Segment]) -> None:
@@ -160,9 +160,9 @@ class Inbox:
         """Waits for a batch; None once the inbox is closed."""
         with self._lock:
             while not self._is_closed:
-                if self._has_work() and not self._is_collecting and self._is_due():
+                if self._queue and not self._is_collecting and self._is_due():
                     batch = self._cut(self.policy.batch_size)
-                    if self._idle and self._has_work():
+                    if self._idle and self._queue:
                         self._wake_worker()
                     if batch.slices:
                         return batch
@@ -175,15 +175,11 @@ class Inbox:
     def take_nowait(self) -> Batch | None:
         """Returns a batch of what is ready, or None."""
         with self._lock:
-            while self._has_work():
+            while self._queue:
                 batch = self._cut(self.policy.batch_size)
                 if batch.slices:
                     return batch
             return None
-
-    def _has_work(self) -> bool:
-        """Tells whether `_cut` can give something now; called under the lock."""
-        return bool(self._queue)
 
     def _is_due(self) -> bool:
         """Waits for a fuller batch where the policy says so; True when one is to be cut."""

@@ -178,6 +178,11 @@ class Scheduler:
         """Tells whether sessions can be created."""
         return self._state == "running" and not self._opening and not self._errors
 
+    @property
+    def is_stopped(self) -> bool:
+        """Tells whether everything has ended."""
+        return self._state == "stopped"
+
     def pump(self) -> None:
         """Runs what is ready on the calling thread, if the flow is inline."""
         self._crew.pump()

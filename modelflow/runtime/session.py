@@ -157,6 +157,7 @@ class Session:
         failure: Why it was cancelled, if the flow did it; None if its user did.
         errors: The errors that reached a node without outputs, the first ones (``error_count`` has
             all).
+        is_counting: Somebody wants to know how many rows are inside the graph.
         deadlines: Position -> the clock's time after which nobody waits for it.
     """
 
@@ -209,6 +210,7 @@ class Session:
         self._open_terminals = len(ends.terminals)
         self._is_single = len(ends.terminals) == 1
         self._on_left = on_left
+        self.is_counting = on_left is not None
         self._on_finished = on_finished
 
     @property
@@ -275,11 +277,6 @@ class Session:
             new = max(0, total - self.sent)
             self.sent += new
             return new
-
-    @property
-    def is_counting(self) -> bool:
-        """Tells whether somebody wants to know how many rows are inside the graph."""
-        return self._on_left is not None
 
     def left(self, place: int, count: int) -> None:
         """Notes rows that have passed one of the session's exits."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError
-from modelflow.flowunit.unit import Context
+from modelflow.flowunit.unit import StreamContext
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.entrance import Entrance
 from modelflow.runtime.segment import Batch, Columns, Slice
@@ -91,7 +91,7 @@ class SourceWorker(Worker):
     def _produce(self) -> tuple[Columns, bool]:
         outputs = [port.name for port in self.stage.plan.spec.outputs]
         session = self.session
-        context = Context(
+        context = StreamContext(
             {},
             {name: [] for name in outputs},
             session.context,

@@ -23,7 +23,9 @@ class OutputTerminal:
             if not session.is_cancelled:
                 is_last = segment.is_last and segment.stream.depth == 0
                 session.results[self._output].put(segment.columns[0], is_last)
-                _note(session, segment, self._exits)
+                if session.is_counting:
+                    _count_out(session, segment, self._exits)
+                session.passed(segment)
 
     def wait_for_room(self, port: int, timeout: float | None = None) -> bool:  # noqa: ARG002
         """Returns True at once."""
@@ -43,14 +45,16 @@ class SinkTerminal:
             session = segment.stream.session
             if segment.has_errors:
                 session.record_errors(segment.columns[0])
-            _note(session, segment, self._exits)
+            if session.is_counting:
+                _count_out(session, segment, self._exits)
+            session.passed(segment)
 
     def wait_for_room(self, port: int, timeout: float | None = None) -> bool:  # noqa: ARG002
         """Returns True at once."""
         return True
 
 
-def _note(session: Session, segment: Segment, exits: Mapping[str, int]) -> None:
-    if session.is_counting and session.origin in exits:
-        session.left(exits[session.origin], len(segment.positions))
-    session.passed(segment)
+def _count_out(session: Session, segment: Segment, exits: Mapping[str, int]) -> None:
+    place = exits.get(session.origin)
+    if place is not None:
+        session.left(place, len(segment.positions))

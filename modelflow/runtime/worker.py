@@ -57,6 +57,8 @@ class Worker:
         self._owner = owner
         self._clock = clock
         self._device = stage.device_of(number)
+        self._is_per_stream = stage.plan.spec.is_per_stream
+        self._exits = stage.exits
 
     # -- life -----------------------------------------------------------------------------------
 
@@ -139,17 +141,18 @@ class Worker:
                     break
             start = time.perf_counter()
             self._enter("process")
-            results = self._process(batch, has_errors)
+            if self._is_per_stream:
+                results = self._process_by_stream(batch, has_errors)
+            else:
+                results = self.call.process(batch.columns, has_errors, batch.stream_of)
             self._leave()
             has_errors = has_errors or self.call.has_errors
             self._stats.count(size, self.call.failed, time.perf_counter() - start)
         self.stage.outbox.emit(batch, results, has_errors)
-        if self.stage.exits:
+        if self._exits:
             self._count_out(batch)
 
-    def _process(self, batch: Batch, has_errors: bool) -> Columns:
-        if not self.stage.plan.spec.is_per_stream or len(batch.slices) == 1:
-            return self.call.process(batch.columns, has_errors, batch.stream_of)
+    def _process_by_stream(self, batch: Batch, has_errors: bool) -> Columns:
         call, failed, has_given_errors, results = self.call, 0, False, []
         for part, columns in cut(batch, batch.columns):
             if columns[0]:
@@ -162,7 +165,7 @@ class Worker:
     def _count_out(self, batch: Batch) -> None:
         """Notes the rows that are no longer counted in their sessions behind this node."""
         for part in batch.slices:
-            place = self.stage.exits.get(part.stream.session.origin)
+            place = self._exits.get(part.stream.session.origin)
             if place is not None and part.positions:
                 part.stream.session.left(place, len(part.positions))
 

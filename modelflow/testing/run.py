@@ -9,7 +9,7 @@ from modelflow.buffer import Buffer
 from modelflow.flowunit.folder import read_unit_file
 from modelflow.flowunit.registry import Registry
 from modelflow.flowunit.spec import FlowUnitSpec, Kind
-from modelflow.flowunit.unit import Context, FlowUnit
+from modelflow.flowunit.unit import FlowUnit, StreamContext
 from modelflow.plan import Origin
 from modelflow.runtime.call import UnitCall, freeze
 from modelflow.runtime.kinds.kind import call_type
@@ -154,7 +154,7 @@ def _drained(spec: FlowUnitSpec, call: UnitCall, max_calls: int) -> dict[str, li
     found: dict[str, list[Buffer]] = {port.name: [] for port in spec.outputs}
     state: dict[str, Any] = {}
     for _ in range(max_calls):
-        context = Context({}, {name: [] for name in found}, {}, state)
+        context = StreamContext({}, {name: [] for name in found}, {}, state, {}, lambda _: True)
         for name, column in zip(found, call.produce(context), strict=True):
             found[name].extend(column)
         if context.is_finished:

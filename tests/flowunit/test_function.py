@@ -5,8 +5,8 @@ from modelflow.errors import ConfigError, FlowUnitError
 from modelflow.flowunit.function import declared_specs, flowunit
 from modelflow.flowunit.option import REQUIRED
 from modelflow.flowunit.spec import Port
-from modelflow.flowunit.unit import Context
 from modelflow.testing import check_flow_unit, run_unit
+from tests.flowunit.contexts import source_context
 
 
 @flowunit
@@ -219,7 +219,7 @@ def test_a_source_gives_a_slow_value_at_once(monkeypatch):
 
     unit = camera.SPEC.create("cpu")
     unit.open(camera.SPEC.configure({}))
-    context = Context({}, {"out": []})
+    context = source_context({"out": []})
     unit.process(context)
     unit.close()
     assert context.outputs["out"] == taken == [0]

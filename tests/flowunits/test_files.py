@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from flowunits import file_sink, file_source
-from modelflow import Buffer, ConfigError, Context
+from modelflow import Buffer, ConfigError
 from modelflow.image import Box
 from modelflow.testing import run_unit
+from tests.flowunit.contexts import source_context
 
 
 def read(path, **options):
@@ -93,7 +94,7 @@ def test_source_gives_a_few_files_a_call(tmp_path):
     state: dict[str, Any] = {}
     sizes = []
     while True:
-        ctx = Context({}, {"out_data": []}, {}, state)
+        ctx = source_context({"out_data": []}, state)
         unit.process(ctx)
         sizes.append(len(ctx.outputs["out_data"]))
         if ctx.is_finished:
@@ -113,7 +114,7 @@ def test_a_file_that_cannot_be_read_fails_alone(folder):
     unit = file_source.SPEC.create("cpu")
     unit.open(file_source.SPEC.configure({"path": str(folder)}))
     (folder / "img2.jpg").unlink()
-    ctx = Context({}, {"out_data": []})
+    ctx = source_context({"out_data": []})
     unit.process(ctx)
     first, second, *rest = ctx.outputs["out_data"]
     assert isinstance(second, FileNotFoundError)

@@ -124,10 +124,9 @@ class UnitAdapter(NativeFlowUnit):
             data.begin(ctx, inputs, send=events.append)
             self._call(data, ctx)
             while events:
-                ctx.event = events.popleft()
-                data.begin(ctx, {name: [] for name in inputs}, send=events.append)
+                nothing: dict[str, list[Buffer]] = {name: [] for name in inputs}
+                data.begin(ctx, nothing, send=events.append, event=events.popleft())
                 self._call(data, ctx)
-            ctx.event = None
         data.begin(ctx, {}, send=events.append)
         checked(self._unit.data_post(data), "data_post")
         self._emit(data, ctx)

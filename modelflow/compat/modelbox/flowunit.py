@@ -25,6 +25,7 @@ class DataContext:
         self._output_names = outputs
         self._private: dict[str, Any] = {}
         self._external: BufferList | None = None
+        self._event: Any = None
         self._context = Context({}, {})
         self._send: Callable[[FlowUnitEvent], Any] = self._context.send_event
         self._inputs: dict[str, BufferList] = {}
@@ -37,11 +38,13 @@ class DataContext:
         *,
         external: BufferList | None = None,
         send: Callable[[FlowUnitEvent], Any] | None = None,
+        event: FlowUnitEvent | None = None,
     ) -> None:
         """Takes the data of a call; called by the adapter."""
         self._context = context
         self._external = external
         self._send = send or context.send_event
+        self._event = event or context.event
         self._inputs = {name: BufferList.of(v, self._device) for name, v in inputs.items()}
         self._outputs = {name: BufferList(self._device) for name in self._output_names}
 
@@ -72,8 +75,7 @@ class DataContext:
 
     def event(self) -> FlowUnitEvent | None:
         """Returns the event that brought this call about, or None."""
-        event = self._context.event
-        return event if isinstance(event, FlowUnitEvent) else None
+        return self._event if isinstance(self._event, FlowUnitEvent) else None
 
     def send_event(self, event: FlowUnitEvent) -> None:
         """Has the unit called again for this stream, without input."""

@@ -118,6 +118,32 @@ class LoopInbox(Inbox):
         """Waits at the entry while it is full."""
         return port == RETURN or super().wait_for_room(port, timeout)
 
+    def take(self) -> Batch | None:
+        """Waits for a batch; None once the inbox is closed."""
+        with self._lock:
+            while not self._is_closed:
+                batch = self._next()
+                if batch is not None:
+                    if self._idle and self._has_work():
+                        self._work.notify()
+                    return batch
+                self._idle += 1
+                self._clock.wait(self._work)
+                self._idle -= 1
+            return None
+
+    def take_nowait(self) -> Batch | None:
+        """Returns a batch of what is ready, or None."""
+        with self._lock:
+            return self._next()
+
+    def _next(self) -> Batch | None:
+        while self._has_work():
+            batch = self._cut(self.policy.batch_size)
+            if batch.slices:
+                return batch
+        return None
+
     def settle(
         self,
         batch: Batch,
@@ -182,9 +208,6 @@ class LoopInbox(Inbox):
 
     def _has_work(self) -> bool:
         return bool(self._returned) or bool(self._queue and self._inside < self._bound)
-
-    def _is_due(self) -> bool:
-        return True
 
     def _cut(self, size: int) -> Batch:
         slices: list[Slice] = []

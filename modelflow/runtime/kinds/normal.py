@@ -3,6 +3,7 @@
 from typing import Any
 
 from modelflow.buffer import Buffer
+from modelflow.flowunit.unit import Context
 from modelflow.runtime.call import StreamOf, UnitCall
 from modelflow.runtime.segment import Columns
 
@@ -14,7 +15,7 @@ class NormalCall(UnitCall):
 
     def process(self, columns: Columns, has_errors: bool, stream_of: StreamOf) -> Columns:
         """Runs the unit over a batch; see `UnitCall.process`."""
-        self.begin()
+        self.failed, self.has_errors = 0, False
         if has_errors and not self._is_exception_visible:
             return self._process_good(columns, stream_of)
         return self._process_batch(columns, stream_of)
@@ -29,7 +30,10 @@ class NormalCall(UnitCall):
         if self._in_place:
             columns = self._writable(columns)
         size = len(columns[0])
-        context = self._context(columns, stream_of(0) if self.spec.is_per_stream else None)
+        outputs: dict[str, list[Any]] = {name: [] for name in self._outputs}
+        context = Context(dict(zip(self._inputs, columns, strict=True)), outputs)
+        if self.spec.is_per_stream:
+            context = self._context(columns, stream_of(0))
         try:
             self.unit.process(context)
             if not self._outputs:

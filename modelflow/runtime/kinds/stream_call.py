@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from modelflow.buffer import Buffer
-from modelflow.flowunit.unit import Context
+from modelflow.flowunit.unit import StreamContext
 from modelflow.runtime.call import UnitCall
 from modelflow.runtime.kinds.lane_inbox import OpenStream
 from modelflow.runtime.segment import Columns
@@ -114,7 +114,7 @@ class StreamCall(UnitCall):
         if not self._outputs and not is_failed:
             self.given[0] += columns[0]
 
-    def _process(self, context: Context, stream: OpenStream, size: int) -> bool:
+    def _process(self, context: StreamContext, stream: OpenStream, size: int) -> bool:
         stream.is_held = False
         try:
             self.unit.process(context)
@@ -126,7 +126,7 @@ class StreamCall(UnitCall):
             stream.is_held = context.is_held
         return False
 
-    def _take(self, context: Context, stream: OpenStream) -> None:
+    def _take(self, context: StreamContext, stream: OpenStream) -> None:
         """Takes over what a call gave.
 
         Raises:
@@ -161,11 +161,11 @@ class StreamCall(UnitCall):
             if room <= 0:  # nothing is owed that could carry it
                 stream.stream.session.record_errors([bad])
 
-    def _stream_context(self, stream: OpenStream, post: Post) -> Context:
+    def _stream_context(self, stream: OpenStream, post: Post) -> StreamContext:
         inputs: dict[str, list[Buffer]] = {name: [] for name in self._inputs}
         outputs: dict[str, list[Any]] = {name: [] for name in self._outputs}
         session, meta = stream.stream.session, stream.outputs[0].stream.meta
-        return Context(inputs, outputs, session.context, stream.state, meta, post)
+        return StreamContext(inputs, outputs, session.context, stream.state, meta, post)
 
 
 def _refuse(event: Any) -> bool:  # noqa: ARG001 - the stream is over
