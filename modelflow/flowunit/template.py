@@ -8,7 +8,17 @@ from modelflow.errors import ConfigError
 
 __all__ = ["UNIT_KINDS", "new_graph", "new_unit"]
 
-UNIT_KINDS = ("normal", "source", "sink", "inference")
+UNIT_KINDS = (
+    "normal",
+    "stream",
+    "condition",
+    "expand",
+    "collapse",
+    "loop",
+    "source",
+    "sink",
+    "inference",
+)
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 
 _TOML = """\
@@ -20,13 +30,29 @@ entry = "{name}@{cls}"
 device = "cpu"
 version = "1.0.0"
 description = "{description}"
-stream = false
+{flags}
 
 [config]
 {config}
 """
+_FLAGS = {
+    "stream": "stream = true",
+    "condition": "stream = false\ncondition = true",
+    "expand": "stream = false\nexpand = true",
+    "collapse": "stream = false\ncollapse = true",
+    "loop": "stream = false\nloop = true",
+}
 _IN = '\n[input.input1]\nname = "in_data"\ndescription = "a number, or an array"\n'
 _OUT = '\n[output.output1]\nname = "out_data"\ndescription = "a number, or an array"\n'
+_TWO_OUT = (
+    '\n[output.output1]\nname = "{}"\ndescription = "{}"\n'
+    '\n[output.output2]\nname = "{}"\ndescription = "{}"\n'
+)
+_OUTPUTS = {
+    "sink": "",
+    "condition": _TWO_OUT.format("small", "below the bound", "large", "the others"),
+    "loop": _TWO_OUT.format("again", "goes round: lead it back to in_data", "done", "leaves"),
+}
 
 _CLASS = '''\
 """The flow unit {name}."""
@@ -46,7 +72,7 @@ class {cls}(modelflow.FlowUnit):
     def process(self, ctx: modelflow.Context) -> None:
         """{process_doc}"""
 {process}
-'''
+{more}'''
 
 _BODIES = {
     "normal": (
@@ -55,6 +81,44 @@ _BODIES = {
         "self.factor = config.factor",
         "Gives one value for each input.",
         "        ctx.emit([buffer.data * self.factor for buffer in ctx.input()])",
+    ),
+    "stream": (
+        "Adds up a stream, and gives the sum at its end.",
+        "start = 0.0",
+        "self.start = config.start",
+        "Is called with the buffers of one stream, in order; keeps what it needs in ctx.state.",
+        "        for buffer in ctx.input():\n"
+        '            ctx.state["sum"] = ctx.state.get("sum", self.start) + buffer.data',
+    ),
+    "condition": (
+        "Sends each value one way or the other.",
+        "bound = 10.0",
+        "self.bound = config.bound",
+        "Is called with one buffer, which leaves by exactly one output.",
+        "        (buffer,) = ctx.input()\n"
+        '        ctx.emit([buffer], "small" if buffer.data < self.bound else "large")',
+    ),
+    "expand": (
+        "Makes a stream of the numbers below each number.",
+        "first = 0",
+        "self.first = config.first",
+        "Is called with one buffer; gives any number, also none: a stream of their own.",
+        "        (buffer,) = ctx.input()\n        ctx.emit(list(range(self.first, buffer.data)))",
+    ),
+    "collapse": (
+        "Adds up what an expand has made of one buffer.",
+        "start = 0.0",
+        "self.start = config.start",
+        "Is called with the whole stream of one expanded buffer, perhaps empty; gives one.",
+        "        ctx.emit([sum((buffer.data for buffer in ctx.input()), self.start)])",
+    ),
+    "loop": (
+        "Sends each value round until it is large enough.",
+        "bound = 10.0",
+        "self.bound = config.bound",
+        "Is called with one buffer each time round; it leaves by exactly one output.",
+        "        (buffer,) = ctx.input()\n"
+        '        ctx.emit([buffer], "again" if buffer.data < self.bound else "done")',
     ),
     "source": (
         "Gives the numbers from 0 to count.",
@@ -76,7 +140,27 @@ _BODIES = {
     ),
 }
 
+_MORE = {
+    "stream": '''
+    def stream_end(self, ctx: modelflow.Context) -> None:
+        """Gives the sum, behind the last buffer."""
+        ctx.emit([ctx.state.get("sum", self.start)])
+'''
+}
+
 _TESTS = {
+    "stream": '    outputs = run_unit(SPEC, {"in_data": [1, 2]}, start=3)\n'
+    '    assert [buffer.data for buffer in outputs["out_data"]] == [6]',
+    "condition": '    outputs = run_unit(SPEC, {"in_data": [1, 20]})\n'
+    '    assert [buffer.data for buffer in outputs["small"]] == [1]\n'
+    '    assert [buffer.data for buffer in outputs["large"]] == [20]',
+    "expand": '    outputs = run_unit(SPEC, {"in_data": [2, 0, 1]})\n'
+    '    assert [buffer.data for buffer in outputs["out_data"]] == [0, 1, 0]',
+    "collapse": '    outputs = run_unit(SPEC, {"in_data": [1, 2]}, start=3)\n'
+    '    assert [buffer.data for buffer in outputs["out_data"]] == [6]',
+    "loop": '    outputs = run_unit(SPEC, {"in_data": [1, 20]})\n'
+    '    assert [buffer.data for buffer in outputs["again"]] == [1]\n'
+    '    assert [buffer.data for buffer in outputs["done"]] == [20]',
     "normal": '    outputs = run_unit(SPEC, {"in_data": [1, 2]}, factor=3)\n'
     '    assert [buffer.data for buffer in outputs["out_data"]] == [3, 6]',
     "source": "    outputs = run_unit(SPEC, count=3)\n"
@@ -149,7 +233,7 @@ def new_unit(name: str, kind: str, folder: Path) -> list[Path]:
 
     Args:
         name: Lower-case letters, digits and ``_``.
-        kind: ``normal``, ``source``, ``sink`` or ``inference``.
+        kind: One of `UNIT_KINDS`.
         folder: Where its folder is made.
 
     Returns:
@@ -167,13 +251,20 @@ def new_unit(name: str, kind: str, folder: Path) -> list[Path]:
         return _written({place / f"{name}.toml": _INFERENCE.format(name=name)})
     description, config, store, process_doc, process = _BODIES[kind]
     cls = "".join(part.capitalize() for part in name.split("_"))
-    ports = (_IN if kind != "source" else "") + (_OUT if kind != "sink" else "")
+    ports = (_IN if kind != "source" else "") + _OUTPUTS.get(kind, _OUT)
     filled = {"name": name, "cls": cls, "description": description}
     return _written(
         {
-            place / f"{name}.toml": _TOML.format(config=config, **filled) + ports,
+            place / f"{name}.toml": _TOML.format(
+                config=config, flags=_FLAGS.get(kind, "stream = false"), **filled
+            )
+            + ports,
             place / f"{name}.py": _CLASS.format(
-                open=store, process_doc=process_doc, process=process, **filled
+                open=store,
+                process_doc=process_doc,
+                process=process,
+                more=_MORE.get(kind, ""),
+                **filled,
             ),
             place / f"test_{name}.py": _TEST.format(name=name, body=_TESTS[kind]),
         }

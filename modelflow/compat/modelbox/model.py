@@ -1,6 +1,7 @@
 """`Model`: one unit, a model or another, called directly."""
 
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ __all__ = ["Model"]
 
 
 class Model:
-    """The unit ``name`` in the folder ``path``.
+    """The unit ``name`` in the folder ``path``, or in a folder in it.
 
     ``Model(path, name, batch_size, device, device_id)``, or in the older order ``Model(path, name,
     inputs, outputs, batch_size, device, device_id)``.
@@ -37,11 +38,11 @@ class Model:
 
     def start(self) -> Status:
         """Loads it."""
-        failures: list[str] = []
-        for path in self._paths:
+        failures = [f"no unit {self._name!r} in {', '.join(self._paths)}"]
+        for folder in self._folders():
             try:
                 self._model = NativeModel(
-                    Path(path), self._name, self._batch_size, self._device, self._device_id
+                    folder, self._name, self._batch_size, self._device, self._device_id
                 )
                 self._model.start()
             except (EngineError, ModelflowError) as error:
@@ -50,7 +51,18 @@ class Model:
                 return status_of(error)
             else:
                 return Status()
-        return Status(StatusCode.STATUS_BADCONF, "; ".join(failures))
+        return Status(StatusCode.STATUS_BADCONF, "; ".join(failures[1:] or failures))
+
+    def _folders(self) -> Iterator[Path]:
+        """Finds the folders that hold the unit, in the paths and below."""
+        for path in map(Path, self._paths):
+            for file in sorted(path.rglob("*.toml")):
+                try:
+                    base = tomllib.loads(file.read_text(encoding="utf-8")).get("base")
+                except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+                    continue  # no unit's file
+                if isinstance(base, dict) and base.get("name") == self._name:
+                    yield file.parent
 
     def stop(self) -> None:
         """Frees it."""
