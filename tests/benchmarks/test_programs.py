@@ -17,6 +17,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
         ("image_pipeline", ("400x300", "640x480", "1920x1080")),
         ("import_time", ("import numpy", "import modelflow", "% of a processor")),
         ("sessions", ("1000", "8", "50")),
+        ("kinds", ("condition, merged", "most buffers by which", "KiB an idle session")),
     ],
 )
 def test_benchmark_runs_and_prints_its_rows(program, rows):
