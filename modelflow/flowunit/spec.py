@@ -31,6 +31,14 @@ class Kind(StrEnum):
     LOOP = "loop"
 
 
+_LEAST_OUTPUTS = {
+    Kind.CONDITION: (1, ""),
+    Kind.EXPAND: (1, ""),
+    Kind.COLLAPSE: (1, ": write a stream unit, whose stream_end is called for each sub-stream"),
+    Kind.LOOP: (2, ""),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Port:
     """One input or output of a unit.
@@ -121,7 +129,8 @@ class FlowUnitSpec:
         """Checks the description itself.
 
         Raises:
-            ConfigError: a bad name, no device, or a port or option twice.
+            ConfigError: a bad name, no device, a port or option twice, or outputs that are too few
+                for the kind.
         """
         if not _NAME.match(self.name):
             message = (
@@ -132,6 +141,7 @@ class FlowUnitSpec:
         if not self.devices:
             message = f"flow unit {self.name!r}: got no device; expected one at least, such as cpu"
             raise ConfigError(message)
+        self._check_outputs()
         options = self.options if isinstance(self.options, tuple) else options_of(self.options)
         object.__setattr__(self, "option_list", options)
         object.__setattr__(self, "devices", MappingProxyType(dict(self.devices)))
@@ -144,6 +154,15 @@ class FlowUnitSpec:
             if twice:
                 message = f"flow unit {self.name!r}: {what} {twice[0]!r} is declared twice"
                 raise ConfigError(message)
+
+    def _check_outputs(self) -> None:
+        least, instead = _LEAST_OUTPUTS.get(self.kind, (0, ""))
+        if self.inputs and len(self.outputs) < least:
+            message = (
+                f"flow unit {self.name!r}: got {len(self.outputs)} outputs; a unit of the kind "
+                f"'{self.kind}' has at least {least}{instead}"
+            )
+            raise ConfigError(message)
 
     @property
     def is_source(self) -> bool:

@@ -264,6 +264,7 @@ class _Finder:
         expected = self.scopes.outputs.get(Endpoint(loop.name, next(iter(looping))))
         returning = [edge for edge in self.scopes.back if edge.target.node == loop.name]
         returning.sort(key=lambda edge: edge.source)
+        self._check_way_round(loop, returning)
         scope = self._entering(loop, returning)
         if scope is not None and expected is not None and scope != expected:
             sources = " and ".join(str(edge.source) for edge in returning)
@@ -272,6 +273,25 @@ class _Finder:
                 f"by {next(iter(looping))!r} ({self._described(expected)})"
             )
             self._wrong(loop, message)
+
+    def _check_way_round(self, loop: Node, returning: Sequence[Edge]) -> None:
+        """Refuses stream units on the way: they may keep what nothing else would follow."""
+        waiting, seen = [edge.source.node for edge in returning], {loop.name}
+        while waiting:
+            name = waiting.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            waiting += [edge.source.node for edge in self._into[name]]
+            spec, scope = self._nodes[name].spec, self.scopes.inputs.get(name, ())
+            is_here = bool(scope) and scope[-1].is_loop and scope[-1].origin == loop.name
+            if spec is not None and spec.kind is Kind.STREAM and is_here:
+                message = (
+                    f"is a stream unit on the way round of loop {loop.name!r}; it may wait for "
+                    "buffers that come only after it: use a normal unit, or a stream unit inside "
+                    "an expand"
+                )
+                self._wrong(self._nodes[name], message)
 
     def _wrong(self, node: Node, message: str) -> None:
         finding = Finding(node.location, message, node.name, StreamMismatchError)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from modelflow.device import Device
-from modelflow.flowunit.spec import FlowUnitSpec
+from modelflow.flowunit.spec import FlowUnitSpec, Kind
 
 __all__ = ["ExecutionPlan", "MergePlan", "Origin", "StagePlan", "Target"]
 
@@ -131,7 +131,7 @@ class ExecutionPlan:
         return [
             {
                 "node": stage.node,
-                "unit": stage.spec.name,
+                "unit": _unit(stage.spec),
                 "device": ", ".join(map(str, stage.devices)),
                 "threads": f"{stage.threads} ({stage.threads_reason})",
                 "batch": str(stage.batch_size)
@@ -146,3 +146,7 @@ class ExecutionPlan:
             }
             for stage in self.stages.values()
         ]
+
+
+def _unit(spec: FlowUnitSpec) -> str:
+    return spec.name if spec.kind is Kind.NORMAL else f"{spec.name} ({spec.kind})"

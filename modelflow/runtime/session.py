@@ -255,12 +255,20 @@ class Session:
                 clock.wait(self._room, timeout)
             self.waiting_senders -= 1
 
-    def on_read(self, bound: int, callback: Callable[[], None]) -> None:
-        """Calls ``callback`` once, when fewer than ``bound`` rows are unread (perhaps at once)."""
+    def on_read(self, bound: int, callback: Callable[[], None], *, is_sending: bool = True) -> None:
+        """Calls ``callback`` once, when fewer than ``bound`` rows are unread (perhaps at once).
+
+        Also when the session ends; for a sender (``is_sending``) when its input is closed.
+        """
         with self.lock:
-            if self.unread >= bound and not self.is_closed:
-                self._room_callbacks.append(callback)
+            # Before the look at what is unread: a reader looks for callbacks after it has taken.
+            self._room_callbacks.append(callback)
+            is_over = self.is_closed if is_sending else self.is_finished
+            if self.unread >= bound and not is_over:
                 return
+            if callback not in self._room_callbacks:
+                return  # it has been called
+            self._room_callbacks.remove(callback)
         callback()
 
     def enter(self, port: str, count: int) -> int | None:

@@ -4,7 +4,7 @@ import pytest
 
 from modelflow.errors import ConfigError
 from modelflow.flowunit.option import Option, option
-from modelflow.flowunit.spec import FlowUnitSpec, Port
+from modelflow.flowunit.spec import FlowUnitSpec, Kind, Port
 from modelflow.flowunit.unit import FlowUnit
 
 
@@ -68,3 +68,9 @@ def test_a_wrong_description_is_refused(more, message):
 def test_create_imports_the_class_that_a_text_names():
     spec = FlowUnitSpec("unit", {"cpu": "modelflow.flowunit.unit:FlowUnit"})
     assert type(spec.create("cpu")) is FlowUnit
+
+
+@pytest.mark.parametrize("kind", ["condition", "expand", "collapse", "loop"])
+def test_kinds_that_give_something_need_an_output(kind):
+    with pytest.raises(ConfigError, match=f"a unit of the kind '{kind}' has at least"):
+        FlowUnitSpec("unit", {"cpu": FlowUnit}, inputs=(Port("in"),), kind=Kind(kind))

@@ -67,7 +67,7 @@ def scopes(text):
         "l2:exit -> l1 l1:exit -> o",
         "i -> loop loop:back -> condition condition:yes -> one -> loop condition:no -> loop "
         "loop:exit -> o",
-        "i -> loop loop:back -> expand -> collapse -> loop loop:exit -> join:a i -> join:b "
+        "i -> loop loop:back -> expand -> same -> collapse -> loop loop:exit -> join:a i -> join:b "
         "join -> o",
     ],
 )
@@ -142,6 +142,16 @@ def test_what_matches_is_accepted(text):
             "i -> loop loop:back -> stream -> loop loop:exit -> o",
             StreamMismatchError,
             "what comes back from stream:out",
+        ),
+        (
+            "i -> loop loop:back -> same -> loop loop:exit -> o",
+            StreamMismatchError,
+            "is a stream unit on the way round of loop 'loop'",
+        ),
+        (
+            "i -> loop loop:back -> one -> loop i -> o",
+            StreamMismatchError,
+            "is a loop whose exit 'exit' feeds nothing; connect it",
         ),
         (
             "i -> expand -> loop loop:back -> collapse -> loop loop:exit -> o",

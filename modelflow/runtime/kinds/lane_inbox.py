@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from modelflow.runtime.clock import Clock
@@ -271,7 +272,8 @@ class LaneInbox(Inbox):
             self._offer_and_wake(lane)
             is_parked = lane.is_parked
         if is_parked:  # not under the lock: the callback takes it
-            session.on_read(self._unread_bound, lambda: self._unpark(lane))
+            unpark = partial(self._unpark, lane)
+            session.on_read(self._unread_bound, unpark, is_sending=False)
 
     def _unpark(self, lane: Lane) -> None:
         with self._lock:

@@ -256,6 +256,8 @@ class LoopInbox(Inbox):
     def _drop(self, session: "Session") -> None:
         super()._drop(session)
         self._returned = deque(s for s in self._returned if s.stream.session is not session)
+        if self._has_work():  # there may be room inside for what waits at the entry
+            self._work.notify_all()
 
     def _forget(self, session: "Session") -> None:
         super()._forget(session)

@@ -110,6 +110,23 @@ def test_what_never_leaves_can_be_cancelled_and_others_go_on():
         assert flow.infer(70).data == 70
 
 
+def test_what_waits_at_the_entry_goes_in_when_what_is_inside_is_cancelled():
+    rounds = threading.Semaphore(0)
+
+    def again(value):
+        rounds.release()
+        return value
+
+    with Running(round_about(per_item(again), queue_size=1, batch_size=1, threads=2)) as flow:
+        stuck, other = flow.session(), flow.session()
+        stuck.send("input", 0)
+        assert rounds.acquire(timeout=30)
+        other.send("input", 50)
+        other.close_input()
+        stuck.cancel()
+        assert other.recv(timeout=30).data == 50
+
+
 def test_a_deadline_ends_what_never_leaves():
     with Running(round_about(per_item(lambda x: x), until(10))) as flow:
         stream = flow.session()

@@ -315,7 +315,8 @@ def test_a_stream_ends_when_its_events_have(options):
     assert results_of(graph, 2, 3, **options) == [2, 1, 3, 2, 1]
 
 
-def test_a_reader_that_does_not_read_stops_the_events_of_its_session_alone():
+@pytest.mark.parametrize("bound", [1, 10])
+def test_a_reader_that_does_not_read_stops_the_events_of_its_session_alone(bound):
     made = threading.Semaphore(0)
 
     def endless(ctx):
@@ -326,15 +327,16 @@ def test_a_reader_that_does_not_read_stops_the_events_of_its_session_alone():
         else:
             emit_all(ctx)
 
-    with Running(chain((stream_unit(endless), {"threads": 1})), results_bound=10) as flow:
+    with Running(chain((stream_unit(endless), {"threads": 1})), results_bound=bound) as flow:
         stream = flow.session()
         stream.context["endless"] = True
         stream.send("input", 1)
-        for _ in range(10):
+        stream.close_input()
+        for _ in range(bound):
             assert made.acquire(timeout=30)
         for _ in range(3):
             assert flow.infer(5)[0].data == 5
-        assert len(stream._results(None)) <= 11
+        assert len(stream._results(None)) <= bound
         for _ in range(50):
             assert stream.recv(timeout=30).data == 0
         stream.cancel()
