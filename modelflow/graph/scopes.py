@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from modelflow.errors import Finding, PortError, StreamMismatchError
 from modelflow.flowunit.spec import Kind
 from modelflow.graph.graph import Edge, Endpoint, Node, Role
+from modelflow.graph.reach import following, reached
 
 __all__ = ["Level", "Merge", "Scope", "Scopes", "back_edges", "find_scopes"]
 
@@ -86,8 +87,8 @@ def back_edges(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> frozenset[Ed
     found: set[Edge] = set()
     starts = [node.name for node in nodes.values() if not node.inputs]
     for loop in _of_kind(nodes, Kind.LOOP):
-        outside = _reached(starts, [edge for edge in edges if loop not in _ends(edge)])
-        behind = _reached([loop], edges)
+        outside = reached(starts, following(edge for edge in edges if loop not in _ends(edge)))
+        behind = reached([loop], following(edges))
         found |= {
             edge
             for edge in edges
@@ -354,16 +355,3 @@ def _of_kind(nodes: Mapping[str, Node], kind: Kind) -> list[str]:
 
 def _ends(edge: Edge) -> tuple[str, str]:
     return edge.source.node, edge.target.node
-
-
-def _reached(starts: Iterable[str], edges: Sequence[Edge]) -> set[str]:
-    following: dict[str, list[str]] = {}
-    for edge in edges:
-        following.setdefault(edge.source.node, []).append(edge.target.node)
-    found, waiting = set[str](), list(starts)
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting += following.get(name, ())
-    return found

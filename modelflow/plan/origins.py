@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from modelflow.flowunit.spec import Kind
 from modelflow.graph.graph import Graph, Node, Role
+from modelflow.graph.reach import following, preceding, reached
 from modelflow.graph.scopes import Level, Scopes
 from modelflow.plan.execution_plan import Origin
 
@@ -27,30 +28,28 @@ def find_origins(graph: Graph, scopes: Scopes) -> dict[str, Origin]:
 
 def nodes_between(graph: Graph, first: str, last: str) -> set[str]:
     """Returns the nodes on the ways from ``first`` to ``last``, without these two."""
-    back = {edge.target.node: set[str]() for edge in graph.edges}
-    for edge in graph.edges:
-        back[edge.target.node].add(edge.source.node)
-    return (_reached(_following(graph), [first]) & _reached(back, [last])) - {first, last}
+    ways = following(graph.edges), preceding(graph.edges)
+    return (reached([first], ways[0]) & reached([last], ways[1])) - {first, last}
 
 
 def _origin(graph: Graph, scopes: Scopes, origin: str, starts: Iterable[str]) -> Origin:
-    following = _following(graph)
-    reached = _reached(following, starts)
-    outputs = tuple(name for name in graph.outputs if name in reached)
+    ways = following(graph.edges)
+    there = reached(starts, ways)
+    outputs = tuple(name for name in graph.outputs if name in there)
     last = tuple(
         node.name
         for node in graph.nodes.values()
-        if node.role is Role.FLOWUNIT and node.name in reached and not following.get(node.name)
+        if node.role is Role.FLOWUNIT and node.name in there and not ways.get(node.name)
     )
     terminals = outputs + last
-    whole = {name for name in reached if scopes.inputs[name] == (Level(origin),)}
+    whole = {name for name in there if scopes.inputs[name] == (Level(origin),)}
     single = whole & set(terminals)
-    is_late = any(_kind(graph.nodes[name]) is Kind.STREAM for name in reached)
+    is_late = any(_kind(graph.nodes[name]) is Kind.STREAM for name in there)
     is_counted = single == set(terminals) and not is_late
     return Origin(
         outputs=outputs,
         terminals=terminals,
-        exits=terminals if is_counted else _exits(graph, following, whole, terminals),
+        exits=terminals if is_counted else _exits(graph, ways, whole, terminals),
         single_outputs=frozenset(single & set(outputs)),
         is_counted=is_counted,
     )
@@ -58,7 +57,7 @@ def _origin(graph: Graph, scopes: Scopes, origin: str, starts: Iterable[str]) ->
 
 def _exits(
     graph: Graph,
-    following: Mapping[str, set[str]],
+    ways: Mapping[str, set[str]],
     whole: set[str],
     terminals: tuple[str, ...],
 ) -> tuple[str, ...]:
@@ -68,7 +67,7 @@ def _exits(
     wait for it, also where another way leads there: it is none of them.
     """
     breaking = [name for name in whole if _kind(graph.nodes[name]) in _BREAKING]
-    behind = _reached(following, [n for name in breaking for n in following.get(name, ())])
+    behind = reached([n for name in breaking for n in ways.get(name, ())], ways)
     return tuple(
         name
         for name in graph.nodes
@@ -80,20 +79,3 @@ def _kind(node: Node) -> Kind:
     if node.spec is None or node.spec.is_source:
         return Kind.NORMAL
     return node.spec.kind
-
-
-def _following(graph: Graph) -> dict[str, set[str]]:
-    following: dict[str, set[str]] = {}
-    for edge in graph.edges:
-        following.setdefault(edge.source.node, set()).add(edge.target.node)
-    return following
-
-
-def _reached(following: Mapping[str, Iterable[str]], starts: Iterable[str]) -> set[str]:
-    found, waiting = set[str](), list(starts)
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting += following.get(name, ())
-    return found

@@ -6,14 +6,14 @@ from typing import Any
 from modelflow.buffer import Buffer as NativeBuffer
 from modelflow.compat.modelbox.buffer import Buffer, BufferList, Device
 from modelflow.compat.modelbox.configuration import Configuration
-from modelflow.compat.modelbox.metadata import DataMeta, FlowUnitEvent, SessionContext
+from modelflow.compat.modelbox.metadata import DataMeta, FlowUnitEvent, SessionContext, Store
 from modelflow.compat.modelbox.status import Status, StatusCode
 from modelflow.flowunit.unit import Context
 
 __all__ = ["DataContext", "FlowUnit"]
 
 
-class DataContext:
+class DataContext(Store):
     """The data of one call, and what the unit keeps for the stream.
 
     Lives as long as the stream (of a sub-stream for expand and collapse units; of the call for
@@ -21,9 +21,9 @@ class DataContext:
     """
 
     def __init__(self, device: Device, outputs: tuple[str, ...]) -> None:
+        super().__init__()
         self._device = device
         self._output_names = outputs
-        self._private: dict[str, Any] = {}
         self._external: BufferList | None = None
         self._event: Any = None
         self._context = Context({}, {})
@@ -81,45 +81,25 @@ class DataContext:
         """Has the unit called again for this stream, without input."""
         self._send(event)
 
-    # -- what is kept ---------------------------------------------------------------------------
-
-    def set_private(self, key: str, value: Any) -> None:
-        """Keeps any object for the calls that follow in this stream."""
-        self._private[key] = value
-
     def get_private(self, key: str) -> Any:
-        """Returns what was kept; None where nothing was."""
-        return self._private.get(key)
-
-    def set_private_string(self, key: str, value: str) -> None:
-        """Keeps a text."""
-        self._private[key] = str(value)
+        """Returns what was kept by `set_private`; None where nothing was."""
+        return self._values.get(key)
 
     def get_private_string(self, key: str) -> str:
         """Returns a text.
 
         Raises:
-            RuntimeError: none was kept.
+            MissingValueError: nothing was kept.
         """
-        return str(self._kept(key))
-
-    def set_private_int(self, key: str, value: int) -> None:
-        """Keeps an integer."""
-        self._private[key] = int(value)
+        return str(super().get_private(key))
 
     def get_private_int(self, key: str) -> int:
         """Returns an integer.
 
         Raises:
-            RuntimeError: none was kept.
+            MissingValueError: nothing was kept.
         """
-        return int(self._kept(key))
-
-    def _kept(self, key: str) -> Any:
-        if key not in self._private:
-            message = f"no private value {key!r} was set"
-            raise RuntimeError(message)
-        return self._private[key]
+        return int(super().get_private(key))
 
     # -- stream and session ---------------------------------------------------------------------
 

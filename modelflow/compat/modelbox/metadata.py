@@ -6,15 +6,19 @@ from typing import Any
 
 from modelflow.compat.modelbox.configuration import Configuration
 
-__all__ = ["DataMeta", "FlowUnitError", "FlowUnitEvent", "SessionContext"]
+__all__ = ["DataMeta", "FlowUnitError", "FlowUnitEvent", "SessionContext", "Store"]
 
 # Where a session keeps its configuration and its identifier among its own values.
 _CONFIG, _ID = "modelbox.session_config", "modelbox.session_id"
 _lock = threading.Lock()
 
 
-class _Store:
-    """Values by name. A missing one is a ``KeyError`` that names those that are there."""
+class MissingValueError(KeyError, RuntimeError):
+    """No value of that name was set."""
+
+
+class Store:
+    """Values by name."""
 
     def __init__(self, values: dict[str, Any] | None = None) -> None:
         self._values = {} if values is None else values
@@ -27,12 +31,12 @@ class _Store:
         """Returns what was stored.
 
         Raises:
-            KeyError: nothing was.
+            MissingValueError: nothing was; those that are there are named.
         """
         if key not in self._values:
             known = ", ".join(map(repr, self._values)) or "none"
             message = f"no value {key!r} was set (values: {known})"
-            raise KeyError(message)
+            raise MissingValueError(message)
         return self._values[key]
 
     def set_private_string(self, key: str, value: str) -> None:
@@ -52,15 +56,15 @@ class _Store:
         return int(self.get_private(key))
 
 
-class DataMeta(_Store):
+class DataMeta(Store):
     """The values that belong to a stream as a whole."""
 
 
-class FlowUnitEvent(_Store):
+class FlowUnitEvent(Store):
     """What `DataContext.send_event` carries to the next call of the unit."""
 
 
-class SessionContext(_Store):
+class SessionContext(Store):
     """The values that all units of a session share."""
 
     def get_session_config(self) -> Configuration:
