@@ -118,6 +118,31 @@ def test_different_streams_run_side_by_side_and_one_stream_never():
             assert told(list(stream)) == ["x", "meet", "y", "z"]
 
 
+def test_a_stream_is_not_worked_on_twice_at_once_though_workers_are_free():
+    started, release, calls = threading.Event(), threading.Event(), []
+
+    def process(ctx):
+        (row,) = ctx.input()
+        calls.append(row.data)
+        if row.data == "slow":
+            started.set()
+            assert release.wait(30)
+        emit_all(ctx)
+
+    graph = chain((stream_unit(process), {"threads": 3, "batch_size": 1}))
+    with Running(graph) as flow:
+        stream = flow.session()
+        stream.send("input", "slow")
+        assert started.wait(30)
+        stream.send("input", "next")
+        # A free worker would have taken "next" before this one.
+        assert flow.infer("other")[0].data == "other"
+        assert calls == ["slow", "other"]
+        release.set()
+        stream.close_input()
+        assert told(list(stream)) == ["slow", "next"]
+
+
 # -- the count kept --------------------------------------------------------------------------------
 
 
