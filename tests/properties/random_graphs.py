@@ -551,13 +551,53 @@ class Tap:
         return tokens
 
 
+class SourceUnit(FlowUnit):
+    """Gives the numbers from 0, a few a call."""
+
+    def __init__(self, count):
+        self.count = count
+
+    def process(self, ctx):
+        first = ctx.state.get("next", 0)
+        ctx.state["next"] = first + 3
+        ctx.emit(list(range(first, min(first + 3, self.count))))
+        if first + 3 >= self.count:
+            ctx.finish()
+
+
+@dataclass
+class Source:
+    """A source with a chain of its own."""
+
+    count: int
+    block: Chain
+    name: str = ""
+
+    def build(self, drawing):
+        spec = spec_of(lambda: SourceUnit(self.count), inputs=(), name="source")
+        self.name = drawing.add(spec, {}, {})
+        self.block.build(drawing, [self.name])
+
+    def expected(self):
+        return expected_of(self.block, range(self.count))
+
+
+def expected_of(block, values):
+    """What a session gives whose rows are ``values``."""
+    expected = Expected()
+    rows = [Row((), position, value) for position, value in enumerate(values)]
+    block.run([*rows, End(())], expected)
+    return expected
+
+
 @dataclass
 class Program:
-    """A whole graph: its inputs, joined in turn, and the block behind them."""
+    """A whole graph: its inputs, joined in turn, the block behind them, and its sources."""
 
     inputs: int
     block: Chain
     max_in_flight: int | None
+    sources: list[Any] = field(default_factory=list)
 
     def graph(self):
         drawing = Drawing()
@@ -568,19 +608,19 @@ class Program:
             feeds = {"a": sources, "b": [name]}
             sources = [drawing.add(join_spec(), {}, feeds)]
         self.block.build(drawing, sources)
+        for source in self.sources:
+            source.build(drawing)
         return graph_of(drawing.nodes, drawing.edges, max_in_flight=self.max_in_flight)
 
     def expected(self, columns):
         """What a session gives to which ``columns`` were sent; call `graph` before."""
-        rows = []
-        for position, values in enumerate(zip(*columns, strict=True)):
+        found = []
+        for values in zip(*columns, strict=True):
             value = values[0]
             for other in values[1:]:
                 value = joined(value, other)
-            rows.append(Row((), position, value))
-        expected = Expected()
-        self.block.run([*rows, End(())], expected)
-        return expected
+            found.append(value)
+        return expected_of(self.block, found)
 
 
 def plain(buffer: Buffer):
@@ -661,7 +701,11 @@ def programs(draw, size=4):
     blocks = [draw(_block(size, 0, 0, is_free=True)) for _ in range(draw(st.integers(1, 4)))]
     chain = Chain([*blocks, Tap(True, 0, {})])
     in_flight = draw(st.sampled_from([None, None, 1, 5]))
-    return Program(draw(st.integers(1, 2)), chain, in_flight)
+    sources = []
+    for _ in range(draw(st.sampled_from([0, 0, 1, 2]))):
+        block = Chain([draw(_block(2, 0, 0, is_free=True)), Tap(draw(st.booleans()), 0, {})])
+        sources.append(Source(draw(st.integers(0, 12)), block))
+    return Program(draw(st.integers(1, 2)), chain, in_flight, sources)
 
 
 sessions = st.lists(st.lists(st.integers(0, LOW - 1), max_size=12), min_size=1, max_size=3)

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from modelflow.errors import Cancelled, EndOfStream
+from modelflow.stream_io import StreamIO
 from tests.properties.random_graphs import (
     Branch,
     Chain,
@@ -24,8 +25,8 @@ from tests.properties.random_graphs import (
 )
 from tests.runtime.graphs import Running
 
-# How many graphs; the long run before a release sets 20000.
-EXAMPLES = int(os.environ.get("MODELFLOW_RANDOM_GRAPHS", "1000"))
+# How many graphs in each of the two tests; the long run before a release sets 20000.
+EXAMPLES = int(os.environ.get("MODELFLOW_RANDOM_GRAPHS", "2000"))
 LONG = 15.0
 
 thorough = settings(
@@ -39,13 +40,15 @@ thorough = settings(
 class Client:
     """Uses one session from threads of its own: one sends, one reads each output."""
 
-    def __init__(self, flow, columns, cancel_after=None):
-        self.stream = flow.session()
+    def __init__(self, stream, columns, cancel_after=None):
+        self.stream = stream
         self.columns = columns
         self.cancel_after = cancel_after
         self.outputs = {name: [] for name in self.stream.outputs}
         self.failures = []
-        jobs = [self._send, *(lambda name=name: self._read(name) for name in self.outputs)]
+        jobs = [lambda name=name: self._read(name) for name in self.outputs]
+        if columns is not None:
+            jobs.append(self._send)
         self.threads = [
             threading.Thread(target=self._guarded, args=(job,), name=f"modelflow/test/{n}")
             for n, job in enumerate(jobs)
@@ -96,21 +99,38 @@ def run_with_threads(program, rows, cancels):
     graph = program.graph()
     columns = [[[v + n for v in values] for n in range(program.inputs)] for values in rows]
     with Running(graph, stop_timeout=LONG) as flow:
-        clients = [Client(flow, c, cancel) for c, cancel in zip(columns, cancels, strict=True)]
-        for client in clients:
+        clients = [
+            Client(flow.session(), given, cancel)
+            for given, cancel in zip(columns, cancels, strict=True)
+        ]
+        sources = [Client(stream, None) for stream in source_streams(flow)]
+        for client in clients + sources:
             for thread in client.threads:
                 thread.start()
-        for client in clients:
+        for client in clients + sources:
             client.join()
     for client, given_columns in zip(clients, columns, strict=True):
         if client.cancel_after is None:
             check(client.stream, client.outputs, program.expected(given_columns))
+    for client, source in zip(sources, program.sources, strict=True):
+        check(client.stream, client.outputs, source.expected())
+
+
+def source_streams(flow):
+    """The sessions of the sources, in the order of the graph."""
+    return [StreamIO(flow.scheduler, session) for session in flow.scheduler.sources.values()]
 
 
 def run_inline(program, rows):
     """Runs the sessions one after the other on this thread; nothing may be left of them."""
     graph = program.graph()
     with Running(graph, is_inline=True) as flow:
+        for stream, source in zip(source_streams(flow), program.sources, strict=True):
+            client = Client(stream, None)
+            for name in stream.outputs:
+                client._read(name)
+            assert stream.wait(0)
+            check(stream, client.outputs, source.expected())
         for values in rows:
             columns = {f"in{n}": [v + n for v in values] for n in range(program.inputs)}
             stream = flow.session()
@@ -137,6 +157,7 @@ def left_over(flow):
     return found
 
 
+@pytest.mark.timeout(900)
 @thorough
 @given(programs(), sessions, st.data())
 def test_any_graph_gives_what_the_interpreter_gives(program, rows, data):
@@ -144,6 +165,7 @@ def test_any_graph_gives_what_the_interpreter_gives(program, rows, data):
     run_with_threads(program, rows, cancels)
 
 
+@pytest.mark.timeout(900)
 @thorough
 @given(programs(), sessions)
 def test_on_one_thread_any_graph_gives_the_same_and_keeps_nothing(program, rows):
