@@ -365,3 +365,105 @@ def test_recv_gives_up_after_its_time(tmp_path, timeout):
         modelbox.Status.StatusCode.STATUS_TIMEDOUT
     )
     flow.stop()
+
+
+def test_an_endless_source_is_ended_by_a_sink_that_returns_stop(tmp_path):
+    source = """
+        import numpy as np
+        import _flowunit as modelbox
+
+        class Image(modelbox.FlowUnit):
+            def __init__(self):
+                super().__init__()
+
+            def open(self, config):
+                self.batch_size = config.get_int("batch_size")
+                external = self.create_external_data()
+                buffers = external.create_buffer_list()
+                buffers.push_back(b"image")
+                external.send(buffers)
+                external.close()
+                return modelbox.Status.StatusCode.STATUS_SUCCESS
+
+            def process(self, data_context):
+                out = data_context.output("image_out/out_1")
+                if data_context.event() is None:
+                    data_context.set_private_string("data", str(data_context.external()[0]))
+                for i in range(self.batch_size):
+                    buffer = self.create_buffer(np.full((2, 3), i, np.uint8))
+                    buffer.set("name", data_context.get_private_string("data"))
+                    out.push_back(buffer)
+                event = modelbox.FlowUnitEvent()
+                event.set_private_string("event", "again")
+                data_context.send_event(event)
+                return modelbox.Status.StatusCode.STATUS_CONTINUE
+    """
+    sink = """
+        import numpy as np
+        import _flowunit as modelbox
+
+        class Show(modelbox.FlowUnit):
+            count = 0
+
+            def process(self, data_context):
+                for buffer in data_context.input("image_in/in_1"):
+                    assert np.array(buffer, copy=False).shape == (2, 3)
+                    assert buffer.get("name") == "image"
+                    self.count += 1
+                if self.count > 100:
+                    return modelbox.Status.StatusCode.STATUS_STOP
+                return modelbox.Status.StatusCode.STATUS_SUCCESS
+    """
+    unit(tmp_path, "python_image", "Image", source, [], ["image_out/out_1"])
+    unit(tmp_path, "python_show", "Show", sink, ["image_in/in_1"], [])
+    path = graph(
+        tmp_path,
+        """
+        python_image[type=flowunit, flowunit=python_image, device=cpu, deviceid=0, batch_size=10,
+                     label="<image_out/out_1>"]
+        python_show[type=flowunit, flowunit=python_show, device=cpu, deviceid=0]
+        python_image:"image_out/out_1" -> python_show:"image_in/in_1"
+        """,
+    )
+    flow = modelbox.Flow()
+    assert flow.init(str(path))
+    assert flow.build()
+    assert flow.run_async()
+    result = modelbox.Status()
+    assert flow.wait(20_000, result)
+    assert result == STOP
+    flow.stop()
+
+
+def test_a_graph_from_a_configuration():
+    config = modelbox.Configuration()
+    config.set("graph.format", "graphviz")
+    config.set("graph.graphconf", "digraph { i[type=input] o[type=output] i -> o }")
+    config.set("driver.skip-default", False)
+    flow = modelbox.Flow()
+    status = flow.init(config)
+    assert status, str(status)
+    assert flow.start_run()
+    stream = flow.create_stream_io()
+    stream.send("i", "text")
+    assert str(stream.recv("o")) == "text"
+    flow.stop()
+
+
+def test_two_flows_run_in_two_threads_of_one_process(tmp_path):
+    path = graph(tmp_path, "i[type=input] o[type=output] i -> o")
+    found = []
+
+    def use(text):
+        flow = started(path)
+        stream = flow.create_stream_io()
+        stream.send("i", text)
+        found.append(str(stream.recv("o")))
+        flow.stop()
+
+    threads = [threading.Thread(target=use, args=(text,)) for text in ("a", "b")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == ["a", "b"]
