@@ -62,8 +62,9 @@ class NodeStats:
 
     @property
     def mean_batch_size(self) -> float:
-        """Rows a call, on average; 0 before the first."""
-        return self.buffers / self.batches if self.batches else 0.0
+        """Rows a call, on average, without the calls for events; 0 before the first."""
+        calls = sum(count for size, count in self.batch_sizes.items() if size)
+        return self.buffers / calls if calls else 0.0
 
     @classmethod
     def of(cls, node: str, unit: str, workers: Iterable[WorkerStats], queue: int) -> "NodeStats":
