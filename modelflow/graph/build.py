@@ -26,7 +26,7 @@ from modelflow.errors import (
 )
 from modelflow.flowunit.registry import Registry
 from modelflow.flowunit.spec import FlowUnitSpec
-from modelflow.graph.check import check_edges, in_order
+from modelflow.graph.check import check_edges, dropping_outputs, in_order
 from modelflow.graph.graph import Edge, Endpoint, Graph, Node, NodeSettings, Role
 
 __all__ = ["build_graph"]
@@ -94,6 +94,7 @@ class _Builder:
             for name in [name for name in self._nodes if name not in connected]:
                 self._notes.append(f"node {name!r}: nothing connects it; left out")
                 del self._nodes[name]
+        self._notes += dropping_outputs(self._nodes.values(), edges)
         return Graph(
             name=config.flow.get("name") or (config.path.stem if config.path else "flow"),
             nodes=in_order(self._nodes, edges),

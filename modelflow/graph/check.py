@@ -4,10 +4,11 @@ import graphlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from modelflow.errors import CycleError, Finding, PortError
-from modelflow.graph.graph import Edge, Node, Role
+from modelflow.flowunit.spec import Kind
+from modelflow.graph.graph import Edge, Endpoint, Node, Role
 from modelflow.graph.scopes import back_edges, find_scopes
 
-__all__ = ["check_edges", "in_order"]
+__all__ = ["check_edges", "dropping_outputs", "in_order"]
 
 
 def check_edges(
@@ -42,6 +43,18 @@ def check_edges(
     elif not unknown:
         findings += find_scopes(in_order(nodes, edges), edges, back).findings
     return findings
+
+
+def dropping_outputs(nodes: Iterable[Node], edges: Sequence[Edge]) -> list[str]:
+    """Returns a note for each output of a condition by which buffers leave for nowhere."""
+    used = {edge.source for edge in edges}
+    return [
+        f"node {node.name!r}: what leaves by {port!r} goes nowhere: nothing is connected to it"
+        for node in nodes
+        if node.spec is not None and node.spec.kind is Kind.CONDITION
+        for port in node.outputs
+        if Endpoint(node.name, port) not in used
+    ]
 
 
 def in_order(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> dict[str, Node]:

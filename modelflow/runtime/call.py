@@ -56,6 +56,7 @@ class UnitCall:
         self.has_errors = False
         self._inputs = tuple(inputs)
         self._outputs = tuple(port.name for port in spec.outputs)
+        self._consumers = tuple(consumers)
         self._is_single = len(consumers) == 1 and consumers[0] == 1
         self._is_exception_visible = is_exception_visible
         self._inherits_meta = spec.inherits_meta

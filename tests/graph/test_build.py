@@ -225,3 +225,8 @@ def test_paths_in_a_file_are_relative_to_it_and_those_of_the_caller_are_not(tmp_
     assert graph.nodes["f"].options["path"] == str(tmp_path / "x/*")
     graph = read_graph(tmp_path / "g.dot", units=[sink], overrides={"f.path": "y/*"})
     assert graph.nodes["f"].options["path"] == "y/*"
+
+
+def test_a_branch_that_leads_nowhere_is_noted():
+    (note,) = build("i -> condition condition:yes -> o").notes
+    assert note == "node 'condition': what leaves by 'no' goes nowhere: nothing is connected to it"

@@ -15,7 +15,7 @@ __all__ = ["ConditionCall", "ConditionOutbox"]
 class ConditionCall(RowCall):
     """Calls a condition; a cell is the buffer, or None where the row leaves by another output.
 
-    A row in error leaves by the first output.
+    A row in error leaves by the first output that feeds something.
     """
 
     def process(self, columns: Columns, has_errors: bool, stream_of: StreamOf) -> Columns:
@@ -60,7 +60,8 @@ class ConditionCall(RowCall):
         return [self._inheriting(c[0], sources) if c else None for c in given]
 
     def _failed(self, bad: Buffer) -> list[Any]:
-        return [bad, *(None for _ in self._outputs[1:])]
+        used = next((port for port, count in enumerate(self._consumers) if count), 0)
+        return [bad if port == used else None for port in range(len(self._outputs))]
 
 
 class ConditionOutbox(Outbox):

@@ -77,6 +77,17 @@ def test_an_exception_fails_its_own_buffer_alone():
     assert results_of(graph, 1, 2, 3, 4) == [1, "error: no two", 3, -4]
 
 
+def test_an_error_never_leaves_by_an_output_that_feeds_nothing():
+    def process(ctx):
+        raise ValueError("fails")
+
+    graph = graph_of(
+        {"input": "input", "condition": condition(process), "output": "output"},
+        ["input -> condition", "condition:even -> output"],
+    )
+    assert results_of(graph, 1) == ["error: fails"]
+
+
 def test_a_condition_that_says_so_is_called_with_batches():
     sizes = []
 
