@@ -85,6 +85,7 @@ class FlowUnitSpec:
         threads: The default of the node attribute; None: the plan chooses.
         is_shared: One instance a node, re-entrant, instead of one a worker.
         is_exception_visible: The unit can be given buffers in error (`Buffer.error`).
+        is_exception_given: It is, also where its node does not say so (ModelBox's rule).
         is_batch_retried: A failing batch is tried again buffer by buffer, so that only the guilty
             fail. Set False where a second call would do harm.
         is_same_count: A `Kind.STREAM` unit that gives one buffer for each one, now or later.
@@ -114,6 +115,7 @@ class FlowUnitSpec:
     threads: int | None = None
     is_shared: bool = False
     is_exception_visible: bool = False
+    is_exception_given: bool = False
     is_batch_retried: bool = True
     is_same_count: bool = False
     is_per_stream: bool = False

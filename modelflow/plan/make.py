@@ -86,7 +86,8 @@ class _Maker:
             byte_bound=settings.queue_bytes,
             is_rejecting=settings.queue_policy == "reject",
             routes=tuple(self.route(node.name, port.name) for port in spec.outputs),
-            is_exception_visible=settings.is_exception_visible and spec.is_exception_visible,
+            is_exception_visible=spec.is_exception_visible
+            and (settings.is_exception_visible or spec.is_exception_given),
             depth=self._scopes.depth(node.name),
             marks=self._marks(node),
             exit_port=self._exit_port(node),

@@ -12,11 +12,13 @@ from modelflow.compat.modelbox.source import SourceAdapter
 __all__ = ["UNIT_DEFAULTS", "as_flow_unit"]
 
 # How units written for ModelBox expect to be run: one instance a node, called by several threads
-# at once; a failing batch is not tried again; meta is passed on by the unit alone.
+# at once; one that can be given errors is; a failing batch is not tried again; meta is passed on by
+# the unit alone.
 UNIT_DEFAULTS: Mapping[str, Any] = MappingProxyType(
     {
         "is_shared": True,
         "is_per_stream": True,
+        "is_exception_given": True,
         "is_batch_retried": False,
         "inherits_meta": False,
         "is_count_assumed": True,

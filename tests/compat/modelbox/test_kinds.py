@@ -155,7 +155,7 @@ class Second(modelbox.FlowUnit):
          exception_visible=True, default_batch_size=1)  # fmt: skip
     path = graph(
         tmp_path,
-        "i[type=input] a[flowunit=first] b[flowunit=second, is_exception_visible=true] "
+        "i[type=input] a[flowunit=first] b[flowunit=second] "
         "o[type=output] i -> a:in a:out -> b:in b:out -> o",
     )
     assert told(path, "x", "bad") == ["xFalse", "First.BadTrue"]
