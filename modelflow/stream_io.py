@@ -8,8 +8,9 @@ import numpy as np
 from modelflow.buffer import Buffer
 from modelflow.errors import DeadlineExceeded, EndOfStream, did_you_mean
 from modelflow.runtime.call import freeze
+from modelflow.runtime.results import Results
 from modelflow.runtime.scheduler import Scheduler
-from modelflow.runtime.session import Results, Session
+from modelflow.runtime.session import Session
 
 __all__ = ["StreamIO"]
 

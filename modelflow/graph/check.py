@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from modelflow.errors import CycleError, Finding, PortError
 from modelflow.flowunit.spec import Kind
 from modelflow.graph.graph import Edge, Endpoint, Node, Role
-from modelflow.graph.scopes import back_edges, find_scopes
+from modelflow.graph.loops import back_edges
+from modelflow.graph.scopes import find_scopes
 
 __all__ = ["check_edges", "dropping_outputs", "in_order"]
 

@@ -1,14 +1,14 @@
 """Which streams pass where, and which of them may meet: the proof that every join can match."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from modelflow.errors import Finding, PortError, StreamMismatchError
 from modelflow.flowunit.spec import Kind
 from modelflow.graph.graph import Edge, Endpoint, Node, Role
-from modelflow.graph.reach import following, reached
+from modelflow.graph.loops import looping_ports, loops_of
 
-__all__ = ["Level", "Merge", "Scope", "Scopes", "back_edges", "find_scopes"]
+__all__ = ["Level", "Merge", "Scope", "Scopes", "find_scopes"]
 
 
 @dataclass(frozen=True)
@@ -78,27 +78,6 @@ class Scopes:
         return len(scope) - 1 - base
 
 
-def back_edges(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> frozenset[Edge]:
-    """Returns the edges by which a loop unit is entered from behind.
-
-    Those are the edges from nodes that nothing reaches without passing the loop: of two loops, one
-    inside the other, each then has its own.
-    """
-    found: set[Edge] = set()
-    starts = [node.name for node in nodes.values() if not node.inputs]
-    for loop in _of_kind(nodes, Kind.LOOP):
-        outside = reached(starts, following(edge for edge in edges if loop not in _ends(edge)))
-        behind = reached([loop], following(edges))
-        found |= {
-            edge
-            for edge in edges
-            if edge.target.node == loop
-            and edge.source.node in behind
-            and edge.source.node not in outside
-        }
-    return frozenset(found)
-
-
 def find_scopes(nodes: Mapping[str, Node], edges: Sequence[Edge], back: frozenset[Edge]) -> Scopes:
     """Follows every stream from where it begins, and finds all inputs where what meets must not.
 
@@ -126,7 +105,7 @@ class _Finder:
             if scope is not None:
                 self.scopes.inputs[node.name] = scope
                 self._leave(node, scope)
-        for loop in _of_kind(nodes, Kind.LOOP):
+        for loop in loops_of(nodes):
             self._check_return(nodes[loop])
 
     # -- what enters ----------------------------------------------------------------------------
@@ -212,7 +191,7 @@ class _Finder:
 
     def _leave(self, node: Node, scope: Scope) -> None:
         kind = Kind.NORMAL if node.spec is None or not node.inputs else node.spec.kind
-        looping = _looping_ports(node, self._into, self.scopes.back)
+        looping = looping_ports(node, self._into, self.scopes.back)
         for port in node.outputs:
             left: Scope | None = scope
             if kind is Kind.EXPAND:
@@ -250,7 +229,7 @@ class _Finder:
         if not self._into[loop.name]:
             self._wrong(loop, "is a loop that nothing enters; connect its input")
             return
-        looping = _looping_ports(loop, self._into, self.scopes.back)
+        looping = looping_ports(loop, self._into, self.scopes.back)
         if len(looping) != 1:
             what = "neither" if not looping else "each"
             ports = " and ".join(map(repr, loop.outputs))
@@ -322,36 +301,8 @@ def _keeps_numbers(node: Node) -> bool:
     return spec is not None and (spec.is_same_count or spec.is_count_assumed)
 
 
-def _looping_ports(
-    loop: Node, into: Mapping[str, Sequence[Edge]], back: Iterable[Edge]
-) -> frozenset[str]:
-    """The outputs of a loop from which there is a way back to it."""
-    ends = {edge.source for edge in back if edge.target.node == loop.name}
-    waiting, before = [end.node for end in ends if end.node != loop.name], set[str]()
-    leaving = {end.port for end in ends if end.node == loop.name}
-    while waiting:
-        name = waiting.pop()
-        if name in before:
-            continue
-        before.add(name)
-        for edge in into[name]:
-            if edge.source.node == loop.name:
-                leaving.add(edge.source.port)
-            else:
-                waiting.append(edge.source.node)
-    return frozenset(leaving)
-
-
 def _by_port(node: Node, edges: Sequence[Edge]) -> Iterator[list[Edge]]:
     for port in node.inputs:
         feeding = [edge for edge in edges if edge.target.port == port]
         if feeding:
             yield feeding
-
-
-def _of_kind(nodes: Mapping[str, Node], kind: Kind) -> list[str]:
-    return [n.name for n in nodes.values() if n.spec is not None and n.spec.kind is kind]
-
-
-def _ends(edge: Edge) -> tuple[str, str]:
-    return edge.source.node, edge.target.node

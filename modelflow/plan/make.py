@@ -6,7 +6,8 @@ from modelflow.errors import GraphError, PlanError
 from modelflow.flowunit.spec import Kind
 from modelflow.graph.check import in_order
 from modelflow.graph.graph import Edge, Endpoint, Graph, Node, Role
-from modelflow.graph.scopes import Merge, Scopes, back_edges, find_scopes
+from modelflow.graph.loops import back_edges
+from modelflow.graph.scopes import Merge, Scopes, find_scopes
 from modelflow.plan.execution_plan import ExecutionPlan, MergePlan, StagePlan, Target
 from modelflow.plan.origins import find_origins, nodes_between
 

@@ -3,8 +3,9 @@ import pytest
 from modelflow.errors import GraphError, PortError, StreamMismatchError
 from modelflow.flowunit.spec import FlowUnitSpec, Kind, Port
 from modelflow.flowunit.unit import FlowUnit
+from modelflow.graph.loops import back_edges
 from modelflow.graph.read import read_graph
-from modelflow.graph.scopes import back_edges, find_scopes
+from modelflow.graph.scopes import find_scopes
 
 
 def unit(name, inputs=("in",), outputs=("out",), **more):

@@ -9,8 +9,10 @@ there. The behaviour is ModelBox's own, statuses and all; where it would end the
 bad buffer, only that buffer fails.
 """
 
-from modelflow.compat.modelbox.buffer import Buffer, BufferList, Device, ModelBoxDataType
+from modelflow.compat.modelbox.buffer import Buffer, ModelBoxDataType
+from modelflow.compat.modelbox.buffer_list import BufferList
 from modelflow.compat.modelbox.configuration import Configuration
+from modelflow.compat.modelbox.device import Device
 from modelflow.compat.modelbox.external_data import (
     ExternalDataMap,
     ExternalDataSimple,

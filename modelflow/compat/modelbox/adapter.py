@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from modelflow.buffer import Buffer
-from modelflow.compat.modelbox.buffer import Device
 from modelflow.compat.modelbox.configuration import Configuration
+from modelflow.compat.modelbox.device import Device
 from modelflow.compat.modelbox.flowunit import DataContext, FlowUnit
 from modelflow.compat.modelbox.status import Status, StatusCode
 from modelflow.flowunit.spec import Kind

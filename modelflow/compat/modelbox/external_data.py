@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from modelflow.buffer import Buffer as NativeBuffer
-from modelflow.compat.modelbox.buffer import BufferList, Device
+from modelflow.compat.modelbox.buffer_list import BufferList
+from modelflow.compat.modelbox.device import Device
 from modelflow.compat.modelbox.metadata import DataMeta, FlowUnitError
 from modelflow.compat.modelbox.status import Status, StatusCode, status_of
 from modelflow.errors import EndOfStream, ModelflowError, StreamError

@@ -4,8 +4,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from modelflow.buffer import Buffer as NativeBuffer
-from modelflow.compat.modelbox.buffer import Buffer, BufferList, Device
+from modelflow.compat.modelbox.buffer import Buffer
+from modelflow.compat.modelbox.buffer_list import BufferList
 from modelflow.compat.modelbox.configuration import Configuration
+from modelflow.compat.modelbox.device import Device
 from modelflow.compat.modelbox.metadata import DataMeta, FlowUnitEvent, SessionContext, Store
 from modelflow.compat.modelbox.status import Status, StatusCode
 from modelflow.flowunit.unit import Context

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from modelflow.compat.modelbox.adapter import UnitAdapter
-from modelflow.compat.modelbox.buffer import BufferList, Device
+from modelflow.compat.modelbox.buffer_list import BufferList
 from modelflow.compat.modelbox.configuration import Configuration
+from modelflow.compat.modelbox.device import Device
 from modelflow.compat.modelbox.flowunit import FlowUnit
 from modelflow.compat.modelbox.metadata import FlowUnitEvent, SessionContext
 from modelflow.compat.modelbox.status import Status, StatusCode

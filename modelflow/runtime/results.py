@@ -1,0 +1,139 @@
+"""What one output of the graph has for one session, until somebody takes it."""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from modelflow.buffer import Buffer
+from modelflow.errors import EndOfStream
+from modelflow.runtime.clock import Clock
+
+__all__ = ["Results"]
+
+
+class Results:
+    """What one output of the graph has for one session; bounded by what the session may send."""
+
+    __slots__ = ("_callbacks", "_failure", "_items", "_ready", "_waiting", "is_ended", "taken")
+
+    def __init__(self) -> None:
+        self.taken = 0
+        self.is_ended = False
+        self._waiting = 0
+        self._items: deque[Buffer] = deque()
+        self._ready = threading.Condition(threading.Lock())
+        self._failure: Exception | None = None
+        self._callbacks: list[Callable[[], None]] = []
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def put(self, buffers: Sequence[Buffer], is_last: bool) -> None:
+        """Adds results; never waits."""
+        with self._ready:
+            self._items.extend(buffers)
+            self.is_ended = self.is_ended or is_last
+            self._wake()
+
+    def fail(self, failure: Exception) -> None:
+        """Makes every `get`, also a waiting one, raise ``failure`` once the results are out."""
+        with self._ready:
+            if self._failure is None:
+                self._failure = failure
+            self._wake()
+
+    def clear(self) -> None:
+        """Drops what nobody has taken."""
+        with self._ready:
+            self._items.clear()
+
+    def get(self, clock: Clock, timeout: float | None) -> Buffer:
+        """Returns the next result.
+
+        Raises:
+            EndOfStream: everything has come out.
+            TimeoutError: ``timeout`` seconds passed.
+            ModelflowError: what was given to `fail`.
+        """
+        with self._ready:
+            if not self._items:
+                self._wait(clock, timeout, lambda: bool(self._items))
+                self._raise_if_over()
+            self.taken += 1
+            return self._items.popleft()
+
+    def get_all(self, clock: Clock, timeout: float | None) -> list[Buffer]:
+        """Waits for the end of the stream and returns everything that came before it.
+
+        Raises:
+            TimeoutError: ``timeout`` seconds passed.
+            ModelflowError: what was given to `fail`.
+        """
+        with self._ready:
+            if not self.is_ended:
+                self._wait(clock, timeout, lambda: self.is_ended)
+            if self._failure is not None:
+                raise self._failure
+            items = list(self._items)
+            self._items.clear()
+            self.taken += len(items)
+            return items
+
+    @property
+    def is_ready(self) -> bool:
+        """Tells whether `get` would not wait."""
+        return bool(self._items) or self.is_ended or self._failure is not None
+
+    def wait_ready(self, clock: Clock, timeout: float | None) -> None:
+        """Waits until `get` would not.
+
+        Raises:
+            TimeoutError: ``timeout`` seconds passed.
+        """
+        with self._ready:
+            self._wait(clock, timeout, lambda: bool(self._items))
+
+    def _wait(self, clock: Clock, timeout: float | None, is_there: Callable[[], bool]) -> None:
+        deadline = None if timeout is None else clock.now() + timeout
+        while not (is_there() or self.is_ended or self._failure):
+            left = None if deadline is None else deadline - clock.now()
+            if left is not None and left <= 0:
+                message = f"no result within {timeout:g} s"
+                raise TimeoutError(message)
+            self._waiting += 1
+            clock.wait(self._ready, left)
+            self._waiting -= 1
+
+    def get_nowait(self) -> Buffer | None:
+        """Returns the next result, or None if there is none yet; raises as `get` does."""
+        with self._ready:
+            if not self._items:
+                self._raise_if_over()
+                return None
+            self.taken += 1
+            return self._items.popleft()
+
+    def on_ready(self, callback: Callable[[], None]) -> None:
+        """Calls ``callback`` once, when `get` would not wait (perhaps at once)."""
+        with self._ready:
+            if not self.is_ready:
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def _raise_if_over(self) -> None:
+        if self._items:
+            return
+        if self._failure is not None:
+            raise self._failure
+        if self.is_ended:
+            message = "everything has come out"
+            raise EndOfStream(message)
+
+    def _wake(self) -> None:
+        if self._waiting:
+            self._ready.notify_all()
+        if self._callbacks:
+            callbacks, self._callbacks = self._callbacks, []
+            for callback in callbacks:
+                callback()
