@@ -13,6 +13,7 @@ from modelflow.flowunit.unit_file import FindUnit, UnitFile, UnitFileReader, Unu
 __all__ = ["UnitFile", "UnusableUnit", "read_folder", "read_unit_file", "read_unit_folder"]
 
 _MAX_BYTES = 1 << 20
+_NAME = re.compile(r"^\s*name\s*=\s*[\"']([^\"']+)[\"']", re.MULTILINE)
 _BASE = re.compile(r"^\s*\[\s*base\s*\]|^\s*base\s*[.=]", re.MULTILINE)
 
 
@@ -20,31 +21,33 @@ def read_folder(folder: Path, find_unit: FindUnit) -> Iterator[FlowUnitSpec | Un
     """Gives the units of every unit file in ``folder`` and the folders inside it.
 
     A unit file is a ``NAME.toml`` with a ``[base]`` section; other TOML files (graphs, say) are
-    passed over, and so are folders whose names begin with a dot.
+    passed over, and so are folders whose names begin with a dot. A file that is wrong stands in
+    nobody's way until a graph names its unit: then every mistake in it is listed.
 
     Args:
         folder: Where to look.
         find_unit: Finds the installed unit that a configuration-only unit builds on.
 
     Raises:
-        ConfigError: the folder is not there, or a unit file is wrong; every mistake is listed.
+        ConfigError: the folder is not there, or a file in it cannot be read.
     """
     if not folder.is_dir():
         message = f"{folder}: there is no such folder; [driver] dir names folders of flow units"
         raise ConfigError(message)
-    findings: list[Finding] = []
-    units: list[FlowUnitSpec | UnusableUnit] = []
     for path in _toml_files(folder):
         text = _text(path)
         if not _BASE.search(text):
             continue
         try:
-            units.append(_unit(path, text, find_unit))
+            yield _unit(path, text, find_unit)
         except ConfigError as error:
-            findings += error.findings
-    if findings:
-        raise ConfigError(findings)
-    yield from units
+            name = _NAME.search(text)
+            yield UnusableUnit(
+                name[1] if name else path.stem,
+                Location(str(path)),
+                str(error),
+                findings=tuple(error.findings),
+            )
 
 
 def read_unit_file(path: Path, find_unit: FindUnit) -> FlowUnitSpec:

@@ -1,5 +1,6 @@
 """The decorator: an ordinary function becomes a flow unit, and stays an ordinary function."""
 
+import inspect
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -127,9 +128,17 @@ def flowunit(  # noqa: PLR0913 - each is a word of the author's
 def _unit_type(signature: Signature, kind: str) -> "type[_FunctionUnit]":
     """Returns the class that calls a function of this kind."""
     found = _UNITS.get(kind)
-    if found is not None and (kind == "normal" or not signature.is_batched):
+    yields = inspect.isgeneratorfunction(signature.function)
+    if yields and signature.inputs and found not in (None, _ExpandFunction):
+        problem = f"yields, and is of the kind {kind!r}; expected a return, or kind='expand'"
+    elif found is _ConditionFunction and len(signature.outputs) < 2:
+        problem = (
+            f"has {len(signature.outputs)} outputs; a {kind} has at least two: "
+            "outputs=('one', 'other')"
+        )
+    elif found is not None and (kind == "normal" or not signature.is_batched):
         return found
-    if kind == "stream":
+    elif kind == "stream":
         problem = "a stream unit keeps state: write it as a class (modelflow.FlowUnit)"
     elif found is None:
         known = ", ".join(_UNITS)

@@ -131,7 +131,7 @@ class FlowUnitSpec:
         """Checks the description itself.
 
         Raises:
-            ConfigError: a bad name, no device, a port or option twice, or outputs that are too few
+            ConfigError: a bad name, no device, a port or option twice, or too few ports
                 for the kind.
         """
         if not _NAME.match(self.name):
@@ -143,7 +143,7 @@ class FlowUnitSpec:
         if not self.devices:
             message = f"flow unit {self.name!r}: got no device; expected one at least, such as cpu"
             raise ConfigError(message)
-        self._check_outputs()
+        self._check_ports()
         options = self.options if isinstance(self.options, tuple) else options_of(self.options)
         object.__setattr__(self, "option_list", options)
         object.__setattr__(self, "devices", MappingProxyType(dict(self.devices)))
@@ -157,9 +157,15 @@ class FlowUnitSpec:
                 message = f"flow unit {self.name!r}: {what} {twice[0]!r} is declared twice"
                 raise ConfigError(message)
 
-    def _check_outputs(self) -> None:
+    def _check_ports(self) -> None:
         least, instead = _LEAST_OUTPUTS.get(self.kind, (0, ""))
-        if self.inputs and len(self.outputs) < least:
+        if least and not self.inputs:
+            message = (
+                f"flow unit {self.name!r}: got no input; a unit of the kind '{self.kind}' has at "
+                "least one (a source is of the kind 'normal')"
+            )
+            raise ConfigError(message)
+        if len(self.outputs) < least:
             message = (
                 f"flow unit {self.name!r}: got {len(self.outputs)} outputs; a unit of the kind "
                 f"'{self.kind}' has at least {least}{instead}"

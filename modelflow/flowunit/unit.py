@@ -6,11 +6,12 @@ Each worker thread has an instance of its own, so unit code needs no locks; a un
 ``is_shared`` has one instance a node and is called by several threads at once.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 from modelflow.buffer import Buffer
 from modelflow.device import CPU, Device
+from modelflow.errors import did_you_mean
 from modelflow.flowunit.spec import FlowUnitSpec
 
 __all__ = ["Context", "FlowUnit", "StreamContext"]
@@ -83,19 +84,27 @@ class Context:
         Raises:
             KeyError: there is no such port, or it is not connected.
         """
-        if port is not None:
-            return self.inputs[port]
-        (only,) = self.inputs.values()
-        return only
+        if port is None and len(self.inputs) == 1:
+            (only,) = self.inputs.values()
+            return only
+        if port is None or port not in self.inputs:
+            raise KeyError(_no_port("input", port, self.inputs))
+        return self.inputs[port]
 
-    def emit(self, values: list[Any], port: str | None = None) -> None:
+    def emit(self, values: Iterable[Any], port: str | None = None) -> None:
         """Adds ``values`` to the output ``port``; to the only one where none is named.
 
         Raises:
             KeyError: there is no such port.
+            TypeError: ``values`` is no list of values, but one.
         """
-        if port is None:
+        if port is None and len(self.outputs) == 1:
             (port,) = self.outputs
+        if port is None or port not in self.outputs:
+            raise KeyError(_no_port("output", port, self.outputs))
+        if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
+            message = f"emit: got {type(values).__name__}; expected a list of values: emit([...])"
+            raise TypeError(message)
         self.outputs[port].extend(values)
 
     def emit_each(self, function: Callable[..., Any], *ports: str) -> None:
@@ -156,6 +165,13 @@ class Context:
             RuntimeError: the unit is neither of the stream kind nor a source.
         """
         raise RuntimeError(_NOT_A_STREAM.format("finish"))
+
+
+def _no_port(what: str, port: str | None, ports: Mapping[str, Any]) -> str:
+    names = ", ".join(ports) or "none"
+    if port is None:
+        return f"name the {what} ({what}s: {names})"
+    return f"no {what} {port!r}{did_you_mean(port, ports)} ({what}s: {names})"
 
 
 _NOT_A_STREAM = "{} is for flow units of the kind 'stream', and sources"

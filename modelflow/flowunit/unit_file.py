@@ -33,15 +33,19 @@ class UnusableUnit:
         name: The unit's name.
         location: Its file.
         reason: Why it cannot be used, and what to do.
+        findings: What is wrong with its file.
     """
 
     name: str
     location: Location
     reason: str
     aliases: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     def error(self) -> ConfigError:
         """Returns the error of a graph that names it."""
+        if self.findings:
+            return ConfigError(self.findings)
         message = f"unit {self.name!r}: {self.reason}"
         return ConfigError([Finding(self.location, message, error=ConfigError)])
 
@@ -143,6 +147,9 @@ class UnitFileReader:
                 f"unit {base['name']!r}: 'stream' is left out, so it is a stream unit; "
                 "say stream=false for a normal one",
             )
+        flags = [flag for flag in _KINDS if base[flag]]
+        if len(flags) > 1:
+            notes += (f"unit {base['name']!r}: got {' and '.join(flags)}; it runs as {kind}",)
         make = partial(load_class, self._path.parent, module, name, base, not inputs)
         defaults = unit_defaults(file)
         if not outputs:
@@ -182,7 +189,7 @@ class UnitFileReader:
             self._findings.append(Finding(at, f"Python: {error.msg}", error=ConfigError))
             return False
         if name not in names and "*" not in names:
-            near = did_you_mean(name, names)
+            near = did_you_mean(name, {found for found in names if found[:1].isupper()})
             self._wrong(f"[base] entry: {file.name} has no class {name!r}{near}", "base", "entry")
             return False
         return True
@@ -355,9 +362,12 @@ def _line(text: str, section: str, key: str | None) -> int | None:
     return found
 
 
+_KINDS = ("expand", "collapse", "condition", "loop")
+
+
 def _kind(base: Mapping[str, Any]) -> Kind:
     """ModelBox's order: expand and collapse win over condition and loop, those over stream."""
-    for flag in ("expand", "collapse", "condition", "loop"):
+    for flag in _KINDS:
         if base[flag]:
             return Kind(flag)
     return Kind.NORMAL if base["stream"] is False else Kind.STREAM

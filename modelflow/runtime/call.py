@@ -63,6 +63,22 @@ class UnitCall:
         in_place = {port.name for port in spec.inputs if port.is_in_place}
         self._in_place = tuple(i for i, name in enumerate(self._inputs) if name in in_place)
 
+    def _run(self, context: Context) -> None:
+        """Calls ``process``.
+
+        Raises:
+            TypeError: it returned something: what is given is emitted.
+            Exception: whatever it raised.
+        """
+        # Typed as returning nothing; authors forget.
+        returned: object = self.unit.process(context)  # type: ignore[func-returns-value]
+        if returned is not None:
+            message = (
+                f"process() returned {type(returned).__name__}; expected nothing: give values "
+                "with ctx.emit([...])"
+            )
+            raise TypeError(message)
+
     def begin(self) -> None:
         """Forgets the call before."""
         self.failed = 0
@@ -94,7 +110,7 @@ class UnitCall:
         """
         self.begin()
         try:
-            self.unit.process(context)
+            self._run(context)
             lengths = {name: len(context.outputs[name]) for name in self._outputs}
             if len(set(lengths.values())) > 1:
                 message = f"gave {lengths} values; a source gives as many on every output"

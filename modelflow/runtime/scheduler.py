@@ -236,7 +236,8 @@ class Scheduler:
     def failed(self, error: FlowUnitError) -> None:
         """Ends the flow because of an error that belongs to no buffer; does not wait."""
         with self._changed:
-            self._errors.append(error)
+            if str(error) not in map(str, self._errors):  # not once for each worker of a node
+                self._errors.append(error)
             is_noticed = self._opening or self._state != "running"
             self._changed.notify_all()
         if not is_noticed:  # else start or stop is under way, and raises it

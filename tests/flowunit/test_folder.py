@@ -277,8 +277,10 @@ def test_hidden_folders_and_broken_graphs_are_passed_over(folder):
 
 def test_a_unit_file_that_is_not_toml_has_its_line(folder):
     (folder / "other.toml").write_text("[base]\nname = \n")
+    registry = Registry([folder])
     with pytest.raises(ConfigError, match=r"other.toml:2: TOML: "):
-        Registry([folder])
+        registry.find("other")
+    assert registry.find("double").name == "double"  # it disturbs no other
 
 
 def test_a_configuration_only_unit_changes_the_defaults_of_a_built_in_one(tmp_path):
@@ -335,7 +337,7 @@ def test_a_yolo_unit_takes_aliases_types_and_paths_from_its_config(tmp_path):
 def test_a_wrong_configuration_is_found_in_the_file(tmp_path, old, new, message):
     (tmp_path / "yolo.toml").write_text(YOLO.replace(old, new))
     with pytest.raises(ConfigError, match=message):
-        Registry([tmp_path])
+        Registry([tmp_path]).find("find_masks")
 
 
 def test_a_missing_folder_is_an_error(tmp_path):

@@ -324,3 +324,28 @@ def test_a_kind_that_is_no_function_s_is_refused(kind, batched, message):
         @flowunit(kind=kind, batched=batched)
         def unit(value):
             return value
+
+
+def test_a_function_that_yields_is_an_expand_or_a_source():
+    with pytest.raises(ConfigError, match="yields, and is of the kind 'normal'; expected a return"):
+
+        @flowunit
+        def unit(value):
+            yield value
+
+
+def test_a_condition_function_needs_two_outputs():
+    with pytest.raises(ConfigError, match="has 1 outputs; a condition has at least two"):
+
+        @flowunit(kind="condition")
+        def unit(value):
+            return "out"
+
+
+@pytest.mark.parametrize("kind", ["expand", "collapse", "condition", "loop"])
+def test_other_kinds_are_no_sources(kind):
+    with pytest.raises(ConfigError, match=f"got no input; a unit of the kind '{kind}' has at"):
+
+        @flowunit(kind=kind, outputs=("a", "b"))
+        def unit():
+            return "a"

@@ -1,5 +1,6 @@
 """`Flow`: ModelBox's calls over modelflow's own `Flow`."""
 
+import logging
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 from pathlib import Path
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from modelflow.flowunit.spec import FlowUnitSpec
 
 __all__ = ["Flow"]
+
+logger = logging.getLogger("modelflow")
 
 # ModelBox's sessions hold any number of results that nobody has read.
 _UNBOUNDED = 1 << 40
@@ -172,8 +175,9 @@ class Flow:
     def _stream(self) -> Any:
         try:
             return self._native.create_stream_io()
-        except StreamError:  # ModelBox's answer is None
-            return None
+        except StreamError as error:
+            logger.warning("no session was opened: %s", error)
+            return None  # ModelBox's answer
 
     @property
     def _native(self) -> NativeFlow:
@@ -186,7 +190,11 @@ class Flow:
             step(self._flow)
         except PlanError as error:
             return status_of(error, StatusCode.STATUS_BADCONF)
-        except (ModelflowError, FlowFailed) as error:
+        except FlowFailed as error:
+            result = _result_of(error)
+            # A unit that asks for the end at once: the flow did start; `wait` tells its result.
+            return Status() if result == StatusCode.STATUS_STOP else result
+        except ModelflowError as error:
             return status_of(error)
         return Status()
 

@@ -150,6 +150,9 @@ class FlowGraphDesc:
     ) -> FlowNodeDesc:
         """Adds a node that calls ``func(data_context)``, which returns a `Status` or its code."""
         name = f"register_func_{next(_function_numbers)}"
+        called = getattr(func, "__name__", "")
+        if called.isidentifier():
+            name += f"_{called}"  # so that errors say which
         self._units.append(
             FlowUnitSpec(
                 name,

@@ -159,5 +159,7 @@ class Status:
 def status_of(error: BaseException, code: _Code = StatusCode.STATUS_FAULT) -> Status:
     """Returns a failure with the text of ``error``, and those of the errors within it."""
     inner: tuple[Any, ...] = getattr(error, "exceptions", ())
-    text = "; ".join([str(error), *map(str, inner)])
+    # A KeyError's own text is its message in quotes.
+    message = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    text = "; ".join([message, *map(str, inner)])
     return Status(code, text)

@@ -40,6 +40,9 @@ class FlowStreamIO:
         ``recv(port)`` waits; ``recv(port, timeout)`` waits so many milliseconds (0: for ever). Both
         return a `Buffer`, or None where the stream has ended or the time has passed.
         ``recv(port, buffer, timeout=0)`` fills the buffer, and returns a `Status`.
+
+        Raises:
+            KeyError: the graph has no such output (where no `Status` could tell it).
         """
         into = given[0] if given and isinstance(given[0], Buffer) else None
         rest = given[1:] if into is not None else given
@@ -54,6 +57,8 @@ class FlowStreamIO:
         except TimeoutError as error:
             status = status_of(error, StatusCode.STATUS_TIMEDOUT)
         except KeyError as error:
+            if into is None:
+                raise
             status = status_of(error, StatusCode.STATUS_INVALID)
         except StreamError as error:
             status = status_of(error, StatusCode.STATUS_INVALID)

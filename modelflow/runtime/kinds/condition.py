@@ -26,7 +26,7 @@ class ConditionCall(RowCall):
         self.begin()
         context = self._context(columns, None)
         try:
-            self.unit.process(context)
+            self._run(context)
             return self._settled_batch([context.outputs[n] for n in self._outputs], columns)
         except Exception as error:
             if self.spec.is_batch_retried:

@@ -1,5 +1,6 @@
 """Loop units: a buffer goes round until it leaves by the exit, where the order is restored."""
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["LoopCall", "LoopInbox", "LoopOutbox"]
 
+logger = logging.getLogger("modelflow")
+
+# A buffer that has gone round so often is named in a warning.
+WARN_ROUNDS = 10_000
 # Port numbers of a loop's inbox: what enters, and what comes back.
 ENTRY, RETURN = 0, 1
 
@@ -47,13 +52,14 @@ class LoopCall(RowCall):
 class _Entry:
     """A row inside the loop, or an end that waits for the rows before it."""
 
-    __slots__ = ("buffer", "is_done", "is_last", "position", "stream")
+    __slots__ = ("buffer", "is_done", "is_last", "position", "rounds", "stream")
 
     def __init__(self, stream: Stream, position: int | None, is_last: bool) -> None:
         self.stream = stream
         self.position = position  # None: an end alone
         self.is_last = is_last
         self.is_done = position is None
+        self.rounds = 0
         self.buffer = Buffer()
 
 
@@ -172,6 +178,7 @@ class LoopInbox(Inbox):
                 if left is not None:
                     entry.buffer, entry.is_done = left, True
                 elif again is not None:
+                    self._count_round(entry)
                     lane.going[lane.has_gone] = entry
                     positions = range(lane.has_gone, lane.has_gone + 1)
                     going.append(Segment(lane.stream, positions, [[again]], False, has_errors))
@@ -187,6 +194,17 @@ class LoopInbox(Inbox):
             if self._idle and self._has_work():
                 self._work.notify_all()
         return leaving, going
+
+    def _count_round(self, entry: _Entry) -> None:
+        entry.rounds += 1
+        if entry.rounds == WARN_ROUNDS:
+            logger.warning(
+                "node %r: a buffer of session %r has gone round %d times; a loop that never lets "
+                "it go ends when its session is cancelled, or by a deadline",
+                self.node,
+                entry.stream.session.name,
+                entry.rounds,
+            )
 
     def _release(self, lane: _Lane, leaving: list[Segment], going: list[Segment]) -> None:
         entries = lane.entries

@@ -35,7 +35,7 @@ class NormalCall(UnitCall):
         if self.spec.is_per_stream:
             context = self._context(columns, stream_of(0))
         try:
-            self.unit.process(context)
+            self._run(context)
             if not self._outputs:
                 return [columns[0]]
             return [self._settled(context.outputs[name], name, columns) for name in self._outputs]

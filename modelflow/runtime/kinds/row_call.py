@@ -32,7 +32,7 @@ class RowCall(UnitCall):
             if self._in_place:
                 columns = self._writable(columns)
             context = self._context(columns, stream)
-            self.unit.process(context)
+            self._run(context)
             return self._settled([context.outputs[name] for name in self._outputs], columns)
         except Exception as error:
             self._count_failed(1)

@@ -117,7 +117,7 @@ class StreamCall(UnitCall):
     def _process(self, context: StreamContext, stream: OpenStream, size: int) -> bool:
         stream.is_held = False
         try:
-            self.unit.process(context)
+            self._run(context)
             self._take(context, stream)
         except Exception as error:
             self._fail(error, stream, size)

@@ -435,6 +435,23 @@ def test_an_endless_source_is_ended_by_a_sink_that_returns_stop(tmp_path):
     flow.stop()
 
 
+def test_a_flow_that_ends_while_it_starts_has_started(monkeypatch):
+    from modelflow.compat.modelbox.adapter import StopFlow
+    from modelflow.errors import FlowFailed, FlowUnitError
+
+    def failing(self):
+        error = FlowUnitError("stops", node="n")
+        error.__cause__ = StopFlow(modelbox.Status(STOP))
+        raise FlowFailed("failed", [error])
+
+    monkeypatch.setattr("modelflow.flow.Flow.start_run", failing)
+    flow = modelbox.Flow()
+    desc = modelbox.FlowGraphDesc()
+    desc.add_output("o", desc.add_input("i"))
+    assert flow.init(desc)
+    assert flow.start_run()
+
+
 def test_a_graph_from_a_configuration():
     config = modelbox.Configuration()
     config.set("graph.format", "graphviz")

@@ -160,9 +160,11 @@ def test_a_deadline_is_looked_at_inside_an_expand():
         assert release.wait(30)
         return value
 
-    graph = chain(
-        expand(lambda ctx: (wait(0), ctx.emit([1, 2]))), per_item(seen.append), collapse()
-    )
+    def slow(ctx):
+        wait(0)
+        ctx.emit([1, 2])
+
+    graph = chain(expand(slow), per_item(seen.append), collapse())
     with Running(graph) as flow:
         stream = flow.session()
         stream.send("input", 1, deadline=0.05)

@@ -156,3 +156,11 @@ def test_a_sink_on_the_way_round_sees_every_round():
     )
     assert results_of(graph, 0, 2) == [3, 3]
     assert sorted(seen) == [1, 2, 3, 3]
+
+
+def test_a_buffer_that_goes_round_for_ever_is_named_in_a_warning(monkeypatch, caplog):
+    monkeypatch.setattr("modelflow.runtime.kinds.loop.WARN_ROUNDS", 5)
+    found = results_of(round_about(per_item(lambda x: x + 1), until(7)), 0, 6)
+    assert found == [7, 7]
+    (record,) = [r for r in caplog.records if "gone round" in r.message]
+    assert "node 'loop': a buffer of session '0' has gone round 5 times" in record.message
