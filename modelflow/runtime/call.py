@@ -60,6 +60,7 @@ class UnitCall:
         self._is_single = len(consumers) == 1 and consumers[0] == 1
         self._is_exception_visible = is_exception_visible
         self._inherits_meta = spec.inherits_meta
+        self._is_per_stream = spec.is_per_stream
         in_place = {port.name for port in spec.inputs if port.is_in_place}
         self._in_place = tuple(i for i, name in enumerate(self._inputs) if name in in_place)
 
@@ -73,11 +74,14 @@ class UnitCall:
         # Typed as returning nothing; authors forget.
         returned: object = self.unit.process(context)  # type: ignore[func-returns-value]
         if returned is not None:
-            message = (
-                f"process() returned {type(returned).__name__}; expected nothing: give values "
-                "with ctx.emit([...])"
-            )
-            raise TypeError(message)
+            raise self._returned(returned)
+
+    def _returned(self, value: object) -> TypeError:
+        message = (
+            f"process() returned {type(value).__name__}; expected nothing: give values "
+            "with ctx.emit([...])"
+        )
+        return TypeError(message)
 
     def begin(self) -> None:
         """Forgets the call before."""

@@ -32,10 +32,13 @@ class NormalCall(UnitCall):
         size = len(columns[0])
         outputs: dict[str, list[Any]] = {name: [] for name in self._outputs}
         context = Context(dict(zip(self._inputs, columns, strict=True)), outputs)
-        if self.spec.is_per_stream:
+        if self._is_per_stream:
             context = self._context(columns, stream_of(0))
         try:
-            self._run(context)
+            # Not `_run`: this is the call that every item of most graphs passes.
+            returned: object = self.unit.process(context)  # type: ignore[func-returns-value]
+            if returned is not None:
+                raise self._returned(returned)
             if not self._outputs:
                 return [columns[0]]
             return [self._settled(context.outputs[name], name, columns) for name in self._outputs]
