@@ -6,8 +6,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.device import CPU, Device, require_devices
-from modelflow.errors import FlowUnitError, MissingDependencyError
+from modelflow.device import CPU, Device, device_memories, memory_of, require_devices
+from modelflow.errors import FlowUnitError
 
 __all__ = ["Buffer"]
 
@@ -23,7 +23,7 @@ class Buffer:
     A buffer is not to be changed by two threads at once; reading is safe from any.
     """
 
-    __slots__ = ("_is_exclusive", "_is_meta_shared", "_meta", "data", "error")
+    __slots__ = ("_fence", "_is_exclusive", "_is_meta_shared", "_meta", "data", "error")
 
     def __init__(self, data: Any = None, meta: Mapping[str, Any] | None = None) -> None:
         """Wraps ``data`` without copying it; ``meta`` is copied."""
@@ -33,6 +33,8 @@ class Buffer:
         self._is_meta_shared = False
         # Set by the runtime: no other consumer sees this array, which its unit has just made.
         self._is_exclusive = False
+        # Set by the runtime: what a reader on a device must wait for (`Memory.fence`).
+        self._fence: Any = None
 
     @classmethod
     def from_error(cls, error: FlowUnitError, meta: Mapping[str, Any] | None = None) -> Self:
@@ -90,9 +92,10 @@ class Buffer:
     @property
     def device(self) -> Device:
         """Where the data lies: the CPU for everything but tensors that say otherwise."""
-        device = getattr(self.data, "device", None)
-        kind = getattr(device, "type", "cpu")  # NumPy's own .device is the string "cpu"
-        return CPU if kind == "cpu" else Device(kind, getattr(device, "index", 0) or 0)
+        for memory in device_memories():
+            if memory.holds(self.data):
+                return memory.device_of(self.data)
+        return CPU
 
     def to(self, device: Device | str) -> "Buffer":
         """Returns this buffer with its data on ``device`` ("cpu", "cuda:0"); itself if it is there.
@@ -104,10 +107,13 @@ class Buffer:
         if isinstance(device, str):
             kind, _, index = device.partition(":")
             device = Device(kind, int(index or 0))
-        if device == self.device:
+        here = self.device
+        if device == here:
             return self
         require_devices((device,))
-        moved = type(self)(_moved(self.data, device))
+        if here != CPU and self._fence is not None:
+            memory_of(here.kind).wait(self._fence, (self.data,))
+        moved = type(self)(_moved(self.data, here, device))
         moved.inherit_meta(self)
         return moved
 
@@ -164,12 +170,9 @@ def _described(data: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _moved(data: Any, device: Device) -> Any:
-    if device == CPU and hasattr(data, "cpu"):
-        return data.cpu().numpy()
-    try:
-        import torch
-    except ImportError as error:
-        package = "torch"
-        raise MissingDependencyError(package, "cuda", f"moving data to {device}") from error
-    return torch.as_tensor(data).to(str(device))
+def _moved(data: Any, here: Device, device: Device) -> Any:
+    if here != CPU and here.kind != device.kind:
+        (data,) = memory_of(here.kind).download((data,))
+    if device == CPU:
+        return data
+    return memory_of(device.kind).upload((data,), device)[0]

@@ -1,20 +1,28 @@
 """Devices: where a node runs and where its data lies."""
 
-from modelflow.device.device import (
-    CPU,
-    Device,
+from modelflow.device.device import CPU, Device
+from modelflow.device.lookup import (
     available_devices,
-    parse_devices,
+    device_memories,
+    memory_kinds,
+    memory_of,
     require_devices,
 )
-from modelflow.device.pool import ArrayPool, empty
+from modelflow.device.memory import Memory
+from modelflow.device.parse import parse_devices
+from modelflow.device.pool import ArrayPool, empty, host_pool
 
 __all__ = [
     "CPU",
     "ArrayPool",
     "Device",
+    "Memory",
     "available_devices",
+    "device_memories",
     "empty",
+    "host_pool",
+    "memory_kinds",
+    "memory_of",
     "parse_devices",
     "require_devices",
 ]

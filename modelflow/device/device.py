@@ -1,20 +1,13 @@
-"""The value ``cuda:1``: naming devices, and finding those of this machine."""
+"""The value ``cuda:1``."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 
-from modelflow.device import cuda
-from modelflow.errors import ConfigError, DeviceUnavailableError, did_you_mean
-
-__all__ = ["CPU", "Device", "available_devices", "parse_devices", "require_devices"]
-
-KINDS = ("cpu", "cuda")
+__all__ = ["CPU", "Device"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Device:
-    """A device: its kind (``cpu``, ``cuda``) and its number counted from 0."""
+    """A device: its kind (``cpu``, ``cuda``, or a plug-in's) and its number counted from 0."""
 
     kind: str
     index: int = 0
@@ -24,70 +17,3 @@ class Device:
 
 
 CPU = Device("cpu", 0)
-
-
-@cache
-def available_devices() -> tuple[Device, ...]:
-    """Returns the devices of this machine, the CPU first; loads no GPU library but the driver."""
-    return (CPU, *(Device("cuda", index) for index in range(cuda.device_count())))
-
-
-def parse_devices(device: str = "cpu", deviceid: str | None = None) -> tuple[Device, ...]:
-    """Reads the node attributes ``device`` and ``deviceid``.
-
-    Args:
-        device: ``cpu``, ``cuda``, ``cuda:1``, ``auto``, or a list ``cuda:0,1;cpu:0``.
-        deviceid: Numbers separated by commas, for a ``device`` that gives none.
-
-    Returns:
-        The devices named, in the order written. Whether they exist is not looked at, except that
-        ``auto`` gives a CUDA device where the machine has one.
-
-    Raises:
-        ConfigError: the text is not of that form.
-    """
-    groups = [part.strip() for part in device.split(";") if part.strip()]
-    if not groups:
-        message = "device: got an empty string; expected 'cpu', 'cuda', 'auto' or 'cuda:0,1;cpu:0'"
-        raise ConfigError(message)
-    has_numbers = any(":" in group for group in groups)
-    if deviceid is not None and (has_numbers or len(groups) > 1):
-        message = (
-            f"deviceid: got {deviceid!r} beside device {device!r}, which names its own numbers; "
-            "give one of the two"
-        )
-        raise ConfigError(message)
-    found: list[Device] = []
-    for group in groups:
-        kind, colon, numbers = group.partition(":")
-        written = numbers if colon else (deviceid if deviceid is not None else "0")
-        found.extend(Device(_kind(kind.strip()), number) for number in _numbers(written, device))
-    return tuple(dict.fromkeys(found))
-
-
-def require_devices(devices: Sequence[Device]) -> None:
-    """Raises `DeviceUnavailableError`, naming the devices there are, if one of them is absent."""
-    existing = available_devices()
-    absent = [str(device) for device in devices if device not in existing]
-    if absent:
-        names = ", ".join(map(str, existing))
-        message = f"device {', '.join(absent)} is not on this machine; available: {names}"
-        raise DeviceUnavailableError(message)
-
-
-def _kind(kind: str) -> str:
-    if kind == "auto":
-        return "cuda" if cuda.device_count() else "cpu"
-    if kind not in KINDS:
-        expected = "'cpu', 'cuda' or 'auto'"
-        message = f"device: got {kind!r}; expected {expected}{did_you_mean(kind, [*KINDS, 'auto'])}"
-        raise ConfigError(message)
-    return kind
-
-
-def _numbers(text: str, device: str) -> list[int]:
-    numbers = [part.strip() for part in text.split(",")]
-    if not all(number.isdecimal() and len(number) <= 4 for number in numbers):
-        message = f"device {device!r}: got the number {text!r}; expected a number, or a list '0,1'"
-        raise ConfigError(message)
-    return [int(number) for number in numbers]

@@ -5,12 +5,13 @@ allocation, which costs about as much as resizing an image (``benchmarks/image_p
 """
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ArrayPool", "empty"]
+__all__ = ["ArrayPool", "empty", "host_pool"]
 
 _SMALLEST = 1 << 15
 _MAX_IDLE = 1 << 28
@@ -47,8 +48,19 @@ class ArrayPool:
         reuses: How many were taken from the pool.
     """
 
-    def __init__(self, max_idle: int = _MAX_IDLE) -> None:
+    def __init__(
+        self,
+        max_idle: int = _MAX_IDLE,
+        allocate: Callable[[int], npt.NDArray[np.uint8]] | None = None,
+    ) -> None:
+        """Makes an empty pool.
+
+        Args:
+            max_idle: Most bytes that wait for reuse.
+            allocate: Takes a number of bytes from the system; None: NumPy does.
+        """
         self.max_idle = max_idle
+        self._allocate = allocate or _aligned
         self.allocations = 0
         self.reuses = 0
         self._idle_bytes = 0
@@ -82,7 +94,7 @@ class ArrayPool:
                 self._idle_bytes -= size
                 return idle.pop()
             self.allocations += 1
-        return _aligned(size).view(_Block)
+        return self._allocate(size).view(_Block)
 
     def _give_back(self, block: _Block) -> None:
         with self._lock:
@@ -105,6 +117,11 @@ def _size_class(size: int) -> int:
 
 
 _host_pool = ArrayPool()
+
+
+def host_pool() -> ArrayPool:
+    """Returns the process-wide pool of host memory, for its counters."""
+    return _host_pool
 
 
 def empty(shape: tuple[int, ...], dtype: npt.DTypeLike = np.uint8) -> npt.NDArray[Any]:

@@ -44,6 +44,8 @@ class StagePlan:
         marks: A condition's: the inputs where its branches meet, each with the outputs that lead
             there.
         exit_port: A loop's: the output that leads on.
+        moves: Its data may have to be copied between devices.
+        delivered: The outputs (by place) that feed an output of the graph.
     """
 
     node: str
@@ -63,6 +65,8 @@ class StagePlan:
     depth: int = 0
     marks: tuple[tuple[frozenset[int], Target], ...] = ()
     exit_port: int = 0
+    moves: bool = False
+    delivered: frozenset[int] = frozenset()
 
     @property
     def is_terminal(self) -> bool:

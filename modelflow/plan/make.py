@@ -2,6 +2,7 @@
 
 import os
 
+from modelflow.device import CPU
 from modelflow.errors import GraphError, PlanError
 from modelflow.flowunit.spec import Kind
 from modelflow.graph.check import in_order
@@ -66,6 +67,14 @@ class _Maker:
                 "this version runs workers='thread'"
             )
             raise PlanError(message)
+        away = [str(device) for device in node.devices if device.kind != CPU.kind]
+        if away and (spec.is_source or spec.kind is not Kind.NORMAL):
+            kind = "source" if spec.is_source else f"{spec.kind} unit"
+            message = (
+                f"{node.location}: node {node.name!r}: a {kind} on {away[0]}; this version runs "
+                "such units on the cpu"
+            )
+            raise PlanError(message)
         inputs = self._inputs(node.name)
         queue_size = settings.queue_size or DEFAULT_QUEUE_SIZE
         default = DEFAULT_BATCH_SIZE if spec.kind is Kind.NORMAL else 1
@@ -92,7 +101,21 @@ class _Maker:
             depth=self._scopes.depth(node.name),
             marks=self._marks(node),
             exit_port=self._exit_port(node),
+            moves=self._moves(node),
+            delivered=self._delivered(node),
         )
+
+    def _moves(self, node: Node) -> bool:
+        edges = self._graph.edges_into(node.name)
+        before = (self._graph.nodes[edge.source.node].devices for edge in edges)
+        return any(d.kind != CPU.kind for devices in (node.devices, *before) for d in devices)
+
+    def _delivered(self, node: Node) -> frozenset[int]:
+        outputs = self._graph.outputs
+        leaving = {
+            e.source.port for e in self._graph.edges_from(node.name) if e.target.node in outputs
+        }
+        return frozenset(place for place, port in enumerate(node.outputs) if port in leaving)
 
     def route(self, node: str, port: str) -> tuple[Target, ...]:
         edges = (edge for edge in self._graph.edges_from(node) if edge.source.port == port)

@@ -18,6 +18,7 @@ from modelflow.runtime.kinds.lane_inbox import LaneInbox
 from modelflow.runtime.kinds.loop import LoopCall, LoopInbox, LoopOutbox
 from modelflow.runtime.outbox import Outbox, Route
 from modelflow.runtime.stats import NodeStats, WorkerStats
+from modelflow.runtime.transfer import Transfer
 
 __all__ = ["Stage"]
 
@@ -134,6 +135,15 @@ class Stage:
     def device_of(self, worker: int) -> Device:
         """Returns the device of worker number ``worker``."""
         return self.plan.devices[worker % len(self.plan.devices)]
+
+    def transfer(self, worker: int) -> Transfer | None:
+        """Returns what moves the data of worker number ``worker``; None where nothing can move."""
+        plan = self.plan
+        if not plan.moves:
+            return None
+        by_name = {port.name: port for port in plan.spec.inputs}
+        ports = [by_name[name] for name in plan.inputs]
+        return Transfer(self.device_of(worker), ports, plan.delivered, self.stats[worker])
 
     def open_unit(self, device: Device) -> FlowUnit:
         """Gives an opened instance; where the unit is shared, the one of this device.

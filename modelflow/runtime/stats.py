@@ -16,9 +16,11 @@ class WorkerStats:
         errors: Rows that failed in it.
         busy: Seconds spent in the unit.
         sizes: Batch size -> how many calls had it.
+        moved: Buffers that were copied from or to a device.
+        moved_bytes: Their bytes.
     """
 
-    __slots__ = ("batches", "buffers", "busy", "errors", "sizes")
+    __slots__ = ("batches", "buffers", "busy", "errors", "moved", "moved_bytes", "sizes")
 
     def __init__(self) -> None:
         self.batches = 0
@@ -26,6 +28,8 @@ class WorkerStats:
         self.errors = 0
         self.busy = 0.0
         self.sizes: Counter[int] = Counter()
+        self.moved = 0
+        self.moved_bytes = 0
 
     def count(self, size: int, errors: int, seconds: float) -> None:
         """Adds one call."""
@@ -34,6 +38,11 @@ class WorkerStats:
         self.errors += errors
         self.busy += seconds
         self.sizes[size] += 1
+
+    def count_transfer(self, buffers: int, size: int) -> None:
+        """Adds buffers that were copied between devices, ``size`` bytes together."""
+        self.moved += buffers
+        self.moved_bytes += size
 
 
 @dataclass(frozen=True)
@@ -46,6 +55,7 @@ class NodeStats:
         batches, buffers, errors: Calls of the unit, rows given to it, rows that failed in it.
         busy: Seconds spent in the unit, over all workers.
         queue: Ready rows that wait now.
+        moved, moved_bytes: Buffers that were copied between devices here, and their bytes.
         batch_sizes: Batch size -> number of calls. Sizes near 1 under load: the node keeps up, and
             batching is not needed. Sizes near ``batch_size``: the node is the bottleneck.
     """
@@ -58,6 +68,8 @@ class NodeStats:
     errors: int = 0
     busy: float = 0.0
     queue: int = 0
+    moved: int = 0
+    moved_bytes: int = 0
     batch_sizes: dict[int, int] = field(default_factory=dict)
 
     @property
@@ -82,5 +94,7 @@ class NodeStats:
             errors=sum(counter.errors for counter in counters),
             busy=sum(counter.busy for counter in counters),
             queue=queue,
+            moved=sum(counter.moved for counter in counters),
+            moved_bytes=sum(counter.moved_bytes for counter in counters),
             batch_sizes=dict(sorted(sizes.items())),
         )

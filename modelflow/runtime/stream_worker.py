@@ -36,6 +36,8 @@ class StreamWorker(Worker):
             stream = lane.open = self._opened(part.stream)
         if part.stream.session.deadlines:
             self._expire(batch)
+        if self._transfer is not None:
+            self._arrive(self._transfer, batch)
         start = time.perf_counter()
         self._enter("process")
         is_over = self._call(inbox, stream, batch)

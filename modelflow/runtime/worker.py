@@ -15,6 +15,7 @@ from modelflow.runtime.outbox import cut
 from modelflow.runtime.segment import Batch, Columns, Stream
 from modelflow.runtime.session import Session
 from modelflow.runtime.stage import Stage
+from modelflow.runtime.transfer import Transfer
 
 __all__ = ["Worker", "WorkerOwner"]
 
@@ -59,6 +60,7 @@ class Worker:
         self._device = stage.device_of(number)
         self._is_per_stream = stage.plan.spec.is_per_stream
         self._exits = stage.exits
+        self._transfer = stage.transfer(number)
 
     # -- life -----------------------------------------------------------------------------------
 
@@ -141,7 +143,9 @@ class Worker:
                     break
             start = time.perf_counter()
             self._enter("process")
-            if self._is_per_stream:
+            if self._transfer is not None:
+                results, has_errors = self._process_on_device(self._transfer, batch, has_errors)
+            elif self._is_per_stream:
                 results = self._process_by_stream(batch, has_errors)
             else:
                 results = self.call.process(batch.columns, has_errors, batch.stream_of)
@@ -151,6 +155,42 @@ class Worker:
         self.stage.outbox.emit(batch, results, has_errors)
         if self._exits:
             self._count_out(batch)
+
+    def _process_on_device(
+        self, transfer: Transfer, batch: Batch, has_errors: bool
+    ) -> tuple[Columns, bool]:
+        with transfer.running():
+            has_errors = self._arrive(transfer, batch) or has_errors
+            if self._is_per_stream:
+                results = self._process_by_stream(batch, has_errors)
+            else:
+                results = self.call.process(batch.columns, has_errors, batch.stream_of)
+            try:
+                transfer.depart(results)
+            except Exception as error:
+                self.call.failed, self.call.has_errors = len(batch.columns[0]), True
+                results = [[self._not_moved(error)] * len(column) for column in results]
+        return results, has_errors
+
+    def _arrive(self, transfer: Transfer, batch: Batch) -> bool:
+        """Brings a batch to the worker's device; True where that failed, for all of its rows."""
+        try:
+            batch.columns = transfer.arrive(batch.columns)
+        except Exception as error:
+            bad = self._not_moved(error)
+            columns: list[list[Any]] = list(batch.columns)
+            for place, column in enumerate(columns):
+                columns[place] = [[bad] if isinstance(cell, list) else bad for cell in column]
+            batch.columns = columns
+            return True
+        return False
+
+    def _not_moved(self, error: Exception) -> Buffer:
+        plan = self.stage.plan
+        failure = FlowUnitError.from_exception(
+            error, node=plan.node, unit=plan.spec.name, phase="transfer"
+        )
+        return Buffer.from_error(failure)
 
     def _process_by_stream(self, batch: Batch, has_errors: bool) -> Columns:
         call, failed, has_given_errors, results = self.call, 0, False, []

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from modelflow.device.cuda import device_count
+from modelflow.device.driver import device_count
 from modelflow.errors import EngineError, MissingDependencyError
 
 __all__ = ["load_tensorflow", "loading"]

@@ -4,7 +4,7 @@ import logging
 from typing import Any
 
 from modelflow.device import Device
-from modelflow.device.cuda import total_memory
+from modelflow.device.driver import total_memory
 from modelflow.engine.options import InferenceOptions
 from modelflow.engine.tensorflow.library import load_tensorflow
 from modelflow.errors import DeviceUnavailableError, EngineError

@@ -1,0 +1,108 @@
+"""Finding the kinds of device, built in and plugged in, and the devices of this machine."""
+
+import importlib
+import threading
+from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+
+from modelflow.device.device import Device
+from modelflow.device.memory import Memory
+from modelflow.errors import DeviceUnavailableError, PlanError, did_you_mean
+
+__all__ = [
+    "GROUP",
+    "available_devices",
+    "device_memories",
+    "memory_kinds",
+    "memory_of",
+    "require_devices",
+]
+
+GROUP = "modelflow.devices"
+_BUILT_IN = {
+    "cpu": "modelflow.device.host:HostMemory",
+    "cuda": "modelflow.device.torch_memory:CudaMemory",
+}
+
+_memories: dict[str, Memory] = {}
+_lock = threading.Lock()
+
+
+def memory_kinds() -> tuple[str, ...]:
+    """Returns the kinds of device that graphs may name, the built-in ones first."""
+    others = sorted({point.name for point in _plug_ins()} - set(_BUILT_IN))
+    return (*_BUILT_IN, *others)
+
+
+def memory_of(kind: str) -> Memory:
+    """Returns the memory of a kind of device; its library is not loaded yet.
+
+    Raises:
+        PlanError: there is no such kind, or its plug-in cannot be imported.
+    """
+    found = _memories.get(kind)
+    if found is None:
+        with _lock:
+            found = _memories.setdefault(kind, _memories.get(kind) or _imported(kind))
+    return found
+
+
+def device_memories() -> tuple[Memory, ...]:
+    """Returns the memories of all kinds of device but the host's."""
+    return tuple(memory_of(kind) for kind in memory_kinds() if kind != "cpu")
+
+
+def available_devices() -> tuple[Device, ...]:
+    """Returns the devices of this machine, the CPU first; loads no GPU library but the driver."""
+    return tuple(
+        Device(kind, index) for kind in memory_kinds() for index in range(memory_of(kind).count())
+    )
+
+
+def require_devices(devices: Sequence[Device]) -> None:
+    """Checks that devices exist.
+
+    Raises:
+        DeviceUnavailableError: one does not; the message names those that do.
+    """
+    existing = available_devices()
+    absent = [device for device in devices if device not in existing]
+    if absent:
+        names = ", ".join(map(str, existing))
+        reasons = {memory_of(device.kind).found() for device in absent} - {""}
+        message = (
+            f"device {', '.join(map(str, absent))} is not on this machine; available: {names}"
+            + "".join(f"; {reason}" for reason in sorted(reasons))
+        )
+        raise DeviceUnavailableError(message)
+
+
+@cache
+def _plug_ins() -> tuple[EntryPoint, ...]:
+    return tuple(entry_points(group=GROUP))
+
+
+def _imported(kind: str) -> Memory:
+    if kind in _BUILT_IN:
+        module, _, name = _BUILT_IN[kind].partition(":")
+        found: object = getattr(importlib.import_module(module), name)
+    else:
+        points = [point for point in _plug_ins() if point.name == kind]
+        if not points:
+            kinds = memory_kinds()
+            message = (
+                f"unknown device {kind!r}{did_you_mean(kind, kinds)}; known: {', '.join(kinds)}"
+            )
+            raise PlanError(message)
+        try:
+            found = points[0].load()
+        except (ImportError, AttributeError) as error:
+            message = (
+                f"device {kind!r}: its plug-in {points[0].value!r} cannot be imported: {error}"
+            )
+            raise PlanError(message) from error
+    if not (isinstance(found, type) and issubclass(found, Memory)):
+        message = f"device {kind!r}: got {found!r}; expected a subclass of modelflow.device.Memory"
+        raise PlanError(message)
+    return found()

@@ -1,0 +1,254 @@
+"""The memory of CUDA devices, through PyTorch: tensors, streams, events, pinned staging."""
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from modelflow.device import driver
+from modelflow.device.device import Device
+from modelflow.device.memory import Memory
+from modelflow.device.pool import ArrayPool, empty
+from modelflow.errors import MissingDependencyError
+
+__all__ = ["CudaMemory", "TorchMemory", "load_torch", "stacked"]
+
+
+@cache
+def load_torch() -> Any:
+    """Returns the module ``torch``.
+
+    Raises:
+        MissingDependencyError: it is not installed.
+    """
+    try:
+        import torch
+    except ModuleNotFoundError as error:
+        package = "torch"
+        raise MissingDependencyError(package, "cuda", "device 'cuda'") from error
+    return torch
+
+
+class TorchMemory(Memory):
+    """The memory of the devices that PyTorch calls ``torch_type``.
+
+    With ``"cpu"`` everything is there but streams, events and pinned memory: so the same code runs
+    where there is no GPU.
+
+    Attributes:
+        torch_type: PyTorch's name for the kind of device.
+        pinned: The pool of host memory that the device reads by itself.
+    """
+
+    torch_type = "cpu"
+
+    def __init__(self) -> None:
+        self._is_cuda = self.torch_type == "cuda"
+        self.pinned = ArrayPool(allocate=_pinned) if self._is_cuda else None
+        self._streams = threading.local()
+        # What an upload still reads: (event, staging memory), oldest first.
+        self._in_flight: deque[tuple[Any, Any]] = deque()
+        self._lock = threading.Lock()
+
+    def count(self) -> int:
+        """Returns 1."""
+        return 1
+
+    def torch_device(self, device: Device) -> Any:
+        """Returns PyTorch's value for ``device``."""
+        torch = load_torch()
+        return torch.device(self.torch_type, device.index) if self._is_cuda else torch.device("cpu")
+
+    def holds(self, data: Any) -> bool:
+        """Tells whether ``data`` is a tensor of this kind."""
+        kind = type(data)
+        is_tensor = kind.__module__ == "torch" and kind.__name__ == "Tensor"
+        return is_tensor and data.device.type == self.torch_type
+
+    def device_of(self, data: Any) -> Device:
+        """Returns the device of a tensor."""
+        return Device(self.kind, data.device.index or 0)
+
+    def dtype_of(self, data: Any) -> "np.dtype[Any] | None":
+        """Returns NumPy's name of the tensor's dtype; None for those it lacks (bfloat16)."""
+        return _numpy_dtypes().get(data.dtype)
+
+    def gather(self, items: Sequence[Any], size: int, dtype: npt.DTypeLike, device: Device) -> Any:
+        """Gathers on the device what lies there, in pinned memory what comes from the host."""
+        wanted = np.dtype(dtype)
+        if all(isinstance(item, np.ndarray) for item in items):
+            return self._staged(items, size, wanted, device)
+        torch, target = load_torch(), self.torch_device(device)
+        tensors = [_tensor(item).to(target, non_blocking=True) for item in items]
+        kind = _torch_dtypes()[wanted]
+        if size == len(tensors):
+            return stacked(tensors).to(kind)
+        out = torch.empty((size, *tensors[0].shape), dtype=kind, device=target)
+        out[: len(tensors)] = stacked(tensors)
+        out[len(tensors) :].zero_()
+        return out
+
+    def upload(self, arrays: Sequence[Any], device: Device) -> list[Any]:
+        """Uploads arrays of one shape and dtype as one copy."""
+        groups: dict[tuple[Any, ...], list[int]] = {}
+        for place, array in enumerate(arrays):
+            key = (array.dtype, array.shape) if isinstance(array, np.ndarray) else (place,)
+            groups.setdefault(key, []).append(place)
+        moved: list[Any] = [None] * len(arrays)
+        for places in groups.values():
+            first = arrays[places[0]]
+            if isinstance(first, np.ndarray):
+                staged = self._staged([arrays[p] for p in places], len(places), first.dtype, device)
+                for row, place in enumerate(places):
+                    moved[place] = staged[row]
+            else:
+                target = self.torch_device(device)
+                moved[places[0]] = _tensor(first).to(target, non_blocking=True)
+        return moved
+
+    def download(self, arrays: Sequence[Any]) -> list[npt.NDArray[Any]]:
+        """Downloads tensors of one shape and dtype as one copy, and waits for it."""
+        groups: dict[tuple[Any, ...], list[int]] = {}
+        for place, tensor in enumerate(arrays):
+            key = tensor.dtype, tensor.shape, tensor.device
+            groups.setdefault(key, []).append(place)
+        moved: list[npt.NDArray[Any]] = [np.empty(0)] * len(arrays)
+        for places in groups.values():
+            whole = self._downloaded(stacked([arrays[place] for place in places]).detach())
+            for row, place in enumerate(places):
+                moved[place] = whole[row, ...]
+        return moved
+
+    def running(self, device: Device) -> AbstractContextManager[Any]:
+        """Returns the context of this thread's own stream on the device."""
+        if not self._is_cuda:
+            return nullcontext()
+        torch = load_torch()
+        streams: dict[int, Any] | None = getattr(self._streams, "by_device", None)
+        if streams is None:
+            streams = self._streams.by_device = {}
+        if device.index not in streams:
+            streams[device.index] = torch.cuda.Stream(device.index)
+        context: AbstractContextManager[Any] = torch.cuda.stream(streams[device.index])
+        return context
+
+    def fence(self, device: Device) -> Any:
+        """Returns an event behind what this thread's stream has to do."""
+        if not self._is_cuda:
+            return None
+        torch = load_torch()
+        event = torch.cuda.Event()
+        event.record(torch.cuda.current_stream(device.index))
+        return event
+
+    def wait(self, fence: Any, arrays: Sequence[Any]) -> None:
+        """Makes this thread's stream wait for an event, and keeps the memory until it is done."""
+        if fence is None:
+            return
+        torch = load_torch()
+        for place, array in enumerate(arrays):
+            stream = torch.cuda.current_stream(array.device)
+            if not place:
+                stream.wait_event(fence)
+            array.record_stream(stream)
+
+    def _staged(self, items: Sequence[Any], size: int, dtype: Any, device: Device) -> Any:
+        torch = load_torch()
+        shape = (size, *items[0].shape)
+        staged = empty(shape, dtype) if self.pinned is None else self.pinned.empty(shape, dtype)
+        for row, item in enumerate(items):
+            staged[row] = item
+        staged[len(items) :] = 0
+        tensor = torch.from_numpy(staged)
+        if self.pinned is None:
+            return tensor
+        uploaded = tensor.to(self.torch_device(device), non_blocking=True)
+        self._keep(self.fence(device), staged)
+        return uploaded
+
+    def _keep(self, event: Any, staged: Any) -> None:
+        with self._lock:
+            self._in_flight.append((event, staged))
+            while self._in_flight and self._in_flight[0][0].query():
+                self._in_flight.popleft()
+
+    def _downloaded(self, tensor: Any) -> npt.NDArray[Any]:
+        torch = load_torch()
+        if tensor.dtype == torch.bfloat16:
+            tensor = tensor.float()
+        if self.pinned is None:
+            array: npt.NDArray[Any] = tensor.numpy()
+            return array
+        host = self.pinned.empty(tuple(tensor.shape), _numpy_dtypes()[tensor.dtype])
+        torch.from_numpy(host).copy_(tensor, non_blocking=True)
+        self.fence(self.device_of(tensor)).synchronize()
+        return host
+
+
+class CudaMemory(TorchMemory):
+    """The memory of CUDA devices."""
+
+    kind = "cuda"
+    torch_type = "cuda"
+
+    def count(self) -> int:
+        """Returns how many devices the driver sees; PyTorch is not loaded."""
+        return driver.device_count()
+
+    def found(self) -> str:
+        """Says what the driver sees."""
+        count = driver.device_count()
+        return f"the CUDA driver sees {count} devices" if count else "there is no CUDA driver"
+
+
+def stacked(tensors: Sequence[Any]) -> Any:
+    """Returns tensors of one shape as rows of one, without a copy where they are that already.
+
+    Views that lie one behind the other in one storage (``result[0], result[1], ...``) are.
+    """
+    first = tensors[0]
+    if len(tensors) == 1:
+        return first.unsqueeze(0)
+    if first.is_contiguous():
+        step, start = first.numel(), first.storage_offset()
+        storage = first.untyped_storage().data_ptr()
+        if all(
+            tensor.storage_offset() == start + row * step
+            and tensor.is_contiguous()
+            and tensor.dtype == first.dtype
+            and tensor.shape == first.shape
+            and tensor.untyped_storage().data_ptr() == storage
+            for row, tensor in enumerate(tensors)
+        ):
+            return first.as_strided((len(tensors), *first.shape), (step, *first.stride()), start)
+    return load_torch().stack(list(tensors))
+
+
+def _tensor(item: Any) -> Any:
+    if isinstance(item, np.ndarray):
+        return load_torch().from_numpy(np.array(item))  # its own memory: the array may be read-only
+    return item
+
+
+def _pinned(size: int) -> npt.NDArray[np.uint8]:
+    torch = load_torch()
+    memory: npt.NDArray[np.uint8] = torch.empty(size, dtype=torch.uint8, pin_memory=True).numpy()
+    return memory
+
+
+@cache
+def _numpy_dtypes() -> dict[Any, np.dtype[Any]]:
+    return {theirs: ours for ours, theirs in _torch_dtypes().items()}
+
+
+@cache
+def _torch_dtypes() -> dict[np.dtype[Any], Any]:
+    torch = load_torch()
+    whole = ["bool", "uint8", "int8", "int16", "int32", "int64"]
+    names = [*whole, "float16", "float32", "float64", "complex64", "complex128"]
+    return {np.dtype(name): getattr(torch, name) for name in names}

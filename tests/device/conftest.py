@@ -1,0 +1,26 @@
+"""The toy device, plugged in."""
+
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from modelflow.device import lookup
+
+
+@pytest.fixture
+def plug_in(monkeypatch):
+    """Makes entry points as an installed package declares them."""
+
+    def install(**values):
+        points = tuple(EntryPoint(name, value, lookup.GROUP) for name, value in values.items())
+        monkeypatch.setattr(lookup, "_plug_ins", lambda: points)
+        monkeypatch.setattr(lookup, "_memories", {})
+
+    return install
+
+
+@pytest.fixture
+def toy(plug_in):
+    """The memory of the toy device, which graphs can name."""
+    plug_in(toy="tests.device.toy:ToyMemory")
+    return lookup.memory_of("toy")
