@@ -19,9 +19,12 @@ from modelflow.errors import MissingDependencyError
 __all__ = ["CudaMemory", "TorchMemory", "load_torch", "stacked"]
 
 
-@cache
-def load_torch() -> Any:
+def load_torch(extra: str = "cuda", needed_by: str = "device 'cuda'") -> Any:
     """Returns the module ``torch``.
+
+    Args:
+        extra: The extra of modelflow that brings it, for the message.
+        needed_by: Who needs it, for the message.
 
     Raises:
         MissingDependencyError: it is not installed.
@@ -30,7 +33,7 @@ def load_torch() -> Any:
         import torch
     except ModuleNotFoundError as error:
         package = "torch"
-        raise MissingDependencyError(package, "cuda", "device 'cuda'") from error
+        raise MissingDependencyError(package, extra, needed_by) from error
     return torch
 
 

@@ -18,7 +18,15 @@ from modelflow.device import CPU, Device
 from modelflow.engine.options import InferenceOptions
 from modelflow.errors import did_you_mean
 
-__all__ = ["Arrays", "Engine", "LoadRequest", "LoadedModel", "TensorSpec", "unknown_port"]
+__all__ = [
+    "Arrays",
+    "Engine",
+    "LoadRequest",
+    "LoadedModel",
+    "TensorSpec",
+    "one_sentence",
+    "unknown_port",
+]
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -63,6 +71,8 @@ class LoadRequest:
         device: Where it shall run.
         options: The options of the node.
         inputs, outputs: The ports that the unit declares; empty: all that the model has.
+        types: Input -> the type that the unit declares, for models that do not say it.
+        batch_sizes: The sizes of batch that `LoadedModel.run` will get, where they are few.
     """
 
     path: Path
@@ -70,6 +80,8 @@ class LoadRequest:
     options: InferenceOptions = field(default_factory=InferenceOptions)
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
+    types: Mapping[str, np.dtype[Any]] = field(default_factory=dict)
+    batch_sizes: tuple[int, ...] = ()
 
 
 class LoadedModel(ABC):
@@ -77,18 +89,20 @@ class LoadedModel(ABC):
 
     Attributes:
         inputs, outputs: The ports, by the names and in the order of the `LoadRequest`.
+        memory: Where `run` wants its inputs, and leaves its outputs.
     """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+    memory: Device = CPU
 
     @abstractmethod
     def run(self, inputs: Arrays) -> dict[str, npt.NDArray[Any]]:
         """Runs one batch; called by several threads at once.
 
         Args:
-            inputs: Input port -> C-contiguous array of the port's dtype, axis 0 the batch. The
-                memory belongs to the caller, who reuses it after the call.
+            inputs: Input port -> C-contiguous array of the port's dtype in `memory`, axis 0 the
+                batch. It belongs to the caller, who reuses it after the call.
 
         Returns:
             Output port -> array. One that shares memory with an input is copied by the caller.
@@ -108,10 +122,12 @@ class Engine(ABC):
     Attributes:
         suffixes: The file name endings, in lower case, that mean a model of this engine.
         device_kinds: The kinds of device that it can run on.
+        obeys: The options of `InferenceOptions` for engines that it obeys; others are refused.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = ()
     device_kinds: ClassVar[tuple[str, ...]] = ("cpu",)
+    obeys: ClassVar[frozenset[str]] = frozenset()
 
     def is_reader_of(self, path: Path) -> bool:
         """Tells whether ``path`` looks like a model of this engine. Loads nothing."""
@@ -142,6 +158,13 @@ def shape_text(shape: Sequence[int | None]) -> str:
     """Returns a shape as it stands in messages: ``(?, 224, 224, 3)``."""
     inner = ", ".join("?" if extent is None else str(extent) for extent in shape)
     return f"({inner},)" if len(shape) == 1 else f"({inner})"
+
+
+def one_sentence(text: str) -> str:
+    """Returns the lines of a library's error as one, cut where it becomes a listing."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    joined = " ".join(lines) or "no message"
+    return joined if len(joined) <= 300 else joined[:297] + "..."
 
 
 def unknown_port(path: Path, what: str, name: str, known: Sequence[object]) -> str:

@@ -11,7 +11,13 @@ from modelflow.errors import EngineError, did_you_mean
 __all__ = ["GROUP", "engine_for", "engine_names", "find_engine"]
 
 GROUP = "modelflow.engines"
-_BUILT_IN = {"tensorflow": "modelflow.engine.tensorflow:TensorFlowEngine"}
+_BUILT_IN = {
+    "tensorflow": "modelflow.engine.tensorflow:TensorFlowEngine",
+    "onnx": "modelflow.engine.onnx:OnnxEngine",
+    "torch": "modelflow.engine.torch:TorchEngine",
+}
+# Other names of the same engines.
+_ALIASES = {"onnxruntime": "onnx", "pytorch": "torch"}
 
 _engines: dict[str, Engine] = {}
 _lock = threading.Lock()
@@ -29,6 +35,7 @@ def find_engine(name: str) -> Engine:
     Raises:
         EngineError: there is none of that name, or its plug-in cannot be imported.
     """
+    name = _ALIASES.get(name, name)
     with _lock:
         if name not in _engines:
             _engines[name] = _imported(name)

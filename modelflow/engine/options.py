@@ -8,18 +8,67 @@ from typing import Any, Literal
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.flowunit.option import option, options_of
 
-__all__ = ["InferenceOptions", "options_with_defaults"]
+__all__ = ["ENGINE_OPTIONS", "InferenceOptions", "options_with_defaults"]
+
+# Options that not every engine has: those that it does not obey are refused.
+ENGINE_OPTIONS = (
+    "signature",
+    "inter_op_threads",
+    "intra_op_threads",
+    "gpu_memory",
+    "precision",
+    "channels_last",
+    "cuda_graph",
+    "xla",
+)
 
 
 @dataclass(frozen=True)
 class InferenceOptions:
     """The options of an inference node; the defaults of a unit's own come from its ``[config]``."""
 
-    warmup: Literal["none", "synthetic"] = option(
+    warmup: Literal["none", "synthetic", "recorded"] = option(
         "synthetic",
-        help="What runs before the node is ready: nothing, or zeros of the model's input shapes "
-        "in batches of 1 and of batch_size.",
+        help="What runs before the node is ready: nothing; zeros of the model's input shapes in "
+        "batches of 1, of batch_size and of each allowed size; or recorded requests.",
     )
+    warmup_requests: str = option(
+        "",
+        help="Where recorded requests are: a .npz file with an array for each input (axis 0: the "
+        "requests), or TensorFlow Serving's tf_serving_warmup_requests; none: the model's own "
+        "assets.extra/tf_serving_warmup_requests, or warmup.npz beside it.",
+    )
+    version: str = option(
+        "",
+        help="Where the model's folder holds versions (1/ 2/ ...): the number to serve, several "
+        "('1,2': a buffer chooses by its meta model_version), or none: the newest.",
+    )
+    pad_variable: bool = option(
+        False,
+        help="Buffers of different shapes share a batch: each is filled up with zeros to the "
+        "largest, on the axes that the model leaves open.",
+    )
+    split_size: int = option(
+        0,
+        help="Most buffers of one session in a batch while others wait, so that a request of many "
+        "buffers lets small ones through; 0: as they come.",
+        minimum=0,
+        maximum=1 << 20,
+    )
+    precision: Literal["", "fp32", "tf32", "fp16", "bf16"] = option(
+        "",
+        help="What the engine calculates in; none: as the model was saved. fp16 and bf16 convert "
+        "weights and inputs, outputs are float32 again.",
+    )
+    channels_last: bool = option(
+        False, help="Weights and images with the channels last in memory; faster for convolutions."
+    )
+    cuda_graph: bool = option(
+        False,
+        help="Capture the model as a CUDA graph for each allowed batch size, which spares the "
+        "launches of its kernels.",
+    )
+    xla: bool = option(False, help="Compile the model with XLA (TensorFlow).")
     signature: str = option(
         "",
         help="The signature of a SavedModel; where none is given, serving_default, else the only "
@@ -32,13 +81,14 @@ class InferenceOptions:
     )
     inter_op_threads: int = option(
         0,
-        help="Operations that the engine runs at once, for the whole process; 0: its own choice.",
+        help="Operations that the engine runs at once, likewise; 0: its own choice.",
         minimum=0,
         maximum=4096,
     )
     intra_op_threads: int = option(
         0,
-        help="Threads that share one operation, for the whole process; 0: the engine's own choice.",
+        help="Threads that share one operation (for the whole process where the engine knows no "
+        "other way: tensorflow, torch); 0: the engine's own choice.",
         minimum=0,
         maximum=4096,
     )

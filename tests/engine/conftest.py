@@ -11,6 +11,8 @@ def pytest_configure(config):
     config.addinivalue_line(
         "filterwarnings", "ignore:__array__ implementation doesn't accept:DeprecationWarning"
     )
+    # TorchScript is what users have; making it is what the tests need.
+    config.addinivalue_line("filterwarnings", "ignore:.torch.jit:DeprecationWarning")
 
 
 WEIGHTS = np.array([[1, 0, 2], [0, 1, -1], [3, 0, 0], [0, 0, 1]], np.float32)
@@ -151,4 +153,76 @@ def keras_model(tf, models):
 def h5_model(tf, models):
     path = models / "network.h5"
     keras_network(tf).save(path)
+    return path
+
+
+def save_onnx(path, nodes, inputs, outputs, constants=None):
+    """Writes an ONNX graph of float32 ports: name -> shape, with text for a free axis."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    def ports(values):
+        return [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in values.items()]
+
+    graph = helper.make_graph(
+        [helper.make_node(*node) for node in nodes],
+        "net",
+        ports(inputs),
+        ports(outputs),
+        [numpy_helper.from_array(value, name) for name, value in (constants or {}).items()],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), str(path))
+    return path
+
+
+@pytest.fixture(scope="session")
+def onnx_model(models):
+    nodes = [("MatMul", ["features", "w"], ["hidden"]), ("Add", ["hidden", "b"], ["scores"])]
+    return save_onnx(
+        models / "net.onnx",
+        nodes,
+        {"features": ["n", 4]},
+        {"scores": ["n", 3]},
+        {"w": WEIGHTS, "b": BIAS},
+    )
+
+
+@pytest.fixture(scope="session")
+def torch():
+    from modelflow.device.torch_memory import load_torch
+
+    return load_torch()
+
+
+@pytest.fixture(scope="session")
+def torch_network(torch):
+    class Network(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.dense = torch.nn.Linear(4, 3)
+
+        def forward(self, features):
+            return self.dense(features)
+
+    network = Network().eval()
+    with torch.no_grad():
+        network.dense.weight.copy_(torch.from_numpy(WEIGHTS.T.copy()))
+        network.dense.bias.copy_(torch.from_numpy(BIAS))
+    return network
+
+
+@pytest.fixture(scope="session")
+def torchscript_model(torch, torch_network, models):
+    path = models / "net.pt"
+    torch.jit.save(torch.jit.trace(torch_network, torch.zeros(2, 4)), str(path))
+    return path
+
+
+@pytest.fixture(scope="session")
+def exported_model(torch, torch_network, models):
+    path = models / "net.pt2"
+    shapes = {"features": {0: torch.export.Dim("batch", min=1, max=1024)}}
+    program = torch.export.export(torch_network, (torch.zeros(2, 4),), dynamic_shapes=shapes)
+    torch.export.save(program, str(path))
     return path

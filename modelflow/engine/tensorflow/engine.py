@@ -20,6 +20,9 @@ class TensorFlowEngine(Engine):
 
     suffixes: ClassVar[tuple[str, ...]] = (".pb", ".keras", ".h5", ".hdf5")
     device_kinds: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
+    obeys: ClassVar[frozenset[str]] = frozenset(
+        {"signature", "inter_op_threads", "intra_op_threads", "gpu_memory", "xla"}
+    )
 
     def is_reader_of(self, path: Path) -> bool:
         """Tells whether ``path`` is a SavedModel's folder or ends as TensorFlow's models do."""

@@ -1,0 +1,95 @@
+"""The engine: which form a file has; files that are pickled Python objects are refused."""
+
+import zipfile
+from pathlib import Path
+from typing import Any, ClassVar
+
+from modelflow.device.torch_memory import load_torch
+from modelflow.engine.engine import Engine, LoadedModel, LoadRequest, one_sentence
+from modelflow.engine.file_form import looks_like
+from modelflow.engine.torch.model import TorchModel
+from modelflow.engine.torch.ports import exported_ports, script_ports
+from modelflow.engine.torch.settings import apply_settings, torch_device
+from modelflow.errors import EngineError
+
+__all__ = ["TorchEngine"]
+
+_EXPECTED = "expected TorchScript (torch.jit.save) or an exported program (torch.export.save, .pt2)"
+
+
+class TorchEngine(Engine):
+    """Runs TorchScript (``.pt``, ``.pth``, ``.ts``) and exported programs (``.pt2``).
+
+    Ports are the arguments of ``forward`` by name; results, which have no names, are ``output`` or
+    ``output0 output1 ...`` (a unit may call them as it likes), or the keys of a dict.
+    """
+
+    suffixes: ClassVar[tuple[str, ...]] = (".pt", ".pth", ".ts", ".torchscript", ".pt2")
+    device_kinds: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
+    obeys: ClassVar[frozenset[str]] = frozenset(
+        {
+            "inter_op_threads",
+            "intra_op_threads",
+            "precision",
+            "channels_last",
+            "cuda_graph",
+        }
+    )
+
+    def load(self, request: LoadRequest) -> LoadedModel:
+        """Loads a file and checks its ports; see `Engine.load`."""
+        torch = load_torch("torch", "engine 'torch'")
+        apply_settings(request)
+        device = torch_device(request.device)
+        if _is_exported(request.path):
+            program = _load(request.path, torch.export.load)
+            ports = exported_ports(request, program)
+            return TorchModel(request, program.module().to(device), ports)
+        module = _load(request.path, lambda path: torch.jit.load(path, map_location=device))
+        module.eval()
+        ports = script_ports(request, module)
+        return TorchModel(request, module, ports)
+
+
+def _is_exported(path: Path) -> bool:
+    """Tells an exported program from TorchScript.
+
+    Raises:
+        EngineError: it is neither.
+    """
+    if path.is_dir() or not zipfile.is_zipfile(path):
+        found = "a folder" if path.is_dir() else looks_like(path)
+        cut = " that is cut off or damaged" if found.startswith("a zip") else ""
+        message = f"model {path}: {found}{cut}; {_EXPECTED}"
+        raise EngineError(message)
+    with zipfile.ZipFile(path) as archive:
+        names = [name.partition("/")[2] or name for name in archive.namelist()]
+        # Its own directory is lost where that of an archive inside is taken for it.
+        is_cut = min((info.header_offset for info in archive.infolist()), default=0) > 0
+    if is_cut:
+        message = f"model {path}: a zip archive that is cut off or damaged; {_EXPECTED}"
+        raise EngineError(message)
+    if any(name.endswith(("exported_program.json", "models/model.json")) for name in names):
+        return True
+    if "constants.pkl" in names:
+        return False
+    if "data.pkl" in names:
+        message = (
+            f"model {path}: a pickled Python object (torch.save), which could run any code when "
+            f"it is read; {_EXPECTED}"
+        )
+        raise EngineError(message)
+    message = f"model {path}: a zip archive of another kind; {_EXPECTED}"
+    raise EngineError(message)
+
+
+def _load(path: Path, read: Any) -> Any:
+    torch = load_torch()
+    try:
+        return read(str(path))
+    except (RuntimeError, ValueError, OSError, KeyError, zipfile.BadZipFile) as error:
+        message = (
+            f"model {path}: PyTorch {torch.__version__} does not load it, it may be cut off: "
+            f"{one_sentence(str(error))}"
+        )
+        raise EngineError(message) from error

@@ -1,0 +1,125 @@
+"""A module in memory, ready to run on its device."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from modelflow.device import CPU
+from modelflow.device.torch_memory import load_torch
+from modelflow.engine.engine import LoadedModel, LoadRequest, one_sentence
+from modelflow.engine.torch.cuda_graph import CudaGraphs
+from modelflow.engine.torch.ports import Ports
+from modelflow.engine.torch.settings import torch_device
+from modelflow.errors import EngineError
+
+__all__ = ["TorchModel"]
+
+
+class TorchModel(LoadedModel):
+    """Runs a module: with NumPy arrays on the CPU, with tensors on a GPU."""
+
+    def __init__(self, request: LoadRequest, module: Any, ports: Ports) -> None:
+        """Converts the module as the options say.
+
+        Args:
+            request: Path, device and options.
+            module: Called with the inputs in order.
+            ports: Its ports.
+        """
+        torch, options = load_torch(), request.options
+        self._torch = torch
+        self._path = request.path
+        self._device = torch_device(request.device)
+        self.memory = request.device
+        self._is_on_host = request.device.kind == CPU.kind
+        order = {spec.name: spec for spec in ports.inputs}
+        self.inputs = tuple(order[name] for name in request.inputs) or ports.inputs
+        self.outputs = ports.outputs
+        self._arguments = tuple(order)
+        self._places = ports.places
+        self._format = torch.channels_last if options.channels_last else None
+        self._dtype = {"fp16": torch.float16, "bf16": torch.bfloat16}.get(options.precision)
+        if self._dtype is not None:
+            module = module.to(self._dtype)
+        if self._format is not None:
+            module = module.to(memory_format=self._format)
+        if isinstance(module, torch.jit.ScriptModule):
+            module = torch.jit.freeze(module)
+        self._module: Any = module
+        self._graphs = CudaGraphs(self._call, self._device) if options.cuda_graph else None
+        self._sizes = frozenset(request.batch_sizes)
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Runs one batch; see `LoadedModel.run`."""
+        torch = self._torch
+        with torch.inference_mode():
+            tensors = [self._tensor(inputs[name]) for name in self._arguments]
+            try:
+                if self._graphs is not None and len(tensors[0]) in self._sizes:
+                    results = self._graphs.run(tensors)
+                else:
+                    results = self._call(tensors)
+            except torch.OutOfMemoryError as error:
+                torch.cuda.empty_cache()
+                raise self._error(error) from error
+            except (RuntimeError, IndexError, ValueError, TypeError) as error:
+                raise self._error(error) from error
+            if self._is_on_host:
+                return dict(zip(self._names, map(_array, results), strict=True))
+            return dict(zip(self._names, results, strict=True))
+
+    def close(self) -> None:
+        """Frees the module and what was captured of it."""
+        self._module = self._graphs = None
+        if self._device.type == "cuda":
+            self._torch.cuda.empty_cache()
+
+    @property
+    def _names(self) -> list[str]:
+        return [spec.name for spec in self.outputs]
+
+    def _call(self, tensors: list[Any]) -> list[Any]:
+        if self._module is None:
+            message = f"model {self._path}: it is closed"
+            raise EngineError(message)
+        if self._dtype is not None:
+            tensors = [t.to(self._dtype) if t.is_floating_point() else t for t in tensors]
+        if self._format is not None:
+            tensors = [
+                t.contiguous(memory_format=self._format) if t.ndim == 4 else t for t in tensors
+            ]
+        result = self._module(*tensors)
+        results = [result[place] for place in self._places] if self._places else [result]
+        return [r.float() if r.dtype == self._dtype else r for r in results]
+
+    def _tensor(self, value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            value = self._torch.from_numpy(_as_writable(value))
+        return value
+
+    def _error(self, error: Exception) -> EngineError:
+        text = str(error)
+        # TorchScript puts a listing of its code before the sentence that says what was wrong.
+        _, _, behind = text.rpartition("RuntimeError: ")
+        return EngineError(f"model {self._path}: {type(error).__name__}: {one_sentence(behind)}")
+
+
+def _array(tensor: Any) -> npt.NDArray[Any]:
+    array: npt.NDArray[Any] = tensor.detach().contiguous().numpy()
+    return array
+
+
+class _Writable:
+    """An array's memory, said to be writable."""
+
+    def __init__(self, array: npt.NDArray[Any]) -> None:
+        self._array = array  # keeps the memory
+        pointer, _ = array.__array_interface__["data"]
+        self.__array_interface__ = {**array.__array_interface__, "data": (pointer, False)}
+
+
+def _as_writable(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    # PyTorch knows no read-only tensors, and warns; a model does not write to its inputs.
+    return array if array.flags.writeable else np.asarray(_Writable(array))

@@ -1,0 +1,167 @@
+"""What a TorchScript module or an exported program takes and gives."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from modelflow.device.torch_memory import load_torch
+from modelflow.engine.engine import LoadRequest, TensorSpec, unknown_port
+from modelflow.errors import EngineError
+
+__all__ = ["Ports", "exported_ports", "numpy_dtype", "script_ports"]
+
+_FLOAT = np.dtype(np.float32)
+
+
+@dataclass(frozen=True)
+class Ports:
+    """The ports of a model in its own order.
+
+    Attributes:
+        inputs: In the order of ``forward``'s arguments.
+        outputs: In the order of the unit.
+        places: For each output its place in the result, or its key; empty: the result itself.
+    """
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    places: tuple[Any, ...]
+
+
+def script_ports(request: LoadRequest, module: Any) -> Ports:
+    """Returns the ports of a TorchScript module, which says names but neither shapes nor types.
+
+    The types are those that the unit declares, float32 where it declares none.
+
+    Raises:
+        EngineError: no argument of that name, one that no port feeds, or a result that is no
+            tensor, tuple or dict of tensors.
+    """
+    arguments = [a for a in module.forward.schema.arguments if a.name != "self"]
+    wanted = [a for a in arguments if not a.has_default_value() or a.name in request.inputs]
+    known = [TensorSpec(a.name, request.types.get(a.name, _FLOAT)) for a in wanted]
+    odd = [a for a in wanted if str(a.type) not in ("Tensor", "Optional[Tensor]")]
+    if odd:
+        message = (
+            f"model {request.path}: forward's argument {odd[0].name!r} is of type {odd[0].type}; "
+            "expected Tensor"
+        )
+        raise EngineError(message)
+    _check_inputs(request, known)
+    names = _result_names(request, str(module.forward.schema.returns[0].type))
+    return _ports(request, known, {name: TensorSpec(name, _FLOAT) for name in names})
+
+
+def exported_ports(request: LoadRequest, program: Any) -> Ports:
+    """Returns the ports of an exported program, with shapes and types.
+
+    Raises:
+        EngineError: as `script_ports` does.
+    """
+    values = {node.name: node.meta.get("val") for node in program.graph.nodes}
+    signature = program.graph_signature
+    known = [_spec(request, name, name, values) for name in signature.user_inputs]
+    _check_inputs(request, known)
+    results = [name for name in signature.user_outputs if isinstance(name, str)]
+    keys = _keys(program)
+    names = keys or _numbered(len(results))
+    return _ports(
+        request,
+        known,
+        {
+            name: _spec(request, name, result, values)
+            for name, result in zip(names, results, strict=True)
+        },
+        is_dict=bool(keys),
+    )
+
+
+def numpy_dtype(dtype: Any) -> np.dtype[Any] | None:
+    """Returns PyTorch's ``dtype`` as NumPy's; None where NumPy has none such."""
+    return _dtypes().get(dtype)
+
+
+def _ports(
+    request: LoadRequest,
+    inputs: Sequence[TensorSpec],
+    outputs: Mapping[str, TensorSpec],
+    *,
+    is_dict: bool = False,
+) -> Ports:
+    names = list(outputs)
+    wanted = list(request.outputs) or names
+    if is_dict or set(wanted) <= set(names) or len(wanted) != len(names):
+        for name in wanted:
+            if name not in outputs:
+                message = unknown_port(request.path, "output", name, list(outputs.values()))
+                raise EngineError(message)
+        places: list[Any] = [name if is_dict else names.index(name) for name in wanted]
+    else:  # results without names are called as the unit likes
+        places = list(range(len(names)))
+    specs = tuple(
+        TensorSpec(name, outputs[own].dtype, outputs[own].shape)
+        for name, own in zip(
+            wanted, (names[p] if isinstance(p, int) else p for p in places), strict=True
+        )
+    )
+    return Ports(tuple(inputs), specs, () if names == ["output"] else tuple(places))
+
+
+def _check_inputs(request: LoadRequest, known: Sequence[TensorSpec]) -> None:
+    names = [spec.name for spec in known]
+    for name in request.inputs:
+        if name not in names:
+            raise EngineError(unknown_port(request.path, "input", name, known))
+    absent = [str(spec) for spec in known if request.inputs and spec.name not in request.inputs]
+    if absent:
+        message = (
+            f"model {request.path}: its input {absent[0]} is fed by no port; declare an input for "
+            f"each: {', '.join(map(str, known))}"
+        )
+        raise EngineError(message)
+
+
+def _result_names(request: LoadRequest, kind: str) -> list[str]:
+    if kind == "Tensor":
+        return ["output"]
+    if kind.startswith("Tuple[") and set(kind[6:-1].split(", ")) == {"Tensor"}:
+        return _numbered(kind.count("Tensor"))
+    if kind.startswith(("List[Tensor", "Dict[str, Tensor")) and request.outputs:
+        return list(request.outputs)
+    message = (
+        f"model {request.path}: forward returns {kind}; expected Tensor or a tuple of them"
+        + ("; name the outputs to use" if kind.startswith(("List[T", "Dict[str, T")) else "")
+    )
+    raise EngineError(message)
+
+
+def _numbered(count: int) -> list[str]:
+    return ["output"] if count == 1 else [f"output{place}" for place in range(count)]
+
+
+def _keys(program: Any) -> list[str]:
+    spec = program.call_spec.out_spec
+    return [str(key) for key in spec.context] if spec is not None and spec.type is dict else []
+
+
+def _spec(request: LoadRequest, name: str, node: str, values: Mapping[str, Any]) -> TensorSpec:
+    value: Any = values.get(node)
+    dtype = numpy_dtype(getattr(value, "dtype", None))
+    if dtype is None:
+        message = (
+            f"model {request.path}: the port {name!r} is of type "
+            f"{getattr(value, 'dtype', type(value).__name__)}; expected a tensor of numbers"
+        )
+        raise EngineError(message)
+    shape = tuple(extent if isinstance(extent, int) else None for extent in value.shape)
+    return TensorSpec(name, dtype, shape)
+
+
+@cache
+def _dtypes() -> dict[Any, np.dtype[Any]]:
+    torch = load_torch()
+    names = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
+    return {getattr(torch, name): np.dtype(name) for name in names}

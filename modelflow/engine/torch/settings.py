@@ -1,0 +1,77 @@
+"""PyTorch's settings of the whole process, and its names of devices."""
+
+import threading
+from typing import Any
+
+from modelflow.device import CPU, Device, memory_of
+from modelflow.device.torch_memory import TorchMemory, load_torch
+from modelflow.engine.engine import LoadRequest
+from modelflow.errors import DeviceUnavailableError, EngineError
+
+__all__ = ["apply_settings", "torch_device"]
+
+_lock = threading.Lock()
+_is_tf32: dict[str, bool] = {}
+
+
+def torch_device(device: Device) -> Any:
+    """Returns PyTorch's value for a device.
+
+    Raises:
+        DeviceUnavailableError: PyTorch does not see that GPU.
+    """
+    torch = load_torch()
+    if device.kind == CPU.kind:
+        return torch.device("cpu")
+    memory = memory_of(device.kind)
+    assert isinstance(memory, TorchMemory)  # the engine's device kinds
+    found = memory.torch_device(device)
+    if found.type == "cuda" and device.index >= torch.cuda.device_count():
+        reason = "" if torch.version.cuda else "; this build is for the CPU only"
+        message = (
+            f"device {device}: PyTorch {torch.__version__} sees {torch.cuda.device_count()} GPUs"
+            f"{reason}"
+        )
+        raise DeviceUnavailableError(message)
+    return found
+
+
+def apply_settings(request: LoadRequest) -> None:
+    """Sets threads and the use of TF32, which hold for the process.
+
+    Raises:
+        EngineError: another node has set them otherwise, or PyTorch has started with others; or
+            ``cuda_graph`` is asked for on the CPU.
+    """
+    torch, options = load_torch(), request.options
+    if options.cuda_graph and request.device.kind == CPU.kind:
+        message = f"cuda_graph: got true on the device {request.device}; it needs a CUDA device"
+        raise EngineError(message)
+    with _lock:
+        if options.intra_op_threads:
+            torch.set_num_threads(options.intra_op_threads)
+        wanted = options.inter_op_threads
+        if wanted and wanted != torch.get_num_interop_threads():
+            try:
+                torch.set_num_interop_threads(wanted)
+            except RuntimeError as error:
+                message = (
+                    f"inter_op_threads: got {wanted}, but PyTorch has already started in this "
+                    f"process with {torch.get_num_interop_threads()}; the number holds for the "
+                    "process: give all its nodes the same, before anything else uses PyTorch"
+                )
+                raise EngineError(message) from error
+        if options.precision in ("fp32", "tf32"):
+            _set_tf32(torch, options.precision == "tf32")
+
+
+def _set_tf32(torch: Any, is_wanted: bool) -> None:
+    if _is_tf32.setdefault("set", is_wanted) != is_wanted:
+        other = "fp32" if is_wanted else "tf32"
+        message = (
+            f"precision: another model of this process runs with {other}; TF32 is on or off for "
+            "the whole process: give all models the same of fp32 and tf32"
+        )
+        raise EngineError(message)
+    torch.backends.cuda.matmul.allow_tf32 = is_wanted
+    torch.backends.cudnn.allow_tf32 = is_wanted
