@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from modelflow.errors import StreamClosed
+from modelflow.errors import StreamClosed, did_you_mean
 from modelflow.graph.find import find_graph
 from modelflow.graph.graph import Graph
 from modelflow.graph.read import read_graph
@@ -278,6 +278,31 @@ class Flow:
     def stats(self) -> dict[str, NodeStats]:
         """Returns the figures of every node at this moment: counts, batch sizes, times, queues."""
         return {} if self._scheduler is None else self._scheduler.statistics()
+
+    def reload(self, node: str | None = None) -> None:
+        """Loads the newest version of a node's model in the place of the one that runs.
+
+        The new one is loaded and warmed up on the calling thread, beside the traffic; then batches
+        go to it, and the old one is freed when it has done what it had. Where that fails, the old
+        one goes on.
+
+        Args:
+            node: Whose model; None: those of all nodes that have one.
+
+        Raises:
+            FlowUnitError: the new one does not load, or the node has nothing to reload.
+            KeyError: there is no such node.
+            StreamClosed: the flow does not run.
+        """
+        scheduler = self._running_scheduler()
+        if node is not None and node not in self.plan.stages:
+            names = ", ".join(self.plan.stages)
+            message = (
+                f"the graph has no node {node!r}{did_you_mean(node, self.plan.stages)} "
+                f"(nodes: {names})"
+            )
+            raise KeyError(message)
+        scheduler.reload(node)
 
     @property
     def graph(self) -> Graph:

@@ -48,8 +48,9 @@ class Model:
         """Describes the model; `start` loads it.
 
         Args:
-            path: A folder with the unit's TOML, or a model file (a frozen graph, a SavedModel's
-                folder, a Keras file).
+            path: A folder with the unit's TOML, a model (a frozen graph, a SavedModel's folder, a
+                Keras file, ONNX, TorchScript, an exported program), or a folder with versions of
+                one (``1/ 2/ ...``).
             name: The unit in the folder, where it holds several; for a model file, its name in
                 messages.
             batch_size: Most items that one call of the engine gets.
@@ -58,9 +59,12 @@ class Model:
             inputs: The inputs to use, in the order of `infer`; None: all that it has, in its
                 own order. For model files only.
             outputs: The same for the outputs.
-            engine: ``tensorflow``; None: by the form of the file. For model files only.
+            engine: ``tensorflow``, ``onnx``, ``torch``; None: by the form of the file. For model
+                files only.
             options: Node attributes (``batch_timeout_ms``, ``threads``, ``queue_size``,
-                ``queue_policy``) and options of the inference unit (``warmup``, ``signature``).
+                ``queue_policy``, ``allowed_batch_sizes``, ``split_size``, ``cpu_affinity``) and
+                options of the inference unit (``warmup``, ``signature``, ``version``,
+                ``precision``).
 
         Raises:
             EngineError: no such model.
@@ -149,6 +153,17 @@ class Model:
             raise ValueError(message)
         stream = self._flow.create_stream_io()
         return list(stream.exchange_many(columns, timeout).values())
+
+    def reload(self) -> None:
+        """Loads what is at the path now (its newest version) in the place of what runs.
+
+        On the calling thread, beside the traffic: no request fails or waits for it.
+
+        Raises:
+            FlowUnitError: it does not load; the model goes on as it was.
+            StreamClosed: the model does not run.
+        """
+        self._flow.reload(_NODE)
 
     def stats(self) -> NodeStats:
         """Returns the figures of the model's node: calls, batch sizes, time."""

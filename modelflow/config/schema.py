@@ -153,8 +153,26 @@ NODE_ATTRIBUTES: tuple[Option, ...] = (
         "allowed_batch_sizes",
         tuple[int, ...],
         (),
-        "Inference: sizes to pad up to.",
+        "Inference: the sizes of batch that the model is called with ('1,4,8'); a batch is filled "
+        "up to the next with rows that reach no output. The largest is batch_size.",
         **_POSITIVE,
+    ),
+    Option(
+        "split_size",
+        int,
+        0,
+        "Most buffers of one session in a batch while others wait, so that a request of many "
+        "buffers lets small ones through; queue_size then bounds what one session has waiting "
+        "here. 0: as they come.",
+        minimum=0,
+        maximum=1 << 20,
+    ),
+    Option(
+        "cpu_affinity",
+        str,
+        "",
+        "The processors that the node's threads may use ('0-3,6'), and the threads that an engine "
+        "starts from them; none: any.",
     ),
     Option(
         "queue_policy",

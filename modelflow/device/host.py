@@ -10,7 +10,7 @@ from modelflow.device.device import CPU, Device
 from modelflow.device.memory import Memory
 from modelflow.device.pool import empty
 
-__all__ = ["HostMemory"]
+__all__ = ["HostMemory", "fill"]
 
 
 class HostMemory(Memory):
@@ -41,20 +41,21 @@ class HostMemory(Memory):
         size: int,
         dtype: npt.DTypeLike,
         device: Device = CPU,  # noqa: ARG002 - there is one
+        shape: tuple[int, ...] | None = None,
     ) -> npt.NDArray[Any]:
         """Gathers into an array of the pool; a single item that fits as it is gives a view."""
         first = items[0]
         wanted = np.dtype(dtype)
-        if size == 1 and first.dtype == wanted and first.flags.c_contiguous:
+        if size == 1 and first.dtype == wanted and first.flags.c_contiguous and shape is None:
             view: npt.NDArray[Any] = first[np.newaxis]
             return view
+        whole = (size, *(first.shape if shape is None else shape))
         if wanted.hasobject:  # text
-            staged: npt.NDArray[Any] = np.full((size, *first.shape), b"", object)
+            staged: npt.NDArray[Any] = np.full(whole, b"", object)
         else:
-            staged = empty((size, *first.shape), wanted)
-            staged[len(items) :] = 0
-        for row, item in enumerate(items):
-            staged[row] = item
+            staged = empty(whole, wanted)
+            staged[0 if shape is not None else len(items) :] = 0
+        fill(staged, items, shape)
         return staged
 
     def upload(self, arrays: Sequence[Any], device: Device = CPU) -> list[Any]:  # noqa: ARG002
@@ -64,3 +65,14 @@ class HostMemory(Memory):
     def download(self, arrays: Sequence[Any]) -> list[npt.NDArray[Any]]:
         """Returns the arrays as they are."""
         return list(arrays)
+
+
+def fill(
+    staged: npt.NDArray[Any], items: Sequence[Any], shape: tuple[int, ...] | None = None
+) -> None:
+    """Copies items into the rows of an array; with ``shape`` to the beginning of each row."""
+    for row, item in enumerate(items):
+        if shape is None:
+            staged[row] = item
+        else:
+            staged[row][tuple(map(slice, item.shape))] = item

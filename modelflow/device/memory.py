@@ -51,7 +51,14 @@ class Memory(ABC):
         """Returns the element type of an array of this memory; None where NumPy has none such."""
 
     @abstractmethod
-    def gather(self, items: Sequence[Any], size: int, dtype: npt.DTypeLike, device: Device) -> Any:
+    def gather(
+        self,
+        items: Sequence[Any],
+        size: int,
+        dtype: npt.DTypeLike,
+        device: Device,
+        shape: tuple[int, ...] | None = None,
+    ) -> Any:
         """Returns ``items`` as one C-contiguous array of ``size`` rows on ``device``.
 
         Args:
@@ -59,6 +66,8 @@ class Memory(ABC):
             size: The length of axis 0; rows behind the items are zeros.
             dtype: The element type; items of another one are converted.
             device: Where the array shall lie.
+            shape: The shape of each row, where items may be smaller: they lie at its beginning, the
+                rest is zeros. None: the items' own.
         """
 
     @abstractmethod

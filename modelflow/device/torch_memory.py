@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from modelflow.device import driver
 from modelflow.device.device import Device
+from modelflow.device.host import fill
 from modelflow.device.memory import Memory
 from modelflow.device.pool import ArrayPool, empty
 from modelflow.errors import MissingDependencyError
@@ -81,19 +82,30 @@ class TorchMemory(Memory):
         """Returns NumPy's name of the tensor's dtype; None for those it lacks (bfloat16)."""
         return _numpy_dtypes().get(data.dtype)
 
-    def gather(self, items: Sequence[Any], size: int, dtype: npt.DTypeLike, device: Device) -> Any:
+    def gather(
+        self,
+        items: Sequence[Any],
+        size: int,
+        dtype: npt.DTypeLike,
+        device: Device,
+        shape: tuple[int, ...] | None = None,
+    ) -> Any:
         """Gathers on the device what lies there, in pinned memory what comes from the host."""
         wanted = np.dtype(dtype)
         if all(isinstance(item, np.ndarray) for item in items):
-            return self._staged(items, size, wanted, device)
+            return self._staged(items, size, wanted, device, shape)
         torch, target = load_torch(), self.torch_device(device)
         tensors = [_tensor(item).to(target, non_blocking=True) for item in items]
         kind = _torch_dtypes()[wanted]
-        if size == len(tensors):
+        if size == len(tensors) and shape is None:
             return stacked(tensors).to(kind)
-        out = torch.empty((size, *tensors[0].shape), dtype=kind, device=target)
-        out[: len(tensors)] = stacked(tensors)
-        out[len(tensors) :].zero_()
+        row = tensors[0].shape if shape is None else shape
+        out = torch.zeros((size, *row), dtype=kind, device=target)
+        if shape is None:
+            out[: len(tensors)] = stacked(tensors)
+        else:
+            for place, tensor in enumerate(tensors):
+                out[(place, *map(slice, tensor.shape))] = tensor
         return out
 
     def upload(self, arrays: Sequence[Any], device: Device) -> list[Any]:
@@ -160,13 +172,19 @@ class TorchMemory(Memory):
                 stream.wait_event(fence)
             array.record_stream(stream)
 
-    def _staged(self, items: Sequence[Any], size: int, dtype: Any, device: Device) -> Any:
+    def _staged(
+        self,
+        items: Sequence[Any],
+        size: int,
+        dtype: Any,
+        device: Device,
+        shape: tuple[int, ...] | None = None,
+    ) -> Any:
         torch = load_torch()
-        shape = (size, *items[0].shape)
-        staged = empty(shape, dtype) if self.pinned is None else self.pinned.empty(shape, dtype)
-        for row, item in enumerate(items):
-            staged[row] = item
-        staged[len(items) :] = 0
+        whole = (size, *(items[0].shape if shape is None else shape))
+        staged = empty(whole, dtype) if self.pinned is None else self.pinned.empty(whole, dtype)
+        staged[0 if shape is not None else len(items) :] = 0
+        fill(staged, items, shape)
         tensor = torch.from_numpy(staged)
         if self.pinned is None:
             return tensor

@@ -1,28 +1,31 @@
 """The flow unit that runs a model on batches."""
 
-import logging
+import ctypes
+import gc
+import sys
+import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from modelflow.engine.engine import LoadedModel, LoadRequest, TensorSpec, shape_text
+from modelflow.buffer import Buffer
+from modelflow.engine.batching import BatchFigures, CallSizes, grouped, padded_shape
+from modelflow.engine.engine import LoadedModel, LoadRequest, shape_text
 from modelflow.engine.lookup import find_engine
 from modelflow.engine.model_file import ModelFile, missing_model
-from modelflow.engine.options import InferenceOptions, options_with_defaults
+from modelflow.engine.options import ENGINE_OPTIONS, InferenceOptions, options_with_defaults
+from modelflow.engine.servable import Servable, Serving
 from modelflow.engine.staging import InputPort
+from modelflow.engine.versions import chosen_versions
+from modelflow.engine.warmup import recorded_requests, synthetic_requests
 from modelflow.errors import ConfigError, EngineError, Location
 from modelflow.flowunit.folder import UnitFile
 from modelflow.flowunit.spec import FlowUnitSpec
 from modelflow.flowunit.unit import Context, FlowUnit
 
 __all__ = ["InferenceUnit", "inference_spec", "inference_unit"]
-
-Array = npt.NDArray[Any]
-
-_log = logging.getLogger(__name__)
 
 # What a declared type of a folder's TOML is called in NumPy; other names are NumPy's own.
 _DTYPES = {
@@ -35,16 +38,15 @@ _DTYPES = {
     "str": "object",
 }
 
-
-# Stands for an item that did not fit; its row is left out of every group.
+# Stands for an item that did not fit; its row is left out of every call.
 _NOTHING = np.empty(0)
 
 
 class InferenceUnit(FlowUnit):
     """Runs a model: items in, one engine call a batch, views of its result out.
 
-    One instance a node, called by several workers at once. Items of different shapes go to the
-    engine in separate calls; an item that does not fit the model fails alone.
+    One instance a node and device, called by several workers at once. Items of different shapes go
+    to the engine in separate calls (unless ``pad_variable``); one that does not fit fails alone.
     """
 
     def __init__(self, model_file: ModelFile, name: str | None = None) -> None:
@@ -56,112 +58,144 @@ class InferenceUnit(FlowUnit):
         """
         self.model_file = model_file
         self.name = name or model_file.path.stem
-        self._model: LoadedModel | None = None
-        self._inputs: tuple[InputPort, ...] = ()
-        self._batch: int | None = None
+        self._options = InferenceOptions()
+        self._serving: Serving | None = None
+        self._figures = BatchFigures()
+        self._loading = threading.Lock()
+
+    # -- life -----------------------------------------------------------------------------------
 
     def open(self, config: InferenceOptions | Mapping[str, Any]) -> None:
         """Loads the model on ``self.device``, checks the ports, and warms it up.
 
         Raises:
-            EngineError: the file is missing or no model, or its ports do not fit the unit's.
+            EngineError: the file is missing or no model, its ports do not fit the unit's, an option
+                is not the engine's, or a recorded request does not fit.
             MissingDependencyError: the engine's package is not installed.
         """
-        options = config if isinstance(config, InferenceOptions) else InferenceOptions(**config)
-        file = self.model_file
-        absent = missing_model(file.path)
-        if absent:
-            message = f"unit {self.name!r}: {absent}"
-            raise EngineError(message)
-        request = LoadRequest(
-            file.path,
-            self.device,
-            options,
-            tuple(port.name for port in file.inputs),
-            tuple(port.name for port in file.outputs),
+        self._options = (
+            config if isinstance(config, InferenceOptions) else InferenceOptions(**config)
         )
-        model = find_engine(file.engine).load(request)
-        try:
-            self._check_types(model)
-            self._inputs = tuple(
-                InputPort(self.name, tensor, options.allow_cast) for tensor in model.inputs
-            )
-            self._batch = _fixed_batch(model)
-            if options.warmup == "synthetic":
-                self._warm_up(model)
-        except BaseException:
-            model.close()
-            raise
-        self._model = model
+        self._check_options()
+        with self._loading:
+            self._serving = Serving(self._load())
+
+    def reload(self) -> None:
+        """Loads what is at the path now, warms it up, hands the traffic over, frees the old.
+
+        Runs on the caller's thread, beside `process`; no batch fails or waits for it. Where the new
+        model does not load, the old one goes on.
+
+        Raises:
+            EngineError: see `open`; or the unit is closed.
+        """
+        with self._loading:
+            serving = self._opened()
+            serving.replace(self._load())
+        _give_memory_back()
+
+    def close(self) -> None:
+        """Frees the model, after a reload that is under way."""
+        with self._loading:
+            serving, self._serving = self._serving, None
+            if serving is not None:
+                serving.replace(())
+
+    def figures(self) -> dict[str, dict[Any, int]]:
+        """Returns the sizes of the engine's calls, the padding, and the cuts by shape."""
+        return self._figures.read()
+
+    @property
+    def versions(self) -> tuple[int, ...]:
+        """The versions that take traffic, the newest last; ``(0,)`` for a model without."""
+        return self._opened().versions
+
+    # -- batches --------------------------------------------------------------------------------
 
     def process(self, ctx: Context) -> None:
         """Runs the batch; see `FlowUnit.process`."""
-        columns = [[buffer.data for buffer in ctx.inputs[port.name]] for port in self._inputs]
-        count = len(columns[0])
-        results: dict[str, list[Any]] = {name: [None] * count for name in ctx.outputs}
-        arrays, failed = self._arrived(columns)
-        for row, error in failed.items():
-            for values in results.values():
-                values[row] = error
-        for rows in _groups(arrays, [row for row in range(count) if row not in failed]):
-            step = self._batch or len(rows)
-            for start in range(0, len(rows), step):
-                self._infer(arrays, rows[start : start + step], results)
+        first = next(iter(ctx.inputs.values()))
+        results: dict[str, list[Any]] = {name: [None] * len(first) for name in ctx.outputs}
+        serving = self._opened()
+        for version, rows in _by_version(first).items():
+            if version is not None and version not in serving.versions:
+                _fail(results, rows, serving.unknown(version))
+                continue
+            with serving.using(version) as servable:
+                self._process(servable, ctx, rows, results)
         for name, values in results.items():
             ctx.emit(values, name)
 
-    def close(self) -> None:
-        """Frees the model."""
-        model, self._model = self._model, None
-        if model is not None:
-            model.close()
-
-    def _arrived(
-        self, columns: Sequence[list[Any]]
-    ) -> tuple[list[list[Array]], dict[int, EngineError]]:
+    def _process(
+        self, servable: Servable, ctx: Context, rows: list[int], results: dict[str, list[Any]]
+    ) -> None:
+        arrays: dict[str, dict[int, Any]] = {port.name: {} for port in servable.ports}
         failed: dict[int, EngineError] = {}
-        arrays: list[list[Array]] = []
-        for port, column in zip(self._inputs, columns, strict=True):
-            arrived: list[Array] = []
-            for row, data in enumerate(column):
+        for port in servable.ports:
+            column = ctx.inputs[port.name]
+            for row in rows:
                 try:
-                    arrived.append(port.arrive(data))
+                    arrays[port.name][row] = port.arrive(column[row].data)
                 except EngineError as error:
                     failed.setdefault(row, error)
-                    arrived.append(_NOTHING)
-            arrays.append(arrived)
-        return arrays, failed
+        for row, failure in failed.items():
+            _fail(results, [row], failure)
+        good = [row for row in rows if row not in failed]
+        groups = self._by_shape(arrays, good)
+        if len(groups) > 1:
+            self._figures.split(len(groups))
+        for group in groups:
+            start = 0
+            while start < len(group):
+                step = servable.sizes.step(len(group) - start)
+                self._infer(servable, arrays, group[start : start + step], results)
+                start += step
+
+    def _by_shape(
+        self, arrays: Mapping[str, Mapping[int, Any]], rows: list[int]
+    ) -> list[list[int]]:
+        is_padded = self._options.pad_variable
+        if rows and all(
+            len({column[row].shape for row in rows}) == 1 for column in arrays.values()
+        ):
+            return [rows]
+        return grouped(
+            {
+                row: tuple(
+                    len(column[row].shape) if is_padded else tuple(column[row].shape)
+                    for column in arrays.values()
+                )
+                for row in rows
+            }
+        )
 
     def _infer(
-        self, arrays: list[list[Array]], rows: list[int], results: dict[str, list[Any]]
+        self,
+        servable: Servable,
+        arrays: Mapping[str, Mapping[int, Any]],
+        rows: list[int],
+        results: dict[str, list[Any]],
     ) -> None:
-        model = self._model
-        if model is None:
-            message = f"unit {self.name!r}: process was called before open, or after close"
-            raise EngineError(message)
-        size = self._batch or len(rows)
-        staged = {
-            port.name: port.gather([column[row] for row in rows], size)
-            for port, column in zip(self._inputs, arrays, strict=True)
-        }
-        outputs = model.run(staged)
+        size = servable.sizes.size(len(rows))
+        staged = {}
+        for port in servable.ports:
+            items = [arrays[port.name][row] for row in rows]
+            shape = None
+            if self._options.pad_variable:
+                shape = padded_shape([tuple(item.shape) for item in items])
+                if all(tuple(item.shape) == shape for item in items):
+                    shape = None
+            staged[port.name] = port.gather(items, size, shape)
+        outputs = servable.model.run(staged)
+        self._figures.call(len(rows), size)
         seen = list(staged.values())
         for name, values in results.items():
-            output = self._owned(outputs[name], seen)
+            output = _owned(outputs[name], seen)
             self._check_batch(name, output, size)
             for row, item in zip(rows, _items(output), strict=False):  # the rest is padding
                 values[row] = item
 
-    @staticmethod
-    def _owned(output: Array, others: list[Array]) -> Array:
-        # A model may hand an input through, or one result on two ports. The consumers of one
-        # would then see what those of the other write.
-        if any(np.may_share_memory(output, other) for other in others):
-            output = output.copy()
-        others.append(output)
-        return output
-
-    def _check_batch(self, name: str, output: Array, size: int) -> None:
+    def _check_batch(self, name: str, output: Any, size: int) -> None:
         if not output.ndim or len(output) != size:
             message = (
                 f"unit {self.name!r}, output {name!r}: got the shape {shape_text(output.shape)} "
@@ -170,29 +204,89 @@ class InferenceUnit(FlowUnit):
             )
             raise EngineError(message)
 
+    def _opened(self) -> Serving:
+        serving = self._serving
+        if serving is None:
+            message = f"unit {self.name!r}: it was called before open, or after close"
+            raise EngineError(message)
+        return serving
+
+    # -- loading --------------------------------------------------------------------------------
+
+    def _load(self) -> list[Servable]:
+        file = self.model_file
+        absent = missing_model(file.path)
+        if absent:
+            message = f"unit {self.name!r}: {absent}"
+            raise EngineError(message)
+        loaded: list[Servable] = []
+        try:
+            for version, path in chosen_versions(file.path, self._options.version).items():
+                loaded.append(self._load_version(version, self._request(path)))
+        except BaseException:
+            for servable in loaded:
+                servable.model.close()
+            raise
+        return loaded
+
+    def _request(self, path: Any) -> LoadRequest:
+        file = self.model_file
+        types = {p.name: np.dtype(_dtype(p.dtype)) for p in file.inputs if p.dtype is not None}
+        return LoadRequest(
+            path,
+            self.device,
+            self._options,
+            tuple(port.name for port in file.inputs),
+            tuple(port.name for port in file.outputs),
+            types,
+            self.allowed_batch_sizes,
+        )
+
+    def _load_version(self, version: int, request: LoadRequest) -> Servable:
+        model = find_engine(self.model_file.engine).load(request)
+        try:
+            self._check_types(model)
+            sizes = CallSizes(_fixed_batch(model), self.allowed_batch_sizes, self.batch_size)
+            ports = tuple(
+                InputPort(self.name, tensor, self._options.allow_cast, model.memory)
+                for tensor in model.inputs
+            )
+            servable = Servable(version, model, ports, sizes)
+            self._warm_up(servable, request)
+        except BaseException:
+            model.close()
+            raise
+        return servable
+
+    def _warm_up(self, servable: Servable, request: LoadRequest) -> None:
+        options, model = self._options, servable.model
+        if options.warmup == "synthetic":
+            servable.run(synthetic_requests(model, self.name, servable.sizes.all()))
+        elif options.warmup == "recorded":
+            servable.run(recorded_requests(model, request.path, options.warmup_requests))
+
+    def _check_options(self) -> None:
+        name, defaults = self.model_file.engine, InferenceOptions()
+        obeyed = find_engine(name).obeys
+        for option in ENGINE_OPTIONS:
+            value = getattr(self._options, option)
+            if option not in obeyed and value != getattr(defaults, option):
+                message = (
+                    f"unit {self.name!r}: {option}={value!r}: the engine {name!r} has no such "
+                    f"option; it has {', '.join(sorted(obeyed)) or 'none'}"
+                )
+                raise EngineError(message)
+
     def _check_types(self, model: LoadedModel) -> None:
         for port, tensor in zip(self.model_file.inputs, model.inputs, strict=True):
             if port.dtype is None:
                 continue
-            declared = _DTYPES.get(port.dtype.lower(), port.dtype.lower())
-            if declared != tensor.dtype.name:
+            if _dtype(port.dtype) != tensor.dtype.name:
                 message = (
                     f"unit {self.name!r}, input {port.name!r}: declared as {port.dtype}, but the "
                     f"model {self.model_file.path} takes {tensor.dtype.name}; correct the type"
                 )
                 raise EngineError(message)
-
-    def _warm_up(self, model: LoadedModel) -> None:
-        unknown = [str(tensor) for tensor in model.inputs if not _is_fully_known(tensor)]
-        if unknown:
-            _log.info(
-                "unit %r: no warm-up, the model leaves the shape of %s open",
-                self.name,
-                ", ".join(unknown),
-            )
-            return
-        for size in [self._batch] if self._batch else sorted({1, self.batch_size}):
-            model.run({t.name: _zeros(t, size) for t in model.inputs})
 
 
 def inference_spec(
@@ -240,17 +334,39 @@ def inference_unit(file: UnitFile) -> FlowUnitSpec:
     return inference_spec(model, **file.common)
 
 
-def _groups(arrays: list[list[Array]], rows: list[int]) -> list[list[int]]:
-    """Gives the rows by the shapes of their items, each group in order."""
-    if all(len({column[row].shape for row in rows}) == 1 for column in arrays):
-        return [rows]
-    groups: dict[tuple[tuple[int, ...], ...], list[int]] = {}
-    for row in rows:
-        groups.setdefault(tuple(column[row].shape for column in arrays), []).append(row)
-    return list(groups.values())
+def _by_version(buffers: Sequence[Buffer]) -> dict[Any, list[int]]:
+    versions = [buffer.get("model_version") for buffer in buffers]
+    if not any(versions):
+        return {None: list(range(len(buffers)))}
+    return {versions[rows[0]]: rows for rows in grouped(dict(enumerate(versions)))}
 
 
-def _items(output: Array) -> list[Any]:
+def _fail(results: Mapping[str, list[Any]], rows: Sequence[int], error: EngineError) -> None:
+    for values in results.values():
+        for row in rows:
+            values[row] = error
+
+
+def _dtype(declared: str) -> str:
+    return _DTYPES.get(declared.lower(), declared.lower())
+
+
+def _owned(output: Any, others: list[Any]) -> Any:
+    # A model may hand an input through, or one result on two ports. The consumers of one would
+    # then see what those of the other write.
+    if isinstance(output, np.ndarray):
+        if any(np.may_share_memory(output, other) for other in others):
+            output = output.copy()
+    elif any(output is other for other in others):
+        output = output.clone()
+    others.append(output)
+    return output
+
+
+def _items(output: Any) -> Sequence[Any]:
+    if not isinstance(output, np.ndarray):
+        rows: Sequence[Any] = output.unbind(0)
+        return rows
     # Iterating one axis would give scalars; text stays bytes, numbers become arrays of shape ().
     if output.ndim > 1 or output.dtype == object:
         return list(output)
@@ -262,11 +378,10 @@ def _fixed_batch(model: LoadedModel) -> int | None:
     return max(sizes, default=None)
 
 
-def _is_fully_known(tensor: TensorSpec) -> bool:
-    shape = tensor.item_shape
-    return shape is not None and None not in shape and tensor.dtype != object
-
-
-def _zeros(tensor: TensorSpec, size: int) -> Array:
-    shape = [extent or 0 for extent in tensor.item_shape or ()]
-    return np.zeros((size, *shape), tensor.dtype)
+def _give_memory_back() -> None:
+    """Returns to the system what a closed model has left: cycles, and glibc's free lists."""
+    gc.collect()
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's alone
+        if trim is not None:
+            trim(0)

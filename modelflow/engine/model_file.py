@@ -10,6 +10,7 @@ from modelflow.device import CPU
 from modelflow.engine.engine import LoadRequest, TensorSpec, shape_text
 from modelflow.engine.lookup import engine_for, find_engine
 from modelflow.engine.options import InferenceOptions, options_with_defaults
+from modelflow.engine.versions import chosen_versions, newest_path
 from modelflow.errors import ConfigError, EngineError
 from modelflow.flowunit.spec import Port
 
@@ -61,12 +62,18 @@ def read_model_file(
     absent = missing_model(path)
     if absent:
         raise EngineError(absent)
-    name = engine_for(path) if engine is None else engine
+    name = engine_for(newest_path(path)) if engine is None else engine
     try:
         options: InferenceOptions = options_with_defaults(config or {})()
     except ValueError as error:
         raise ConfigError(str(error)) from error
-    request = LoadRequest(path, CPU, options, tuple(inputs), tuple(outputs))
+    request = LoadRequest(
+        list(chosen_versions(path, options.version).values())[-1],
+        CPU,
+        options,
+        tuple(inputs),
+        tuple(outputs),
+    )
     found_inputs, found_outputs = find_engine(name).describe(request)
     return ModelFile(
         path,

@@ -48,13 +48,6 @@ class InferenceOptions:
         help="Buffers of different shapes share a batch: each is filled up with zeros to the "
         "largest, on the axes that the model leaves open.",
     )
-    split_size: int = option(
-        0,
-        help="Most buffers of one session in a batch while others wait, so that a request of many "
-        "buffers lets small ones through; 0: as they come.",
-        minimum=0,
-        maximum=1 << 20,
-    )
     precision: Literal["", "fp32", "tf32", "fp16", "bf16"] = option(
         "",
         help="What the engine calculates in; none: as the model was saved. fp16 and bf16 convert "
@@ -89,6 +82,7 @@ class InferenceOptions:
         0,
         help="Threads that share one operation (for the whole process where the engine knows no "
         "other way: tensorflow, torch); 0: the engine's own choice.",
+        aliases=("engine_threads",),
         minimum=0,
         maximum=4096,
     )

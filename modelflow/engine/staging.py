@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.device import empty
+from modelflow.device import CPU, Device, memory_of
 from modelflow.engine.engine import TensorSpec, shape_text
 from modelflow.errors import EngineError
 
@@ -21,48 +21,61 @@ class InputPort:
     Safe to use from several threads.
     """
 
-    def __init__(self, unit: str, tensor: TensorSpec, is_cast_allowed: bool) -> None:
-        """Takes the unit's name, for messages, and what the model expects."""
+    def __init__(
+        self, unit: str, tensor: TensorSpec, is_cast_allowed: bool, device: Device = CPU
+    ) -> None:
+        """Takes the unit's name, for messages, and what the model expects, and where."""
         self.name = tensor.name
         self._unit = unit
         self._tensor = tensor
         self._dtype = tensor.dtype
         self._is_text = tensor.dtype == object
         self._is_cast_allowed = is_cast_allowed
+        self._device = device
+        self._memory = memory_of(device.kind)
         # The shape that passed last: most batches hold one shape only.
         self._passed: tuple[int, ...] | None = None
 
-    def arrive(self, data: Any) -> Array:
+    def arrive(self, data: Any) -> Any:
         """Returns one item as an array that fits the model, without copying one that does.
+
+        An array on the model's device stays there.
 
         Raises:
             EngineError: naming unit, port, what was expected and what came.
         """
-        if type(data) is np.ndarray and data.dtype == self._dtype and data.shape == self._passed:
-            return data
+        if type(data) is np.ndarray:
+            if data.dtype == self._dtype and data.shape == self._passed:
+                return data
+        elif self._device.kind != CPU.kind and self._memory.holds(data):
+            return self._on_device(data)
         array = self._text(data) if self._is_text else self._numbers(data)
         if not self._fits(array.shape):
             raise EngineError(self._message(_described(data), "of that shape"))
         self._passed = array.shape
         return array
 
-    def gather(self, items: Sequence[Array], size: int) -> Array:
-        """Returns ``items`` as one C-contiguous array of ``size`` rows; the rest is zeros.
+    def gather(self, items: Sequence[Any], size: int, shape: tuple[int, ...] | None = None) -> Any:
+        """Returns ``items`` as one C-contiguous array of ``size`` rows on the model's device.
 
-        The array comes from the pool. A single item that fits as it is gives a view of it.
+        Args:
+            items: What `arrive` gave.
+            size: The length of axis 0; what is behind the items is zeros.
+            shape: See `Memory.gather`.
         """
-        first = items[0]
-        if size == 1 and first.dtype == self._dtype and first.flags.c_contiguous:
-            return first[np.newaxis]
-        if self._is_text:
-            staged: Array = np.full((size, *first.shape), b"", object)
-        else:
-            staged = empty((size, *first.shape), self._dtype)
-        for row, item in enumerate(items):
-            staged[row] = item
-        if not self._is_text:
-            staged[len(items) :] = 0
-        return staged
+        return self._memory.gather(items, size, self._dtype, self._device, shape)
+
+    def _on_device(self, data: Any) -> Any:
+        dtype, shape = self._memory.dtype_of(data), tuple(data.shape)
+        got = f"{data.dtype} {shape_text(shape)} on {self._device}"
+        if dtype != self._dtype:
+            is_near = dtype is not None and np.can_cast(dtype, self._dtype, "same_kind")
+            if not (is_near and self._is_cast_allowed):
+                advice = "; convert it before, or set allow_cast=true" if is_near else ""
+                raise EngineError(self._message(got, f"of that type{advice}"))
+        if not self._fits(shape):
+            raise EngineError(self._message(got, "of that shape"))
+        return data
 
     def _numbers(self, data: Any) -> Array:
         try:

@@ -86,7 +86,7 @@ class FlowUnitSpec:
         is_shared: One instance a node, re-entrant, instead of one a worker.
         is_exception_visible: The unit can be given buffers in error (`Buffer.error`).
         is_exception_given: It is, also where its node does not say so (ModelBox's rule).
-        is_batch_retried: A failing batch is tried again buffer by buffer, so that only the guilty
+        is_batch_retried: A failing batch is tried again in halves, so that only the guilty
             fail. Set False where a second call would do harm.
         is_same_count: A `Kind.STREAM` unit that gives one buffer for each one, now or later.
         is_count_assumed: A `Kind.STREAM` unit of any count, whose k-th buffer is taken to belong to

@@ -222,12 +222,15 @@ class FlowUnit:
         spec: The description that this instance was made for; set before `open`.
         device: Where this instance runs; set before `open`.
         batch_size: The most buffers that a call gets; set before `open`.
+        allowed_batch_sizes: The sizes that the node says batches are filled up to; set before
+            `open`, empty for any.
     """
 
     SPEC: ClassVar[FlowUnitSpec | None] = None
     spec: FlowUnitSpec | None = None
     device: Device = CPU
     batch_size: int = 1
+    allowed_batch_sizes: tuple[int, ...] = ()
 
     def open(self, config: Any) -> None:
         """Loads what the unit needs; called once, on the worker's thread (a shared unit's: once).
@@ -244,12 +247,26 @@ class FlowUnit:
 
         Raises:
             Exception: any one becomes the error of the buffers of the batch. Where the batch has
-                more than one, they are first tried one by one (``is_batch_retried``).
+                more than one, its halves are tried first (``is_batch_retried``).
         """
         raise NotImplementedError(f"{type(self).__name__} does not define process(ctx)")  # noqa: EM102
 
     def close(self) -> None:
         """Gives back what ``open`` took; called exactly once if ``open`` returned."""
+
+    def reload(self) -> None:
+        """Takes up what has changed outside (a new version of a model), beside `process`.
+
+        For shared units; called on the thread of ``Flow.reload``.
+
+        Raises:
+            NotImplementedError: the unit has nothing to take up.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has nothing to reload")  # noqa: EM102
+
+    def figures(self) -> Mapping[str, Mapping[Any, int]]:
+        """Returns counters of the unit's own, for the node's statistics; for shared units."""
+        return {}
 
     def stream_start(self, ctx: Context) -> None:
         """Called before the first ``process`` of a stream; for units of the stream kind.

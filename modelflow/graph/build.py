@@ -40,6 +40,8 @@ _SETTINGS = (
     "workers",
     "batch_timeout_ms",
     "allowed_batch_sizes",
+    "split_size",
+    "cpu_affinity",
     "queue_policy",
     "is_exception_visible",
 )

@@ -34,6 +34,8 @@ class NodeSettings:
         workers: ``thread`` or ``process``.
         batch_timeout_ms: Longest wait in milliseconds to fill a batch once one buffer waits.
         allowed_batch_sizes: Inference: sizes to pad up to, rising.
+        split_size: Most buffers of one session in a batch while others wait; 0: as they come.
+        cpu_affinity: The processors of its threads, as text; empty: any.
         queue_policy: ``block`` or ``reject``.
         is_exception_visible: The unit is given buffers in error.
     """
@@ -46,6 +48,8 @@ class NodeSettings:
     workers: str = "thread"
     batch_timeout_ms: float = 0.0
     allowed_batch_sizes: tuple[int, ...] = ()
+    split_size: int = 0
+    cpu_affinity: str = ""
     queue_policy: str = "block"
     is_exception_visible: bool = False
 

@@ -45,6 +45,9 @@ class StagePlan:
             there.
         exit_port: A loop's: the output that leads on.
         moves: Its data may have to be copied between devices.
+        allowed_batch_sizes: The sizes that a call is filled up to, rising; empty: any.
+        split_size: Most rows of one session in a batch while others wait; 0: as they come.
+        cpu_affinity: The processors that its threads may use; empty: any.
         delivered: The outputs (by place) that feed an output of the graph.
     """
 
@@ -67,6 +70,9 @@ class StagePlan:
     exit_port: int = 0
     moves: bool = False
     delivered: frozenset[int] = frozenset()
+    allowed_batch_sizes: tuple[int, ...] = ()
+    split_size: int = 0
+    cpu_affinity: frozenset[int] = frozenset()
 
     @property
     def is_terminal(self) -> bool:

@@ -9,6 +9,7 @@ from modelflow.graph.check import in_order
 from modelflow.graph.graph import Edge, Endpoint, Graph, Node, Role
 from modelflow.graph.loops import back_edges
 from modelflow.graph.scopes import Merge, Scopes, find_scopes
+from modelflow.plan.attributes import affinity, allowed_sizes, split_size
 from modelflow.plan.execution_plan import ExecutionPlan, MergePlan, StagePlan, Target
 from modelflow.plan.origins import find_origins, nodes_between
 
@@ -81,6 +82,9 @@ class _Maker:
         batch_size = settings.batch_size or spec.batch_size or default
         if spec.max_batch_size is not None:
             batch_size = min(batch_size, spec.max_batch_size)
+        allowed = allowed_sizes(node, batch_size)
+        if allowed and not settings.batch_size:
+            batch_size = allowed[-1]
         threads, reason = _threads(node, queue_size, batch_size, processors)
         return StagePlan(
             node=node.name,
@@ -103,6 +107,9 @@ class _Maker:
             exit_port=self._exit_port(node),
             moves=self._moves(node),
             delivered=self._delivered(node),
+            allowed_batch_sizes=allowed,
+            split_size=split_size(node),
+            cpu_affinity=affinity(node),
         )
 
     def _moves(self, node: Node) -> bool:

@@ -175,8 +175,8 @@ class Entrance:
             if self._admission is not None and self._admission.is_full:
                 return self._admission_blocker(self._admission)
         for receiver, number in port.route:
-            if isinstance(receiver, Inbox) and not receiver.has_room(number):
-                return _inbox_blocker(receiver, number)
+            if isinstance(receiver, Inbox) and not receiver.has_room(number, session):
+                return _inbox_blocker(receiver, number, session)
         return None
 
     def _check_open(self, session: Session) -> None:
@@ -265,7 +265,7 @@ class Entrance:
         )
 
 
-def _inbox_blocker(inbox: Inbox, port: int) -> Blocker:
+def _inbox_blocker(inbox: Inbox, port: int, session: Session) -> Blocker:
     if inbox.is_unmatched(port):
         reason = (
             f"{inbox.policy.unmatched_bounds[port]} buffers of input {inbox.ports[port]!r} of node "
@@ -275,8 +275,8 @@ def _inbox_blocker(inbox: Inbox, port: int) -> Blocker:
         reason = f"the queue of node {inbox.node!r} is full ({inbox.ready} buffers)"
     return Blocker(
         reason,
-        lambda timeout: inbox.wait_for_room(port, timeout),
-        lambda callback: inbox.on_room(port, callback),
+        lambda timeout: inbox.wait_for_room(port, timeout, session),
+        lambda callback: inbox.on_room(port, callback, session),
         is_rejectable=not inbox.is_unmatched(port),
     )
 

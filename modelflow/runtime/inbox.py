@@ -11,6 +11,7 @@ import numpy as np
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
 from modelflow.runtime.match import Matcher
 from modelflow.runtime.segment import Batch, Segment, Slice
+from modelflow.runtime.stats import QueueFigures
 
 if TYPE_CHECKING:
     from modelflow.runtime.session import Session
@@ -30,6 +31,8 @@ class InboxPolicy:
         unmatched_bounds: For each port, the buffers without a partner at which its producers wait;
             empty: never. Only the graph's inputs have it: a caller may forget the other port.
         is_ordered: Slices get tickets, because several workers take from this inbox.
+        is_measured: Why batches close and how long they waited is counted.
+        split_size: Most rows of one session in a batch while others wait; 0: as they come.
     """
 
     bounds: tuple[int, ...]
@@ -38,6 +41,8 @@ class InboxPolicy:
     byte_bound: int | None = None
     unmatched_bounds: tuple[int, ...] = ()
     is_ordered: bool = False
+    is_measured: bool = False
+    split_size: int = 0
 
 
 class Inbox:
@@ -70,6 +75,7 @@ class Inbox:
         self._producers = 0
         self._room_callbacks: list[Callable[[], None]] = []
         self._is_collecting = False
+        self.figures = QueueFigures() if policy.is_measured else None
         self._oldest: float | None = None
         self._is_closed = False
 
@@ -96,16 +102,23 @@ class Inbox:
     def _add(self, segments: Sequence[Segment]) -> None:
         if not self._queue and self.policy.batch_timeout:
             self._oldest = self._clock.now()
-        self._queue.extend(segments)
+        self._enqueue(segments)
         ready = self.ready
         for segment in segments:
             ready += len(segment.positions)
         self.ready = ready
+        if self.figures is not None:
+            now = self._clock.now()
+            for segment in segments:
+                segment.arrived = now
         if self.policy.byte_bound is not None:
             self.ready_bytes += sum(map(bytes_of, segments))
 
-    def has_room(self, port: int) -> bool:
-        """Tells whether a producer of ``port`` may go on now."""
+    def _enqueue(self, segments: Sequence[Segment]) -> None:
+        self._queue.extend(segments)
+
+    def has_room(self, port: int, session: "Session | None" = None) -> bool:  # noqa: ARG002
+        """Tells whether a producer of ``port`` may go on now (with buffers of ``session``)."""
         policy = self.policy
         return self._is_closed or (
             self.ready < policy.bounds[port]
@@ -122,7 +135,9 @@ class Inbox:
             and (self._matcher.waiting(port) >= bounds[port])
         )
 
-    def wait_for_room(self, port: int, timeout: float | None = None) -> bool:
+    def wait_for_room(
+        self, port: int, timeout: float | None = None, session: "Session | None" = None
+    ) -> bool:
         """Waits while this inbox holds ready rows of at least its bound.
 
         A producer that had to wait goes on when half of the queue is free, so that the two sides
@@ -131,13 +146,13 @@ class Inbox:
         Returns:
             False if ``timeout`` seconds passed and there is still no room.
         """
-        if self.has_room(port):
+        if self.has_room(port, session):
             return True
         deadline = None if timeout is None else self._clock.now() + timeout
         with self._lock:
             self._producers += 1
             try:
-                while not self.has_room(port):
+                while not self.has_room(port, session):
                     left = None if deadline is None else deadline - self._clock.now()
                     if left is not None and left <= 0:
                         return False
@@ -146,10 +161,12 @@ class Inbox:
                 self._producers -= 1
         return True
 
-    def on_room(self, port: int, callback: Callable[[], None]) -> None:
+    def on_room(
+        self, port: int, callback: Callable[[], None], session: "Session | None" = None
+    ) -> None:
         """Calls ``callback`` once, when a producer of ``port`` may go on (perhaps at once)."""
         with self._lock:
-            if not self.has_room(port):
+            if not self.has_room(port, session):
                 self._room_callbacks.append(callback)
                 return
         callback()
@@ -207,6 +224,21 @@ class Inbox:
             self._work.notify()
 
     def _cut(self, size: int) -> Batch:
+        picked, left = self._pick(size)
+        self._discount(picked, size - left)
+        if self.figures is not None:
+            self._measure(picked, is_full=left == 0)
+        batch = Batch.of(picked, self._width)
+        if self.policy.is_ordered:
+            for part in batch.slices:
+                part.ticket = self._ticket(part)
+        self._oldest = self._clock.now() if self._queue and self.policy.batch_timeout else None
+        if self._producers or self._room_callbacks:
+            self._signal_room()
+        return batch
+
+    def _pick(self, size: int) -> tuple[list[Segment], int]:
+        """Takes up to ``size`` rows out of the queue; gives their segments, and how many lack."""
         segments, left = self._queue, size
         picked: list[Segment] = []
         while segments:
@@ -221,19 +253,28 @@ class Inbox:
                 continue
             if count > left:
                 segment, rest = segment.split(left)
+                rest.arrived = segment.arrived
                 segments.appendleft(rest)
                 count = left
             left -= count
             picked.append(segment)
-        self._discount(picked, size - left)
-        batch = Batch.of(picked, self._width)
-        if self.policy.is_ordered:
-            for part in batch.slices:
-                part.ticket = self._ticket(part)
-        self._oldest = self._clock.now() if segments and self.policy.batch_timeout else None
-        if self._producers or self._room_callbacks:
-            self._signal_room()
-        return batch
+        return picked, left
+
+    def _measure(self, picked: Sequence[Segment], *, is_full: bool) -> None:
+        figures, now = self.figures, self._clock.now()
+        rows = [segment for segment in picked if segment.positions]
+        if figures is None or not rows:
+            return
+        waited = now - min(segment.arrived for segment in rows)
+        if is_full:
+            reason = "full"
+        elif self.policy.batch_timeout and waited >= self.policy.batch_timeout:
+            reason = "timeout"
+        elif rows[-1].is_last:
+            reason = "end_of_stream"
+        else:
+            reason = "nothing_waiting"
+        figures.count(reason, waited)
 
     def _ticket(self, part: Slice) -> int | None:
         session = part.stream.session
@@ -282,13 +323,16 @@ class Inbox:
         """Wakes everyone: workers get None, producers go on, what is queued is dropped."""
         with self._lock:
             self._is_closed = True
-            self._queue.clear()
-            self.ready = self.ready_bytes = 0
+            self._clear()
             self._work.notify_all()
             self._room.notify_all()
             callbacks, self._room_callbacks = self._room_callbacks, []
         for callback in callbacks:
             callback()
+
+    def _clear(self) -> None:
+        self._queue.clear()
+        self.ready = self.ready_bytes = 0
 
     def _forget(self, session: "Session") -> None:
         self._tickets.pop(session, None)

@@ -13,6 +13,7 @@ from modelflow.runtime.crew import Crew, InlineCrew, ThreadCrew
 from modelflow.runtime.network import Network
 from modelflow.runtime.session import Session
 from modelflow.runtime.source_worker import SourceWorker
+from modelflow.runtime.stage import Stage
 from modelflow.runtime.stats import NodeStats
 from modelflow.runtime.stream_worker import StreamWorker
 from modelflow.runtime.worker import Worker
@@ -230,6 +231,31 @@ class Scheduler:
     def statistics(self) -> dict[str, NodeStats]:
         """Returns the figures of every node at this moment."""
         return {name: stage.statistics() for name, stage in self._network.stages.items()}
+
+    def reload(self, node: str | None) -> None:
+        """Lets the shared units of a node (None: of every node that can) take up what is new.
+
+        Runs on the caller's thread while traffic goes on.
+
+        Raises:
+            FlowUnitError: the node has nothing to reload, or its unit failed to; it goes on as it
+                was.
+        """
+        stages = self._network.stages
+        for stage in stages.values() if node is None else [stages[node]]:
+            try:
+                stage.reload()
+            except NotImplementedError as error:
+                if node is not None:
+                    raise self._reload_error(stage, error) from error
+            except Exception as error:
+                raise self._reload_error(stage, error) from error
+
+    def _reload_error(self, stage: Stage, error: Exception) -> FlowUnitError:
+        plan = stage.plan
+        return FlowUnitError.from_exception(
+            error, node=plan.node, unit=plan.spec.name, phase="reload"
+        )
 
     # -- ending ---------------------------------------------------------------------------------
 

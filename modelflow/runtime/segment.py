@@ -64,9 +64,10 @@ class Segment:
         columns: The buffers: one column on an edge, a column a port behind a match.
         is_last: The stream ends behind these buffers.
         has_errors: Some buffer may be in error.
+        arrived: When it came into the queue that it is in, where that is measured.
     """
 
-    __slots__ = ("columns", "has_errors", "is_last", "positions", "stream")
+    __slots__ = ("arrived", "columns", "has_errors", "is_last", "positions", "stream")
 
     def __init__(
         self,
@@ -81,6 +82,7 @@ class Segment:
         self.columns = columns
         self.is_last = is_last
         self.has_errors = has_errors
+        self.arrived = 0.0
 
     def split(self, count: int) -> "tuple[Segment, Segment]":
         """Gives the first ``count`` rows, and the others with the end."""

@@ -1,7 +1,10 @@
 """A running node: its inbox, its outbox, its unit instances."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from modelflow.device import Device
 from modelflow.flowunit.spec import Kind
@@ -9,6 +12,7 @@ from modelflow.flowunit.unit import FlowUnit
 from modelflow.plan import StagePlan
 from modelflow.runtime.call import UnitCall
 from modelflow.runtime.clock import Clock
+from modelflow.runtime.fair_inbox import FairInbox
 from modelflow.runtime.inbox import Inbox, InboxPolicy
 from modelflow.runtime.kinds.collapse import CollapseInbox
 from modelflow.runtime.kinds.condition import ConditionOutbox
@@ -58,6 +62,7 @@ class Stage:
         self.stats = [WorkerStats() for _ in range(plan.threads)]
         self._shared: dict[Device, FlowUnit] = {}
         self._users: dict[Device, int] = {}
+        self._figures: dict[int, Mapping[str, Mapping[Any, int]]] = {}
         self._lock = threading.Lock()
 
     def _policy(self, entry_ports: frozenset[int]) -> InboxPolicy:
@@ -72,6 +77,8 @@ class Stage:
             byte_bound=plan.byte_bound,
             unmatched_bounds=tuple(unmatched) if entry_ports else (),
             is_ordered=self.is_ordered,
+            is_measured=plan.spec.is_shared and plan.batch_size > 1,
+            split_size=plan.split_size,
         )
 
     def _inbox(self, policy: InboxPolicy, unread_bound: int, clock: Clock) -> Inbox:
@@ -87,7 +94,8 @@ class Stage:
             case Kind.LOOP:
                 return LoopInbox(node, ports, policy, clock)
             case _:
-                return Inbox(node, ports, policy, clock)
+                kind = FairInbox if plan.split_size else Inbox
+                return kind(node, ports, policy, clock)
 
     def connect(
         self,
@@ -171,6 +179,7 @@ class Stage:
                 self._users[device] -= 1
                 if self._users[device]:
                     return
+                self._figures[id(unit)] = unit.figures()
                 del self._shared[device]
         unit.close()
 
@@ -185,7 +194,27 @@ class Stage:
     def statistics(self) -> NodeStats:
         """Returns the node's figures at this moment."""
         plan = self.plan
-        return NodeStats.of(plan.node, plan.spec.name, self.stats, self.inbox.ready)
+        stats = NodeStats.of(plan.node, plan.spec.name, self.stats, self.inbox.ready)
+        if self.inbox.figures is not None:
+            stats = stats.with_queue(self.inbox.figures)
+        with self._lock:
+            self._figures.update({id(unit): unit.figures() for unit in self._shared.values()})
+        return replace(stats, figures=_added(self._figures.values()))
+
+    def reload(self) -> None:
+        """Lets the shared instances take up what has changed outside; on the caller's thread.
+
+        Raises:
+            NotImplementedError: the unit has nothing to take up.
+            Exception: whatever its ``reload`` raised.
+        """
+        with self._lock:
+            units = list(self._shared.values())
+        if not units:
+            message = f"unit {self.plan.spec.name!r} has nothing to reload"
+            raise NotImplementedError(message)
+        for unit in units:
+            unit.reload()
 
     def close(self) -> None:
         """Wakes every worker and producer of this stage; what is queued is dropped."""
@@ -196,5 +225,14 @@ class Stage:
         unit = self.plan.spec.create(device.kind)
         unit.device = device
         unit.batch_size = self.plan.batch_size
+        unit.allowed_batch_sizes = self.plan.allowed_batch_sizes
         unit.open(self.plan.config)
         return unit
+
+
+def _added(units: Iterable[Mapping[str, Mapping[Any, int]]]) -> dict[str, dict[Any, int]]:
+    total: dict[str, Counter[Any]] = {}
+    for figures in units:
+        for name, counts in figures.items():
+            total.setdefault(name, Counter()).update(counts)
+    return {name: dict(counts) for name, counts in total.items()}

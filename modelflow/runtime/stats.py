@@ -1,10 +1,15 @@
 """What a stage counts: each worker for itself, without locks; added up when asked."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-__all__ = ["NodeStats", "WorkerStats"]
+__all__ = ["NodeStats", "QueueFigures", "WorkerStats"]
+
+# Waits of less than 2**-3 ms are not told apart.
+_LEAST = -3
 
 
 class WorkerStats:
@@ -45,6 +50,28 @@ class WorkerStats:
         self.moved_bytes += size
 
 
+class QueueFigures:
+    """Why the batches of a queue closed, and how long they had waited; written under its lock.
+
+    Attributes:
+        closed: Reason (``full``, ``timeout``, ``nothing_waiting``, ``end_of_stream``) -> batches.
+        waits: Upper bound in milliseconds (powers of two; 0.125 the least) -> batches whose oldest
+            row had waited at most that long.
+    """
+
+    __slots__ = ("closed", "waits")
+
+    def __init__(self) -> None:
+        self.closed: Counter[str] = Counter()
+        self.waits: Counter[float] = Counter()
+
+    def count(self, reason: str, waited: float) -> None:
+        """Adds a batch that closed for ``reason``, its oldest row after ``waited`` seconds."""
+        self.closed[reason] += 1
+        exponent = math.ceil(math.log2(waited * 1e3)) if waited > 0 else _LEAST
+        self.waits[2.0 ** max(exponent, _LEAST)] += 1
+
+
 @dataclass(frozen=True)
 class NodeStats:
     """What a node has done so far; a moment's picture, not locked against the workers.
@@ -58,6 +85,12 @@ class NodeStats:
         moved, moved_bytes: Buffers that were copied between devices here, and their bytes.
         batch_sizes: Batch size -> number of calls. Sizes near 1 under load: the node keeps up, and
             batching is not needed. Sizes near ``batch_size``: the node is the bottleneck.
+        closed: Why batches closed -> number of batches: ``full``, ``timeout``, ``nothing_waiting``,
+            ``end_of_stream``; for inference nodes.
+        waits: Milliseconds -> batches whose oldest row had waited at most that long; likewise.
+        figures: Counters of the unit's own. An inference unit has ``engine_calls`` (rows ->
+            calls of the engine) and ``batching`` (``padding``: rows filled up, ``another_shape``:
+            batches cut because of it).
     """
 
     node: str
@@ -71,12 +104,19 @@ class NodeStats:
     moved: int = 0
     moved_bytes: int = 0
     batch_sizes: dict[int, int] = field(default_factory=dict)
+    closed: dict[str, int] = field(default_factory=dict)
+    waits: dict[float, int] = field(default_factory=dict)
+    figures: dict[str, dict[Any, int]] = field(default_factory=dict)
 
     @property
     def mean_batch_size(self) -> float:
         """Rows a call, on average, without the calls for events; 0 before the first."""
         calls = sum(count for size, count in self.batch_sizes.items() if size)
         return self.buffers / calls if calls else 0.0
+
+    def with_queue(self, queue: QueueFigures) -> "NodeStats":
+        """Returns these figures with those of the queue."""
+        return replace(self, closed=dict(queue.closed), waits=dict(sorted(queue.waits.items())))
 
     @classmethod
     def of(cls, node: str, unit: str, workers: Iterable[WorkerStats], queue: int) -> "NodeStats":

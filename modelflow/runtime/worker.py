@@ -1,5 +1,6 @@
 """One thread of a stage: take a batch, call the unit, emit."""
 
+import os
 import sys
 import threading
 import time
@@ -66,6 +67,9 @@ class Worker:
 
     def main(self) -> None:
         """Opens the unit, works until the flow ends, closes the unit: what the thread runs."""
+        if self.stage.plan.cpu_affinity:
+            # Of this thread alone; those that an engine starts from it inherit it.
+            os.sched_setaffinity(0, self.stage.plan.cpu_affinity)
         if not self.try_open():
             return
         try:

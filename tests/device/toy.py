@@ -45,7 +45,7 @@ class ToyMemory(Memory):
     def dtype_of(self, data):
         return data._values.dtype
 
-    def gather(self, items, size, dtype, device):
+    def gather(self, items, size, dtype, device, shape=None):
         rows = [i.values(device) if isinstance(i, ToyArray) else i for i in items]
         whole = np.zeros((size, *rows[0].shape), dtype)
         whole[: len(rows)] = rows

@@ -34,6 +34,7 @@ class NormalCall(UnitCall):
         context = Context(dict(zip(self._inputs, columns, strict=True)), outputs)
         if self._is_per_stream:
             context = self._context(columns, stream_of(0))
+        failed, has_errors = self.failed, self.has_errors
         try:
             # Not `_run`: this is the call that every item of most graphs passes.
             returned: object = self.unit.process(context)  # type: ignore[func-returns-value]
@@ -43,13 +44,22 @@ class NormalCall(UnitCall):
                 return [columns[0]]
             return [self._settled(context.outputs[name], name, columns) for name in self._outputs]
         except Exception as error:
+            self.failed, self.has_errors = failed, has_errors
             if size > 1 and self.spec.is_batch_retried:
-                return self._process_rows(columns, stream_of)
+                return self._process_halves(columns, stream_of)
             failures = self._failures(error, size, stream_of)
             return [list(failures) for _ in self._outputs or ("",)]
 
+    def _process_halves(self, columns: Columns, stream_of: StreamOf) -> Columns:
+        """Tries a batch that failed again, half by half, until the guilty rows stand alone."""
+        middle = len(columns[0]) // 2
+        first = self._process_all([column[:middle] for column in columns], stream_of)
+        second = self._process_all(
+            [column[middle:] for column in columns], lambda row: stream_of(middle + row)
+        )
+        return [[*one, *other] for one, other in zip(first, second, strict=True)]
+
     def _process_rows(self, columns: Columns, stream_of: StreamOf) -> Columns:
-        self.begin()
         rows = [
             self._process_all([[column[row]] for column in columns], _shifted(stream_of, row))
             for row in range(len(columns[0]))

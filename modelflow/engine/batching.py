@@ -1,0 +1,84 @@
+"""How an inference unit cuts what it is given into calls of its engine, and what it counts."""
+
+import threading
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+__all__ = ["BatchFigures", "CallSizes", "grouped", "padded_shape"]
+
+Shape = tuple[int, ...]
+
+
+class CallSizes:
+    """The sizes of batch that an engine is called with.
+
+    Attributes:
+        fixed: The only size that the model takes; None: any.
+        allowed: The sizes to fill up to, rising; empty: any.
+    """
+
+    def __init__(self, fixed: int | None, allowed: Sequence[int], batch_size: int) -> None:
+        """Takes the model's own size, those that the node allows, and the node's batch size."""
+        self.fixed = fixed
+        self.allowed = tuple(sorted(allowed)) if fixed is None else ()
+        self._largest = fixed or (self.allowed[-1] if self.allowed else None)
+        self._batch_size = batch_size
+
+    def step(self, rows: int) -> int:
+        """Returns how many of ``rows`` rows go into the next call."""
+        return min(rows, self._largest or rows)
+
+    def size(self, rows: int) -> int:
+        """Returns the size of the call that gets ``rows`` rows; the rest is padding."""
+        if self.fixed is not None:
+            return self.fixed
+        return next((size for size in self.allowed if size >= rows), rows)
+
+    def all(self) -> list[int]:
+        """Returns the sizes to warm up: all that there can be where they are few."""
+        if self.fixed is not None:
+            return [self.fixed]
+        return list(self.allowed) or sorted({1, self._batch_size})
+
+
+class BatchFigures:
+    """What an inference unit counts. Safe from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sizes: Counter[int] = Counter()
+        self._padding = 0
+        self._shapes = 0
+
+    def call(self, rows: int, size: int) -> None:
+        """Adds a call of the engine with ``rows`` rows, filled up to ``size``."""
+        with self._lock:
+            self._sizes[rows] += 1
+            self._padding += size - rows
+
+    def split(self, groups: int) -> None:
+        """Adds a batch that was cut because its shapes (or versions) differ."""
+        with self._lock:
+            self._shapes += groups - 1
+
+    def read(self) -> dict[str, dict[Any, int]]:
+        """Returns ``engine_calls`` (rows -> calls) and ``batching`` (padding, cuts by shape)."""
+        with self._lock:
+            return {
+                "engine_calls": dict(sorted(self._sizes.items())),
+                "batching": {"padding": self._padding, "another_shape": self._shapes},
+            }
+
+
+def grouped(keys: Mapping[int, Hashable]) -> list[list[int]]:
+    """Returns the rows by their keys, each group in order."""
+    groups: dict[Hashable, list[int]] = {}
+    for row, key in keys.items():
+        groups.setdefault(key, []).append(row)
+    return list(groups.values())
+
+
+def padded_shape(shapes: Sequence[Shape]) -> Shape:
+    """Returns the smallest shape that holds each of ``shapes``, which have as many axes."""
+    return tuple(max(extents) for extents in zip(*shapes, strict=True))

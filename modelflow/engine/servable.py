@@ -1,0 +1,110 @@
+"""A version of a model in memory, and the handing over from one version to the next."""
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from modelflow.device import Memory, memory_of
+from modelflow.engine.batching import CallSizes
+from modelflow.engine.engine import LoadedModel
+from modelflow.engine.staging import InputPort
+from modelflow.errors import EngineError
+
+__all__ = ["Servable", "Serving"]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class Servable:
+    """A loaded model, warmed up.
+
+    Attributes:
+        version: Its number; 0 where the model has no versions.
+        model: The model.
+        ports: Its inputs, as items are checked and gathered.
+        sizes: The sizes of batch that it is called with.
+        users: How many batches run on it now.
+    """
+
+    version: int
+    model: LoadedModel
+    ports: tuple[InputPort, ...]
+    sizes: CallSizes
+    users: int = field(default=0)
+
+    @property
+    def memory(self) -> Memory:
+        """Where its inputs and outputs are."""
+        return memory_of(self.model.memory.kind)
+
+    def run(self, requests: Sequence[Mapping[str, Any]] | Iterator[Mapping[str, Any]]) -> int:
+        """Runs whole batches for nothing (a warm-up); returns how many."""
+        count = 0
+        with self.memory.running(self.model.memory):
+            for request in requests:
+                staged = {
+                    port.name: port.gather(list(request[port.name]), len(request[port.name]))
+                    for port in self.ports
+                }
+                self.model.run(staged)
+                count += 1
+        return count
+
+
+class Serving:
+    """The versions that take traffic now. Safe from any thread.
+
+    Who runs a batch holds its version by `using`; one that is replaced is closed when nobody holds
+    it any more.
+    """
+
+    def __init__(self, servables: Sequence[Servable]) -> None:
+        """Takes the versions to begin with, the newest last."""
+        self._lock = threading.Lock()
+        self._is_unused = threading.Condition(self._lock)
+        self._by_version = {servable.version: servable for servable in servables}
+
+    @property
+    def versions(self) -> tuple[int, ...]:
+        """The versions that take traffic, the newest last."""
+        return tuple(self._by_version)
+
+    @contextmanager
+    def using(self, version: int | None = None) -> Iterator[Servable]:
+        """Gives a version (None: the newest), which stays loaded inside the block.
+
+        Raises:
+            EngineError: that version is not loaded.
+        """
+        with self._lock:
+            known = self._by_version
+            servable = known.get(next(reversed(known), 0) if version is None else version)
+            if servable is None:
+                raise self.unknown(version)
+            servable.users += 1
+        try:
+            yield servable
+        finally:
+            with self._lock:
+                servable.users -= 1
+                if not servable.users:
+                    self._is_unused.notify_all()
+
+    def unknown(self, version: Any) -> EngineError:
+        """Returns the error about a version that is not loaded."""
+        loaded = ", ".join(map(str, self._by_version)) or "none"
+        return EngineError(f"model_version: got {version!r}; the versions loaded are: {loaded}")
+
+    def replace(self, servables: Sequence[Servable]) -> None:
+        """Lets other versions take the traffic, and closes those before once they are unused."""
+        with self._lock:
+            retired = list(self._by_version.values())
+            self._by_version = {servable.version: servable for servable in servables}
+            while any(servable.users for servable in retired):
+                self._is_unused.wait()
+        for servable in retired:
+            servable.model.close()

@@ -1,0 +1,67 @@
+"""Versions of a model: the folders ``1/ 2/ ...`` under its path."""
+
+from pathlib import Path
+
+from modelflow.errors import EngineError
+
+__all__ = ["chosen_versions", "find_versions", "newest_path"]
+
+
+def find_versions(path: Path) -> dict[int, Path]:
+    """Returns the versions under ``path``, the oldest first; empty where it is a model itself.
+
+    A version is a folder whose name is a number; the model is that folder (a SavedModel), or the
+    only file in it.
+    """
+    if not path.is_dir():
+        return {}
+    numbers = sorted(
+        int(entry.name) for entry in path.iterdir() if entry.name.isdecimal() and entry.is_dir()
+    )
+    return {number: _model_in(path / str(number)) for number in numbers}
+
+
+def newest_path(path: Path) -> Path:
+    """Returns the model that ``path`` stands for: the newest version, or the path itself."""
+    versions = find_versions(path)
+    return versions[max(versions)] if versions else path
+
+
+def chosen_versions(path: Path, version: str) -> dict[int, Path]:
+    """Returns the versions that the option ``version`` asks for, the newest last.
+
+    Args:
+        path: The model's path.
+        version: ``""`` (the newest), a number, or several separated by commas.
+
+    Returns:
+        Number -> path of the model; ``{0: path}`` where there are no versions.
+
+    Raises:
+        EngineError: there is no such version, or the text is not of that form.
+    """
+    versions = find_versions(path)
+    if not versions:
+        if version.strip():
+            message = (
+                f"model {path}: version {version!r} was asked for, but there are no versions "
+                "(folders 1/ 2/ ...) in it"
+            )
+            raise EngineError(message)
+        return {0: path}
+    if not version.strip():
+        newest = max(versions)
+        return {newest: versions[newest]}
+    parts = [part.strip() for part in version.split(",")]
+    known = ", ".join(map(str, versions))
+    for part in parts:
+        if not part.isdecimal() or int(part) not in versions:
+            message = f"model {path}: no version {part!r}; the versions are: {known}"
+            raise EngineError(message)
+    return {number: versions[number] for number in sorted(set(map(int, parts)))}
+
+
+def _model_in(folder: Path) -> Path:
+    files = [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
+    is_alone = len(files) == 1 and files[0].is_file() and files[0].name != "saved_model.pb"
+    return files[0] if is_alone else folder

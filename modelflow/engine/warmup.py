@@ -1,0 +1,127 @@
+"""What runs before a model is ready: zeros, or recorded requests."""
+
+import logging
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from modelflow.engine.engine import LoadedModel, TensorSpec, shape_text
+from modelflow.errors import EngineError
+
+__all__ = ["recorded_requests", "synthetic_requests"]
+
+_SERVING_FILE = Path("assets.extra") / "tf_serving_warmup_requests"
+_ARRAYS_FILE = "warmup.npz"
+# TensorFlow Serving's own bound on the records of a warm-up file.
+_MOST_REQUESTS = 1000
+_log = logging.getLogger(__name__)
+
+Request = Mapping[str, npt.NDArray[Any]]
+
+
+def synthetic_requests(model: LoadedModel, unit: str, sizes: Sequence[int]) -> Iterator[Request]:
+    """Gives zeros of the model's shapes, a batch of each size; nothing where shapes are open."""
+    unknown = [str(tensor) for tensor in model.inputs if not _is_fully_known(tensor)]
+    if unknown:
+        _log.info(
+            "unit %r: no warm-up, the model leaves the shape of %s open", unit, ", ".join(unknown)
+        )
+        return
+    for size in sizes:
+        yield {tensor.name: _zeros(tensor, size) for tensor in model.inputs}
+
+
+def recorded_requests(model: LoadedModel, path: Path, file: str) -> Sequence[Request]:
+    """Reads recorded requests.
+
+    Args:
+        model: Whose inputs they must have.
+        path: The model's path.
+        file: Where they are; ``""``: at the usual places.
+
+    Returns:
+        For each request an array a port, axis 0 the batch.
+
+    Raises:
+        EngineError: there is no such file, it is of another form, or its arrays do not fit the
+            model.
+    """
+    found = _find(path, Path(file) if file else None)
+    requests = _read_arrays(found) if found.suffix == ".npz" else _read_serving(found)
+    if not requests:
+        message = f"warm-up requests {found}: there is none in it"
+        raise EngineError(message)
+    for number, request in enumerate(requests):
+        _check(model, request, f"warm-up requests {found}, request {number}")
+    return requests
+
+
+def _find(path: Path, file: Path | None) -> Path:
+    folder = path if path.is_dir() else path.parent
+    places = [file] if file else [folder / _SERVING_FILE, folder / _ARRAYS_FILE]
+    for place in places:
+        if place.is_file():
+            return place
+    message = (
+        "warmup=recorded: there are no requests; expected "
+        f"{' or '.join(map(str, places))}, or another file as warmup_requests"
+    )
+    raise EngineError(message)
+
+
+def _read_arrays(path: Path) -> Sequence[Request]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        message = f"warm-up requests {path}: not a .npz file of arrays: {error}"
+        raise EngineError(message) from error
+    counts = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
+    if len(set(counts.values())) > 1 or 0 in counts.values():
+        message = (
+            f"warm-up requests {path}: the arrays have {counts} requests; expected the same "
+            "number of each, at least 1"
+        )
+        raise EngineError(message)
+    count = min(next(iter(counts.values()), 0), _MOST_REQUESTS)
+    return [{name: a[row : row + 1] for name, a in arrays.items()} for row in range(count)]
+
+
+def _read_serving(path: Path) -> Sequence[Request]:
+    from modelflow.engine.tensorflow.warmup_requests import read_warmup_requests
+
+    return read_warmup_requests(path, _MOST_REQUESTS)
+
+
+def _check(model: LoadedModel, request: Request, where: str) -> None:
+    names = sorted(tensor.name for tensor in model.inputs)
+    if sorted(request) != names:
+        message = f"{where}: it has the inputs {sorted(request)}; the model's are {names}"
+        raise EngineError(message)
+    for tensor in model.inputs:
+        array = request[tensor.name]
+        wanted = tensor.item_shape
+        fits = wanted is None or (
+            array.ndim == len(wanted) + 1
+            and all(w in (None, n) for w, n in zip(wanted, array.shape[1:], strict=True))
+        )
+        if array.dtype != tensor.dtype or not fits:
+            message = (
+                f"{where}: got {array.dtype} {shape_text(array.shape)} for the input {tensor}; "
+                "expected arrays that the model takes"
+            )
+            raise EngineError(message)
+
+
+def _is_fully_known(tensor: TensorSpec) -> bool:
+    shape = tensor.item_shape
+    return shape is not None and None not in shape and not tensor.dtype.hasobject
+
+
+def _zeros(tensor: TensorSpec, size: int) -> npt.NDArray[Any]:
+    shape = [extent or 0 for extent in tensor.item_shape or ()]
+    return np.zeros((size, *shape), tensor.dtype)

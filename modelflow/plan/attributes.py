@@ -1,0 +1,71 @@
+"""Attributes of nodes that only some units have, or only some machines can obey."""
+
+import os
+
+from modelflow.errors import PlanError
+from modelflow.flowunit.spec import Kind
+from modelflow.graph.graph import Node
+
+__all__ = ["affinity", "allowed_sizes", "split_size"]
+
+
+def allowed_sizes(node: Node, batch_size: int) -> tuple[int, ...]:
+    """Returns ``allowed_batch_sizes``, rising; the largest must be the batch size that is given.
+
+    Raises:
+        PlanError: it is not, or the unit is no inference unit.
+    """
+    sizes = tuple(sorted(set(node.settings.allowed_batch_sizes)))
+    if not sizes:
+        return ()
+    if node.settings.batch_size and sizes[-1] != batch_size:
+        raise _wrong(
+            node,
+            f"allowed_batch_sizes: the largest is {sizes[-1]}, batch_size is {batch_size}; "
+            "expected the same (or no batch_size)",
+        )
+    if node.spec is None or not node.spec.is_shared:
+        raise _wrong(
+            node,
+            "allowed_batch_sizes is for inference units; this one gets batches as they are",
+        )
+    return sizes
+
+
+def split_size(node: Node) -> int:
+    """Returns ``split_size``.
+
+    Raises:
+        PlanError: the unit is of another kind than normal.
+    """
+    if node.settings.split_size and (node.spec is None or node.spec.kind is not Kind.NORMAL):
+        raise _wrong(
+            node, "split_size is for normal units, whose batches hold buffers of several sessions"
+        )
+    return node.settings.split_size
+
+
+def affinity(node: Node) -> frozenset[int]:
+    """Reads ``cpu_affinity``, such as ``0-3,6``; empty: any processor.
+
+    Raises:
+        PlanError: it is of another form, or names processors that this process may not use.
+    """
+    text, usable = node.settings.cpu_affinity.replace(" ", ""), os.sched_getaffinity(0)
+    found: set[int] = set()
+    for part in text.split(",") if text else []:
+        first, dash, last = part.partition("-")
+        last = last if dash else first
+        if not (first.isdecimal() and last.isdecimal() and len(last) <= 4):
+            raise _wrong(
+                node,
+                f"cpu_affinity: got {text!r}; expected numbers and ranges such as '0-3,6'",
+            )
+        found.update(range(int(first), int(last) + 1))
+    if found - usable or (text and not found):
+        raise _wrong(node, f"cpu_affinity: got {text!r}; this process may use {sorted(usable)}")
+    return frozenset(found)
+
+
+def _wrong(node: Node, what: str) -> PlanError:
+    return PlanError(f"{node.location}: node {node.name!r}: {what}")
