@@ -36,7 +36,7 @@ class Model:
         self,
         path: str | os.PathLike[str],
         name: str | None = None,
-        batch_size: int = 1,
+        batch_size: int | None = None,
         device: str = "cpu",
         device_id: str | None = None,
         *,
@@ -53,7 +53,8 @@ class Model:
                 one (``1/ 2/ ...``).
             name: The unit in the folder, where it holds several; for a model file, its name in
                 messages.
-            batch_size: Most items that one call of the engine gets.
+            batch_size: Most items that one call of the engine gets; None: the largest of
+                ``allowed_batch_sizes``, else 1.
             device: ``cpu``, ``cuda``, ``cuda:1``, ``auto``.
             device_id: The device's number, for a ``device`` that gives none.
             inputs: The inputs to use, in the order of `infer`; None: all that it has, in its
@@ -72,7 +73,9 @@ class Model:
             MissingDependencyError: the engine's package is not installed.
         """
         spec = _spec(Path(path), name, inputs, outputs, engine)
-        attributes = {"flowunit": spec.name, "device": device, "batch_size": batch_size, **options}
+        attributes = {"flowunit": spec.name, "device": device, **options}
+        if batch_size is not None or not {"allowed_batch_sizes", "max_batch_size"} & set(options):
+            attributes["batch_size"] = 1 if batch_size is None else batch_size
         if device_id is not None:
             attributes["deviceid"] = device_id
         self._inputs = tuple(port.name for port in spec.inputs)

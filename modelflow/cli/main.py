@@ -10,6 +10,7 @@ from modelflow.cli.check import check
 from modelflow.cli.completion import completion
 from modelflow.cli.convert import convert
 from modelflow.cli.draw import draw
+from modelflow.cli.model import model
 from modelflow.cli.new import new
 from modelflow.cli.run import run
 from modelflow.cli.units import units
@@ -38,6 +39,7 @@ def cli(context: click.Context, log_level: str, debug: bool) -> None:
     modelflow check graph.toml            find every mistake before anything runs
     modelflow run graph.toml --input 'input=*.jpg'
     modelflow units                       what a graph can use
+    modelflow model resnet50.onnx         what a model takes and gives, and how fast it is
     """
     import logging
 
@@ -49,7 +51,7 @@ def cli(context: click.Context, log_level: str, debug: bool) -> None:
         sys.path.insert(0, os.getcwd())
 
 
-for command in (run, check, draw, convert, units, new, version, completion):
+for command in (run, check, draw, convert, units, model, new, version, completion):
     cli.add_command(command)
 
 

@@ -75,7 +75,7 @@ def _find(path: Path, file: Path | None) -> Path:
 
 def _read_arrays(path: Path) -> Sequence[Request]:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         message = f"warm-up requests {path}: not a .npz file of arrays: {error}"

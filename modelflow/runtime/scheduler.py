@@ -240,7 +240,11 @@ class Scheduler:
         Raises:
             FlowUnitError: the node has nothing to reload, or its unit failed to; it goes on as it
                 was.
+            StreamClosed: the flow does not run.
         """
+        if not self.is_running:
+            message = "the flow does not run; nothing can be reloaded"
+            raise StreamClosed(message)
         stages = self._network.stages
         for stage in stages.values() if node is None else [stages[node]]:
             try:

@@ -120,9 +120,11 @@ class LoopInbox(Inbox):
                 if self._idle:
                     self._wake_worker()
 
-    def wait_for_room(self, port: int, timeout: float | None = None) -> bool:
+    def wait_for_room(
+        self, port: int, timeout: float | None = None, session: "Session | None" = None
+    ) -> bool:
         """Waits at the entry while it is full."""
-        return port == RETURN or super().wait_for_room(port, timeout)
+        return port == RETURN or super().wait_for_room(port, timeout, session)
 
     def take(self) -> Batch | None:
         """Waits for a batch; None once the inbox is closed."""

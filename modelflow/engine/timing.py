@@ -1,0 +1,109 @@
+"""The time that a model takes for batches of several sizes."""
+
+import statistics
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from modelflow.device import memory_of
+from modelflow.engine.engine import LoadedModel, TensorSpec
+from modelflow.errors import EngineError
+
+__all__ = ["BatchTime", "batch_times", "item_shapes"]
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTime:
+    """What batches of one size take.
+
+    Attributes:
+        size: Items in a batch.
+        seconds: The median of the calls.
+        calls: How many were measured.
+    """
+
+    size: int
+    seconds: float
+    calls: int
+
+    @property
+    def items_per_second(self) -> float:
+        """Items a second, one batch after the other."""
+        return self.size / self.seconds
+
+
+def item_shapes(inputs: Sequence[TensorSpec], given: Mapping[str, Shape]) -> dict[str, Shape]:
+    """Returns the shape of one item of each input: the model's own, or what is given.
+
+    Raises:
+        EngineError: a shape is open and none is given for it, one that is given does not fit, an
+            input is text, or there is no such input.
+    """
+    known = {tensor.name: tensor for tensor in inputs}
+    for name in given:
+        if name not in known:
+            message = f"shape of {name!r}: there is no such input; inputs: {', '.join(known)}"
+            raise EngineError(message)
+    shapes = {}
+    for name, tensor in known.items():
+        wanted = tensor.item_shape
+        shape = given.get(name, wanted)
+        if tensor.dtype.hasobject:
+            message = f"input {tensor}: text; only models of numbers can be timed with zeros"
+            raise EngineError(message)
+        if shape is None or None in shape:
+            message = f"input {tensor}: its shape is open; give one for a single item"
+            raise EngineError(message)
+        if wanted is not None and not (
+            len(shape) == len(wanted)
+            and all(w in (None, s) for w, s in zip(wanted, shape, strict=True))
+        ):
+            message = f"input {tensor}: got the shape {shape} for one item, which does not fit"
+            raise EngineError(message)
+        shapes[name] = tuple(extent for extent in shape if extent is not None)
+    return shapes
+
+
+def batch_times(
+    model: LoadedModel, shapes: Mapping[str, Shape], sizes: Sequence[int], seconds: float
+) -> Iterator[BatchTime]:
+    """Measures batches of zeros, after one call that is not counted.
+
+    Args:
+        model: The model.
+        shapes: The shape of one item of each input.
+        sizes: The sizes of batch; only its own where the model fixes it.
+        seconds: How long to measure each size, at the least three calls.
+    """
+    fixed = {tensor.batch_size for tensor in model.inputs} - {None}
+    memory = memory_of(model.memory.kind)
+    for size in sorted({size for size in fixed if size is not None} or set(sizes)):
+        with memory.running(model.memory):
+            staged = {
+                tensor.name: memory.gather(
+                    [np.zeros(shapes[tensor.name], tensor.dtype)] * size,
+                    size,
+                    tensor.dtype,
+                    model.memory,
+                )
+                for tensor in model.inputs
+            }
+            times: list[float] = []
+            _run(model, staged)
+            end = time.perf_counter() + seconds
+            while len(times) < 3 or time.perf_counter() < end:
+                start = time.perf_counter()
+                _run(model, staged)
+                times.append(time.perf_counter() - start)
+        yield BatchTime(size, statistics.median(times), len(times))
+
+
+def _run(model: LoadedModel, staged: Mapping[str, Any]) -> None:
+    outputs = model.run(staged)
+    memory = memory_of(model.memory.kind)
+    memory.download(list(outputs.values()))  # a device may still be at work

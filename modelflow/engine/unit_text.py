@@ -1,0 +1,51 @@
+"""The unit file of a model, as text: what a folder needs to hold beside it."""
+
+import os
+import re
+from pathlib import Path
+
+import tomlkit
+
+from modelflow.engine.model_file import ModelFile
+
+__all__ = ["unit_name", "unit_text"]
+
+
+def unit_name(file: ModelFile) -> str:
+    """Returns a name for the unit of a model: that of its file, in letters that graphs take."""
+    name = re.sub(r"[^A-Za-z0-9_.-]", "_", file.path.stem)
+    return name if re.match(r"[A-Za-z_]", name) else f"model_{name}"
+
+
+def unit_text(file: ModelFile, folder: Path | None = None, device: str = "cpu") -> str:
+    """Returns the TOML of an inference unit that runs ``file``.
+
+    Args:
+        file: The model with its ports.
+        folder: Where the text is to lie, so that the model is named relative to it; None: beside
+            the model.
+        device: The device that the unit is for.
+    """
+    path = file.path.resolve()
+    entry = os.path.relpath(path, (folder or path.parent).resolve())
+    document = tomlkit.document()
+    document["base"] = {
+        "name": unit_name(file),
+        "device": device,
+        "version": "1.0.0",
+        "description": f"Runs {path.name}.",
+        "entry": entry,
+        "type": "inference",
+        "virtual_type": file.engine,
+    }
+    if file.config:
+        document["config"] = dict(file.config)
+    for what, ports in (("input", file.inputs), ("output", file.outputs)):
+        table = tomlkit.table(is_super_table=True)
+        for number, port in enumerate(ports, 1):
+            entry_table = tomlkit.table()
+            entry_table["name"] = port.name
+            entry_table["type"] = port.dtype or "float32"
+            table[f"{what}{number}"] = entry_table
+        document[what] = table
+    return tomlkit.dumps(document)

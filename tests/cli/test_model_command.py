@@ -1,0 +1,80 @@
+"""``modelflow model``: ports, a unit file that works, times."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import modelflow as package
+from tests.engine.conftest import save_onnx
+
+DIGITS = Path(__file__).parents[2] / "graphs" / "models" / "digits" / "saved_model"
+
+
+@pytest.fixture
+def net(folder):
+    return save_onnx(
+        folder / "my net.onnx",
+        [("Add", ["a", "b"], ["sum"])],
+        {"a": ["n", 2], "b": ["n", 2]},
+        {"sum": ["n", 2]},
+    )
+
+
+def test_model_shows_ports_and_times(modelflow, net):
+    done = modelflow("model", net.name, "--batch-sizes", "1,4", "--seconds", "0")
+    assert done.returncode == 0, done.stderr
+    assert "my net.onnx: onnx, 0.0 MB" in done.stdout
+    assert "  sum  float32   (2,)" in done.stdout
+    times = done.stdout.partition("batch    ms a batch")[2].splitlines()[1:]
+    assert [int(line.split()[0]) for line in times] == [1, 4]
+
+
+def test_unit_file_is_ready_to_use(modelflow, net, folder):
+    unit = folder / "units" / "net" / "net.toml"
+    done = modelflow("model", net.name, "--no-timing", "--toml", str(unit))
+    assert done.returncode == 0, done.stderr
+    ones = np.ones(2, np.float32)
+    with package.Model(unit.parent) as model:
+        assert model.infer([ones, ones])[0].data.tolist() == [2, 2]
+    again = modelflow("model", net.name, "--no-timing", "--toml", str(unit))
+    assert again.returncode == 1
+    assert "the file exists; --force overwrites it" in again.stderr
+    of_folder = modelflow("model", "units/net", "--json", "--seconds", "0")
+    found = json.loads(of_folder.stdout)
+    assert [port["name"] for port in found["inputs"]] == ["a", "b"]
+    assert [row["batch"] for row in found["timing"]] == [1, 2, 4, 8, 16]
+
+
+def test_saved_model_is_described_with_its_signature(modelflow):
+    done = modelflow("model", str(DIGITS), "--signature", "serving_default", "--no-timing")
+    assert 'signature = "serving_default"' in done.stdout
+    assert "image  float32   (8, 8, 1)" in done.stdout
+
+
+def test_open_shapes_are_asked_for(modelflow, folder):
+    save_onnx(folder / "open.onnx", [("Relu", ["x"], ["y"])], {"x": ["n", "m"]}, {"y": ["n", "m"]})
+    done = modelflow("model", "open.onnx", "--seconds", "0")
+    assert "not timed: input x (float32 (?, ?)): its shape is open" in done.stderr
+    done = modelflow("model", "open.onnx", "--seconds", "0", "--shape", "x=3")
+    assert done.stderr == ""
+    done = modelflow("model", "open.onnx", "--shape", "z=3")
+    assert "shape of 'z': there is no such input; inputs: x" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "what"),
+    [
+        (["nothing.onnx"], 1, "there is no such file or folder"),
+        (["small.toml"], 1, "a '.toml' file, which no engine reads"),
+        (["my net.onnx", "--engine", "onx"], 1, "did you mean 'onnx'"),
+        (["my net.onnx", "--input", "c"], 1, "no input 'c'"),
+        (["my net.onnx", "--batch-sizes", "1,x"], 2, "got '1,x'; expected numbers"),
+        (["my net.onnx", "--shape", "a"], 2, "got 'a'; expected NAME=224x224x3"),
+    ],
+)
+def test_mistakes_are_named(modelflow, net, arguments, code, what):
+    done = modelflow("model", *arguments)
+    assert done.returncode == code
+    assert what in done.stderr

@@ -1,0 +1,105 @@
+"""Recorded requests, of modelflow's own and of TensorFlow Serving's form."""
+
+import numpy as np
+import pytest
+
+from modelflow.engine import read_model_file
+from modelflow.engine.inference import inference_spec
+from modelflow.engine.tensorflow.warmup_requests import prediction_log, read_warmup_requests
+from modelflow.engine.warmup import recorded_requests
+from modelflow.errors import EngineError
+from tests.engine.numpy_engine import DoublingModel
+
+
+@pytest.fixture
+def model():
+    return DoublingModel((None, 2))
+
+
+def write_serving(tf, path, requests, field="predict_log"):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for request in requests:
+            log = prediction_log()()
+            log.predict_log.SetInParent()
+            for name, array in request.items():
+                log.predict_log.request.inputs[name].CopyFrom(tf.make_tensor_proto(array))
+            writer.write(log.SerializeToString() if field else b"")
+    return path
+
+
+def test_arrays_beside_the_model_are_one_request_a_row(model, tmp_path):
+    np.savez(tmp_path / "warmup.npz", x=np.arange(6, dtype=np.float32).reshape(3, 2))
+    requests = recorded_requests(model, tmp_path / "m.onnx", "")
+    assert [request["x"].tolist() for request in requests] == [[[0, 1]], [[2, 3]], [[4, 5]]]
+
+
+def test_serving_requests_are_read_as_they_were_sent(tf, model, tmp_path):
+    given = [{"x": np.ones((4, 2), np.float32)}, {"x": np.zeros((1, 2), np.float32)}]
+    write_serving(tf, tmp_path / "assets.extra" / "tf_serving_warmup_requests", given)
+    requests = recorded_requests(model, tmp_path, "")
+    assert [request["x"].shape for request in requests] == [(4, 2), (1, 2)]
+    np.testing.assert_array_equal(requests[0]["x"], given[0]["x"])
+
+
+def test_serving_messages_have_the_numbers_of_its_protocol(tf):
+    log = prediction_log()()
+    log.predict_log.request.inputs["a"].CopyFrom(tf.make_tensor_proto([1.0]))
+    encoded = log.SerializeToString()
+    assert encoded[0] == 6 << 3 | 2  # PredictionLog.predict_log = 6
+    assert encoded[2] == 1 << 3 | 2  # PredictLog.request = 1
+    assert encoded[4] == 2 << 3 | 2  # PredictRequest.inputs = 2
+
+
+def test_no_requests_names_the_places(model, tmp_path):
+    with pytest.raises(EngineError, match=r"tf_serving_warmup_requests or .*warmup\.npz"):
+        recorded_requests(model, tmp_path, "")
+    with pytest.raises(EngineError, match=r"expected .*other\.npz, or another"):
+        recorded_requests(model, tmp_path, str(tmp_path / "other.npz"))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "what"),
+    [
+        (
+            {"y": np.zeros((1, 2), np.float32)},
+            r"it has the inputs \['y'\]; the model's are \['x'\]",
+        ),
+        ({"x": np.zeros((1, 3), np.float32)}, r"request 0: got float32 \(1, 3\) for the input x"),
+        ({"x": np.zeros((1, 2))}, r"got float64 \(1, 2\) for the input x \(float32 \(\?, 2\)\)"),
+        ({"x": np.zeros((0, 2), np.float32)}, "the arrays have {'x': 0} requests"),
+        ({}, "there is none in it"),
+    ],
+)
+def test_requests_that_do_not_fit_are_errors(model, tmp_path, arrays, what):
+    np.savez(tmp_path / "warmup.npz", **arrays)
+    with pytest.raises(EngineError, match=what):
+        recorded_requests(model, tmp_path, "")
+
+
+def test_files_of_another_form_are_errors(tf, model, tmp_path):
+    (tmp_path / "warmup.npz").write_bytes(b"PK\x03\x04 and no more")
+    with pytest.raises(EngineError, match=r"not a \.npz file of arrays"):
+        recorded_requests(model, tmp_path, "")
+    np.savez(tmp_path / "warmup.npz", x=np.array([{}], object))
+    with pytest.raises(EngineError, match=r"not a \.npz file of arrays"):
+        recorded_requests(model, tmp_path, "")
+    odd = tmp_path / "requests"
+    odd.write_bytes(b"no records at all")
+    with pytest.raises(EngineError, match="expected TFRecords"):
+        read_warmup_requests(odd, 10)
+    write_serving(tf, odd, [{}], field=None)
+    with pytest.raises(EngineError, match="a record without a predict_log"):
+        read_warmup_requests(odd, 10)
+
+
+def test_recorded_warm_up_runs_before_the_node_is_ready(frozen_graph, tmp_path):
+    spec = inference_spec(read_model_file(frozen_graph), "net")
+    file = tmp_path / "requests.npz"
+    np.savez(file, **{"net/in": np.zeros((2, 4), np.float32)})
+    unit = spec.create("cpu")
+    unit.open(spec.configure({"warmup": "recorded", "warmup_requests": str(file)}))
+    unit.close()
+    np.savez(file, **{"net/in": np.zeros((2, 5), np.float32)})
+    with pytest.raises(EngineError, match=r"got float32 \(1, 5\)"):
+        unit.open(spec.configure({"warmup": "recorded", "warmup_requests": str(file)}))

@@ -1,0 +1,133 @@
+"""Sessions take turns; within each the order is as ever; the bound holds for each."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelflow.runtime.fair_inbox import FairInbox
+from modelflow.runtime.inbox import InboxPolicy
+from tests.runtime.fake_clock import FakeClock
+from tests.runtime.test_inbox import data, segment, stream
+
+
+def inbox(split_size=2, batch_size=4, bound=8, **more):
+    policy = InboxPolicy((bound,), batch_size, split_size=split_size, is_ordered=True, **more)
+    return FairInbox("node", ("in",), policy, FakeClock())
+
+
+def test_a_small_request_is_in_the_next_batch_however_big_the_one_before_it():
+    box, big, small = inbox(), stream("big"), stream("small")
+    box.append(0, [segment(big, 0, 100, is_last=True)])
+    box.append(0, [segment(small, 0, 1, is_last=True)])
+    batch = box.take()
+    assert [(p.stream, list(p.positions)) for p in batch.slices] == [
+        (big, [0, 1]),
+        (small, [0]),
+        (big, [2]),
+    ]
+
+
+def test_a_session_that_is_alone_gets_whole_batches():
+    box, big = inbox(split_size=1), stream("big")
+    box.append(0, [segment(big, 0, 9)])
+    assert [len(data(box.take())) for _ in range(3)] == [4, 4, 1]
+
+
+def test_turns_go_on_where_the_batch_before_ended():
+    box = inbox(split_size=2, batch_size=2)
+    for name in "abc":
+        box.append(0, [segment(stream(name), 0, 6)])
+    names = [box.take().slices[0].stream.session.name for _ in range(6)]
+    assert names == ["a", "b", "c", "a", "b", "c"]
+
+
+def test_room_is_the_sessions_own():
+    box, big, small = inbox(bound=8), stream("big"), stream("small")
+    box.append(0, [segment(big, 0, 700)])
+    assert not box.has_room(0, big.session)
+    assert box.has_room(0, small.session)
+    assert box.wait_for_room(0, 0, small.session)
+    assert not box.wait_for_room(0, 0, big.session)
+
+
+def test_all_sessions_together_are_bounded():
+    box = inbox(bound=8)
+    for _ in range(16):
+        box.append(0, [segment(stream(), 0, 8)])
+    assert not box.has_room(0, stream("other").session)
+    box.take()
+    assert box.has_room(0, stream("other").session)
+
+
+def test_callback_comes_when_its_session_has_room():
+    box, big = inbox(bound=4), stream("big")
+    box.append(0, [segment(big, 0, 5)])
+    called = []
+    box.on_room(0, lambda: called.append(1), big.session)
+    assert not called
+    box.take()
+    assert called
+
+
+def test_cancelled_sessions_are_dropped():
+    box, gone, other = inbox(), stream("gone"), stream("other")
+    box.append(0, [segment(gone, 0, 5), segment(other, 0, 1)])
+    gone.session.is_cancelled = True
+    assert data(box.take()) == [0]
+    assert box.ready == 0
+    box.append(0, [segment(other, 1, 2)])
+    box.discard(other.session)
+    assert box.take_nowait() is None
+    assert (box.ready, box._load, box._rows, box._segments) == (0, 0, {}, {})
+
+
+def test_end_without_rows_passes():
+    box, s = inbox(), stream()
+    box.append(0, [segment(s, 0, 0, is_last=True)])
+    (part,) = box.take().slices
+    assert part.is_last
+
+
+def test_close_wakes_and_drops():
+    box, s = inbox(bound=1), stream()
+    box.append(0, [segment(s, 0, 3)])
+    box.close()
+    assert box.take() is None
+    assert box.has_room(0, s.session)
+
+
+@given(
+    lengths=st.lists(st.lists(st.integers(0, 9), max_size=4), min_size=1, max_size=6),
+    split_size=st.integers(1, 5),
+    batch_size=st.integers(1, 8),
+)
+def test_everything_comes_out_once_in_the_order_of_its_session(lengths, split_size, batch_size):
+    box = inbox(split_size, batch_size)
+    streams = [stream(str(number)) for number in range(len(lengths))]
+    for turn in range(4):
+        for s, counts in zip(streams, lengths, strict=True):
+            if turn < len(counts):
+                box.append(0, [segment(s, sum(counts[:turn]), counts[turn])])
+    seen = {s: [] for s in streams}
+    tickets = {s: [] for s in streams}
+    while (batch := box.take_nowait()) is not None:
+        assert batch.size <= batch_size
+        for part in batch.slices:
+            seen[part.stream].extend(part.positions)
+            tickets[part.stream].append(part.ticket)
+    for s, counts in zip(streams, lengths, strict=True):
+        assert seen[s] == list(range(sum(counts)))
+        assert tickets[s] == list(range(len(tickets[s])))
+    assert (box.ready, box._load) == (0, 0)
+
+
+@pytest.mark.parametrize("reason", ["full", "timeout", "end_of_stream", "nothing_waiting"])
+def test_batches_say_why_they_closed_and_how_long_they_waited(reason):
+    timeout = 2**-8 if reason == "timeout" else 0.0
+    box = inbox(bound=8, is_measured=True, batch_timeout=timeout)
+    rows = 4 if reason == "full" else 2
+    box.append(0, [segment(stream(), 0, rows, is_last=reason == "end_of_stream")])
+    box._clock.advance(0.003 if reason != "timeout" else 2**-8)
+    box.take_nowait()
+    assert dict(box.figures.closed) == {reason: 1}
+    assert dict(box.figures.waits) == {4.0: 1}
