@@ -16,10 +16,27 @@ class CenterCropOptions:
         help="The height to cut out, in pixels.", aliases=("height",), minimum=1
     )
 
+    def corner(self, width: int, height: int) -> tuple[int, int]:
+        """Returns where the middle of an image of the given size begins: x, y.
+
+        Raises:
+            ValueError: the image is smaller than what is to be cut out.
+        """
+        if width < self.image_width or height < self.image_height:
+            message = (
+                f"in_image: got {width} x {height} pixels; expected at least "
+                f"{self.image_width} x {self.image_height}; resize it or pad it before"
+            )
+            raise ValueError(message)
+        return (width - self.image_width) // 2, (height - self.image_height) // 2
+
 
 SPEC = FlowUnitSpec(
     name="center_crop",
-    devices={"cpu": "flowunits.center_crop.cpu:CenterCrop"},
+    devices={
+        "cpu": "flowunits.center_crop.cpu:CenterCrop",
+        "cuda": "flowunits.center_crop.cuda:CenterCrop",
+    },
     inputs=(
         Port(
             "in_image",

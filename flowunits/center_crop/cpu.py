@@ -12,7 +12,7 @@ class CenterCrop(FlowUnit):
 
     def open(self, config: CenterCropOptions) -> None:
         """Takes the options."""
-        self._width, self._height = config.image_width, config.image_height
+        self._options = config
 
     def process(self, ctx: Context) -> None:
         """Crops each buffer by itself."""
@@ -20,16 +20,10 @@ class CenterCrop(FlowUnit):
 
     def _crop(self, buffer: Buffer) -> Buffer:
         image = read_image(buffer)
-        width, height = self._width, self._height
-        if image.width < width or image.height < height:
-            message = (
-                f"in_image: got {image.width} x {image.height} pixels; expected at least "
-                f"{width} x {height}; resize it or pad it before"
-            )
-            raise ValueError(message)
+        width, height = self._options.image_width, self._options.image_height
+        x, y = self._options.corner(image.width, image.height)
         if (image.width, image.height) == (width, height):
             return image.to_buffer()
-        x, y = (image.width - width) // 2, (image.height - height) // 2
         out = image.like(width, height)
         for source, target in zip(image.planes, out.planes, strict=True):
             np.copyto(target, source[y : y + height, x : x + width])

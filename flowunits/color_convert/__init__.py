@@ -19,7 +19,10 @@ class ColorConvertOptions:
 SPEC = FlowUnitSpec(
     name="color_convert",
     aliases=("color_transpose",),
-    devices={"cpu": "flowunits.color_convert.cpu:ColorConvert"},
+    devices={
+        "cpu": "flowunits.color_convert.cpu:ColorConvert",
+        "cuda": "flowunits.color_convert.cuda:ColorConvert",
+    },
     inputs=(
         Port(
             "in_image",

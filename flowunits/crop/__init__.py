@@ -21,7 +21,7 @@ class CropOptions:
 
 SPEC = FlowUnitSpec(
     name="crop",
-    devices={"cpu": "flowunits.crop.cpu:Crop"},
+    devices={"cpu": "flowunits.crop.cpu:Crop", "cuda": "flowunits.crop.cuda:Crop"},
     inputs=(
         Port(
             "in_image",
@@ -34,6 +34,7 @@ SPEC = FlowUnitSpec(
             "one region for each image: a Box, a mapping with x y w h, or four numbers x, y, w, h, "
             "in pixels; fractions are cut off",
             is_optional=True,
+            device="cpu",
         ),
     ),
     outputs=(

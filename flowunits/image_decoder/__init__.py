@@ -22,7 +22,8 @@ class ImageDecoderOptions:
     scaled_decode: bool = option(
         False,
         help="Decode JPEG at 1/2, 1/4 or 1/8 of its size where that is still at least min_width "
-        "x min_height. Much faster; the pixels differ from those of a full decode and a resize.",
+        "x min_height. Much faster; the pixels differ from those of a full decode and a resize. On "
+        "cuda only what nvJPEG does not decode.",
     )
     min_width: int = option(
         0, help="The least width in pixels of a scaled decode; 0: any.", minimum=0
@@ -52,18 +53,23 @@ class ImageDecoderOptions:
 
 SPEC = FlowUnitSpec(
     name="image_decoder",
-    devices={"cpu": "flowunits.image_decoder.cpu:ImageDecoder"},
+    devices={
+        "cpu": "flowunits.image_decoder.cpu:ImageDecoder",
+        "cuda": "flowunits.image_decoder.cuda:ImageDecoder",
+    },
     inputs=(
         Port(
             "in_encoded_image",
             "JPEG, PNG, WebP, BMP or TIFF: bytes, bytearray, memoryview or a uint8 array (N,)",
+            device="cpu",
         ),
     ),
     outputs=(
         Port(
             "out_image",
             "uint8, 0..255, (H, W, 3) BGR unless pix_fmt says otherwise: gray (H, W, 1), planar "
-            "(3, H, W), nv12 (H * 3 / 2, W); sizes differ within a batch; pixels are OpenCV's",
+            "(3, H, W), nv12 (H * 3 / 2, W); sizes differ within a batch; pixels are OpenCV's; on "
+            "cuda JPEG pixels are nvJPEG's",
             dtype="uint8",
             shape="(H, W, C)",
         ),

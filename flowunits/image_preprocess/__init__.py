@@ -28,7 +28,10 @@ class ImagePreprocessOptions:
 
 SPEC = FlowUnitSpec(
     name="image_preprocess",
-    devices={"cpu": "flowunits.image_preprocess.cpu:ImagePreprocess"},
+    devices={
+        "cpu": "flowunits.image_preprocess.cpu:ImagePreprocess",
+        "cuda": "flowunits.image_preprocess.cuda:ImagePreprocess",
+    },
     inputs=(
         Port(
             "in_image",

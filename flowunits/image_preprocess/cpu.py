@@ -23,5 +23,6 @@ class ImagePreprocess(FlowUnit):
         pix_fmt = options.out_pix_fmt or image.pix_fmt.removesuffix("p")
         image = convert_color(image, pix_fmt, options.output_layout)
         out = image.to_buffer()
-        out.data = self._scale.apply(image.data, image.layout, "in_image")
+        self._scale.check_channels(image.data.shape, image.layout, "in_image")
+        out.data = self._scale.apply(image.data, image.layout)
         return out

@@ -18,7 +18,10 @@ class ImageRotateOptions:
 
 SPEC = FlowUnitSpec(
     name="image_rotate",
-    devices={"cpu": "flowunits.image_rotate.cpu:ImageRotate"},
+    devices={
+        "cpu": "flowunits.image_rotate.cpu:ImageRotate",
+        "cuda": "flowunits.image_rotate.cuda:ImageRotate",
+    },
     inputs=(
         Port(
             "in_image",

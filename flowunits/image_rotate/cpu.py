@@ -1,6 +1,7 @@
 """``image_rotate`` on the CPU."""
 
 from flowunits.image_rotate import ImageRotateOptions
+from flowunits.image_rotate.angle import angle_of
 from modelflow import Buffer, Context, FlowUnit
 from modelflow.image import Image, opencv, read_image
 
@@ -19,20 +20,11 @@ class ImageRotate(FlowUnit):
         ctx.emit_each(self._rotate)
 
     def _rotate(self, buffer: Buffer) -> Buffer:
-        angle = _angle_of(buffer) if self._angle is None else self._angle
+        angle = angle_of(buffer) if self._angle is None else self._angle
         image = read_image(buffer)
         out = (_turned(image, angle) if angle else image).to_buffer()
         out.set("rotate_angle", 0)
         return out
-
-
-def _angle_of(buffer: Buffer) -> int:
-    angle = buffer.get("rotate_angle")
-    if isinstance(angle, bool) or not isinstance(angle, int) or angle % 90:
-        found = "no meta 'rotate_angle'" if angle is None else f"the meta rotate_angle={angle!r}"
-        message = f"in_image: got {found}; expected a multiple of 90, or the option rotate_angle"
-        raise ValueError(message)
-    return angle % 360
 
 
 def _turned(image: Image, angle: int) -> Image:

@@ -18,7 +18,10 @@ class MeanOptions:
 
 SPEC = FlowUnitSpec(
     name="mean",
-    devices={"cpu": "flowunits.mean.cpu:Mean"},
+    devices={
+        "cpu": "flowunits.mean.cpu:Mean",
+        "cuda": "flowunits.mean.cuda:Mean",
+    },
     inputs=(
         Port(
             "in_data",

@@ -20,7 +20,10 @@ class NormalizeOptions:
 
 SPEC = FlowUnitSpec(
     name="normalize",
-    devices={"cpu": "flowunits.normalize.cpu:Normalize"},
+    devices={
+        "cpu": "flowunits.normalize.cpu:Normalize",
+        "cuda": "flowunits.normalize.cuda:Normalize",
+    },
     inputs=(
         Port(
             "in_data",

@@ -4,7 +4,10 @@ from modelflow import FlowUnitSpec, Port
 
 SPEC = FlowUnitSpec(
     name="packed_planar_transpose",
-    devices={"cpu": "flowunits.packed_planar_transpose.cpu:PackedPlanarTranspose"},
+    devices={
+        "cpu": "flowunits.packed_planar_transpose.cpu:PackedPlanarTranspose",
+        "cuda": "flowunits.packed_planar_transpose.cuda:PackedPlanarTranspose",
+    },
     inputs=(
         Port(
             "in_image",

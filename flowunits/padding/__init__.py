@@ -6,6 +6,8 @@ from typing import Literal
 from modelflow import FlowUnitSpec, Port, option
 from modelflow.image import Interpolation
 
+_SHARE = {"top": 0, "left": 0, "center": 1, "bottom": 2, "right": 2}
+
 
 @dataclass(frozen=True)
 class PaddingOptions:
@@ -38,10 +40,55 @@ class PaddingOptions:
         "inter_linear", help="OpenCV's interpolation."
     )
 
+    def size(self, width: int, height: int) -> tuple[int, int]:
+        """Returns the width and height of an image of the given size inside the output.
+
+        Raises:
+            ValueError: it must fit as it is, and does not.
+        """
+        if not self.need_scale:
+            if width > self.image_width or height > self.image_height:
+                message = (
+                    f"in_image: got {width} x {height} pixels; expected at most "
+                    f"{self.image_width} x {self.image_height}; set need_scale=true to shrink it"
+                )
+                raise ValueError(message)
+            return width, height
+        # In whole numbers, so that the side that limits is met exactly.
+        if width * self.image_height >= height * self.image_width:
+            return self.image_width, max(1, height * self.image_width // width)
+        return max(1, width * self.image_height // height), self.image_height
+
+    def corner(self, width: int, height: int) -> tuple[int, int]:
+        """Returns where an image of that size inside the output begins: x, y."""
+        return (
+            (self.image_width - width) * _SHARE[self.horizontal_align] // 2,
+            (self.image_height - height) * _SHARE[self.vertical_align] // 2,
+        )
+
+    def colour(self, channel: int) -> tuple[int, ...]:
+        """Returns the colour of the bars, a value for each of ``channel`` channels.
+
+        Raises:
+            ValueError: the option has values for another number of channels.
+        """
+        if len(set(self.padding_data)) == 1:
+            return self.padding_data[:1] * channel
+        if len(self.padding_data) != channel:
+            message = (
+                f"in_image: got {channel} channels for {len(self.padding_data)} values of "
+                "'padding_data'; expected one value a channel"
+            )
+            raise ValueError(message)
+        return self.padding_data
+
 
 SPEC = FlowUnitSpec(
     name="padding",
-    devices={"cpu": "flowunits.padding.cpu:Padding"},
+    devices={
+        "cpu": "flowunits.padding.cpu:Padding",
+        "cuda": "flowunits.padding.cuda:Padding",
+    },
     inputs=(
         Port(
             "in_image",

@@ -25,11 +25,22 @@ class ResizeOptions:
         "image_height.",
     )
 
+    def size(self, width: int, height: int) -> tuple[int, int]:
+        """Returns the width and height that an image of the given ones is resized to."""
+        if not self.keep_ratio:
+            return self.image_width, self.image_height
+        if width * self.image_height >= height * self.image_width:
+            return self.image_width, max(1, round(height * self.image_width / width))
+        return max(1, round(width * self.image_height / height)), self.image_height
+
 
 SPEC = FlowUnitSpec(
     name="resize",
     aliases=("cv_resize",),
-    devices={"cpu": "flowunits.resize.cpu:Resize"},
+    devices={
+        "cpu": "flowunits.resize.cpu:Resize",
+        "cuda": "flowunits.resize.cuda:Resize",
+    },
     inputs=(
         Port(
             "in_image",
@@ -43,7 +54,7 @@ SPEC = FlowUnitSpec(
         Port(
             "out_image",
             "uint8, (image_height, image_width, C), format and layout of the input; the pixels "
-            "are those of cv2.resize",
+            "are those of cv2.resize (on cuda they differ by at most 1)",
             dtype="uint8",
             shape="(image_height, image_width, C)",
         ),

@@ -19,7 +19,7 @@ class Resize(FlowUnit):
 
     def _resize(self, buffer: Buffer) -> Buffer:
         image = read_image(buffer)
-        width, height = self._size(image.width, image.height)
+        width, height = self._options.size(image.width, image.height)
         if (width, height) == (image.width, image.height):
             return image.to_buffer()
         out = image.like(width, height)
@@ -27,11 +27,3 @@ class Resize(FlowUnit):
         for source, target in zip(image.planes, out.planes, strict=True):
             cv2.resize(source, (width, height), dst=target, interpolation=self._flag)
         return out.to_buffer()
-
-    def _size(self, width: int, height: int) -> tuple[int, int]:
-        most_width, most_height = self._options.image_width, self._options.image_height
-        if not self._options.keep_ratio:
-            return most_width, most_height
-        if width * most_height >= height * most_width:
-            return most_width, max(1, round(height * most_width / width))
-        return max(1, round(width * most_height / height)), most_height

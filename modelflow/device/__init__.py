@@ -2,6 +2,7 @@
 
 from modelflow.device.device import CPU, Device
 from modelflow.device.lookup import (
+    array_dtype,
     available_devices,
     device_memories,
     memory_kinds,
@@ -17,6 +18,7 @@ __all__ = [
     "ArrayPool",
     "Device",
     "Memory",
+    "array_dtype",
     "available_devices",
     "device_memories",
     "empty",

@@ -5,6 +5,9 @@ import threading
 from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+import numpy as np
 
 from modelflow.device.device import Device
 from modelflow.device.memory import Memory
@@ -12,6 +15,7 @@ from modelflow.errors import DeviceUnavailableError, PlanError, did_you_mean
 
 __all__ = [
     "GROUP",
+    "array_dtype",
     "available_devices",
     "device_memories",
     "memory_kinds",
@@ -51,6 +55,20 @@ def memory_of(kind: str) -> Memory:
 def device_memories() -> tuple[Memory, ...]:
     """Returns the memories of all kinds of device but the host's."""
     return tuple(memory_of(kind) for kind in memory_kinds() if kind != "cpu")
+
+
+def array_dtype(data: Any) -> "np.dtype[Any] | None":
+    """Returns the element type of an array, wherever it lies; None for anything else.
+
+    None also for an array of a type that NumPy lacks (bfloat16).
+    """
+    if isinstance(data, np.ndarray):
+        dtype: np.dtype[Any] = data.dtype
+        return dtype
+    for memory in device_memories():
+        if memory.holds(data):
+            return memory.dtype_of(data)
+    return None
 
 
 def available_devices() -> tuple[Device, ...]:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modelflow.buffer import Buffer
-from modelflow.device import empty
+from modelflow.device import array_dtype, empty
 from modelflow.image.image import check_size
 
 __all__ = ["ChannelScale"]
@@ -20,12 +20,15 @@ class ChannelScale:
     The result is that of NumPy's ``(x.astype(float32) - mean) * scale`` with float32 values. One
     value counts for every channel; a mean of zeros and factors of one are left out, whatever their
     number. For one thread at a time.
+
+    Attributes:
+        mean, scale: One value a channel, or one for all; None: nothing to do.
     """
 
     def __init__(self, mean: Sequence[float] = (), scale: Sequence[float] = ()) -> None:
         """Takes one value a channel each; empty: none."""
-        self._mean = np.array(mean, np.float32) if any(value != 0 for value in mean) else None
-        self._scale = np.array(scale, np.float32) if any(value != 1 for value in scale) else None
+        self.mean = np.array(mean, np.float32) if any(value != 0 for value in mean) else None
+        self.scale = np.array(scale, np.float32) if any(value != 1 for value in scale) else None
         self._rows: dict[int, tuple[Values | None, Values | None]] = {}
 
     def read(self, buffer: Buffer, where: str = "in_data") -> npt.NDArray[np.float32]:
@@ -35,29 +38,51 @@ class ChannelScale:
         or the third from the end (``chw``).
 
         Raises:
+            ValueError: see `check`.
+        """
+        return self.apply(buffer.data, self.check(buffer, where))
+
+    def check(self, buffer: Buffer, where: str = "in_data") -> str:
+        """Returns the layout of a buffer's data, which may also lie on a device.
+
+        Raises:
             ValueError: no array of numbers, meta that contradict it, or values that do not fit its
                 channels.
         """
         data = buffer.data
-        if not isinstance(data, np.ndarray) or data.dtype.kind not in "buif" or data.ndim == 0:
-            found = f"a {data.dtype} array" if isinstance(data, np.ndarray) else type(data).__name__
+        dtype = array_dtype(data)
+        if dtype is None or dtype.kind not in "buif" or data.ndim == 0:
+            found = type(data).__name__ if dtype is None else f"a {dtype} array"
             message = f"{where}: got {found}; expected an array of numbers"
             raise ValueError(message)
-        layout = _layout(buffer, where)
-        if data.ndim == 3:
-            channel, height, width = data.shape if layout == "chw" else _chw(data.shape)
+        layout, shape = _layout(buffer, where), tuple(data.shape)
+        if len(shape) == 3:
+            channel, height, width = shape if layout == "chw" else _chw(shape)
             check_size(buffer, (width, height, channel), where)
-        return self.apply(data, layout, where)
+        self.check_channels(shape, layout, where)
+        return layout
 
-    def apply(
-        self, data: npt.NDArray[np.generic], layout: str, where: str = "in_data"
-    ) -> npt.NDArray[np.float32]:
-        """Returns the scaled ``data``; see `read`."""
-        channels = 1 if data.ndim == 2 else data.shape[-3 if layout == "chw" else -1]
-        self._check(channels, data, layout, where)
+    def check_channels(self, shape: tuple[int, ...], layout: str, where: str = "in_data") -> None:
+        """Checks that the values fit the channels of data of that shape.
+
+        Raises:
+            ValueError: they do not.
+        """
+        channels = _channels(shape, layout)
+        for name, values in (("mean", self.mean), ("standard_deviation_inverse", self.scale)):
+            if values is not None and len(values) not in (1, channels):
+                message = (
+                    f"{where}: got {channels} channels (shape {shape}, layout {layout!r}) for "
+                    f"{len(values)} values of {name!r}; expected one value a channel"
+                )
+                raise ValueError(message)
+
+    def apply(self, data: npt.NDArray[np.generic], layout: str) -> npt.NDArray[np.float32]:
+        """Returns the scaled ``data``, which `check` or `check_channels` has found to fit."""
+        channels = _channels(data.shape, layout)
         out = empty(data.shape, np.float32)
         if layout == "chw" and data.ndim > 2:
-            mean, scale = (_as_planes(v) for v in (self._mean, self._scale))
+            mean, scale = (_as_planes(v) for v in (self.mean, self.scale))
             _scale(data, mean, scale, out)
             return out
         # Rows of all channels side by side: three numbers at a time would be five times slower.
@@ -68,24 +93,18 @@ class ChannelScale:
         _scale(data.reshape(shape), mean, scale, out.reshape(shape))
         return out
 
-    def _check(self, channels: int, data: npt.NDArray[np.generic], layout: str, where: str) -> None:
-        for name, values in (
-            ("mean", self._mean),
-            ("standard_deviation_inverse", self._scale),
-        ):
-            if values is not None and len(values) not in (1, channels):
-                message = (
-                    f"{where}: got {channels} channels (shape {data.shape}, layout {layout!r}) for "
-                    f"{len(values)} values of {name!r}; expected one value a channel"
-                )
-                raise ValueError(message)
-
     def _rows_of(self, width: int) -> tuple[Values | None, Values | None]:
         if width not in self._rows:
             if len(self._rows) > 16:  # images of ever new widths are not to pile up rows
                 self._rows.clear()
-            self._rows[width] = (_tiled(self._mean, width), _tiled(self._scale, width))
+            self._rows[width] = (_tiled(self.mean, width), _tiled(self.scale, width))
         return self._rows[width]
+
+
+def _channels(shape: tuple[int, ...], layout: str) -> int:
+    if len(shape) == 2:
+        return 1
+    return shape[-3 if layout == "chw" and len(shape) > 2 else -1]
 
 
 def _chw(shape: tuple[int, ...]) -> tuple[int, ...]:

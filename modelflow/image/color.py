@@ -9,7 +9,7 @@ from modelflow.device import empty
 from modelflow.image.image import Image
 from modelflow.image.opencv import opencv
 
-__all__ = ["PIX_FMTS", "PixFmt", "convert_color"]
+__all__ = ["PIX_FMTS", "PixFmt", "check_nv12_size", "convert_color"]
 
 PixFmt = Literal["bgr", "rgb", "gray", "nv12", "bgrp", "rgbp"]
 PIX_FMTS: tuple[str, ...] = get_args(PixFmt)
@@ -56,6 +56,15 @@ def convert_color(image: Image, pix_fmt: str, layout: str | None = None) -> Imag
     return converted if layout == "hwc" else _moved(converted, pix_fmt)
 
 
+def check_nv12_size(width: int, height: int) -> None:
+    """Raises `ValueError` for an odd width or height, which nv12 cannot hold."""
+    if height % 2 or width % 2:
+        message = (
+            f"got an image of {width} x {height} pixels; expected an even width and height for nv12"
+        )
+        raise ValueError(message)
+
+
 def _relabelled(image: Image, pix_fmt: str) -> Image:
     return image if image.pix_fmt == pix_fmt else Image(image.data, pix_fmt, image.layout)
 
@@ -74,11 +83,7 @@ def _moved(image: Image, pix_fmt: str) -> Image:
 
 def _to_nv12(packed: npt.NDArray[np.uint8], source: str) -> npt.NDArray[np.uint8]:
     height, width = packed.shape[:2]
-    if height % 2 or width % 2:
-        message = (
-            f"got an image of {width} x {height} pixels; expected an even width and height for nv12"
-        )
-        raise ValueError(message)
+    check_nv12_size(width, height)
     cv2 = opencv()
     if source == "gray":
         packed, source = cv2.cvtColor(packed, cv2.COLOR_GRAY2BGR), "bgr"

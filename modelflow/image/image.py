@@ -1,4 +1,7 @@
-"""Reading an image out of a buffer, checked, and wrapping one into a buffer."""
+"""Reading an image out of a buffer, checked, and wrapping one into a buffer.
+
+The array may lie on a device: what is checked here is the same there.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,39 +10,41 @@ import numpy as np
 import numpy.typing as npt
 
 from modelflow.buffer import Buffer
-from modelflow.device import empty
+from modelflow.device import array_dtype, empty
 
-__all__ = ["Image", "check_size", "empty_image", "read_image"]
+__all__ = ["Image", "Pixels", "check_size", "empty_image", "read_image"]
 
 _CHANNELS = {"bgr": 3, "rgb": 3, "bgrp": 3, "rgbp": 3, "gray": 1}
 _PLANAR = ("bgrp", "rgbp")
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
-    """An image: its uint8 array and how it is to be read.
+class Pixels:
+    """Pixels and how they are to be read: one image, or several of one size along a leading axis.
 
     Attributes:
-        data: (H, W, C) under layout ``hwc``, (C, H, W) under ``chw``; nv12: (H * 3 / 2, W).
+        data: (H, W, C) under layout ``hwc``, (C, H, W) under ``chw``; nv12: (H * 3 / 2, W). Of
+            NumPy, or of a device.
         pix_fmt: ``bgr rgb gray nv12``, or ``bgrp rgbp`` (planar).
         layout: ``hwc`` or ``chw``.
     """
 
-    data: npt.NDArray[np.uint8]
+    data: Any
     pix_fmt: str
     layout: str = "hwc"
 
     @property
     def width(self) -> int:
         """The width in pixels."""
-        return int(self.data.shape[-1] if self.is_planar else self.data.shape[1])
+        is_last = self.is_planar or self.pix_fmt == "nv12"
+        return int(self.data.shape[-1 if is_last else -2])
 
     @property
     def height(self) -> int:
         """The height in pixels."""
         if self.pix_fmt == "nv12":
-            return int(self.data.shape[0] * 2 // 3)
-        return int(self.data.shape[1] if self.is_planar else self.data.shape[0])
+            return int(self.data.shape[-2] * 2 // 3)
+        return int(self.data.shape[-2 if self.is_planar else -3])
 
     @property
     def channel(self) -> int:
@@ -48,8 +53,14 @@ class Image:
 
     @property
     def is_planar(self) -> bool:
-        """Tells whether the channels are the first axis."""
+        """Tells whether the channels come before rows and columns."""
         return self.layout == "chw"
+
+
+class Image(Pixels):
+    """One image."""
+
+    __slots__ = ()
 
     @property
     def planes(self) -> list[npt.NDArray[np.uint8]]:
@@ -98,15 +109,17 @@ def read_image(buffer: Buffer, where: str = "in_image", *, allow_nv12: bool = Fa
         ValueError: the data is no image, or its meta contradict its array; the message says how.
     """
     data = buffer.data
-    if not isinstance(data, np.ndarray):
+    dtype = array_dtype(data)
+    if dtype is None:
         message = f"{where}: got {_kind(data)}; expected a uint8 array of an image{_hint(data)}"
         raise ValueError(message)
-    if data.dtype != np.uint8:
-        message = f"{where}: got a {data.dtype} array; expected uint8"
+    if dtype != np.uint8:
+        message = f"{where}: got a {dtype} array; expected uint8"
         raise ValueError(message)
-    if data.ndim not in (2, 3) or not data.size:
+    if data.ndim not in (2, 3) or 0 in data.shape:
         message = (
-            f"{where}: got an array of shape {data.shape}; expected an image (H, W, C) or (C, H, W)"
+            f"{where}: got an array of shape {tuple(data.shape)}; "
+            "expected an image (H, W, C) or (C, H, W)"
         )
         raise ValueError(message)
     pix_fmt = buffer.get("pix_fmt")
@@ -134,7 +147,7 @@ def check_size(buffer: Buffer, size: tuple[int, int, int], where: str) -> None:
     if wrong:
         message = (
             f"{where}: the meta say {', '.join(wrong)}, the array is of shape "
-            f"{np.shape(buffer.data)}; expected meta that fit the array"
+            f"{tuple(buffer.data.shape)}; expected meta that fit the array"
         )
         raise ValueError(message)
 
@@ -148,7 +161,7 @@ def _read_nv12(data: npt.NDArray[Any], where: str, is_allowed: bool) -> Image:
         raise ValueError(message)
     if data.ndim != 2 or data.shape[0] % 3 or data.shape[1] % 2:
         message = (
-            f"{where}: got an array of shape {data.shape} for pix_fmt 'nv12'; "
+            f"{where}: got an array of shape {tuple(data.shape)} for pix_fmt 'nv12'; "
             "expected (H * 3 / 2, W) with H and W even"
         )
         raise ValueError(message)
@@ -173,7 +186,7 @@ def _read_packed_or_planar(data: npt.NDArray[Any], pix_fmt: Any, layout: Any, wh
     if _CHANNELS.get(pix_fmt or "") != channel:
         expected = f"{_CHANNELS[pix_fmt]} for pix_fmt {pix_fmt!r}" if pix_fmt else "1 or 3"
         message = (
-            f"{where}: got an array of shape {data.shape} under layout {layout!r}, which is "
+            f"{where}: got an array of shape {tuple(data.shape)} under layout {layout!r}, which is "
             f"{channel} channels; expected {expected}; is the meta 'layout' right?"
         )
         raise ValueError(message)

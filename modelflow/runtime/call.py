@@ -26,6 +26,7 @@ class UnitCall:
     Attributes:
         unit: The instance, opened.
         failed: How many rows of the last call failed in it.
+        inputs: The connected input ports, in the order of the columns.
         has_errors: Something that the last call gave is in error, its own or one passed on.
     """
 
@@ -54,7 +55,7 @@ class UnitCall:
         self.node = node
         self.failed = 0
         self.has_errors = False
-        self._inputs = tuple(inputs)
+        self.inputs = tuple(inputs)
         self._outputs = tuple(port.name for port in spec.outputs)
         self._consumers = tuple(consumers)
         self._is_single = len(consumers) == 1 and consumers[0] == 1
@@ -62,7 +63,7 @@ class UnitCall:
         self._inherits_meta = spec.inherits_meta
         self._is_per_stream = spec.is_per_stream
         in_place = {port.name for port in spec.inputs if port.is_in_place}
-        self._in_place = tuple(i for i, name in enumerate(self._inputs) if name in in_place)
+        self._in_place = tuple(i for i, name in enumerate(self.inputs) if name in in_place)
 
     def _run(self, context: Context) -> None:
         """Calls ``process``.
@@ -128,7 +129,7 @@ class UnitCall:
 
     def _context(self, columns: Columns, stream: Stream | None) -> Context:
         """Makes what the unit is given; ``stream``: all rows are of that one."""
-        inputs = dict(zip(self._inputs, columns, strict=True))
+        inputs = dict(zip(self.inputs, columns, strict=True))
         outputs: dict[str, list[Any]] = {name: [] for name in self._outputs}
         if stream is None:
             return Context(inputs, outputs)

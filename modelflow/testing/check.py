@@ -10,7 +10,7 @@ import numpy as np
 from modelflow.buffer import Buffer
 from modelflow.errors import ConfigError
 from modelflow.flowunit.spec import FlowUnitSpec, Kind
-from modelflow.testing.run import call_of, called, run_unit, wrapped
+from modelflow.testing.run import call_of, called, opened, run_unit, wrapped
 
 __all__ = ["check_flow_unit"]
 
@@ -127,8 +127,7 @@ def _check_goes_on(
     spec: FlowUnitSpec, inputs: Mapping[str, Sequence[Any]], device: str, options: Mapping[str, Any]
 ) -> None:
     """Calls with something that is no data, then with data again; closing must do no harm."""
-    unit = spec.create(device)
-    unit.open(spec.configure(options))
+    unit = opened(spec, device, options)
     try:
         call = call_of(unit, spec, tuple(inputs))
         size = len(next(iter(inputs.values())))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from modelflow.buffer import Buffer
+from modelflow.device import CPU, Device
 from modelflow.flowunit.folder import read_unit_file
 from modelflow.flowunit.registry import Registry
 from modelflow.flowunit.spec import FlowUnitSpec, Kind
@@ -18,8 +19,10 @@ from modelflow.runtime.kinds.numbering import Numbering
 from modelflow.runtime.kinds.stream_call import StreamCall
 from modelflow.runtime.segment import Columns
 from modelflow.runtime.session import Session
+from modelflow.runtime.stats import WorkerStats
+from modelflow.runtime.transfer import Transfer
 
-__all__ = ["call_of", "called", "read_unit", "run_unit", "wrapped"]
+__all__ = ["call_of", "called", "opened", "read_unit", "run_unit", "wrapped"]
 
 
 def read_unit(path: str | os.PathLike[str]) -> FlowUnitSpec:
@@ -48,7 +51,7 @@ def run_unit(
         spec: The unit's description.
         inputs: Input port -> the batch: buffers, or plain data; None for a source, which is called
             until it says that it is done.
-        device: The kind of device.
+        device: The kind of device; the batch is moved there, and what is given to the host.
         max_calls: How often a source, or a stream unit that sends itself events, is called at most.
         options: The unit's options, as in a graph file.
 
@@ -59,8 +62,7 @@ def run_unit(
     Raises:
         ConfigError: the options do not fit.
     """
-    unit = spec.create(device)
-    unit.open(spec.configure(options))
+    unit = opened(spec, device, options)
     try:
         call = call_of(unit, spec, tuple(inputs or {}))
         if spec.is_source:
@@ -74,6 +76,18 @@ def run_unit(
     return {port.name: result for port, result in zip(spec.outputs, results, strict=True)}
 
 
+def opened(spec: FlowUnitSpec, device: str, options: Mapping[str, Any]) -> FlowUnit:
+    """Returns a unit, opened on the first device of that kind.
+
+    Raises:
+        ConfigError: the options do not fit.
+    """
+    unit = spec.create(device)
+    unit.device = Device(device)
+    unit.open(spec.configure(options))
+    return unit
+
+
 def call_of(unit: FlowUnit, spec: FlowUnitSpec, inputs: tuple[str, ...]) -> UnitCall:
     """Returns what calls an opened unit whose ``inputs`` are connected."""
     return call_type(spec)(unit, spec, spec.name, inputs=inputs, consumers=[1] * len(spec.outputs))
@@ -81,6 +95,19 @@ def call_of(unit: FlowUnit, spec: FlowUnitSpec, inputs: tuple[str, ...]) -> Unit
 
 def called(call: UnitCall, columns: Columns, max_calls: int = 10_000) -> Columns:
     """Calls a unit for all rows; returns what left by each output, without gaps."""
+    spec = call.spec
+    device = call.unit.device
+    if device != CPU:
+        ports = [port for port in spec.inputs if port.name in call.inputs]
+        transfer = Transfer(device, ports, frozenset(range(len(spec.outputs))), WorkerStats())
+        with transfer.running():
+            results = _called(call, transfer.arrive(columns), max_calls)
+            transfer.depart(results)
+        return results
+    return _called(call, columns, max_calls)
+
+
+def _called(call: UnitCall, columns: Columns, max_calls: int) -> Columns:
     spec = call.spec
     session = Session("test", "", _NOWHERE, on_left=None, on_finished=lambda _: None)
     if isinstance(call, StreamCall):

@@ -31,7 +31,7 @@ class NormalCall(UnitCall):
             columns = self._writable(columns)
         size = len(columns[0])
         outputs: dict[str, list[Any]] = {name: [] for name in self._outputs}
-        context = Context(dict(zip(self._inputs, columns, strict=True)), outputs)
+        context = Context(dict(zip(self.inputs, columns, strict=True)), outputs)
         if self._is_per_stream:
             context = self._context(columns, stream_of(0))
         failed, has_errors = self.failed, self.has_errors

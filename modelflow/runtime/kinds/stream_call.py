@@ -109,7 +109,7 @@ class StreamCall(UnitCall):
         if self._in_place:
             columns = self._writable(columns)
         context = self._stream_context(stream, post)
-        context.inputs = dict(zip(self._inputs, columns, strict=True))
+        context.inputs = dict(zip(self.inputs, columns, strict=True))
         is_failed = self._process(context, stream, len(rows))
         if not self._outputs and not is_failed:
             self.given[0] += columns[0]
@@ -162,7 +162,7 @@ class StreamCall(UnitCall):
                 stream.stream.session.record_errors([bad])
 
     def _stream_context(self, stream: OpenStream, post: Post) -> StreamContext:
-        inputs: dict[str, list[Buffer]] = {name: [] for name in self._inputs}
+        inputs: dict[str, list[Buffer]] = {name: [] for name in self.inputs}
         outputs: dict[str, list[Any]] = {name: [] for name in self._outputs}
         session, meta = stream.stream.session, stream.outputs[0].stream.meta
         return StreamContext(inputs, outputs, session.context, stream.state, meta, post)

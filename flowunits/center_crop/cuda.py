@@ -1,0 +1,21 @@
+"""``center_crop`` on CUDA."""
+
+from flowunits.center_crop import CenterCropOptions
+from modelflow import Context, FlowUnit
+from modelflow.image.tensor import ImageBatch, cropped, emit_images
+
+
+class CenterCrop(FlowUnit):
+    """Copies the middle of the images of each size in the batch at once."""
+
+    def open(self, config: CenterCropOptions) -> None:
+        """Takes the options."""
+        self._options = config
+
+    def process(self, ctx: Context) -> None:
+        """Crops the batch."""
+        emit_images(ctx, self._crop)
+
+    def _crop(self, images: ImageBatch) -> ImageBatch:
+        x, y = self._options.corner(images.width, images.height)
+        return cropped(images, x, y, self._options.image_width, self._options.image_height)

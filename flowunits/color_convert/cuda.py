@@ -1,0 +1,20 @@
+"""``color_convert`` on CUDA."""
+
+from flowunits.color_convert import ColorConvertOptions
+from modelflow import Context, FlowUnit
+from modelflow.image.tensor import ImageBatch, converted, emit_images
+
+
+class ColorConvert(FlowUnit):
+    """Converts the images of each size and format in the batch at once."""
+
+    def open(self, config: ColorConvertOptions) -> None:
+        """Takes the options."""
+        self._pix_fmt = config.out_pix_fmt
+
+    def process(self, ctx: Context) -> None:
+        """Converts the batch."""
+        emit_images(ctx, self._convert, allow_nv12=True)
+
+    def _convert(self, images: ImageBatch) -> ImageBatch:
+        return converted(images, self._pix_fmt)

@@ -1,0 +1,28 @@
+"""``crop`` on CUDA."""
+
+from flowunits.crop import CropOptions
+from flowunits.crop.region import fixed_region, pixels_of, ports_of
+from modelflow import Buffer, Context, FlowUnit
+from modelflow.image import Box, read_box
+from modelflow.image.tensor import ImageBatch, cropped, emit_images
+
+
+class Crop(FlowUnit):
+    """Copies the region of images that are of one size and have the same region at once."""
+
+    def open(self, config: CropOptions) -> None:
+        """Takes the options."""
+        self._options = config
+
+    def process(self, ctx: Context) -> None:
+        """Crops the batch."""
+        emit_images(ctx, _cropped, *ports_of(ctx), parameter=self._region)
+
+    def _region(self, _image: Buffer, region: Buffer | None = None) -> Box:
+        if region is None:
+            return fixed_region(self._options)
+        return Box(*read_box(region.data)[:4])  # what else a box holds makes no difference here
+
+
+def _cropped(images: ImageBatch, region: Box) -> ImageBatch:
+    return cropped(images, *pixels_of(region, images))

@@ -1,0 +1,42 @@
+"""The region that ``crop`` cuts out."""
+
+from flowunits.crop import CropOptions
+from modelflow import Context
+from modelflow.image import Box
+from modelflow.image.image import Pixels
+
+__all__ = ["fixed_region", "pixels_of", "ports_of"]
+
+
+def ports_of(ctx: Context) -> tuple[str, ...]:
+    """Returns the connected ports, that of the images first."""
+    return ("in_image", "in_region") if "in_region" in ctx.inputs else ("in_image",)
+
+
+def fixed_region(options: CropOptions) -> Box:
+    """Returns the region that the options name.
+
+    Raises:
+        ValueError: they name none.
+    """
+    if not (options.w and options.h):
+        message = "got no region; expected in_region to be connected, or the options w and h"
+        raise ValueError(message)
+    return Box(options.x, options.y, options.w, options.h)
+
+
+def pixels_of(region: Box, image: Pixels) -> tuple[int, int, int, int]:
+    """Returns a region's x, y, width and height in whole pixels.
+
+    Raises:
+        ValueError: it is not inside the image, or less than a pixel.
+    """
+    x, y, w, h = (int(value) for value in region[:4])
+    is_inside = x >= 0 and y >= 0 and x + w <= image.width and y + h <= image.height
+    if not is_inside or w < 1 or h < 1:
+        message = (
+            f"in_region: got x={x}, y={y}, w={w}, h={h}; expected a region of at least one pixel "
+            f"inside the image of {image.width} x {image.height} pixels"
+        )
+        raise ValueError(message)
+    return x, y, w, h

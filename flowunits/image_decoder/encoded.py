@@ -1,0 +1,68 @@
+"""What decoders on all devices do alike: check what is to be decoded, and say what is wrong."""
+
+from typing import Any
+
+import numpy as np
+
+from flowunits.image_decoder.header import Header
+
+__all__ = ["TURNS", "check_pixels", "damaged", "decoded_format", "encoded_bytes"]
+
+# EXIF orientation -> whether to transpose, and then what to flip (OpenCV's code: 0 up-down, 1
+# left-right, -1 both). 1 is upright.
+TURNS: dict[int, tuple[bool, int | None]] = {
+    2: (False, 1),
+    3: (False, -1),
+    4: (False, 0),
+    5: (True, None),
+    6: (True, 1),
+    7: (True, -1),
+    8: (True, 0),
+}
+
+
+def encoded_bytes(data: Any) -> memoryview:
+    """Returns a view of the bytes of an encoded image.
+
+    Raises:
+        ValueError: the data is none, or empty.
+    """
+    is_array = isinstance(data, np.ndarray)
+    if is_array and (data.dtype != np.uint8 or data.ndim != 1 or not data.flags.c_contiguous):
+        message = (
+            f"image_decoder: got a {data.dtype} array of shape {data.shape}; "
+            "expected an encoded image as bytes or a uint8 array (N,)"
+        )
+        raise ValueError(message)
+    if not is_array and not isinstance(data, bytes | bytearray | memoryview):
+        message = f"image_decoder: got {type(data).__name__}; expected an encoded image as bytes"
+        raise ValueError(message)
+    view = memoryview(data).cast("B")
+    if not len(view):
+        message = "image_decoder: got 0 bytes; expected an encoded image"
+        raise ValueError(message)
+    return view
+
+
+def check_pixels(header: Header, most: int) -> None:
+    """Raises `ValueError` for an image of no pixels, or of more than ``most``."""
+    pixels = header.width * header.height
+    if not 0 < pixels <= most:
+        message = (
+            f"image_decoder: got a {header.format} image of {header.width} x {header.height} = "
+            f"{pixels} pixels; expected 1 to {most}; set max_pixels to allow more"
+        )
+        raise ValueError(message)
+
+
+def decoded_format(pix_fmt: str) -> str:
+    """Returns the packed format to decode to, from which ``pix_fmt`` is made."""
+    return "bgr" if pix_fmt == "nv12" else pix_fmt.removesuffix("p")
+
+
+def damaged(data: memoryview, header: Header, reason: str) -> ValueError:
+    """Returns the error about an image that does not decode."""
+    return ValueError(
+        f"image_decoder: got a {header.format} image of {header.width} x {header.height} pixels in "
+        f"{len(data)} bytes that does not decode ({reason}); expected a whole, undamaged image"
+    )

@@ -1,0 +1,29 @@
+"""``image_preprocess`` on CUDA."""
+
+from flowunits.image_preprocess import ImagePreprocessOptions
+from modelflow import Buffer, Context, FlowUnit
+from modelflow.image import ChannelScale
+from modelflow.image.tensor import ImageBatch, converted, emit_images, scaled
+
+
+class ImagePreprocess(FlowUnit):
+    """Works on the images of each size and format in the batch at once."""
+
+    def open(self, config: ImagePreprocessOptions) -> None:
+        """Takes the options."""
+        self._options = config
+        self._scale = ChannelScale(config.mean, config.standard_deviation_inverse)
+
+    def process(self, ctx: Context) -> None:
+        """Works on the batch."""
+        emit_images(ctx, self._preprocess, allow_nv12=self._options.out_pix_fmt is not None)
+
+    def _preprocess(self, images: ImageBatch) -> list[Buffer]:
+        pix_fmt = self._options.out_pix_fmt or images.pix_fmt.removesuffix("p")
+        images = converted(images, pix_fmt, self._options.output_layout)
+        self._scale.check_channels(tuple(images.data.shape[1:]), images.layout, "in_image")
+        buffers = images.to_buffers()
+        rows = scaled(images.data, images.layout, self._scale).unbind(0)
+        for buffer, row in zip(buffers, rows, strict=True):
+            buffer.data = row
+        return buffers

@@ -1,0 +1,19 @@
+"""The angle that the meta of a buffer say."""
+
+from modelflow import Buffer
+
+__all__ = ["angle_of"]
+
+
+def angle_of(buffer: Buffer) -> int:
+    """Returns the meta ``rotate_angle``: 0, 90, 180 or 270.
+
+    Raises:
+        ValueError: there is none, or it is no multiple of 90.
+    """
+    angle = buffer.get("rotate_angle")
+    if isinstance(angle, bool) or not isinstance(angle, int) or angle % 90:
+        found = "no meta 'rotate_angle'" if angle is None else f"the meta rotate_angle={angle!r}"
+        message = f"in_image: got {found}; expected a multiple of 90, or the option rotate_angle"
+        raise ValueError(message)
+    return angle % 360

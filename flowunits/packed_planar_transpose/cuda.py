@@ -1,0 +1,16 @@
+"""``packed_planar_transpose`` on CUDA."""
+
+from modelflow import Context, FlowUnit
+from modelflow.image.tensor import ImageBatch, converted, emit_images
+
+
+class PackedPlanarTranspose(FlowUnit):
+    """Moves the channels of the images of each size in the batch at once."""
+
+    def process(self, ctx: Context) -> None:
+        """Works on the batch."""
+        emit_images(ctx, _transposed)
+
+
+def _transposed(images: ImageBatch) -> ImageBatch:
+    return converted(images, images.pix_fmt, "chw")

@@ -1,0 +1,25 @@
+"""``padding`` on CUDA."""
+
+from flowunits.padding import PaddingOptions
+from modelflow import Context, FlowUnit
+from modelflow.image.tensor import ImageBatch, emit_images, padded, resized
+
+
+class Padding(FlowUnit):
+    """Resizes and pads the images of each size in the batch at once."""
+
+    def open(self, config: PaddingOptions) -> None:
+        """Takes the options."""
+        self._options = config
+
+    def process(self, ctx: Context) -> None:
+        """Pads the batch."""
+        emit_images(ctx, self._pad)
+
+    def _pad(self, images: ImageBatch) -> ImageBatch:
+        options = self._options
+        colour = options.colour(images.channel)
+        width, height = options.size(images.width, images.height)
+        inner = resized(images, width, height, options.interpolation)
+        corner = options.corner(width, height)
+        return padded(inner, *corner, options.image_width, options.image_height, colour)

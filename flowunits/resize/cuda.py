@@ -1,0 +1,21 @@
+"""``resize`` on CUDA."""
+
+from flowunits.resize import ResizeOptions
+from modelflow import Context, FlowUnit
+from modelflow.image.tensor import ImageBatch, emit_images, resized
+
+
+class Resize(FlowUnit):
+    """Resizes the images of each size in the batch at once."""
+
+    def open(self, config: ResizeOptions) -> None:
+        """Takes the options."""
+        self._options = config
+
+    def process(self, ctx: Context) -> None:
+        """Resizes the batch."""
+        emit_images(ctx, self._resize)
+
+    def _resize(self, images: ImageBatch) -> ImageBatch:
+        width, height = self._options.size(images.width, images.height)
+        return resized(images, width, height, self._options.interpolation)

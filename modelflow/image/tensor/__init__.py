@@ -1,0 +1,24 @@
+"""Images as tensors of PyTorch, a batch at a time: what image units on a GPU are built on.
+
+The same code runs with tensors on the CPU. Importing this package does not load PyTorch.
+"""
+
+from modelflow.image.tensor.batch import ImageBatch
+from modelflow.image.tensor.channel_scale import scaled
+from modelflow.image.tensor.color import converted
+from modelflow.image.tensor.emit import by_groups, emit_images, emit_scaled
+from modelflow.image.tensor.geometry import cropped, padded, turned
+from modelflow.image.tensor.resize import resized
+
+__all__ = [
+    "ImageBatch",
+    "by_groups",
+    "converted",
+    "cropped",
+    "emit_images",
+    "emit_scaled",
+    "padded",
+    "resized",
+    "scaled",
+    "turned",
+]

@@ -1,0 +1,40 @@
+"""Images of one size and format as one tensor."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from modelflow.buffer import Buffer
+from modelflow.device.torch_memory import stacked
+from modelflow.image.image import Image, Pixels
+
+__all__ = ["ImageBatch"]
+
+
+class ImageBatch(Pixels):
+    """N images of one size and format.
+
+    ``data`` is a uint8 tensor: (N, H, W, C) under layout ``hwc``, (N, C, H, W) under ``chw``; nv12:
+    (N, H * 3 / 2, W).
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, images: Sequence[Image]) -> "ImageBatch":
+        """Returns images of one size and format as a batch; no copy where they are rows of one."""
+        first = images[0]
+        return cls(stacked([image.data for image in images]), first.pix_fmt, first.layout)
+
+    @property
+    def nchw(self) -> Any:
+        """The pixels as (N, C, H, W), a view."""
+        return self.data if self.is_planar else self.data.permute(0, 3, 1, 2)
+
+    def with_nchw(self, nchw: Any) -> "ImageBatch":
+        """Returns a batch of this format with other pixels, given as (N, C, H, W)."""
+        data = nchw if self.is_planar else nchw.permute(0, 2, 3, 1)
+        return ImageBatch(data.contiguous(), self.pix_fmt, self.layout)
+
+    def to_buffers(self) -> list[Buffer]:
+        """Returns a buffer an image, each a view, with its meta."""
+        return [Image(row, self.pix_fmt, self.layout).to_buffer() for row in self.data.unbind(0)]

@@ -1,0 +1,97 @@
+"""Working on what is alike in a batch at once, and giving the results in the batch's order."""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any
+
+from modelflow.buffer import Buffer
+from modelflow.device.torch_memory import stacked
+from modelflow.flowunit.unit import Context
+from modelflow.image.channel_scale import ChannelScale
+from modelflow.image.image import read_image
+from modelflow.image.tensor.batch import ImageBatch
+from modelflow.image.tensor.channel_scale import scaled
+
+__all__ = ["by_groups", "emit_images", "emit_scaled"]
+
+
+def by_groups(
+    rows: Iterable[Any],
+    read: Callable[[Any], tuple[Hashable, Any]],
+    work: Callable[[Any, list[Any]], Sequence[Any]],
+) -> list[Any]:
+    """Calls ``work`` once for the rows that are alike; returns what it gave, in the rows' order.
+
+    A ``ValueError`` takes the place of the rows that it was raised for, and of no others.
+
+    Args:
+        rows: What to work on.
+        read: Called with a row; returns what makes rows alike, and what ``work`` needs of it.
+        work: Called with the key and what was read of the rows; returns a value for each.
+    """
+    values: list[Any] = []
+    groups: dict[Hashable, tuple[list[int], list[Any]]] = {}
+    for place, row in enumerate(rows):
+        try:
+            key, item = read(row)
+        except ValueError as error:
+            values.append(error)
+            continue
+        values.append(None)
+        places, items = groups.setdefault(key, ([], []))
+        places.append(place)
+        items.append(item)
+    for key, (places, items) in groups.items():
+        try:
+            results = work(key, items)
+        except ValueError as error:
+            results = [error] * len(places)
+        for place, value in zip(places, results, strict=True):
+            values[place] = value
+    return values
+
+
+def emit_images(
+    ctx: Context,
+    function: Callable[..., ImageBatch | list[Buffer]],
+    *ports: str,
+    parameter: Callable[..., Hashable] | None = None,
+    allow_nv12: bool = False,
+) -> None:
+    """Calls ``function`` once for the images of each size and format.
+
+    Args:
+        ctx: The call's context.
+        function: Called with the images as one batch, and the parameter if there is one; returns
+            as many, as a batch or as buffers. A ``ValueError`` fails them all.
+        ports: The inputs, the images' first; none named: the only one.
+        parameter: Called as ``function`` of `Context.emit_each` is; images for which it returns
+            different values are worked on apart.
+        allow_nv12: Whether ``function`` can work with nv12.
+    """
+    where = ports[0] if ports else "in_image"
+    columns = [ctx.inputs[port] for port in ports] if ports else [ctx.input()]
+
+    def read(row: tuple[Buffer, ...]) -> tuple[Hashable, Any]:
+        image = read_image(row[0], where, allow_nv12=allow_nv12)
+        extra = () if parameter is None else (parameter(*row),)
+        return (tuple(image.data.shape), image.pix_fmt, image.layout, extra), image
+
+    def work(key: Any, images: list[Any]) -> list[Buffer]:
+        found = function(ImageBatch.of(images), *key[-1])
+        return found.to_buffers() if isinstance(found, ImageBatch) else found
+
+    ctx.emit(by_groups(zip(*columns, strict=True), read, work))
+
+
+def emit_scaled(ctx: Context, scale: ChannelScale) -> None:
+    """Scales the data of each shape and type at once."""
+
+    def read(buffer: Buffer) -> tuple[Hashable, Any]:
+        layout = scale.check(buffer)
+        return (layout, tuple(buffer.data.shape), buffer.data.dtype), buffer.data
+
+    def work(key: Any, items: list[Any]) -> Sequence[Any]:
+        rows: Sequence[Any] = scaled(stacked(items), key[0], scale).unbind(0)
+        return rows
+
+    ctx.emit(by_groups(ctx.input(), read, work))
