@@ -61,7 +61,10 @@ class InferenceOptions:
         help="Capture the model as a CUDA graph for each allowed batch size, which spares the "
         "launches of its kernels.",
     )
-    xla: bool = option(False, help="Compile the model with XLA (TensorFlow).")
+    xla: bool = option(
+        False,
+        help="Compile the model with XLA, once for each size of batch: give allowed_batch_sizes.",
+    )
     signature: str = option(
         "",
         help="The signature of a SavedModel; where none is given, serving_default, else the only "

@@ -4,13 +4,10 @@ import numpy as np
 import pytest
 
 from modelflow.device import CPU, Device
-from modelflow.device.torch_memory import CudaMemory, TorchMemory, load_torch, stacked
+from modelflow.device.torch_memory import CudaMemory, load_torch, stacked
+from tests.torch_as_cuda import OnCpu
 
 torch = load_torch()
-
-
-class OnCpu(TorchMemory):
-    kind = "cuda"
 
 
 @pytest.fixture

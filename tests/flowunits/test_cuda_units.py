@@ -13,11 +13,11 @@ import flowunits
 import modelflow
 from flowunits.image_decoder import nvjpeg
 from modelflow import Buffer
-from modelflow.device import lookup
-from modelflow.device.torch_memory import TorchMemory, load_torch
+from modelflow.device.torch_memory import load_torch
 from modelflow.errors import MissingDependencyError
 from modelflow.image import Box, Image, convert_color
 from modelflow.testing import check_flow_unit, run_unit
+from tests import torch_as_cuda
 from tests.flowunits.conftest import planar_buffer
 from tests.flowunits.test_conformance import SAMPLES
 
@@ -25,10 +25,6 @@ torch = load_torch()
 SPECS = {spec.name: spec for spec in flowunits.SPECS}
 ON_CUDA = sorted(name for name, spec in SPECS.items() if "cuda" in spec.devices)
 FORMATS = ("bgr", "rgb", "gray", "nv12", "bgrp", "rgbp")
-
-
-class OnCpu(TorchMemory):
-    kind = "cuda"
 
 
 def decoded(encoded, is_gray, device):
@@ -51,7 +47,7 @@ def decoded(encoded, is_gray, device):
 
 @pytest.fixture(autouse=True)
 def _torch_as_cuda(monkeypatch):
-    monkeypatch.setattr(lookup, "_memories", {"cuda": OnCpu()})
+    torch_as_cuda.install(monkeypatch)
     monkeypatch.setattr(nvjpeg, "load_torchvision_io", lambda: None)
     monkeypatch.setattr(nvjpeg, "decode_jpegs", decoded)
 
@@ -266,7 +262,7 @@ def test_out_of_memory_is_not_taken_for_a_damaged_image(files, monkeypatch):
 
 def test_the_decoder_says_what_to_install(monkeypatch):
     monkeypatch.undo()
-    monkeypatch.setattr(lookup, "_memories", {"cuda": OnCpu()})
+    torch_as_cuda.install(monkeypatch)
     monkeypatch.setitem(__import__("sys").modules, "torchvision", None)
     with pytest.raises(MissingDependencyError, match=r"torchvision.*modelflow\[cuda\]"):
         run_unit(SPECS["image_decoder"], {"in_encoded_image": [b""]}, device="cuda")

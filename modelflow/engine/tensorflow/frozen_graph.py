@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from modelflow.engine.engine import LoadRequest
+from modelflow.engine.engine import LoadedModel, LoadRequest
 from modelflow.engine.file_form import looks_like
+from modelflow.engine.tensorflow.graph_model import graph_model
 from modelflow.engine.tensorflow.library import load_tensorflow
 from modelflow.engine.tensorflow.message import read_message
-from modelflow.engine.tensorflow.session import SessionModel
 from modelflow.errors import EngineError
 
 __all__ = ["load_frozen_graph"]
@@ -15,7 +15,7 @@ __all__ = ["load_frozen_graph"]
 _NO_RESULTS = ("Const", "Placeholder", "NoOp", "Assert")
 
 
-def load_frozen_graph(request: LoadRequest, device: str) -> SessionModel:
+def load_frozen_graph(request: LoadRequest, device: str) -> LoadedModel:
     """Loads a frozen graph. Without ports: its placeholders, and every result nobody consumes.
 
     Raises:
@@ -24,8 +24,8 @@ def load_frozen_graph(request: LoadRequest, device: str) -> SessionModel:
     graph_def = _read(request.path)
     inputs = request.inputs or _placeholders(graph_def)
     outputs = request.outputs or _results(graph_def)
-    return SessionModel(
-        request.path,
+    return graph_model(
+        request,
         graph_def,
         [(name, name) for name in inputs],
         [(name, name) for name in outputs],

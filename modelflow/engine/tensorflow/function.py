@@ -1,15 +1,15 @@
 """Traced functions: frozen into a session's graph where they can be, else called as they are."""
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.engine.engine import Arrays, LoadedModel, TensorSpec
+from modelflow.engine.engine import Arrays, LoadedModel, LoadRequest, TensorSpec
+from modelflow.engine.tensorflow.graph_model import graph_model
 from modelflow.engine.tensorflow.library import load_tensorflow
-from modelflow.engine.tensorflow.session import SessionModel, engine_error
+from modelflow.engine.tensorflow.session import engine_error
 from modelflow.errors import EngineError
 
 __all__ = ["FunctionModel", "can_freeze", "freeze"]
@@ -23,7 +23,7 @@ class FunctionModel(LoadedModel):
 
     def __init__(
         self,
-        path: Path,
+        request: LoadRequest,
         call: Callable[[Mapping[str, Any]], Mapping[str, Any]],
         inputs: tuple[TensorSpec, ...],
         outputs: tuple[TensorSpec, ...],
@@ -32,14 +32,23 @@ class FunctionModel(LoadedModel):
         """Takes the function.
 
         Args:
-            path: The model's file, for messages.
+            request: Path and options.
             call: Port -> tensor in, port -> tensor out; it keeps its variables alive.
             inputs: The input ports.
             outputs: The output ports.
             device: TensorFlow's name of the device, where its variables are.
+
+        Raises:
+            EngineError: it is to be compiled by XLA, which is for graphs that can be frozen.
         """
+        if request.options.xla:
+            message = (
+                f"model {request.path}: xla=true: the model holds tables, or more than 1 GiB of "
+                "weights; such a model cannot be compiled: leave xla out"
+            )
+            raise EngineError(message)
         self._tf = load_tensorflow()
-        self._path, self._call, self._device = path, call, device
+        self._path, self._call, self._device = request.path, call, device
         self.inputs, self.outputs = inputs, outputs
 
     def run(self, inputs: Arrays) -> dict[str, npt.NDArray[Any]]:
@@ -65,16 +74,16 @@ def can_freeze(function: Any) -> bool:
 
 
 def freeze(
-    path: Path,
+    request: LoadRequest,
     function: Any,
     inputs: Sequence[tuple[str, int]],
     outputs: Sequence[tuple[str, int]],
     device: str,
-) -> SessionModel:
+) -> LoadedModel:
     """Returns a concrete function as a graph whose variables are constants.
 
     Args:
-        path: The model's file, for messages.
+        request: Path, device and options.
         function: One that `can_freeze`.
         inputs: Pairs of port and place among the function's flat inputs.
         outputs: Pairs of port and place among its flat outputs.
@@ -85,8 +94,8 @@ def freeze(
     )
 
     frozen = convert_variables_to_constants_v2(function)
-    return SessionModel(
-        path,
+    return graph_model(
+        request,
         frozen.graph.as_graph_def(),
         [(port, frozen.inputs[place].name) for port, place in inputs],
         [(port, frozen.outputs[place].name) for port, place in outputs],

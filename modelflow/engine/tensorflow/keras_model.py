@@ -9,7 +9,7 @@ from modelflow.engine.engine import LoadedModel, LoadRequest, unknown_port
 from modelflow.engine.file_form import looks_like
 from modelflow.engine.tensorflow.function import FunctionModel, can_freeze, freeze
 from modelflow.engine.tensorflow.library import load_tensorflow
-from modelflow.engine.tensorflow.session import tensor_spec
+from modelflow.engine.tensorflow.placed_graph import tensor_spec
 from modelflow.errors import EngineError
 
 __all__ = ["load_keras_model"]
@@ -35,7 +35,7 @@ def load_keras_model(request: LoadRequest, device: str) -> LoadedModel:
     function = tf.function(_forward(model)).get_concrete_function(*signature)
     if can_freeze(function):
         return freeze(
-            path,
+            request,
             function,
             [(name, list(inputs).index(name)) for name in chosen_inputs],
             [(name, list(outputs).index(name)) for name in chosen_outputs],
@@ -48,7 +48,7 @@ def load_keras_model(request: LoadRequest, device: str) -> LoadedModel:
         return dict(zip(outputs, values, strict=True))
 
     return FunctionModel(
-        path,
+        request,
         call,
         tuple(inputs[name] for name in chosen_inputs),
         tuple(outputs[name] for name in chosen_outputs),

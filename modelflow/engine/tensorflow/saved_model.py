@@ -10,7 +10,7 @@ from modelflow.engine.file_form import looks_like
 from modelflow.engine.tensorflow.function import FunctionModel, can_freeze, freeze
 from modelflow.engine.tensorflow.library import load_tensorflow
 from modelflow.engine.tensorflow.message import read_message
-from modelflow.engine.tensorflow.session import tensor_spec
+from modelflow.engine.tensorflow.placed_graph import tensor_spec
 from modelflow.errors import EngineError, did_you_mean
 
 __all__ = ["Signature", "load_saved_model", "read_signature"]
@@ -112,7 +112,7 @@ def _load_keys(
         # The flat order of a signature's function is that of its sorted keys.
         input_places, output_places = sorted(signature.inputs), sorted(signature.outputs)
         return freeze(
-            path,
+            request,
             function,
             [(port, input_places.index(key)) for port, key in inputs.items()],
             [(port, output_places.index(key)) for port, key in outputs.items()],
@@ -126,7 +126,7 @@ def _load_keys(
         return {port: values[key] for port, key in outputs.items()}
 
     return FunctionModel(
-        path,
+        request,
         call,
         tuple(_renamed(signature.inputs[key], port) for port, key in inputs.items()),
         tuple(_renamed(signature.outputs[key], port) for port, key in outputs.items()),
@@ -155,7 +155,7 @@ def _load_tensors(request: LoadRequest, signature: Signature, device: str) -> Lo
             tensors[what].append(tensor)
     function = loaded.prune(tensors["input"], tensors["output"])
     return freeze(
-        path,
+        request,
         function,
         [(port, place) for place, port in enumerate(ports["input"])],
         [(port, place) for place, port in enumerate(ports["output"])],

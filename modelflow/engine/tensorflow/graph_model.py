@@ -1,0 +1,41 @@
+"""A graph without variables, made ready to run in the way that its device asks for."""
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any
+
+from modelflow.device import CPU
+from modelflow.engine.engine import LoadedModel, LoadRequest
+from modelflow.engine.tensorflow.placed_graph import PlacedGraph
+from modelflow.engine.tensorflow.session import SessionModel
+from modelflow.engine.tensorflow.tensor_model import TensorModel
+
+__all__ = ["graph_model"]
+
+
+def graph_model(
+    request: LoadRequest,
+    graph_def: Any,
+    inputs: Sequence[tuple[str, str]],
+    outputs: Sequence[tuple[str, str]],
+    device: str,
+) -> LoadedModel:
+    """Returns a model: on a GPU one that shares memory with PyTorch, where that is installed.
+
+    Args:
+        request: Path, device and options.
+        graph_def: The graph; changed (its nodes are put on ``device``).
+        inputs: Pairs of port and tensor, in the order of the unit's ports.
+        outputs: The same for the outputs.
+        device: TensorFlow's name of the device.
+
+    Raises:
+        EngineError: no such tensor, or an output that needs a placeholder without a port.
+    """
+    placed = PlacedGraph(
+        request.path, graph_def, inputs, outputs, device, is_compiled=request.options.xla
+    )
+    holds_text = any(spec.dtype.hasobject for spec in (*placed.inputs, *placed.outputs))
+    if request.device.kind == CPU.kind or holds_text or find_spec("torch") is None:
+        return SessionModel(placed)
+    return TensorModel(placed, request.device)

@@ -1,0 +1,147 @@
+"""A graph without variables on one device, with the tensors that its ports are."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from modelflow.engine.engine import TensorSpec, unknown_port
+from modelflow.engine.tensorflow.library import load_tensorflow
+from modelflow.errors import EngineError
+
+__all__ = ["PlacedGraph", "numpy_dtype", "tensor_spec"]
+
+# On the CPU XLA compiles only what is marked so.
+_COMPILED = "_XlaCompile"
+
+
+class PlacedGraph:
+    """A graph, imported and checked.
+
+    Attributes:
+        path: The model's file, for messages.
+        graph: TensorFlow's graph.
+        device: TensorFlow's name of the device that its nodes are on.
+        inputs, outputs: The ports, in the order of the unit's.
+        feeds, fetches: Their tensors.
+        is_compiled: The nodes are marked to be compiled by XLA.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        graph_def: Any,
+        inputs: Sequence[tuple[str, str]],
+        outputs: Sequence[tuple[str, str]],
+        device: str,
+        *,
+        is_compiled: bool = False,
+    ) -> None:
+        """Imports the graph.
+
+        Args:
+            path: See the class.
+            graph_def: The graph; changed (its nodes are put on ``device``).
+            inputs: Pairs of port and tensor, in the order of the unit's ports.
+            outputs: The same for the outputs.
+            device: See the class.
+            is_compiled: See the class.
+
+        Raises:
+            EngineError: no such tensor, or an output that needs a placeholder without a port.
+        """
+        self.path, self.device, self.is_compiled = path, device, is_compiled
+        self.graph = _imported(path, graph_def, device, is_compiled)
+        self.feeds = [_tensor(path, self.graph, "input", tensor) for _, tensor in inputs]
+        self.fetches = [_tensor(path, self.graph, "output", tensor) for _, tensor in outputs]
+        _require_fed(path, self.feeds, self.fetches)
+        self.inputs = _specs(inputs, self.feeds)
+        self.outputs = _specs(outputs, self.fetches)
+
+
+def numpy_dtype(path: Path, name: str, dtype: Any) -> np.dtype[Any]:
+    """Returns TensorFlow's ``dtype`` of the tensor ``name`` as NumPy's.
+
+    Raises:
+        EngineError: it is none that NumPy knows (a resource).
+    """
+    try:
+        found: np.dtype[Any] = np.dtype(dtype.as_numpy_dtype)
+    except (TypeError, KeyError) as error:
+        message = f"model {path}: the tensor {name!r} is of type {dtype.name}; expected an array"
+        raise EngineError(message) from error
+    return found
+
+
+def tensor_spec(path: Path, port: str, tensor: Any) -> TensorSpec:
+    """Returns the description of a tensor (of anything with TensorFlow's dtype and shape)."""
+    shape = load_tensorflow().TensorShape(tensor.shape)
+    known = None if shape.rank is None else tuple(shape.as_list())
+    return TensorSpec(port, numpy_dtype(path, port, tensor.dtype), known)
+
+
+def _imported(path: Path, graph_def: Any, device: str, is_compiled: bool) -> Any:
+    tf = load_tensorflow()
+    for node in graph_def.node:
+        node.device = device
+        if is_compiled and node.op != "Placeholder":
+            node.attr[_COMPILED].b = True
+    for function in graph_def.library.function:
+        for node in function.node_def:
+            node.device = device
+    graph = tf.Graph()
+    try:
+        with graph.as_default():
+            tf.graph_util.import_graph_def(graph_def, name="")
+    except (ValueError, tf.errors.OpError) as error:
+        message = f"model {path}: TensorFlow {tf.__version__} does not accept the graph: {error}"
+        raise EngineError(message) from error
+    return graph
+
+
+def _tensor(path: Path, graph: Any, what: str, name: str) -> Any:
+    try:
+        return graph.get_tensor_by_name(name if ":" in name else f"{name}:0")
+    except (KeyError, ValueError) as error:
+        known = _placeholders(graph) if what == "input" else _results(graph)
+        specs = [tensor_spec(path, tensor.op.name, tensor) for tensor in known]
+        raise EngineError(unknown_port(path, what, name, specs)) from error
+
+
+def _placeholders(graph: Any) -> list[Any]:
+    return [op.outputs[0] for op in graph.get_operations() if op.type == "Placeholder"]
+
+
+def _results(graph: Any) -> list[Any]:
+    return [
+        output
+        for op in graph.get_operations()
+        if op.type not in ("Const", "Placeholder", "Assert")
+        for output in op.outputs
+        if not output.consumers()
+    ]
+
+
+def _require_fed(path: Path, feeds: Sequence[Any], fetches: Sequence[Any]) -> None:
+    fed = {tensor.name for tensor in feeds}
+    waiting = [fetch for fetch in fetches if fetch.name not in fed]
+    seen = {tensor.name for tensor in waiting}
+    while waiting:
+        operation = waiting.pop().op
+        if operation.type == "Placeholder":
+            message = (
+                f"model {path}: the outputs need the input {operation.name!r}, which no port "
+                "feeds; declare an input of that name"
+            )
+            raise EngineError(message)
+        needed = [*operation.inputs, *(t for c in operation.control_inputs for t in c.outputs[:1])]
+        waiting += [t for t in needed if t.name not in fed and t.name not in seen]
+        seen.update(tensor.name for tensor in needed)
+
+
+def _specs(ports: Sequence[tuple[str, str]], tensors: Sequence[Any]) -> tuple[TensorSpec, ...]:
+    return tuple(
+        tensor_spec(Path(tensor.name), port, tensor)
+        for (port, _), tensor in zip(ports, tensors, strict=True)
+    )
