@@ -5,6 +5,7 @@ small network), reads NumPy arrays where they lie if they are aligned, and folds
 the weights of a frozen graph are (25 % on ResNet-50 with one image).
 """
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ __all__ = ["SessionModel", "engine_error"]
 
 
 _LISTING = ("Graph execution error:", "Detected at node", "[[")
+_FUNCTION = re.compile(r"^\{\{function_node .*?\}\} ")
 
 
 class SessionModel(LoadedModel):
@@ -58,9 +60,11 @@ class SessionModel(LoadedModel):
 
 def engine_error(path: Path, error: Any) -> EngineError:
     """Returns TensorFlow's error as ours: its kind and its own sentence, without the listing."""
-    lines = [line.strip() for line in str(error.message).splitlines() if line.strip()]
-    sentence = next((line for line in lines if not line.startswith(_LISTING)), "no message")
-    return EngineError(f"model {path}: {type(error).__name__}: {sentence}")
+    lines = str(error.message).splitlines()
+    # What is indented belongs to the listing of the Python code that made the graph.
+    own = [line for line in lines if line.strip() and not line[0].isspace()]
+    sentence = next((line for line in own if not line.startswith(_LISTING)), "no message")
+    return EngineError(f"model {path}: {type(error).__name__}: {_FUNCTION.sub('', sentence)}")
 
 
 def _settings(placed: PlacedGraph) -> Any:
