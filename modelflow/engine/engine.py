@@ -90,11 +90,13 @@ class LoadedModel(ABC):
     Attributes:
         inputs, outputs: The ports, by the names and in the order of the `LoadRequest`.
         memory: Where `run` wants its inputs, and leaves its outputs.
+        warm_up_runs: How often a batch must run before the next is as fast as all that follow.
     """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     memory: Device = CPU
+    warm_up_runs: int = 1
 
     @abstractmethod
     def run(self, inputs: Arrays) -> dict[str, npt.NDArray[Any]]:

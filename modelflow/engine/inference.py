@@ -19,7 +19,7 @@ from modelflow.engine.options import ENGINE_OPTIONS, InferenceOptions, options_w
 from modelflow.engine.servable import Servable, Serving
 from modelflow.engine.staging import InputPort
 from modelflow.engine.versions import chosen_versions
-from modelflow.engine.warmup import recorded_requests, synthetic_requests
+from modelflow.engine.warmup import in_sizes, recorded_requests, synthetic_requests
 from modelflow.errors import ConfigError, EngineError, Location
 from modelflow.flowunit.folder import UnitFile
 from modelflow.flowunit.spec import FlowUnitSpec
@@ -263,7 +263,9 @@ class InferenceUnit(FlowUnit):
         if options.warmup == "synthetic":
             servable.run(synthetic_requests(model, self.name, servable.sizes.all()))
         elif options.warmup == "recorded":
-            servable.run(recorded_requests(model, request.path, options.warmup_requests))
+            requests = recorded_requests(model, request.path, options.warmup_requests)
+            servable.run(requests)
+            servable.run(in_sizes(requests[0], servable.sizes.all()))
 
     def _check_options(self) -> None:
         name, defaults = self.model_file.engine, InferenceOptions()

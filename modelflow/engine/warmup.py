@@ -12,7 +12,7 @@ import numpy.typing as npt
 from modelflow.engine.engine import LoadedModel, TensorSpec, shape_text
 from modelflow.errors import EngineError
 
-__all__ = ["recorded_requests", "synthetic_requests"]
+__all__ = ["in_sizes", "recorded_requests", "synthetic_requests"]
 
 _SERVING_FILE = Path("assets.extra") / "tf_serving_warmup_requests"
 _ARRAYS_FILE = "warmup.npz"
@@ -58,6 +58,12 @@ def recorded_requests(model: LoadedModel, path: Path, file: str) -> Sequence[Req
     for number, request in enumerate(requests):
         _check(model, request, f"warm-up requests {found}, request {number}")
     return requests
+
+
+def in_sizes(request: Request, sizes: Sequence[int]) -> Iterator[Request]:
+    """Gives the first item of a request as a batch of each size."""
+    for size in sizes:
+        yield {name: np.repeat(array[:1], size, axis=0) for name, array in request.items()}
 
 
 def _find(path: Path, file: Path | None) -> Path:

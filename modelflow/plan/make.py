@@ -171,6 +171,7 @@ def _threads(node: Node, queue_size: int, batch_size: int, processors: int) -> t
         (node.settings.threads is not None, node.settings.threads, "as the node says"),
         (spec.threads is not None, spec.threads, "as the unit says"),
         (spec.is_sink, 1, "a sink: its effects in order"),
+        (on_gpu == len(node.devices), 2 * on_gpu, "2 a GPU"),
         (spec.is_shared, len(node.devices) + on_gpu, "shared: 1 a CPU, 2 a GPU"),
         (wanted <= processors, wanted, "queue / batch"),
     )

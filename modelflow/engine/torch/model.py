@@ -20,6 +20,9 @@ __all__ = ["TorchModel"]
 class TorchModel(LoadedModel):
     """Runs a module: with NumPy arrays on the CPU, with tensors on a GPU."""
 
+    # TorchScript records what it meets in the first call, and compiles for it in the second.
+    warm_up_runs = 3
+
     def __init__(self, request: LoadRequest, module: Any, ports: Ports) -> None:
         """Converts the module as the options say.
 

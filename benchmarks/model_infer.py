@@ -1,0 +1,162 @@
+"""`Model.infer` from many threads (P2), against the engine alone and against a naive service.
+
+python benchmarks/model_infer.py [--engine tensorflow] [--device cpu] [--depth 50] [--quick]
+
+The engine alone: one thread, one call after another, with batches that lie ready: its best. The
+naive service: as many threads as there are clients, each calling the engine with its own image.
+"""
+
+import argparse
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from measure import medians, print_table
+from resnet import ITEM_SHAPES, write_resnet
+
+import modelflow
+from modelflow.device import Device, memory_of
+from modelflow.engine import LoadRequest, find_engine
+from modelflow.engine.options import InferenceOptions
+
+
+class Alone:
+    """The engine without modelflow's batching."""
+
+    def __init__(self, engine: str, path: Path, device: str, options: dict[str, object]) -> None:
+        """Loads the model."""
+        request = LoadRequest(path, Device(device), InferenceOptions(**options))
+        self._model = find_engine(engine).load(request)
+        self._memory = memory_of(self._model.memory.kind)
+        (self._input,) = self._model.inputs
+
+    def call(self, items: list[np.ndarray]) -> None:
+        """Runs a batch, from the host to the host."""
+        where = self._model.memory
+        with self._memory.running(where):
+            staged = self._memory.gather(items, len(items), np.float32, where)
+            self._memory.download(list(self._model.run({self._input.name: staged}).values()))
+
+    def rate(self, item: np.ndarray, size: int, seconds: float) -> float:
+        """Returns items a second with batches that lie ready on the device."""
+        where = self._model.memory
+        with self._memory.running(where):
+            staged = {self._input.name: self._memory.gather([item] * size, size, np.float32, where)}
+            calls, start = 0, time.perf_counter()
+            while time.perf_counter() - start < seconds:
+                self._memory.download(list(self._model.run(staged).values()))
+                calls += 1
+            return calls * size / (time.perf_counter() - start)
+
+    def close(self) -> None:
+        """Frees the model."""
+        self._model.close()
+
+
+def clients_rate(ask: Callable[[], object], clients: int, lump: int, seconds: float) -> float:
+    """Returns answers a second to threads that each wait for theirs.
+
+    Answers come a batch at a time: it is measured from the end of one lump to the last answer.
+    """
+    ends: list[list[float]] = [[] for _ in range(clients)]
+    stop = time.perf_counter() + seconds
+
+    def use(mine: list[float]) -> None:
+        while time.perf_counter() < stop:
+            ask()
+            mine.append(time.perf_counter())
+
+    threads = [threading.Thread(target=use, args=(mine,)) for mine in ends]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    answers = sorted(moment for mine in ends for moment in mine)
+    first = min(lump, len(answers) - 1)
+    return (len(answers) - first) / (answers[-1] - answers[first - 1])
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--engine", choices=sorted(ITEM_SHAPES), default="tensorflow")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--depth", type=int, choices=[26, 50, 101], default=50, help="layers")
+    parser.add_argument("--clients", type=int, default=32, help="client threads")
+    parser.add_argument("--sizes", default="", help="batch sizes to try: 8,16")
+    parser.add_argument("--threads", type=int, default=0, help="batches in flight; 0: the default")
+    parser.add_argument("--precision", default="", help="fp32, tf32, fp16, bf16 (torch)")
+    parser.add_argument("--cuda-graph", action="store_true", help="torch on cuda")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=6.0, help="of each measurement")
+    parser.add_argument("--quick", action="store_true", help="only show that the program runs")
+    given = parser.parse_args()
+    depth = 26 if given.quick and given.engine != "tensorflow" else given.depth
+    usual = "1,2" if given.quick else "8,16,32" if given.device == "cpu" else "16,32,64,128"
+    sizes = [int(size) for size in (given.sizes or usual).split(",")]
+    rounds, seconds = (1, 0.5) if given.quick else (given.rounds, given.seconds)
+    options: dict[str, object] = {}
+    if given.precision:
+        options["precision"] = given.precision
+    if given.device == "cuda" and given.engine == "torch":
+        options |= {"channels_last": True, "cuda_graph": given.cuda_graph}
+    with tempfile.TemporaryDirectory() as folder:
+        path = write_resnet(given.engine, depth, Path(folder))
+        alone = Alone(given.engine, path, given.device, options)
+        item = np.random.default_rng(0).random(ITEM_SHAPES[given.engine], np.float32)
+        found = {size: alone.rate(item, size, seconds) for size in sizes}
+        best = max(found, key=lambda size: found[size])
+        settings = {"threads": given.threads} if given.threads else {}
+        with modelflow.Model(
+            path,
+            batch_size=best,
+            device=given.device,
+            engine=given.engine,
+            batch_timeout_ms=20,
+            **options,
+            **settings,
+        ) as model:
+            measured = medians(
+                {
+                    "naive": lambda: clients_rate(
+                        lambda: alone.call([item]), given.clients, 1, seconds
+                    ),
+                    "alone": lambda: alone.rate(item, best, seconds),
+                    "model": lambda: clients_rate(
+                        lambda: model.infer([item]), given.clients, best, seconds
+                    ),
+                },
+                rounds,
+            )
+            stats = model.stats()
+        alone.close()
+    cores = len(os.sched_getaffinity(0))
+    print_table(
+        f"ResNet-{depth}, {given.engine} on {given.device}, {cores} cores, medians of {rounds}",
+        ["what", "items/s", "of the engine alone"],
+        [
+            *([f"engine alone, batch {size}", rate, ""] for size, rate in found.items()),
+            [f"engine alone, batch {best}, again", measured["alone"], 1.0],
+            [
+                f"naive, {given.clients} threads, batch 1",
+                measured["naive"],
+                measured["naive"] / measured["alone"],
+            ],
+            [
+                f"Model.infer, {given.clients} threads",
+                measured["model"],
+                measured["model"] / measured["alone"],
+            ],
+        ],
+    )
+    sizes_seen = ", ".join(f"{size}: {n}" for size, n in stats.figures["engine_calls"].items())
+    print(f"\nModel.infer is {measured['model'] / measured['naive']:.2f}x the naive service")
+    print(f"sizes of the engine's calls: {sizes_seen}")
+
+
+if __name__ == "__main__":
+    main()

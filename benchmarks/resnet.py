@@ -1,0 +1,103 @@
+"""Real ResNets with random weights, written as a model of each engine.
+
+The networks are those of He et al., "Deep Residual Learning for Image Recognition" (2015), with
+the stride in the 3x3 convolution, as torchvision has them. Inputs are float32 (N, 3, 224, 224),
+Keras's (N, 224, 224, 3); outputs are 1000 scores.
+"""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+__all__ = ["ITEM_SHAPES", "torch_resnet", "write_resnet", "write_small"]
+
+ITEM_SHAPES = {"tensorflow": (224, 224, 3), "onnx": (3, 224, 224), "torch": (3, 224, 224)}
+
+_BLOCKS = {26: (2, 2, 2, 2), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3)}
+
+
+def torch_resnet(depth: int) -> Any:
+    """Returns a ResNet of 26, 50 or 101 layers as a module of PyTorch, ready for inference."""
+    import torch
+    from torch import nn
+
+    def conv(before: int, after: int, size: int, stride: int = 1) -> list[Any]:
+        layer = nn.Conv2d(before, after, size, stride, padding=size // 2, bias=False)
+        return [layer, nn.BatchNorm2d(after)]
+
+    class Bottleneck(nn.Module):  # type: ignore[misc]
+        def __init__(self, before: int, width: int, stride: int) -> None:
+            super().__init__()
+            after = 4 * width
+            self.way = nn.Sequential(
+                *conv(before, width, 1),
+                nn.ReLU(inplace=True),
+                *conv(width, width, 3, stride),
+                nn.ReLU(inplace=True),
+                *conv(width, after, 1),
+            )
+            is_same = before == after and stride == 1
+            short = [] if is_same else conv(before, after, 1, stride)
+            self.short = nn.Sequential(*short)
+
+        def forward(self, x: Any) -> Any:
+            return torch.relu(self.way(x) + self.short(x))
+
+    torch.manual_seed(0)
+    layers = [*conv(3, 64, 7, 2), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
+    before = 64
+    for stage, blocks in enumerate(_BLOCKS[depth]):
+        for block in range(blocks):
+            width = 64 << stage
+            layers.append(Bottleneck(before, width, 2 if stage and not block else 1))
+            before = 4 * width
+    layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, 1000)]
+    return nn.Sequential(*layers).eval()
+
+
+def write_resnet(engine: str, depth: int, folder: Path, side: int = 224) -> Path:
+    """Writes a ResNet for ``engine`` (``tensorflow``, ``onnx``, ``torch``); returns its file.
+
+    ``side``: the width and height of its images, where they are not 224 (onnx and torch).
+    """
+    if engine == "tensorflow":
+        return _write_keras(depth, folder / f"resnet{depth}.keras")
+    import torch
+
+    network, example = torch_resnet(depth), torch.zeros(2, 3, side, side)
+    with warnings.catch_warnings(), torch.inference_mode():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of TorchScript, which users have
+        if engine == "torch":
+            path = folder / f"resnet{depth}.pt"
+            torch.jit.save(torch.jit.trace(network, example), str(path))
+            return path
+        path = folder / f"resnet{depth}.onnx"
+        torch.onnx.export(
+            network,
+            (example,),
+            str(path),
+            dynamo=False,
+            input_names=["image"],
+            output_names=["scores"],
+            dynamic_axes={"image": {0: "n"}, "scores": {0: "n"}},
+        )
+    return path
+
+
+def write_small(engine: str, folder: Path) -> Path:
+    """Writes a small network: a ResNet of 26 layers; for ``tensorflow`` a MobileNet."""
+    if engine != "tensorflow":
+        return write_resnet(engine, 26, folder)
+    return _saved("MobileNet", folder / "mobilenet.keras")
+
+
+def _write_keras(depth: int, path: Path) -> Path:
+    return _saved({50: "ResNet50", 101: "ResNet101"}[depth], path)
+
+
+def _saved(name: str, path: Path) -> Path:
+    import tensorflow as tf
+
+    tf.keras.utils.set_random_seed(0)
+    getattr(tf.keras.applications, name)(weights=None).save(path)
+    return path
