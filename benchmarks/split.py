@@ -79,7 +79,7 @@ def main() -> None:
                 ) as model:
                     fresh = latencies(model, many, seconds)
                 for known, new in zip(times, fresh, strict=True):
-                    known += new
+                    known.extend(new)
     rows = []
     for name, (small, big) in found.items():
         p50, p99 = (float(np.percentile(small, p)) * 1e3 for p in (50, 99))
