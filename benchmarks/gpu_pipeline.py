@@ -10,7 +10,6 @@ The graph is one file; preprocessing moves to the GPU by overriding the devices 
 
 import argparse
 import os
-import queue
 import statistics
 import tempfile
 import threading
@@ -23,13 +22,13 @@ from typing import Any
 import cv2
 import numpy as np
 import torch
+from by_hand import MEAN, ByHand, decoded, hand_rate
 from image_pipeline import photograph
 from measure import print_table
 from resnet import torch_resnet
 
 import modelflow
 
-MEAN = (123.68, 116.78, 103.94)
 GRAPH = """digraph classify {
     input [type=input]
     decode [flowunit=image_decoder, queue_size=256]
@@ -74,54 +73,6 @@ def set_precision(precision: str) -> None:
     torch.backends.cudnn.benchmark = True
 
 
-def decoded(jpeg: bytes) -> np.ndarray:
-    """Returns (224, 224, 3) BGR."""
-    image = cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR)
-    return cv2.resize(image, (224, 224))
-
-
-class ByHand:
-    """The model as one would run it without a framework: a CUDA graph of one batch size."""
-
-    def __init__(self, network: Any, batch: int, device: str, dtype: Any) -> None:
-        """Captures mean, network and top-1."""
-        self.device, self.batch = device, batch
-        self.input = torch.zeros(batch, 3, 224, 224, device=device, dtype=torch.uint8)
-        mean = torch.tensor(MEAN, device=device).view(1, 3, 1, 1)
-
-        def step() -> Any:
-            values = (self.input.to(dtype) - mean.to(dtype)).contiguous(
-                memory_format=torch.channels_last
-            )
-            return network(values)
-
-        self._step, self._graph, self._output = step, None, None
-        if device == "cuda":
-            stream = torch.cuda.Stream()
-            stream.wait_stream(torch.cuda.current_stream())
-            with torch.inference_mode(), torch.cuda.stream(stream):
-                for _ in range(3):
-                    step()
-                stream.synchronize()
-                self._graph = torch.cuda.CUDAGraph()
-                with torch.cuda.graph(self._graph):
-                    self._output = step()
-            torch.cuda.synchronize()
-
-    def run(self, images: Any) -> Any:
-        """Classifies uint8 (batch, 3, 224, 224); the answer is on the host."""
-        self.input.copy_(images, non_blocking=True)
-        return self.run_input().cpu()
-
-    def run_input(self) -> Any:
-        """Classifies what `input` holds."""
-        if self._graph is None:
-            with torch.inference_mode():
-                return self._step()
-        self._graph.replay()
-        return self._output
-
-
 def rate_of(function: Callable[[], object], items: int, seconds: float) -> float:
     """Returns items a second of a function that does ``items`` of them."""
     function()
@@ -148,60 +99,6 @@ def naive_rate(network: Any, jpegs: list[bytes], device: str, dtype: Any, second
 
     with ThreadPoolExecutor(4) as pool:
         return rate_of(lambda: list(pool.map(one, jpegs)), len(jpegs), seconds)
-
-
-def hand_rate(hand: ByHand, jpegs: list[bytes], count: int, *, on_gpu: bool) -> float:
-    """Returns images a second of a pipeline of three stages written by hand."""
-    batches, ready = count // hand.batch, queue.Queue[Any](4)
-    threads = len(os.sched_getaffinity(0))
-
-    def from_cpu() -> None:
-        ring = [torch.empty(hand.batch, 224, 224, 3, dtype=torch.uint8) for _ in range(8)]
-        if hand.device == "cuda":
-            ring = [slot.pin_memory() for slot in ring]
-        with ThreadPoolExecutor(threads) as pool:
-            for number in range(batches):
-                slot = ring[number % len(ring)]
-
-                def one(place: int, target: Any = slot.numpy(), number: int = number) -> None:
-                    target[place] = decoded(jpegs[(number + place) % len(jpegs)])
-
-                list(pool.map(one, range(hand.batch)))
-                ready.put(slot.permute(0, 3, 1, 2))
-        ready.put(None)
-
-    def from_gpu(first: int, step: int) -> None:
-        import torchvision
-
-        stream = torch.cuda.Stream()
-        encoded = [torch.frombuffer(bytearray(jpeg), dtype=torch.uint8) for jpeg in jpegs]
-        with torch.cuda.stream(stream), torch.inference_mode():
-            for number in range(first, batches, step):
-                data = [encoded[(number + place) % len(jpegs)] for place in range(hand.batch)]
-                images = torch.stack(torchvision.io.decode_jpeg(data, device="cuda"))
-                small = torch.nn.functional.interpolate(images.half(), (224, 224), mode="bilinear")
-                small = small.to(torch.uint8)
-                stream.synchronize()
-                ready.put(small)
-        ready.put(None)
-
-    makers = [threading.Thread(target=from_cpu)]
-    if on_gpu:
-        makers = [threading.Thread(target=from_gpu, args=(place, 2)) for place in range(2)]
-    start = time.perf_counter()
-    for maker in makers:
-        maker.start()
-    done, ended = 0, 0
-    while ended < len(makers):
-        images = ready.get()
-        if images is None:
-            ended += 1
-        else:
-            hand.run(images)
-            done += hand.batch
-    for maker in makers:
-        maker.join()
-    return done / (time.perf_counter() - start)
 
 
 def graph_rate(flow: modelflow.Flow, jpegs: list[bytes], count: int) -> float:

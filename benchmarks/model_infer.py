@@ -19,7 +19,7 @@ from measure import medians, print_table
 from resnet import ITEM_SHAPES, write_resnet
 
 import modelflow
-from modelflow.device import Device, memory_of
+from modelflow.device import Device, host_pool, memory_of
 from modelflow.engine import LoadRequest, find_engine
 from modelflow.engine.options import InferenceOptions
 
@@ -57,6 +57,12 @@ class Alone:
         self._model.close()
 
 
+def staging_blocks(device: str) -> int:
+    """Returns how many blocks of staging memory were taken from the system so far."""
+    pool = getattr(memory_of(device), "pinned", None) or host_pool()
+    return pool.allocations
+
+
 def clients_rate(ask: Callable[[], object], clients: int, lump: int, seconds: float) -> float:
     """Returns answers a second to threads that each wait for theirs.
 
@@ -80,8 +86,64 @@ def clients_rate(ask: Callable[[], object], clients: int, lump: int, seconds: fl
     return (len(answers) - first) / (answers[-1] - answers[first - 1])
 
 
+def measured(given: argparse.Namespace, path: Path) -> None:
+    """Measures, and prints the table."""
+    options: dict[str, object] = {}
+    if given.precision:
+        options["precision"] = given.precision
+    if given.device == "cuda" and given.engine == "torch":
+        options |= {"channels_last": True, "cuda_graph": given.cuda_graph}
+    alone = Alone(given.engine, path, given.device, options)
+    item = np.random.default_rng(0).random(ITEM_SHAPES[given.engine], np.float32)
+    clients, seconds = given.clients, given.seconds
+    found = {size: alone.rate(item, size, seconds) for size in given.sizes}
+    best = max(found, key=lambda size: found[size])
+    if given.threads:
+        options["threads"] = given.threads
+    with modelflow.Model(
+        path,
+        batch_size=best,
+        device=given.device,
+        engine=given.engine,
+        batch_timeout_ms=20,
+        **options,
+    ) as model:
+        clients_rate(lambda: model.infer([item]), clients, best, seconds / 4)
+        blocks = staging_blocks(given.device)
+        rates = medians(
+            {
+                "naive": lambda: clients_rate(lambda: alone.call([item]), clients, 1, seconds),
+                "alone": lambda: alone.rate(item, best, seconds),
+                "model": lambda: clients_rate(lambda: model.infer([item]), clients, best, seconds),
+            },
+            given.rounds,
+        )
+        stats, blocks = model.stats(), staging_blocks(given.device) - blocks
+    alone.close()
+    rows: list[list[object]] = [
+        [f"engine alone, batch {size}", rate, ""] for size, rate in found.items()
+    ]
+    for name, rate in (
+        (f"engine alone, batch {best}, again", rates["alone"]),
+        (f"naive, {clients} threads, batch 1", rates["naive"]),
+        (f"Model.infer, {clients} threads", rates["model"]),
+    ):
+        rows.append([name, rate, rate / rates["alone"]])
+    cores = len(os.sched_getaffinity(0))
+    print_table(
+        f"ResNet-{given.depth}, {given.engine} on {given.device}, {cores} processors, medians of "
+        f"{given.rounds}",
+        ["what", "items/s", "of the engine alone"],
+        rows,
+    )
+    sizes_seen = ", ".join(f"{size}: {n}" for size, n in stats.figures["engine_calls"].items())
+    print(f"\nModel.infer is {rates['model'] / rates['naive']:.2f}x the naive service")
+    print(f"sizes of the engine's calls: {sizes_seen}")
+    print(f"blocks of staging memory allocated in the measured part: {blocks}")
+
+
 def main() -> None:
-    """Prints the table."""
+    """Writes the model and measures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--engine", choices=sorted(ITEM_SHAPES), default="tensorflow")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
@@ -95,67 +157,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=6.0, help="of each measurement")
     parser.add_argument("--quick", action="store_true", help="only show that the program runs")
     given = parser.parse_args()
-    depth = 26 if given.quick and given.engine != "tensorflow" else given.depth
-    usual = "1,2" if given.quick else "8,16,32" if given.device == "cpu" else "16,32,64,128"
-    sizes = [int(size) for size in (given.sizes or usual).split(",")]
-    rounds, seconds = (1, 0.5) if given.quick else (given.rounds, given.seconds)
-    options: dict[str, object] = {}
-    if given.precision:
-        options["precision"] = given.precision
-    if given.device == "cuda" and given.engine == "torch":
-        options |= {"channels_last": True, "cuda_graph": given.cuda_graph}
+    usual = "8,16,32" if given.device == "cpu" else "16,32,64,128"
+    if given.quick:
+        given.rounds, given.seconds, usual = 1, 0.5, "1,2"
+        given.depth = given.depth if given.engine == "tensorflow" else 26
+    given.sizes = [int(size) for size in (given.sizes or usual).split(",")]
     with tempfile.TemporaryDirectory() as folder:
-        path = write_resnet(given.engine, depth, Path(folder))
-        alone = Alone(given.engine, path, given.device, options)
-        item = np.random.default_rng(0).random(ITEM_SHAPES[given.engine], np.float32)
-        found = {size: alone.rate(item, size, seconds) for size in sizes}
-        best = max(found, key=lambda size: found[size])
-        settings = {"threads": given.threads} if given.threads else {}
-        with modelflow.Model(
-            path,
-            batch_size=best,
-            device=given.device,
-            engine=given.engine,
-            batch_timeout_ms=20,
-            **options,
-            **settings,
-        ) as model:
-            measured = medians(
-                {
-                    "naive": lambda: clients_rate(
-                        lambda: alone.call([item]), given.clients, 1, seconds
-                    ),
-                    "alone": lambda: alone.rate(item, best, seconds),
-                    "model": lambda: clients_rate(
-                        lambda: model.infer([item]), given.clients, best, seconds
-                    ),
-                },
-                rounds,
-            )
-            stats = model.stats()
-        alone.close()
-    cores = len(os.sched_getaffinity(0))
-    print_table(
-        f"ResNet-{depth}, {given.engine} on {given.device}, {cores} cores, medians of {rounds}",
-        ["what", "items/s", "of the engine alone"],
-        [
-            *([f"engine alone, batch {size}", rate, ""] for size, rate in found.items()),
-            [f"engine alone, batch {best}, again", measured["alone"], 1.0],
-            [
-                f"naive, {given.clients} threads, batch 1",
-                measured["naive"],
-                measured["naive"] / measured["alone"],
-            ],
-            [
-                f"Model.infer, {given.clients} threads",
-                measured["model"],
-                measured["model"] / measured["alone"],
-            ],
-        ],
-    )
-    sizes_seen = ", ".join(f"{size}: {n}" for size, n in stats.figures["engine_calls"].items())
-    print(f"\nModel.infer is {measured['model'] / measured['naive']:.2f}x the naive service")
-    print(f"sizes of the engine's calls: {sizes_seen}")
+        measured(given, write_resnet(given.engine, given.depth, Path(folder)))
 
 
 if __name__ == "__main__":

@@ -18,11 +18,18 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
         ("import_time", ("import numpy", "import modelflow", "% of a processor")),
         ("sessions", ("1000", "8", "50")),
         ("kinds", ("condition, merged", "most buffers by which", "KiB an idle session")),
+        ("model_infer --engine onnx", ("Model.infer, 32 threads", "naive, 32 threads", "blocks")),
+        ("gpu_pipeline --device cpu", ("fp32, batch 2: by hand, CPU", "fp32, batch 2: modelflow")),
+        ("split", ("as they come", "split_size=8")),
+        ("reload", ("3 ", "failed requests: 0 of", "memory at the end")),
+        ("warmup", ("torch, none", "torch, recorded")),
+        ("affinity", ("beside it, pinned", "cpu_affinity")),
     ],
 )
 def test_benchmark_runs_and_prints_its_rows(program, rows):
+    name, *options = program.split()
     done = subprocess.run(
-        [sys.executable, str(FOLDER / f"{program}.py"), "--quick"],
+        [sys.executable, str(FOLDER / f"{name}.py"), "--quick", *options],
         capture_output=True,
         text=True,
         timeout=110,
