@@ -86,6 +86,9 @@ class FlowUnitSpec:
         is_shared: One instance a node, re-entrant, instead of one a worker.
         is_exception_visible: The unit can be given buffers in error (`Buffer.error`).
         is_exception_given: It is, also where its node does not say so (ModelBox's rule).
+        is_session_opened: A source each of whose buffers begins a session of its own: they do not
+            wait for one another, and end one by one. Its meta ``time_out`` (seconds), if any, says
+            how long somebody waits for what comes of it. Nothing of it may lead to an output.
         is_batch_retried: A failing batch is tried again in halves, so that only the guilty
             fail. Set False where a second call would do harm.
         is_same_count: A `Kind.STREAM` unit that gives one buffer for each one, now or later.
@@ -116,6 +119,7 @@ class FlowUnitSpec:
     is_shared: bool = False
     is_exception_visible: bool = False
     is_exception_given: bool = False
+    is_session_opened: bool = False
     is_batch_retried: bool = True
     is_same_count: bool = False
     is_per_stream: bool = False

@@ -129,7 +129,7 @@ class Context:
                 values.append(error)
         self.emit(values)
 
-    def send_event(self, event: Any = True) -> bool:  # noqa: ARG002 - see StreamContext
+    def send_event(self, event: Any = True, delay: float = 0.0) -> bool:  # noqa: ARG002
         """Has a stream unit, or a source, called again, with no input and ``event``.
 
         So a stream unit gives many buffers for one (a demuxer), a call at a time. The stream stays
@@ -138,6 +138,7 @@ class Context:
 
         Args:
             event: What ``ctx.event`` is in that call; not None.
+            delay: Seconds after which the call is made, at the earliest; no thread waits for it.
 
         Returns:
             False if the stream has ended, or its session was cancelled.
@@ -189,7 +190,7 @@ class StreamContext(Context):
         session: dict[str, Any],
         state: dict[str, Any],
         stream_meta: dict[str, Any],
-        post: Callable[[Any], bool],
+        post: Callable[[Any, float], bool],
     ) -> None:
         super().__init__(inputs, outputs, session, state, stream_meta)
         self.event: Any = None
@@ -198,9 +199,9 @@ class StreamContext(Context):
         self.is_held = False
         self._post = post
 
-    def send_event(self, event: Any = True) -> bool:
+    def send_event(self, event: Any = True, delay: float = 0.0) -> bool:
         """See `Context.send_event`."""
-        return self._post(event)
+        return self._post(event, delay)
 
     def hold(self) -> None:
         """See `Context.hold`."""

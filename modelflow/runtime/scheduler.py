@@ -4,6 +4,7 @@ import itertools
 import logging
 import threading
 from dataclasses import dataclass
+from functools import partial
 
 from modelflow.errors import FlowFailed, FlowUnitError, StreamClosed
 from modelflow.flowunit.spec import FlowUnitSpec, Kind
@@ -65,6 +66,7 @@ class Scheduler:
         self._changed = threading.Condition()
         self._sessions: dict[Session, None] = {}
         self._numbers = itertools.count()
+        self._opened_by_sources = 0
         self._errors: list[Exception] = []
         self._state = "new"
         self._network = Network(plan, options.results_bound, options.clock)
@@ -91,8 +93,27 @@ class Scheduler:
         node = worker.stage.plan.node
         worker.session = self._network.session(node, node, self._finished)
         worker.entrance = self.entrance
+        worker.open_session = partial(self._open_session, worker.session)
         self._sessions[worker.session] = None
         return worker.session
+
+    def _open_session(self, source: Session) -> Session:
+        """Makes a session for one buffer of a source, which is told of its errors."""
+        node = source.origin
+        name = f"{node}/{next(self._numbers)}"
+        session = self._network.session(name, node, partial(self._opened_finished, source))
+        with self._changed:
+            self._opened_by_sources += 1
+            self._sessions[session] = None
+        if source.is_cancelled:
+            session.cancel(source.failure)
+        return session
+
+    def _opened_finished(self, source: Session, session: Session) -> None:
+        source.adopt_errors(session)
+        with self._changed:
+            self._opened_by_sources -= 1
+        self._finished(session)
 
     # -- starting -------------------------------------------------------------------------------
 
@@ -226,7 +247,8 @@ class Scheduler:
     def _is_over(self) -> bool:
         if self._errors or self._state == "stopped":
             return True
-        return bool(self.sources) and all(s.is_finished for s in self.sources.values())
+        is_done = bool(self.sources) and all(s.is_finished for s in self.sources.values())
+        return is_done and not self._opened_by_sources
 
     def statistics(self) -> dict[str, NodeStats]:
         """Returns the figures of every node at this moment."""

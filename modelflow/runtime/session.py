@@ -195,6 +195,13 @@ class Session:
                     if len(self.errors) < self.MAX_KEPT_ERRORS:
                         self.errors.append(buffer.error)
 
+    def adopt_errors(self, other: "Session") -> None:
+        """Takes over the errors that another session has kept."""
+        with self.lock:
+            self.error_count += other.error_count
+            room = self.MAX_KEPT_ERRORS - len(self.errors)
+            self.errors += other.errors[: max(0, room)]
+
     def cancel(self, failure: Exception | None = None) -> bool:
         """Ends the session: its queued data is dropped, its readers and senders wake.
 

@@ -1,8 +1,11 @@
 """The one thread of a source's stage."""
 
+import itertools
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import Any
 
 from modelflow.buffer import Buffer
@@ -17,16 +20,23 @@ from modelflow.runtime.worker import Worker, WorkerOwner
 
 __all__ = ["SourceWorker"]
 
+# The meta of a buffer that begins a session: see `FlowUnitSpec.is_session_opened`.
+TIME_OUT = "time_out"
+
 
 class SourceWorker(Worker):
     """The worker of a source: it produces until the unit says that it is done."""
 
     session: Session
     entrance: Entrance
+    open_session: Callable[[], Session]
 
     def __init__(self, stage: Stage, number: int, owner: WorkerOwner, clock: Clock) -> None:
         super().__init__(stage, number, owner, clock)
         self._events: deque[Any] = deque()
+        # Events that are not due yet: (when, a number that decides among equals, event).
+        self._later: list[tuple[float, int, Any]] = []
+        self._numbers = itertools.count()
         self._is_held = False
         self._is_over = False
         self._has_event = threading.Condition()
@@ -42,13 +52,25 @@ class SourceWorker(Worker):
         with self._has_event:
             self._has_event.notify_all()
 
-    def _post(self, event: Any) -> bool:
+    def _post(self, event: Any, delay: float) -> bool:
         with self._has_event:
             if self._is_over or self.session.is_cancelled:
                 return False
-            self._events.append(event)
+            if delay > 0:
+                heappush(self._later, (self._clock.now() + delay, next(self._numbers), event))
+            else:
+                self._events.append(event)
             self._has_event.notify_all()
             return True
+
+    def _post_due(self) -> float | None:
+        """Hands out the delayed events that are due; returns the seconds until the next one."""
+        while self._later:
+            left = self._later[0][0] - self._clock.now()
+            if left > 0:
+                return left
+            self._events.append(heappop(self._later)[2])
+        return None
 
     def _is_waiting(self) -> bool:
         is_ending = self._owner.is_draining or self.session.is_cancelled
@@ -57,11 +79,15 @@ class SourceWorker(Worker):
     def _wait_for_event(self) -> None:
         if self._is_held:
             with self._has_event:
+                left = self._post_due()
                 while self._is_waiting():
-                    self._clock.wait(self._has_event)
+                    self._clock.wait(self._has_event, left)
+                    left = self._post_due()
 
     def try_step(self) -> bool:
         """Produces once, if the source is admitted now; False if not, or if it is over."""
+        with self._has_event:
+            self._post_due()
         if self._is_waiting():
             return False
         if self.entrance.admit(self.session, self.stage.plan.node) is not None:
@@ -117,6 +143,9 @@ class SourceWorker(Worker):
 
     def _emit(self, columns: Columns, is_last: bool) -> None:
         session = self.session
+        if self.stage.plan.spec.is_session_opened:
+            self._open_sessions(columns)
+            columns = [[] for _ in columns]
         count = len(columns[0])
         if is_last:
             session.is_closed = True
@@ -125,3 +154,18 @@ class SourceWorker(Worker):
             return
         part = Slice(session.stream, range(first, first + count), is_last, None)
         self.stage.outbox.emit(Batch([part], columns, False), columns, self.call.has_errors)
+
+    def _open_sessions(self, columns: Columns) -> None:
+        """Sends each row on as a whole session."""
+        node = self.stage.plan.node
+        for row in zip(*columns, strict=True):
+            session = self.open_session()
+            due = row[0].get(TIME_OUT)
+            if due is not None:
+                session.deadlines[0] = self._clock.now() + due
+            session.is_closed = True
+            if self.entrance.enter(session, node, 1) is None:
+                continue  # the flow is being stopped
+            part = Slice(session.stream, range(1), True, None)
+            cells = [[cell] for cell in row]
+            self.stage.outbox.emit(Batch([part], cells, False), cells, self.call.has_errors)

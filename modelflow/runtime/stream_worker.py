@@ -53,8 +53,8 @@ class StreamWorker(Worker):
         """Makes the calls that a batch brings about; True if the stream is over with them."""
         call, lane, (part,) = self._stream_call, batch.lane, batch.slices
 
-        def post(event: Any) -> bool:
-            return inbox.post(lane, stream, event)
+        def post(event: Any, delay: float) -> bool:
+            return inbox.post(lane, stream, event, delay)
 
         call.begin()
         if not lane.is_dropped:

@@ -151,7 +151,7 @@ def _streamed(call: StreamCall, columns: Columns, session: Session, max_calls: i
     stream = OpenStream(session.stream, numberings)
     results: Columns = [[] for _ in numberings]
 
-    def post(event: Any) -> bool:
+    def post(event: Any, delay: float) -> bool:  # noqa: ARG001 - nobody waits here
         stream.events.append(event)
         return True
 
@@ -181,7 +181,9 @@ def _drained(spec: FlowUnitSpec, call: UnitCall, max_calls: int) -> dict[str, li
     found: dict[str, list[Buffer]] = {port.name: [] for port in spec.outputs}
     state: dict[str, Any] = {}
     for _ in range(max_calls):
-        context = StreamContext({}, {name: [] for name in found}, {}, state, {}, lambda _: True)
+        context = StreamContext(
+            {}, {name: [] for name in found}, {}, state, {}, lambda _event, _delay: True
+        )
         for name, column in zip(found, call.produce(context), strict=True):
             found[name].extend(column)
         if context.is_finished:

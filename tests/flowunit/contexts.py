@@ -5,4 +5,6 @@ from modelflow.flowunit.unit import StreamContext
 
 def source_context(outputs, state=None):
     """What a source's ``process`` is given."""
-    return StreamContext({}, outputs, {}, {} if state is None else state, {}, lambda _: True)
+    return StreamContext(
+        {}, outputs, {}, {} if state is None else state, {}, lambda _event, _delay: True
+    )

@@ -1,8 +1,10 @@
 """The queue of a stream unit: one call at a time for each session, in the session's order."""
 
+import itertools
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 from modelflow.runtime.clock import Clock
@@ -31,9 +33,11 @@ class OpenStream:
         is_over: ``stream_end`` is called, or never will be: no event is taken any more.
         failure: What ``stream_start`` raised: the error of every buffer.
         is_failure_given: Some buffer has it.
+        delayed: How many events are to come later.
     """
 
     __slots__ = (
+        "delayed",
         "events",
         "failure",
         "is_ended",
@@ -52,6 +56,7 @@ class OpenStream:
         self.outputs = outputs
         self.state: dict[str, Any] = {}
         self.events: deque[Any] = deque()
+        self.delayed = 0
         self.was_event = self.is_held = False
         self.is_started = self.is_ended = self.is_over = self.is_failure_given = False
         self.failure: Exception | None = None
@@ -149,6 +154,9 @@ class LaneInbox(Inbox):
         self._depth = depth
         self._unread_bound = unread_bound
         self._lanes: dict[Session, Lane] = {}
+        # Events that are not due yet: (when, a number that decides among equals, ...).
+        self._later: list[tuple[float, int, Lane, OpenStream, Any]] = []
+        self._numbers = itertools.count()
 
     # -- in -------------------------------------------------------------------------------------
 
@@ -177,14 +185,38 @@ class LaneInbox(Inbox):
             lane.is_queued = True
             self._queue.append(lane)
 
-    def post(self, lane: Lane, stream: OpenStream, event: Any) -> bool:
-        """Takes an event for a stream; False if the stream is over. Called from any thread."""
+    def post(self, lane: Lane, stream: OpenStream, event: Any, delay: float = 0.0) -> bool:
+        """Takes an event for a stream; False if the stream is over. Called from any thread.
+
+        ``delay``: seconds after which the unit is called for it.
+        """
         with self._lock:
             if stream.is_over or self._is_closed or lane.is_dropped:
                 return False
-            stream.events.append(event)
-            self._offer_and_wake(lane)
+            if delay > 0:
+                stream.delayed += 1
+                due = self._clock.now() + delay
+                heappush(self._later, (due, next(self._numbers), lane, stream, event))
+                if self._idle:
+                    self._work.notify()  # who waits must not wait longer than that
+            else:
+                stream.events.append(event)
+                self._offer_and_wake(lane)
             return True
+
+    def _post_due(self) -> float | None:
+        """Hands out the delayed events that are due; returns the seconds until the next one."""
+        while self._later:
+            due, _, lane, stream, event = self._later[0]
+            left = due - self._clock.now()
+            if left > 0:
+                return left
+            heappop(self._later)
+            stream.delayed -= 1
+            if not (stream.is_over or lane.is_dropped):
+                stream.events.append(event)
+                self._offer(lane)
+        return None
 
     def _offer_and_wake(self, lane: Lane) -> None:
         self._offer(lane)
@@ -193,8 +225,29 @@ class LaneInbox(Inbox):
 
     # -- out ------------------------------------------------------------------------------------
 
-    def _is_due(self) -> bool:
-        return True
+    def take(self) -> Batch | None:
+        """Waits for a batch; None once the inbox is closed."""
+        with self._lock:
+            while not self._is_closed:
+                left = self._post_due()
+                if self._queue:
+                    batch = self._cut(self.policy.batch_size)
+                    if self._idle and self._queue:
+                        self._wake_worker()
+                    if batch.slices:
+                        return batch
+                    continue
+                self._idle += 1
+                self._clock.wait(self._work, left)
+                self._idle -= 1
+            return None
+
+    def take_nowait(self) -> Batch | None:
+        """Returns a batch of what is ready, or None; waits where only delayed events are left."""
+        with self._lock:
+            while (left := self._post_due()) is not None and not self._queue:
+                self._clock.wait(self._work, left)
+        return super().take_nowait()
 
     def _cut(self, size: int) -> Batch:
         lane: Lane = self._queue.popleft()
@@ -253,7 +306,7 @@ class LaneInbox(Inbox):
                 stream.is_ended = True
                 if self._producers or self._room_callbacks:
                     self._signal_room()
-            is_kept = stream.is_held or bool(stream.events)
+            is_kept = stream.is_held or bool(stream.events) or stream.delayed > 0
             stream.is_over = lane.is_dropped or not is_kept
             return stream.is_over
 

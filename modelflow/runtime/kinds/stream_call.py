@@ -11,7 +11,7 @@ from modelflow.runtime.segment import Columns
 
 __all__ = ["StreamCall"]
 
-Post = Callable[[Any], bool]
+Post = Callable[[Any, float], bool]
 
 
 class StreamCall(UnitCall):
@@ -168,5 +168,5 @@ class StreamCall(UnitCall):
         return StreamContext(inputs, outputs, session.context, stream.state, meta, post)
 
 
-def _refuse(event: Any) -> bool:  # noqa: ARG001 - the stream is over
+def _refuse(event: Any, delay: float) -> bool:  # noqa: ARG001 - the stream is over
     return False

@@ -5,6 +5,7 @@ import pytest
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled
 from modelflow.flowunit.spec import Kind
+from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import (
     Running,
     chain,
@@ -391,6 +392,54 @@ def test_a_held_stream_waits_for_an_event_from_another_thread():
         assert told(list(stream)) == ["late"]
         assert answers == [True]
         assert context.send_event("too late") is False
+
+
+def later(ctx):
+    if ctx.event is None:
+        assert ctx.send_event("last", delay=20.0)
+        assert ctx.send_event("first", delay=10.0)
+        ctx.emit(["now"])
+    else:
+        ctx.emit([ctx.event])
+
+
+def test_a_delayed_event_comes_when_it_is_due_and_keeps_the_stream_open():
+    clock = FakeClock()
+    with Running(chain((stream_unit(later), {"threads": 1})), clock=clock) as flow:
+        stream = flow.session()
+        stream.send("input", 1)
+        stream.close_input()
+        assert stream.recv().data == "now"
+        for event in ("first", "last"):
+            clock.until_sleeping(2)  # the worker, and the watchdog
+            clock.advance(10.0)
+            assert stream.recv().data == event
+        assert list(stream) == []
+
+
+def test_delayed_events_of_a_cancelled_session_are_dropped():
+    clock = FakeClock()
+    with Running(chain((stream_unit(later), {"threads": 1})), clock=clock) as flow:
+        stream = flow.session()
+        stream.send("input", 1)
+        assert stream.recv().data == "now"
+        clock.until_sleeping(2)
+        stream.cancel()
+        clock.advance(10.0)
+        other = flow.session()  # the worker goes on
+        other.send("input", 1)
+        assert other.recv().data == "now"
+        other.cancel()
+
+
+def test_delayed_events_come_inline_too():
+    def soon(ctx):
+        if ctx.event is None:
+            assert ctx.send_event("soon", delay=0.001)
+        else:
+            ctx.emit([ctx.event])
+
+    assert results_of(chain(stream_unit(soon)), 1, is_inline=True) == ["soon"]
 
 
 def test_events_are_for_stream_units():

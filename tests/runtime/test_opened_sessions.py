@@ -1,0 +1,129 @@
+"""Sources whose buffers are sessions of their own."""
+
+import threading
+
+import pytest
+
+from modelflow.buffer import Buffer
+from modelflow.errors import PlanError
+from modelflow.flowunit.unit import FlowUnit
+from modelflow.plan import make_plan
+from tests.runtime.graphs import Running, graph_of, spec_of
+
+
+def source(values, **more):
+    """A source that gives ``values``, one a call."""
+
+    class Source(FlowUnit):
+        def process(self, ctx):
+            index = ctx.state.setdefault("index", 0)
+            ctx.state["index"] += 1
+            ctx.emit([values[index]])
+            if index + 1 == len(values):
+                ctx.finish()
+
+    return spec_of(Source, name="source", inputs=(), is_session_opened=True, **more)
+
+
+def unit(function, **more):
+    class Unit(FlowUnit):
+        def process(self, ctx):
+            function(ctx)
+
+    return spec_of(Unit, name=function.__name__, **more)
+
+
+def sink(function, **more):
+    return unit(function, outputs=(), **more)
+
+
+def test_each_buffer_is_a_session_of_its_own_and_overtakes_those_that_are_slow():
+    order, gate = [], threading.Event()
+
+    def slow(ctx):
+        (row,) = ctx.input()
+        if row.data == 0:
+            assert gate.wait(30)
+        ctx.session["value"] = row.data
+        ctx.emit([row])
+
+    def keep(ctx):
+        order.append((ctx.input()[0].data, ctx.session["value"]))
+        if len(order) == 3:
+            gate.set()
+
+    graph = graph_of(
+        {
+            "source": source(range(4)),
+            "slow": (unit(slow, is_per_stream=True), {"threads": 2, "batch_size": 1}),
+            "keep": (sink(keep, is_per_stream=True), {"threads": 1, "batch_size": 1}),
+        },
+        ["source -> slow", "slow -> keep"],
+    )
+    with Running(graph) as flow:
+        assert flow.scheduler.wait(timeout=30)
+    assert [value for value, _ in order] == [1, 2, 3, 0]
+    assert all(value == kept for value, kept in order)
+
+
+def test_wait_returns_when_every_session_is_over_and_knows_their_errors():
+    done = []
+
+    def fail(ctx):
+        (row,) = ctx.input()
+        if row.data % 2:
+            message = f"odd: {row.data}"
+            raise ValueError(message)
+        done.append(row.data)
+
+    graph = graph_of(
+        {"source": source(range(10)), "fail": (sink(fail), {"threads": 3, "batch_size": 1})},
+        ["source -> fail"],
+    )
+    with Running(graph) as flow:
+        assert flow.scheduler.wait(timeout=30)
+        session = flow.scheduler.sources["source"]
+        assert sorted(done) == [0, 2, 4, 6, 8]
+        assert session.error_count == 5
+        assert sorted(str(error)[-1] for error in session.errors) == list("13579")
+
+
+def test_what_nobody_waits_for_any_more_is_not_worked_on():
+    seen = []
+
+    def keep(ctx):
+        seen.extend(row.data for row in ctx.input())
+
+    values = [Buffer("late", {"time_out": 0.0}), Buffer("in time", {"time_out": 3600.0})]
+    graph = graph_of({"source": source(values), "keep": sink(keep)}, ["source -> keep"])
+    with Running(graph) as flow:
+        assert flow.scheduler.wait(timeout=30)
+        (error,) = flow.scheduler.sources["source"].errors
+    assert seen == ["in time"]
+    assert "DeadlineExceeded" in str(error)
+
+
+def test_results_that_nobody_could_receive_are_refused():
+    graph = graph_of({"source": source([1]), "output": "output"}, ["source -> output"])
+    with pytest.raises(PlanError, match=r"nobody could receive from the output 'output'"):
+        make_plan(graph)
+
+
+def test_a_stop_drops_the_sessions_that_are_open():
+    begun, gate = threading.Event(), threading.Event()
+
+    def wait(ctx):
+        begun.set()
+        assert gate.wait(30)
+
+    graph = graph_of(
+        {"source": source(range(50)), "wait": (sink(wait), {"threads": 1, "batch_size": 1})},
+        ["source -> wait"],
+    )
+    with Running(graph) as flow:
+        assert begun.wait(30)
+        stopping = threading.Thread(target=lambda: flow.scheduler.stop(drain=False))
+        stopping.start()
+        gate.set()
+        stopping.join()
+        assert not flow.scheduler._sessions
