@@ -8,7 +8,6 @@ from modelflow.flowunit.spec import Kind
 from modelflow.graph.check import in_order
 from modelflow.graph.graph import Edge, Endpoint, Graph, Node, Role
 from modelflow.graph.loops import back_edges
-from modelflow.graph.reach import following, reached
 from modelflow.graph.scopes import Merge, Scopes, find_scopes
 from modelflow.plan.attributes import affinity, allowed_sizes, split_size
 from modelflow.plan.execution_plan import ExecutionPlan, MergePlan, StagePlan, Target
@@ -77,7 +76,6 @@ class _Maker:
                 "such units on the cpu"
             )
             raise PlanError(message)
-        self._check_opened_sessions(node)
         inputs = self._inputs(node.name)
         queue_size = settings.queue_size or DEFAULT_QUEUE_SIZE
         default = DEFAULT_BATCH_SIZE if spec.kind is Kind.NORMAL else 1
@@ -113,20 +111,6 @@ class _Maker:
             split_size=split_size(node),
             cpu_affinity=affinity(node),
         )
-
-    def _check_opened_sessions(self, node: Node) -> None:
-        if node.spec is None or not node.spec.is_session_opened:
-            return
-        ways = following(self._graph.edges)
-        there = reached([node.name], ways)
-        outputs = [name for name in self._graph.outputs if name in there]
-        if outputs:
-            message = (
-                f"{node.location}: node {node.name!r}: each of its buffers is a session of its "
-                f"own, which nobody could receive from the output {outputs[0]!r}; end the graph in "
-                "a unit without outputs"
-            )
-            raise PlanError(message)
 
     def _moves(self, node: Node) -> bool:
         edges = self._graph.edges_into(node.name)

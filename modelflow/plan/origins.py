@@ -45,7 +45,9 @@ def _origin(graph: Graph, scopes: Scopes, origin: str, starts: Iterable[str]) ->
     whole = {name for name in there if scopes.inputs[name] == (Level(origin),)}
     single = whole & set(terminals)
     is_late = any(_kind(graph.nodes[name]) is Kind.STREAM for name in there)
-    is_counted = single == set(terminals) and not is_late
+    spec = graph.nodes[origin].spec if origin else None
+    is_opening = spec is not None and spec.is_session_opened
+    is_counted = single == set(terminals) and not is_late and not is_opening
     return Origin(
         outputs=outputs,
         terminals=terminals,

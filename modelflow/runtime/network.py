@@ -42,7 +42,13 @@ class Network:
         ports = {name: self._entry_port(name, targets) for name, targets in plan.entries.items()}
         self.entrance = Entrance(ports, self._admission, results_bound, clock)
 
-    def session(self, name: str, origin: str, on_finished: Callable[[Session], None]) -> Session:
+    def session(
+        self,
+        name: str,
+        origin: str,
+        on_finished: Callable[[Session], None],
+        opener: Session | None = None,
+    ) -> Session:
         """Makes a session whose data begins at ``origin`` (see `ExecutionPlan.origins`)."""
         ends = self.plan.origins[origin]
         admission = self._admission
@@ -52,6 +58,7 @@ class Network:
             ends,
             on_left=None if admission is None else admission.remove,
             on_finished=on_finished,
+            opener=opener,
         )
 
     def discard(self, session: Session) -> None:

@@ -8,17 +8,29 @@ from modelflow.buffer import Buffer
 from modelflow.errors import EndOfStream
 from modelflow.runtime.clock import Clock
 
-__all__ = ["Results"]
+__all__ = ["Results", "SharedResults"]
 
 
 class Results:
     """What one output of the graph has for one session; bounded by what the session may send."""
 
-    __slots__ = ("_callbacks", "_failure", "_items", "_ready", "_waiting", "is_ended", "taken")
+    __slots__ = (
+        "_callbacks",
+        "_failure",
+        "_holders",
+        "_is_last_in",
+        "_items",
+        "_ready",
+        "_waiting",
+        "is_ended",
+        "taken",
+    )
 
     def __init__(self) -> None:
         self.taken = 0
         self.is_ended = False
+        self._is_last_in = False
+        self._holders = 0
         self._waiting = 0
         self._items: deque[Buffer] = deque()
         self._ready = threading.Condition(threading.Lock())
@@ -32,7 +44,21 @@ class Results:
         """Adds results; never waits."""
         with self._ready:
             self._items.extend(buffers)
-            self.is_ended = self.is_ended or is_last
+            if is_last:
+                self._is_last_in = True
+                self.is_ended = not self._holders
+            self._wake()
+
+    def hold(self) -> None:
+        """Keeps them from ending until `release`."""
+        with self._ready:
+            self._holders += 1
+
+    def release(self) -> None:
+        """Takes back a `hold`."""
+        with self._ready:
+            self._holders -= 1
+            self.is_ended = self._is_last_in and not self._holders
             self._wake()
 
     def fail(self, failure: Exception) -> None:
@@ -137,3 +163,35 @@ class Results:
             callbacks, self._callbacks = self._callbacks, []
             for callback in callbacks:
                 callback()
+
+
+class SharedResults(Results):
+    """A way into the results of another session, which end when all such ways have."""
+
+    __slots__ = ("_is_holding", "_whole")
+
+    def __init__(self, whole: Results) -> None:
+        super().__init__()
+        self._whole = whole
+        self._is_holding = True
+        whole.hold()
+
+    def __len__(self) -> int:
+        return len(self._whole)
+
+    def put(self, buffers: Sequence[Buffer], is_last: bool) -> None:
+        """Adds results to the other session's."""
+        if buffers:
+            self._whole.put(buffers, False)
+        if is_last:
+            self._release()
+
+    def fail(self, failure: Exception) -> None:  # noqa: ARG002 - the other session has its own
+        """Ends this way."""
+        self._release()
+
+    def _release(self) -> None:
+        with self._ready:
+            is_holding, self._is_holding = self._is_holding, False
+        if is_holding:
+            self._whole.release()

@@ -101,7 +101,7 @@ class Scheduler:
         """Makes a session for one buffer of a source, which is told of its errors."""
         node = source.origin
         name = f"{node}/{next(self._numbers)}"
-        session = self._network.session(name, node, partial(self._opened_finished, source))
+        session = self._network.session(name, node, partial(self._opened_finished, source), source)
         with self._changed:
             self._opened_by_sources += 1
             self._sessions[session] = None

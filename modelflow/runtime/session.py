@@ -8,7 +8,7 @@ from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled
 from modelflow.plan import Origin
 from modelflow.runtime.clock import Clock
-from modelflow.runtime.results import Results
+from modelflow.runtime.results import Results, SharedResults
 from modelflow.runtime.segment import Segment, Stream
 
 __all__ = ["Session"]
@@ -43,6 +43,7 @@ class Session:
         *,
         on_left: Callable[[int], None] | None,
         on_finished: Callable[["Session"], None],
+        opener: "Session | None" = None,
     ) -> None:
         """Makes a session that nothing has entered yet.
 
@@ -52,13 +53,19 @@ class Session:
             ends: Where its data can leave the graph.
             on_left: Called with the number of rows that have left every one of its exits.
             on_finished: Called once, when the end has passed every terminal or it is cancelled.
+            opener: The session of the source that has begun this one with one buffer; it is given
+                the results and the errors.
         """
         self.name = name
         self.origin = origin
         self.context: dict[str, Any] = {}
         self.state: dict[str, Any] = {}
         self.stream = Stream(self)
-        self.results = {output: Results() for output in ends.outputs}
+        self._opener = opener
+        self.results: dict[str, Results] = {
+            output: Results() if opener is None else SharedResults(opener.results[output])
+            for output in ends.outputs
+        }
         self._results = tuple(self.results.values())
         self.sent = 0
         self.is_closed = False
@@ -132,6 +139,9 @@ class Session:
 
         Also when the session ends; for a sender (``is_sending``) when its input is closed.
         """
+        if self._opener is not None:  # whose reader it is
+            self._opener.on_read(bound, callback, is_sending=False)
+            return
         with self.lock:
             # Before the look at what is unread: a reader looks for callbacks after it has taken.
             self._room_callbacks.append(callback)

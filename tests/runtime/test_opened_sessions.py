@@ -5,9 +5,9 @@ import threading
 import pytest
 
 from modelflow.buffer import Buffer
-from modelflow.errors import PlanError
+from modelflow.flowunit.spec import Kind
 from modelflow.flowunit.unit import FlowUnit
-from modelflow.plan import make_plan
+from modelflow.stream_io import StreamIO
 from tests.runtime.graphs import Running, graph_of, spec_of
 
 
@@ -103,10 +103,46 @@ def test_what_nobody_waits_for_any_more_is_not_worked_on():
     assert "DeadlineExceeded" in str(error)
 
 
-def test_results_that_nobody_could_receive_are_refused():
-    graph = graph_of({"source": source([1]), "output": "output"}, ["source -> output"])
-    with pytest.raises(PlanError, match=r"nobody could receive from the output 'output'"):
-        make_plan(graph)
+@pytest.mark.parametrize("bound", [1, 4, 1024])
+def test_results_are_received_from_the_sources_session(bound):
+    def three(ctx):
+        (row,) = ctx.input()
+        ctx.emit([row.data + place for place in "abc"])
+
+    graph = graph_of(
+        {
+            "source": source([str(n) for n in range(40)]),
+            "three": (unit(three, kind=Kind.STREAM), {"threads": 2}),
+            "output": "output",
+        },
+        ["source -> three", "three -> output"],
+    )
+    with Running(graph, results_bound=bound) as flow:
+        session = StreamIO(flow.scheduler, flow.scheduler.sources["source"])
+        found = [session.recv(timeout=30).data for _ in range(120)]
+        assert flow.scheduler.wait(timeout=30)
+    assert sorted(found) == sorted(f"{n}{place}" for n in range(40) for place in "abc")
+    for n in range(40):
+        assert [text for text in found if text[:-1] == str(n)] == [f"{n}{p}" for p in "abc"]
+
+
+def test_the_end_of_the_results_comes_when_the_source_and_its_sessions_are_over():
+    gate = threading.Event()
+
+    def slow(ctx):
+        assert gate.wait(30)
+        ctx.emit(ctx.input())
+
+    graph = graph_of(
+        {"source": source([1, 2, 3]), "slow": unit(slow), "output": "output"},
+        ["source -> slow", "slow -> output"],
+    )
+    with Running(graph) as flow:
+        session = StreamIO(flow.scheduler, flow.scheduler.sources["source"])
+        with pytest.raises(TimeoutError):  # the source is over, its sessions are not
+            session.recv(timeout=0.2)
+        gate.set()
+        assert sorted(buffer.data for buffer in session) == [1, 2, 3]
 
 
 def test_a_stop_drops_the_sessions_that_are_open():
