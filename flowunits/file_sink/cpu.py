@@ -10,8 +10,8 @@ import numpy as np
 
 from flowunits.file_sink import FileSinkOptions
 from flowunits.file_sink.encode import FORMATS, encode, json_line
-from flowunits.file_sink.path_template import PathTemplate
 from modelflow import Buffer, Context, FlowUnit
+from modelflow.path_template import PathTemplate
 
 _MAX_OPEN = 32
 

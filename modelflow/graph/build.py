@@ -174,6 +174,8 @@ class _Builder:
         if not isinstance(value, str) or isinstance(value, CallerText) or not value:
             return value
         path = self._config.path
+        if "://" in value:  # an address
+            return value
         return value if path is None else str(path.parent / Path(value))
 
     def _note(self, node: NodeConfig, key: str) -> None:

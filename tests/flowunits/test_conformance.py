@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import flowunits
+from flowunits import video_demuxer
 from modelflow import Buffer
 from modelflow.image import Box
-from modelflow.testing import check_flow_unit
+from modelflow.testing import check_flow_unit, run_unit
+from tests.flowunits.videos import write_video
 
 RNG = np.random.default_rng(7)
 
@@ -20,13 +22,29 @@ def pixels(height, width):
     return RNG.integers(0, 256, (height, width, 3), np.uint8)
 
 
+IMAGES_OF_ONE_SIZE = {"in_video_frame": [pixels(30, 44), pixels(30, 44)]}
 IMAGES = {"in_image": [pixels(31, 45), pixels(20, 22), pixels(31, 45)]}
 DATA = {"in_data": IMAGES["in_image"]}
 BOXES = [[Box(1, 2, 8, 9, 0.9, 1), Box(2, 2, 8, 9, 0.8, 1)], [], [Box(0, 0, 5, 5, 0.5)]]
 ENCODED = [cv2.imencode(end, pixels(19, 23))[1].tobytes() for end in (".jpg", ".png", ".webp")]
 
-# Unit -> (items of each input, options); the source and the sink get a folder in their options.
-SAMPLES: dict[str, tuple[dict[str, Any] | None, dict[str, Any]]] = {
+
+def packets(folder):
+    """Two packets of a video, which a decoder can begin with."""
+    file = write_video(folder / "a.mp4", 2, codec="mpeg4")
+    found = run_unit(video_demuxer.SPEC, {"in_video_url": [str(file)]})["out_video_packet"]
+    return {"in_video_packet": found}
+
+
+def addresses(folder):
+    """Two videos."""
+    files = [write_video(folder / name, 3, codec="mpeg4") for name in ("a.mp4", "b.mkv")]
+    return {"in_video_url": [str(file) for file in files]}
+
+
+# Unit -> (items of each input, or a function of a folder that makes them; options, with {folder}
+# filled in).
+SAMPLES: dict[str, tuple[Any, dict[str, Any]]] = {
     "base64_decoder": (
         {
             "in_data": [
@@ -60,6 +78,15 @@ SAMPLES: dict[str, tuple[dict[str, Any] | None, dict[str, Any]]] = {
     "padding": (IMAGES, {"image_width": 40, "image_height": 40}),
     "resize": (IMAGES, {"width": 20, "height": "22"}),
     "top_k": ({"in_data": [RNG.random(9), RNG.random((1, 7))]}, {"k": "3", "softmax": "true"}),
+    "data_source_generator": (None, {"url": "a.mp4"}),
+    "data_source_parser": (
+        {"in_data": [b'{"url": "a.mp4"}', '{"url": "rtsp://a/b", "url_type": "stream"}']},
+        {},
+    ),
+    "video_decoder": (packets, {}),
+    "video_demuxer": (addresses, {}),
+    "video_encoder": (IMAGES_OF_ONE_SIZE, {"default_dest_url": "{folder}/v.mp4"}),
+    "video_input": (None, {"source_url": "a.mp4", "repeat": 2}),
     "yolo_postprocess": (
         {
             f"in_feat{n}": [
@@ -79,9 +106,11 @@ def test_every_unit_keeps_the_contract(spec, tmp_path):
     for name in ("a.bin", "b.bin"):
         (tmp_path / name).write_bytes(name.encode())
     options = {
-        key: value.format(folder=tmp_path) if key == "path" else value
+        key: value.format(folder=tmp_path) if "{folder}" in str(value) else value
         for key, value in options.items()
     }
+    if callable(inputs):
+        inputs = inputs(tmp_path)
     check_flow_unit(spec, inputs, **options)
 
 

@@ -1,0 +1,48 @@
+"""``video_demuxer``: the packets of a video."""
+
+from dataclasses import dataclass
+
+from modelflow import FlowUnitSpec, Kind, Port, option
+
+
+@dataclass(frozen=True)
+class VideoDemuxerOptions:
+    """The options of ``video_demuxer``; the meta of the address, if any, go before ``retry_*``."""
+
+    max_frames: int = option(
+        0, help="Most packets (one a frame) to give of each video; 0: all.", minimum=0
+    )
+    key_frame_only: bool = option(False, help="Give the packets of key frames alone.")
+    retry_enable: bool = option(
+        False, help="Open it again where it does not open, or breaks off; a stream also at its end."
+    )
+    retry_interval_ms: int = option(
+        1000, help="Milliseconds to wait before.", minimum=0, maximum=3_600_000
+    )
+    retry_count_limit: int = option(
+        -1, help="Most attempts without a packet in between; -1: without end.", minimum=-1
+    )
+    open_timeout_ms: int = option(
+        5000, help="Longest wait for the network when opening.", minimum=1, maximum=600_000
+    )
+    read_timeout_ms: int = option(
+        5000, help="Longest wait for the network when reading.", minimum=1, maximum=600_000
+    )
+
+
+SPEC = FlowUnitSpec(
+    name="video_demuxer",
+    devices={"cpu": "flowunits.video_demuxer.cpu:VideoDemuxer"},
+    inputs=(Port("in_video_url", "the address of a video as text: a file, rtsp://, http://, ..."),),
+    outputs=(
+        Port(
+            "out_video_packet",
+            "bytes of an encoded packet, with the meta track (modelflow.video.Track), pts, dts "
+            "and duration (in the track's time base), is_keyframe and index (from 0)",
+        ),
+    ),
+    options=VideoDemuxerOptions,
+    kind=Kind.STREAM,
+    description="Reads the packets of videos: files, and streams, which are opened again.",
+    group="Video",
+)

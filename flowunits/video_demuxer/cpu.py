@@ -1,0 +1,50 @@
+"""``video_demuxer`` on the CPU."""
+
+from flowunits.video_demuxer import VideoDemuxerOptions
+from flowunits.video_demuxer.reading import Reading
+from modelflow import Buffer, Context, FlowUnit
+from modelflow.video import load_av
+
+# One call gives so many packets at most: others get their turn, and a queue its bound.
+_PACKETS_A_CALL = 16
+
+
+class VideoDemuxer(FlowUnit):
+    """Reads a few packets a call, and asks to be called again; a wait to reconnect costs no thread.
+
+    The state of a stream: ``waiting``, the addresses still to be read, and ``reading``.
+    """
+
+    def open(self, config: VideoDemuxerOptions) -> None:
+        """Takes the options."""
+        self._options = config
+        load_av()
+
+    def process(self, ctx: Context) -> None:
+        """Takes up addresses, or goes on reading."""
+        state = ctx.state
+        if ctx.event is None:
+            waiting = state.setdefault("waiting", [])
+            waiting.extend(ctx.input())
+            if "reading" not in state and not state.get("is_called"):
+                state["is_called"] = ctx.send_event()
+            return
+        state["is_called"] = False
+        if "reading" not in state:
+            state["reading"] = self._begin(state["waiting"].pop(0))
+        reading: Reading = state["reading"]
+        values, delay = reading.read(_PACKETS_A_CALL)
+        ctx.emit(values)
+        if reading.is_over:
+            del state["reading"]
+        if "reading" in state or state["waiting"]:
+            state["is_called"] = ctx.send_event(delay=delay)
+
+    def stream_end(self, ctx: Context) -> None:
+        """Closes what is open."""
+        reading = ctx.state.pop("reading", None)
+        if reading is not None:
+            reading.close()
+
+    def _begin(self, buffer: Buffer) -> Reading:
+        return Reading(buffer, self._options)

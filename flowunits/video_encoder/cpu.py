@@ -1,0 +1,57 @@
+"""``video_encoder`` on the CPU."""
+
+from pathlib import Path
+
+from flowunits.video_encoder import VideoEncoderOptions
+from flowunits.video_encoder.encoding import Encoding
+from modelflow import Buffer, Context, FlowUnit
+from modelflow.path_template import PathTemplate
+from modelflow.video import is_network_address, load_av
+
+
+class VideoEncoder(FlowUnit):
+    """An encoder a stream, in the state ``encoding``, begun by the first frame."""
+
+    def open(self, config: VideoEncoderOptions) -> None:
+        """Takes the options.
+
+        Raises:
+            ValueError: there is no such encoder, or the address is none.
+        """
+        av = load_av()
+        self._options = config
+        if config.encoder not in av.codecs_available:
+            message = f"option 'encoder': got {config.encoder!r}, which this FFmpeg does not have"
+            raise ValueError(message)
+        is_network_address(config.default_dest_url)
+
+    def process(self, ctx: Context) -> None:
+        """Encodes frames.
+
+        Raises:
+            ValueError: the video cannot be begun.
+        """
+        if "failure" in ctx.state:  # a video that lacks its beginning is none
+            raise ctx.state["failure"]
+        encoding = ctx.state.get("encoding")
+        if encoding is None:
+            try:
+                encoding = ctx.state["encoding"] = self._begin(ctx, ctx.input()[0])
+            except (ValueError, OSError) as error:
+                ctx.state["failure"] = error
+                raise
+        encoding.encode(ctx.input())
+
+    def stream_end(self, ctx: Context) -> None:
+        """Finishes the video, also where the session was cancelled."""
+        encoding = ctx.state.pop("encoding", None)
+        if encoding is not None:
+            encoding.close()
+
+    def _begin(self, ctx: Context, first: Buffer) -> Encoding:
+        target = ctx.session.get("dest_url", self._options.default_dest_url)
+        if not is_network_address(target):
+            source = str(first.get("source_url", "video"))
+            values = {**first.meta, "stem": Path(source).stem}
+            target = str(PathTemplate(target).fill(values))
+        return Encoding(target, self._options, first)

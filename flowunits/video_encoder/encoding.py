@@ -1,0 +1,152 @@
+"""One video while it is written."""
+
+import os
+import threading
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from flowunits.video_encoder import VideoEncoderOptions
+from modelflow import Buffer
+from modelflow.image import convert_color, read_image
+from modelflow.video import is_network_address, load_av, source_label
+
+__all__ = ["Encoding"]
+
+_FORMATS = {"mp4": "mp4", "flv": "flv", "mkv": "matroska", "rtsp": "rtsp"}
+_SCHEMES = {"rtsp": "rtsp", "rtmp": "flv", "rtmps": "flv", "udp": "mpegts", "tcp": "mpegts"}
+_DEFAULT_RATE = Fraction(25)
+
+# Files that are being written: two sessions must not write one.
+_targets: set[str] = set()
+_lock = threading.Lock()
+
+
+class Encoding:
+    """Writes one video: a file beside its place until it is whole, or a stream."""
+
+    def __init__(self, target: str, options: VideoEncoderOptions, first: Buffer) -> None:
+        """Opens the target; size and rate are those of the first frame.
+
+        Raises:
+            ValueError: another session writes there, or it cannot be written.
+        """
+        self._target = target
+        self._is_file = not is_network_address(target)
+        self._part = target
+        if self._is_file:
+            path = Path(target)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._part = str(path.with_name(f".{path.name}.{os.getpid()}.part"))
+            _claim(target)
+        try:
+            self._open(options, first)
+        except BaseException:
+            _free(target)
+            raise
+
+    def _open(self, options: VideoEncoderOptions, first: Buffer) -> None:
+        av = load_av()
+        self._av = av
+        image = read_image(first, "in_video_frame", allow_nv12=True)
+        self._size = image.width, image.height
+        rate = Fraction(first.get("rate_num") or 0, first.get("rate_den") or 1) or _DEFAULT_RATE
+        try:
+            self._container = av.open(self._part, "w", format=self._format(options))
+            self._stream = self._container.add_stream(options.encoder, rate=rate)
+        except (av.error.FFmpegError, ValueError) as error:
+            message = f"video_encoder: {source_label(self._target)!r} cannot be begun: {error}"
+            raise ValueError(message) from error
+        # The usual subsampling of colours takes an even size.
+        self._stream.width, self._stream.height = (max(2, side // 2 * 2) for side in self._size)
+        self._stream.pix_fmt = "yuv420p"
+        self._stream.bit_rate = options.bit_rate
+        self._rate = rate
+        self._stream.codec_context.time_base = 1 / rate
+        self._next = 0
+        self._begin: float | None = None
+
+    def encode(self, buffers: Sequence[Buffer]) -> None:
+        """Encodes frames.
+
+        Raises:
+            ValueError: one is no image, or of another size than the first, or cannot be written.
+        """
+        for buffer in buffers:
+            frame = self._frame(buffer)
+            try:
+                for packet in self._stream.encode(frame):
+                    self._container.mux(packet)
+            except self._av.error.FFmpegError as error:
+                message = f"video_encoder: {source_label(self._target)!r}: {error}"
+                raise ValueError(message) from error
+
+    def close(self) -> None:
+        """Writes what is left, and puts the file into its place.
+
+        Raises:
+            ValueError: it cannot be written.
+        """
+        try:
+            try:
+                for packet in self._stream.encode():
+                    self._container.mux(packet)
+            finally:
+                self._container.close()
+            if self._is_file:
+                os.replace(self._part, self._target)
+        except (self._av.error.FFmpegError, OSError) as error:
+            message = f"video_encoder: {source_label(self._target)!r} cannot be finished: {error}"
+            raise ValueError(message) from error
+        finally:
+            _free(self._target)
+
+    def _format(self, options: VideoEncoderOptions) -> str | None:
+        if options.format != "auto":
+            return _FORMATS[options.format]
+        if self._is_file:
+            # By the name of the file, not of the one that is written first.
+            ending = Path(self._target).suffix.lower().lstrip(".")
+            return _FORMATS.get(ending) or ending or "mp4"
+        return _SCHEMES.get(self._target.partition("://")[0].lower())
+
+    def _frame(self, buffer: Buffer) -> Any:
+        image = read_image(buffer, "in_video_frame", allow_nv12=True)
+        if (image.width, image.height) != self._size:
+            message = (
+                f"in_video_frame: got {image.width} x {image.height} pixels in a video of "
+                f"{self._size[0]} x {self._size[1]}; put a resize or a padding before it"
+            )
+            raise ValueError(message)
+        packed = convert_color(image, "bgr", "hwc").data
+        frame = self._av.VideoFrame.from_ndarray(packed, format="bgr24")
+        frame.pts, frame.time_base = self._position(buffer), 1 / self._rate
+        return frame
+
+    def _position(self, buffer: Buffer) -> int:
+        """Gives the frame's place in time, in frames: where frames are missing, a gap stays."""
+        moment = buffer.get("timestamp")
+        place = self._next
+        if isinstance(moment, int | float):
+            if self._begin is None:
+                self._begin = float(moment)
+            place = max(place, round((moment - self._begin) * float(self._rate)))
+        self._next = place + 1
+        return place
+
+
+def _claim(target: str) -> None:
+    with _lock:
+        if target in _targets:
+            message = (
+                f"video_encoder: {target!r} is being written by another session; put {{repeat}} or "
+                "{stem} into default_dest_url"
+            )
+            raise ValueError(message)
+        _targets.add(target)
+
+
+def _free(target: str) -> None:
+    with _lock:
+        _targets.discard(target)

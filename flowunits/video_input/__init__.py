@@ -1,0 +1,45 @@
+"""``video_input``: the address of a video."""
+
+from dataclasses import dataclass
+
+from modelflow import FlowUnitSpec, Port, option
+
+
+@dataclass(frozen=True)
+class VideoInputOptions:
+    """The options of ``video_input``."""
+
+    source_url: str = option(
+        help="A file (in a graph file relative to that file), or a stream: rtsp://, http://, ...",
+        is_path=True,
+    )
+    repeat: int = option(
+        1, help="How many times to give it: so many videos run at once.", minimum=1, maximum=100_000
+    )
+
+    def __post_init__(self) -> None:
+        """Checks the values.
+
+        Raises:
+            ValueError: the address is empty.
+        """
+        if not self.source_url:
+            message = "option 'source_url': got an empty text; expected a file or an address"
+            raise ValueError(message)
+
+
+SPEC = FlowUnitSpec(
+    name="video_input",
+    devices={"cpu": "flowunits.video_input.cpu:VideoInput"},
+    outputs=(
+        Port(
+            "out_video_url",
+            "the address as text, with the meta source_url and repeat (from 0); each is a session "
+            "of its own",
+        ),
+    ),
+    options=VideoInputOptions,
+    is_session_opened=True,
+    description="Gives the address of a video, one or several times, each in its own session.",
+    group="Input",
+)

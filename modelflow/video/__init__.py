@@ -1,0 +1,10 @@
+"""Videos as flow units pass them: packets, what they belong to, and how addresses are opened.
+
+Importing this package does not load PyAV; `load_av` does.
+"""
+
+from modelflow.video.address import is_network_address, open_input, source_label
+from modelflow.video.library import load_av
+from modelflow.video.track import Track
+
+__all__ = ["Track", "is_network_address", "load_av", "open_input", "source_label"]

@@ -1,0 +1,72 @@
+"""Addresses of videos: files and network streams, and what FFmpeg may open for each."""
+
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from modelflow.errors import did_you_mean
+from modelflow.video.library import load_av
+
+__all__ = ["is_network_address", "open_input", "source_label"]
+
+_SCHEMES = ("http", "https", "rtsp", "rtsps", "rtmp", "rtmps", "rtp", "udp", "tcp", "srt")
+# A playlist from the network must not make FFmpeg read files, nor one in a file the network.
+_NETWORK = ",".join((*_SCHEMES, "tls", "httpproxy", "crypto", "hls", "applehttp"))
+_FILES = "file,crypto,data"
+_PASSWORD = re.compile(r"//[^/@]*@")
+
+
+def is_network_address(address: str) -> bool:
+    """Tells whether an address names a stream on the network.
+
+    Raises:
+        ValueError: it has a scheme that is not known.
+    """
+    scheme, colon, _ = address.partition("://")
+    if not colon:
+        return False
+    if scheme.lower() == "file":
+        return False
+    if scheme.lower() not in _SCHEMES:
+        near = did_you_mean(scheme, _SCHEMES)
+        message = (
+            f"got the address {source_label(address)!r}; expected a path, or {', '.join(_SCHEMES)}"
+            f"://...{near}"
+        )
+        raise ValueError(message)
+    return True
+
+
+def source_label(address: str) -> str:
+    """Returns an address as it may be shown: without user and password."""
+    return _PASSWORD.sub("//", address)
+
+
+def open_input(address: str, open_timeout: float, read_timeout: float) -> Any:
+    """Opens a video for reading.
+
+    Args:
+        address: A path, ``file://``, or a network address.
+        open_timeout: Longest wait in seconds for the network, to open.
+        read_timeout: The same, to read.
+
+    Returns:
+        PyAV's container.
+
+    Raises:
+        ValueError: no such scheme, or no such file.
+        av.error.FFmpegError: it does not open.
+    """
+    av = load_av()
+    if is_network_address(address):
+        options = {"protocol_whitelist": _NETWORK}
+        if urlsplit(address).scheme.lower().startswith("rtsp"):
+            options["rtsp_transport"] = "tcp"
+        return av.open(address, options=options, timeout=(open_timeout, read_timeout))
+    path = Path(address.removeprefix("file://"))
+    if not path.is_file():
+        message = f"got the path {str(path)!r}, which is no file; expected a video"
+        raise ValueError(message)
+    # A name such as "concat:a" would be a protocol.
+    return av.open(f"file:{path}", options={"protocol_whitelist": _FILES})

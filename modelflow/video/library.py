@@ -1,0 +1,25 @@
+"""The one place that loads PyAV (FFmpeg)."""
+
+from functools import cache
+from typing import Any
+
+from modelflow.errors import MissingDependencyError
+
+__all__ = ["load_av"]
+
+
+@cache
+def load_av() -> Any:
+    """Returns the module ``av``, silent on stderr: what goes wrong is raised.
+
+    Raises:
+        MissingDependencyError: it is not installed.
+    """
+    try:
+        import av
+        import av.logging
+    except ModuleNotFoundError as error:
+        package = "av"
+        raise MissingDependencyError(package, "video", "the video units") from error
+    av.logging.set_level(None)
+    return av

@@ -1,0 +1,362 @@
+"""Videos: read from files and the network, decoded, encoded; whole, cut off and damaged."""
+
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import numpy as np
+import pytest
+
+import modelflow
+from flowunits import video_decoder, video_demuxer, video_encoder, video_input
+from modelflow import Buffer, ConfigError
+from modelflow.testing import run_unit
+from tests.flowunits.videos import RATE, frames_of, picture, write_video
+
+CODECS = [("libx264", "mkv"), ("mpeg4", "mp4"), ("mpeg4", "avi")]
+SHAPES = {"rgb": (120, 160, 3), "gray": (120, 160, 1), "nv12": (180, 160), "bgrp": (3, 120, 160)}
+
+READ = """digraph read {
+    input [type=input]
+    demux [flowunit=video_demuxer%s]
+    decode [flowunit=video_decoder%s]
+    output [type=output]
+    input -> demux -> decode -> output
+}"""
+COPY = """digraph copy {
+    video [flowunit=video_input, source_url="%s"%s]
+    demux [flowunit=video_demuxer]
+    decode [flowunit=video_decoder]
+    encode [flowunit=video_encoder, default_dest_url="%s"]
+    video -> demux -> decode -> encode
+}"""
+
+
+def read(path, demux="", decode="", meta=None):
+    """The frames, and the texts of the errors, that come of an address."""
+    with modelflow.Flow(READ % (demux, decode)) as flow:
+        stream = flow.create_stream_io()
+        stream.send("input", Buffer(str(path), meta))
+        stream.close_input()
+        found: list[Any] = []
+        while True:
+            try:
+                found.append(stream.recv("output", timeout=60))
+            except modelflow.FlowUnitError as error:
+                found.append(str(error))
+            except modelflow.EndOfStream:
+                break
+    frames = [item for item in found if isinstance(item, Buffer)]
+    return frames, [item for item in found if isinstance(item, str)], found
+
+
+@pytest.fixture(scope="session")
+def video(tmp_path_factory):
+    return write_video(tmp_path_factory.mktemp("videos") / "a.mp4", movflags="faststart")
+
+
+@pytest.mark.parametrize(("codec", "ending"), CODECS)
+def test_every_frame_comes_in_order_with_its_place_in_time(tmp_path, codec, ending):
+    frames, errors, _ = read(write_video(tmp_path / f"v.{ending}", codec=codec))
+    assert not errors
+    assert [frame.get("index") for frame in frames] == list(range(60))
+    for number, frame in enumerate(frames):
+        assert abs(frame.get("timestamp") - number / RATE) < 0.002
+        assert (frame.get("rate_num"), frame.get("rate_den")) == (RATE, 1)
+        assert (frame.get("width"), frame.get("height"), frame.get("pix_fmt")) == (160, 120, "bgr")
+        assert np.abs(frame.data.astype(int) - picture(number)).mean() < 8
+
+
+@pytest.mark.parametrize(("pix_fmt", "shape"), SHAPES.items())
+def test_frames_come_in_other_formats(video, pix_fmt, shape):
+    frames, _, _ = read(video, decode=f", pix_fmt={pix_fmt}")
+    assert len(frames) == 60
+    assert {frame.data.shape for frame in frames} == {shape}
+    assert {frame.get("pix_fmt") for frame in frames} == {pix_fmt}
+
+
+def test_only_so_many_frames_or_key_frames(video):
+    assert len(read(video, demux=", max_frames=7")[0]) == 7
+    assert [f.get("timestamp") for f in read(video, decode=", keyframes_only=true")[0]] == [
+        pytest.approx(number / RATE) for number in range(0, 60, 12)
+    ]
+    assert len(read(video, demux=", key_frame_only=true")[0]) == 5
+
+
+@pytest.mark.parametrize(("rotation", "clockwise"), [(90, 270), (-90, 90), (180, 180)])
+def test_the_rotation_of_the_file_is_the_meta_of_its_frames(tmp_path, rotation, clockwise):
+    frames, _, _ = read(write_video(tmp_path / "v.mp4", 5, rotation=rotation))
+    assert [frame.get("rotate_angle") for frame in frames] == [clockwise] * 5
+
+
+def test_a_video_that_is_cut_off_gives_its_good_frames_then_the_error(video, tmp_path):
+    cut = tmp_path / "cut.mp4"
+    cut.write_bytes(video.read_bytes()[: video.stat().st_size // 2])
+    frames, errors, found = read(cut)
+    assert 5 < len(frames) < 55
+    (error,) = errors
+    assert f"it ends after {len(frames)} of 60 frames; it is cut off" in error
+    # The decoder still holds some frames back when the error passes it.
+    assert error in found[-8:]
+    for number, frame in enumerate(frames):
+        assert np.abs(frame.data.astype(int) - picture(number)).mean() < 8
+
+
+def test_a_video_without_a_count_is_known_to_be_cut_off_by_its_duration(tmp_path):
+    whole = write_video(tmp_path / "a.mkv")
+    cut = tmp_path / "cut.mkv"
+    cut.write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
+    frames, (error,), _ = read(cut)
+    assert 5 < len(frames) < 55
+    assert "s of 2.40 s; it is cut off" in error
+
+
+def test_a_damaged_part_is_an_error_and_the_rest_is_good(video, tmp_path):
+    data = bytearray(video.read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + 200] = np.random.default_rng(0).bytes(200)
+    damaged = tmp_path / "damaged.mp4"
+    damaged.write_bytes(data)
+    frames, errors, _ = read(damaged)
+    assert errors
+    assert all("damaged" in error for error in errors)
+    assert len(frames) >= 40
+    places = [round(frame.get("timestamp") * RATE) for frame in frames]
+    assert max(places) == 59  # it went on behind the damage
+    for place, frame in zip(places, frames, strict=True):
+        assert np.abs(frame.data.astype(int) - picture(place)).mean() < 8
+    concealed, errors_left, _ = read(damaged, decode=", strict=false")
+    assert len(concealed) > len(frames)
+    assert len(errors_left) < len(errors)
+
+
+@pytest.mark.parametrize(
+    ("address", "what"),
+    [
+        ("/no/such.mp4", "which is no file; expected a video"),
+        ("concat:a.mp4|b.mp4", "which is no file; expected a video"),
+        ("ftp://host/a.mp4", "expected a path, or http, https, rtsp"),
+        ("http://user:secret@127.0.0.1:9/a.mp4", "'http://127.0.0.1:9/a.mp4', after 0 packets"),
+    ],
+)
+def test_what_cannot_be_opened_says_so(address, what):
+    frames, (error,), _ = read(address)
+    assert not frames
+    assert what in error
+    assert "secret" not in error
+
+
+def test_a_file_that_is_no_video_says_so(tmp_path):
+    text = tmp_path / "text.mp4"
+    text.write_text("no video at all " * 100)
+    assert "Invalid data found" in read(text)[1][0]
+
+
+def test_packets_of_something_else_are_errors():
+    packets = [b"bytes", Buffer(b"bytes", {"track": "x"})]
+    for buffer in run_unit(video_decoder.SPEC, {"in_video_packet": packets})["out_video_frame"]:
+        assert "got no meta 'track'" in buffer.get_error_msg()
+
+
+class Server:
+    """An HTTP server that gives a video, and refuses or breaks off at first."""
+
+    def __init__(self, data, refused=0, broken=0):
+        self.asked = 0
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                server.asked += 1
+                if server.asked <= refused:
+                    self.send_error(503)
+                    return
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                is_broken = server.asked <= refused + broken
+                self.wfile.write(data[: len(data) // 2] if is_broken else data)
+
+            def log_message(self, *args):
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.thread = threading.Thread(target=self.http.serve_forever, args=(0.01,))
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.http.shutdown()
+        self.thread.join()
+        self.http.server_close()
+
+    @property
+    def address(self):
+        return f"http://127.0.0.1:{self.http.server_address[1]}/video.ts"
+
+
+@pytest.fixture(scope="session")
+def stream_data(tmp_path_factory):
+    return write_video(tmp_path_factory.mktemp("videos") / "s.ts").read_bytes()
+
+
+def test_a_stream_of_the_network_is_read(stream_data):
+    with Server(stream_data) as server:
+        frames, errors, _ = read(server.address)
+    assert (len(frames), errors) == (60, [])
+
+
+def test_a_stream_that_does_not_open_is_tried_again(stream_data):
+    retry = {"retry_enable": True, "retry_interval_ms": 1, "retry_count_limit": 5}
+    with Server(stream_data, refused=3) as server:
+        frames, errors, _ = read(server.address, meta=retry)
+        assert server.asked == 4
+    assert (len(frames), errors) == (60, [])
+
+
+def test_attempts_are_limited_and_the_error_says_how_many(stream_data):
+    options = ", retry_enable=true, retry_interval_ms=1, retry_count_limit=2"
+    with Server(stream_data, refused=100) as server:
+        frames, (error,), _ = read(server.address, demux=options)
+        assert server.asked == 3
+    assert not frames
+    assert "(tried 3 times)" in error
+
+
+def test_a_live_stream_that_ends_is_opened_again_until_the_limit(stream_data):
+    retry = {"url_type": "stream", "retry_enable": True, "retry_interval_ms": 1}
+    with Server(stream_data) as server:
+        demux = ", retry_count_limit=1, max_frames=150"
+        frames, errors, _ = read(server.address, demux=demux, meta=retry)
+        assert server.asked == 3
+    assert (len(frames), errors) == (150, [])
+    assert [frame.get("index") for frame in frames] == list(range(150))
+
+
+def test_waiting_to_reconnect_ends_at_once_when_the_flow_is_stopped(stream_data):
+    retry = {"retry_enable": True, "retry_interval_ms": 3_600_000}
+    with Server(stream_data, refused=100) as server:
+        flow = modelflow.Flow(READ % ("", "")).start_run()
+        stream = flow.create_stream_io()
+        stream.send("input", Buffer(server.address, retry))
+        stream.close_input()
+        with pytest.raises(TimeoutError):
+            stream.recv(timeout=0.5)
+        flow.stop(drain=False)
+
+
+def test_the_description_of_a_source_leads_to_its_video(video, tmp_path):
+    graph = f"""digraph described {{
+        source [flowunit=data_source_generator, url="{video}"]
+        parse [flowunit=data_source_parser, retry_count_limit=3]
+        demux [flowunit=video_demuxer]
+        output [type=output]
+        source -> parse -> demux -> output
+    }}"""
+    with modelflow.Flow(graph) as flow:
+        (stream,) = flow.source_streams.values()
+        packets = list(stream)
+    assert len(packets) == 60
+    assert packets[0].get("is_keyframe")
+    assert packets[7].get("source_url") == str(video)
+
+
+def test_descriptions_that_do_not_fit_say_why():
+    from flowunits import data_source_parser
+
+    items = [b"{", b"[]", b"{}", b'{"url": "x", "url_type": "y"}', b'{"url": "gopher://x"}', 7]
+    items.append(b'{"url": "x", "source_type": "obs"}')
+    found = run_unit(data_source_parser.SPEC, {"in_data": items})["out_video_url"]
+    expected = ["no JSON", "JSON of type list", "got url=None", "got url_type='y'"]
+    expected += ["gopher://x", "got int", "got the source_type 'obs'"]
+    for text, buffer in zip(expected, found, strict=True):
+        assert text in buffer.get_error_msg()
+
+
+def test_a_copy_plays_and_has_every_frame(video, tmp_path):
+    with modelflow.Flow(COPY % (video, "", tmp_path / "copy.mp4")) as flow:
+        assert flow.wait(60_000)
+    copied = frames_of(tmp_path / "copy.mp4")
+    assert len(copied) == 60
+    for number, pixels in enumerate(copied):
+        assert np.abs(pixels.astype(int) - picture(number)).mean() < 10
+    assert [path.name for path in tmp_path.iterdir()] == ["copy.mp4"]
+
+
+def test_several_videos_run_at_once(video, tmp_path):
+    with modelflow.Flow(COPY % (video, ", repeat=4", tmp_path / "{stem}_{repeat}.mp4")) as flow:
+        assert flow.wait(60_000)
+    for number in range(4):
+        assert len(frames_of(tmp_path / f"a_{number}.mp4")) == 60
+
+
+def test_two_sessions_do_not_write_one_file(video, tmp_path):
+    with modelflow.Flow(COPY % (video, ", repeat=2", tmp_path / "one.mp4")) as flow:
+        assert flow.wait(60_000)
+        (stream,) = flow.source_streams.values()
+        texts = {str(error) for error in stream.errors}
+    assert len(frames_of(tmp_path / "one.mp4")) == 60
+    assert not texts or any("put {repeat} or {stem}" in text for text in texts)
+
+
+def test_a_video_can_be_played_whatever_went_wrong_before(video, tmp_path):
+    @modelflow.flowunit
+    def every_third_fails(frame: Buffer):
+        """Fails for some frames."""
+        if frame.get("index") % 3 == 1:
+            message = "no"
+            raise ValueError(message)
+        return frame
+
+    graph = (COPY % (video, "", tmp_path / "rest.mp4")).replace(
+        "decode -> encode", "decode -> every_third_fails -> encode"
+    )
+    with modelflow.Flow(graph, units=[every_third_fails]) as flow:
+        assert flow.wait(60_000)
+        (stream,) = flow.source_streams.values()
+        assert stream.error_count == 20
+    import av
+
+    with av.open(str(tmp_path / "rest.mp4")) as container:
+        times = [frame.time for frame in container.decode(video=0)]
+    assert times == [pytest.approx(n / RATE, abs=0.001) for n in range(60) if n % 3 != 1]
+
+
+def encoded(frames, path, **options):
+    return run_unit(
+        video_encoder.SPEC, {"in_video_frame": frames}, default_dest_url=str(path), **options
+    )
+
+
+def test_frames_of_another_size_are_errors(tmp_path):
+    errors = encoded([picture(0)] * 8 + [picture(0, 80, 60)] * 8, tmp_path / "v.mp4")["errors"]
+    assert len(errors) == 8
+    assert "got 80 x 60 pixels in a video of 160 x 120" in errors[0].get_error_msg()
+    assert len(frames_of(tmp_path / "v.mp4")) == 8
+
+
+@pytest.mark.parametrize("ending", ["mp4", "mkv", "avi", "flv"])
+def test_frames_without_meta_and_of_odd_size_make_a_video(tmp_path, ending):
+    frames = [picture(n, 161, 121) for n in range(10)]
+    encoder = {"encoder": "flv"} if ending == "flv" else {}
+    assert not encoded(frames, tmp_path / f"v.{ending}", **encoder)["errors"]
+    assert [f.shape for f in frames_of(tmp_path / f"v.{ending}")] == [(120, 160, 3)] * 10
+
+
+def test_where_a_video_cannot_be_written_the_frames_say_so(tmp_path):
+    (tmp_path / "file").write_text("")
+    (error,) = encoded([picture(0)], tmp_path / "file" / "v.mp4")["errors"]
+    assert "NotADirectoryError" in error.get_error_msg() or "FileExists" in error.get_error_msg()
+    with pytest.raises(ValueError, match="got 'h999', which this FFmpeg does not have"):
+        encoded([picture(0)], tmp_path / "v.mp4", encoder="h999")
+
+
+def test_options_that_do_not_fit_are_errors():
+    with pytest.raises(ConfigError, match="repeat"):
+        video_input.SPEC.configure({"source_url": "a", "repeat": 0})
+    with pytest.raises(ConfigError, match="empty text"):
+        video_input.SPEC.configure({"source_url": ""})
+    with pytest.raises(ConfigError, match="max_frames"):
+        video_demuxer.SPEC.configure({"max_frames": -1})
