@@ -1,5 +1,6 @@
 """The ready graphs do what they say."""
 
+import importlib
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import subprocess
 import sys
 
 import cv2
+import numpy as np
 import pytest
 
 from modelflow import Flow
@@ -39,6 +41,41 @@ def test_digits_prints_each_file_and_the_accuracy(tmp_path):
         assert re.fullmatch(r"\d+_\d\.png", name)
         assert digit in "0123456789"
         assert 0 <= float(score) <= 1
+
+
+SHAPES = ready_graphs() / "models" / "shapes"
+DRAWN = {"circle": 2, "square": 1, "triangle": 0}  # the channel (BGR) of each class's boxes
+
+
+def box_pixels(image):
+    """For each class, where its colour is: (N, 2) rows and columns."""
+    wide = image.astype(int)
+    found = {}
+    for name, channel in DRAWN.items():
+        others = wide[..., [c for c in range(3) if c != channel]].max(axis=2)
+        found[name] = np.argwhere((wide[..., channel] > 150) & (others < 110))
+    return found
+
+
+def test_video_boxes_draws_a_box_of_the_right_class_around_every_shape(tmp_path, monkeypatch):
+    av = pytest.importorskip("av")
+    monkeypatch.syspath_prepend(SHAPES)
+    make_video = importlib.import_module("make_video")
+    boxes = tmp_path / "boxes.mp4"
+    done = modelflow("run", "video_boxes", "--arg", f"boxes={boxes}", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    with av.open(str(boxes)) as container:
+        frames = [frame.to_ndarray(format="bgr24") for frame in container.decode(video=0)]
+    assert len(frames) == 100
+    for number, frame in enumerate(frames):
+        _, shapes = make_video.picture(number, 320, 240)
+        assert len(shapes) == 3
+        found = box_pixels(frame)
+        for name, x, y in shapes:
+            # The box, and the text above it, which may be cut off at the sides.
+            near = np.abs(found[name] - (y, x)).max(axis=1) <= make_video.RADIUS + 4
+            assert near.sum() > 60, (number, name)
+            assert len(found[name]) < 900, (number, name)
 
 
 @pytest.fixture(scope="module")
@@ -83,8 +120,6 @@ def test_image_classify_runs_on_photographs_from_the_command_line_and_from_flow(
         cwd=classify,
     )
     assert done.returncode == 0, done.stderr
-    import numpy as np
-
     overrides = {"classify_infer.device": "cpu"}
     with Flow(classify / "graphs" / "image_classify.toml", overrides=overrides) as flow:
         for number, name in enumerate(("china", "flower")):
@@ -122,4 +157,5 @@ def test_a_corrupt_jpeg_among_good_ones_fails_alone(classify):
 
 def test_every_ready_graph_passes_its_checks_but_for_devices(classify):
     for path in sorted((classify / "graphs").glob("*.toml")):
-        assert read_graph(path, check_devices=False).nodes
+        args = {"boxes": "boxes.mp4"} if path.stem == "video_boxes" else {}
+        assert read_graph(path, check_devices=False, args=args).nodes

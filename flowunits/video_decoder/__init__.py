@@ -16,8 +16,9 @@ class VideoDecoderOptions:
     keyframes_only: bool = option(False, help="Decode key frames alone.")
     strict: bool = option(
         True,
-        help="A damaged packet or frame is an error in its place; false: the decoder makes of it "
-        "what it can, and only a packet of which nothing can be made is an error.",
+        help="A damaged packet or frame is an error in its place, and the frames up to the next "
+        "key frame, which are built on it, are left out; false: the decoder makes of it what it "
+        "can, and only a packet of which nothing can be made is an error.",
     )
     codec_threads: int = option(
         1,

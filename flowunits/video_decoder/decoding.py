@@ -38,6 +38,7 @@ class Decoding:
         self.index = index
         self._av = av
         self._options = options
+        self._is_skipping = False
         self._packed = options.pix_fmt.removesuffix("p")
         self._reformatter = av.video.reformatter.VideoReformatter()
         self._meta = {
@@ -49,7 +50,7 @@ class Decoding:
         self._check_pixels(track.width, track.height)
         try:
             self._codec = av.CodecContext.create(track.codec, "r")
-        except av.error.FFmpegError as error:
+        except (av.error.FFmpegError, ValueError) as error:
             message = f"video_decoder: {track.source!r}: no decoder for the codec {track.codec!r}"
             raise ValueError(message) from error
         self._codec.extradata = track.extradata or None
@@ -62,32 +63,55 @@ class Decoding:
 
     def decode(self, buffer: Buffer) -> list[Buffer | ValueError]:
         """Returns the frames that a packet completes, or its error."""
-        packet = self._av.Packet(buffer.data)
+        if not isinstance(buffer.data, bytes | bytearray | memoryview) or not len(buffer.data):
+            found = "0 bytes" if buffer.data == b"" else type(buffer.data).__name__
+            return [ValueError(f"in_video_packet: got {found}; expected the bytes of a packet")]
+        if self._is_skipping and not buffer.get("is_keyframe"):
+            return []
+        self._is_skipping = False
+        # Not Packet(data), which lacks the zeros behind it that decoders read.
+        packet = self._av.Packet(len(buffer.data))
+        packet.update(buffer.data)
         packet.pts, packet.dts = buffer.get("pts"), buffer.get("dts")
         packet.time_base = self.track.time_base
-        return self._run(packet, buffer)
+        values, is_damaged = self._run(packet, buffer)
+        if is_damaged and self._options.strict:
+            # What follows is built on what is missing, and would look good to the decoder.
+            values[-1:-1] = self._run(None, buffer)[0]
+            self._codec.flush_buffers()
+            self._is_skipping = True
+        return values
 
     def flush(self) -> list[Buffer | ValueError]:
         """Returns the frames that are left, at the end of the track."""
-        return self._run(None, None)
+        return self._run(None, None)[0]
 
-    def _run(self, packet: Any, buffer: Buffer | None) -> list[Buffer | ValueError]:
+    def _run(self, packet: Any, buffer: Buffer | None) -> tuple[list[Buffer | ValueError], bool]:
+        """Gives frames, perhaps with an error behind them; and whether something was damaged."""
         try:
-            return [self._frame(frame, buffer) for frame in self._codec.decode(packet)]
+            frames = self._codec.decode(packet)
         except self._av.error.EOFError:
-            return []  # it was flushed before
+            return [], False  # it was flushed before
         except self._av.error.FFmpegError as error:
-            where = "at its end" if buffer is None else f"packet {buffer.get('index')}"
-            text = f"video_decoder: {self.track.source!r}, {where}: damaged: {error.strerror}"
-            raised = ValueError(text)
+            raised = self._damaged(buffer, error.strerror)
             raised.__cause__ = error
-            return [raised]
+            return [raised], True
+        values: list[Buffer | ValueError] = []
+        for frame in frames:
+            if frame.is_corrupt and self._options.strict:
+                values.append(self._damaged(buffer, "the frame is incomplete"))
+                return values, True
+            values.append(self._frame(frame, buffer))
+        return values, False
+
+    def _damaged(self, buffer: Buffer | None, reason: Any) -> ValueError:
+        where = "at its end" if buffer is None else f"packet {buffer.get('index')}"
+        rest = "; goes on at the next key frame" if self._options.strict else ""
+        return ValueError(f"video_decoder: {self.track.source!r}, {where}: damaged: {reason}{rest}")
 
     def _frame(self, frame: Any, buffer: Buffer | None) -> Buffer | ValueError:
         index = self.index
         self.index += 1
-        if frame.is_corrupt and self._options.strict:
-            return ValueError(f"video_decoder: {self.track.source!r}, frame {index}: damaged")
         try:
             self._check_pixels(frame.width, frame.height)
             image = convert_color(self._image(frame), self._options.pix_fmt)
