@@ -111,6 +111,7 @@ class Scheduler:
 
     def _opened_finished(self, source: Session, session: Session) -> None:
         source.adopt_errors(session)
+        session.context.clear()  # what waits for an answer there learns that none comes
         with self._changed:
             self._opened_by_sources -= 1
         self._finished(session)

@@ -22,6 +22,7 @@ __all__ = ["SourceWorker"]
 
 # The meta of a buffer that begins a session: see `FlowUnitSpec.is_session_opened`.
 TIME_OUT = "time_out"
+SESSION = "session"
 
 
 class SourceWorker(Worker):
@@ -160,6 +161,10 @@ class SourceWorker(Worker):
         node = self.stage.plan.node
         for row in zip(*columns, strict=True):
             session = self.open_session()
+            context = row[0].get(SESSION)
+            if context is not None:
+                session.context.update(context)
+                del row[0].meta[SESSION]
             due = row[0].get(TIME_OUT)
             if due is not None:
                 session.deadlines[0] = self._clock.now() + due

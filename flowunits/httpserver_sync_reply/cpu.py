@@ -1,0 +1,36 @@
+"""``httpserver_sync_reply`` on the CPU."""
+
+from flowunits.httpserver_sync_reply import HttpserverSyncReplyOptions
+from modelflow import Buffer, Context, FlowUnit
+from modelflow.serve import REQUEST, PendingRequest, Reply, reply_of, reply_of_error
+
+
+class HttpserverSyncReply(FlowUnit):
+    """Hands answers to the server's thread."""
+
+    def open(self, config: HttpserverSyncReplyOptions) -> None:
+        """Takes the options."""
+        self._content_type = config.content_type
+
+    def process(self, ctx: Context) -> None:
+        """Answers the session's request by its first buffer; others are dropped.
+
+        Raises:
+            ValueError: the session has no request, or the buffer is no answer.
+        """
+        request = ctx.session.get(REQUEST)
+        if not isinstance(request, PendingRequest):
+            message = (
+                "in_reply_info: the session has no request to answer; expected buffers that began "
+                "at a httpserver_sync_receive"
+            )
+            raise ValueError(message)
+        try:
+            request.answer(self._reply(ctx.input()[0], request))
+        finally:
+            del ctx.session[REQUEST]
+
+    def _reply(self, buffer: Buffer, request: PendingRequest) -> Reply:
+        if buffer.error is not None:
+            return reply_of_error(buffer.error)
+        return reply_of(buffer, self._content_type, request.headers)

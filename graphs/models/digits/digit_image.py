@@ -1,0 +1,41 @@
+"""The first unit of ``mnist_http.toml``: the image of a request."""
+
+import base64
+import binascii
+import json
+
+from modelflow import Buffer, Context, FlowUnit
+
+_IMAGES = (b"\x89PNG", b"\xff\xd8", b"RIFF", b"BM", b"II*\0", b"MM\0*")
+
+
+class DigitImage(FlowUnit):
+    """Gives the bytes of an encoded image."""
+
+    def process(self, ctx: Context) -> None:
+        """Reads each body by itself; one that holds no image fails alone."""
+        ctx.emit_each(_image)
+
+
+def _image(buffer: Buffer) -> bytes:
+    body = bytes(buffer)
+    if body.startswith(_IMAGES):
+        return body
+    text = _field(body) if body.lstrip().startswith(b"{") else body
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        message = (
+            f"got {len(body)} bytes that are no image and no base64 ({error}); expected an encoded "
+            "image, base64, or JSON with image_base64"
+        )
+        raise ValueError(message) from error
+
+
+def _field(body: bytes) -> str:
+    value = json.loads(body)  # its error is a ValueError that says where
+    text = value.get("image_base64")
+    if not isinstance(text, str):
+        message = f"got JSON with the keys {sorted(value)}; expected image_base64, a text"
+        raise ValueError(message)
+    return text

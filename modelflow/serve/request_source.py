@@ -1,0 +1,97 @@
+"""What flow units that take requests have in common: from a listener to a source's buffers."""
+
+import threading
+from collections import deque
+from typing import Any
+
+from modelflow.buffer import Buffer
+from modelflow.flowunit.unit import Context
+from modelflow.serve.endpoint import read_endpoint
+from modelflow.serve.listener import Limits, Listener
+from modelflow.serve.request import PendingRequest
+
+__all__ = ["REQUEST", "RequestSource"]
+
+# The key of the session's context under which the request waits for its answer.
+REQUEST = "http_request"
+_REQUESTS_A_CALL = 64
+
+
+class RequestSource:
+    """The requests that a source has not given yet, and how it is woken for them.
+
+    The server's thread adds them, the source's takes them; while there are none the source holds,
+    and costs nothing.
+    """
+
+    def __init__(self, options: Any, *, is_waiting: bool, time_out: float) -> None:
+        """Begins to listen.
+
+        Args:
+            options: endpoint, max_requests, keepalive_timeout_sec, max_body_bytes, cert and key.
+            is_waiting: The graph answers the requests.
+            time_out: Seconds after which it need not any more.
+
+        Raises:
+            OSError, ValueError, MissingDependencyError: see `Listener`.
+        """
+        self._lock = threading.Lock()
+        self._waiting: deque[PendingRequest] = deque()
+        self._wake: Any = None
+        self._most = options.max_requests
+        self._is_waiting = is_waiting
+        self._is_over = False
+        limits = Limits(
+            options.max_requests, options.max_body_bytes, time_out, options.keepalive_timeout_sec
+        )
+        self.listener = Listener(
+            read_endpoint(options.endpoint),
+            limits,
+            self._add,
+            is_waiting=is_waiting,
+            cert=options.cert,
+            key=options.key,
+        )
+
+    def process(self, ctx: Context) -> None:
+        """Gives the requests that wait, or holds until there is one."""
+        with self._lock:
+            count = min(len(self._waiting), _REQUESTS_A_CALL)
+            taken = [self._waiting.popleft() for _ in range(count)]
+            if not self._waiting:
+                self._wake = ctx.send_event
+                ctx.hold()
+        ctx.emit([self._buffer(request) for request in taken])
+
+    def close(self) -> None:
+        """Ends it: requests under way are answered first."""
+        with self._lock:
+            self._is_over = True
+            dropped, self._waiting = self._waiting, deque()
+        dropped.clear()
+        self.listener.close()
+
+    def _add(self, request: PendingRequest) -> bool:
+        with self._lock:
+            if self._is_over or len(self._waiting) >= self._most:
+                return False
+            self._waiting.append(request)
+            wake, self._wake = self._wake, None
+            if wake is not None and not wake():  # the flow is being stopped
+                self._waiting.pop()
+                return False
+        return True
+
+    def _buffer(self, request: PendingRequest) -> Buffer:
+        meta = {
+            "method": request.method,
+            "uri": request.uri,
+            "headers": request.headers,
+            "client": request.client,
+            "endpoint": str(self.listener.endpoint),
+            "size": len(request.body),
+        }
+        if self._is_waiting:
+            meta["time_out"] = self.listener.limits.time_out
+            meta["session"] = {REQUEST: request}
+        return Buffer(request.body, meta)
