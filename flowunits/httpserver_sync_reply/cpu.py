@@ -1,8 +1,17 @@
 """``httpserver_sync_reply`` on the CPU."""
 
+from http import HTTPStatus
+
 from flowunits.httpserver_sync_reply import HttpserverSyncReplyOptions
 from modelflow import Buffer, Context, FlowUnit
-from modelflow.serve import REQUEST, PendingRequest, Reply, reply_of, reply_of_error
+from modelflow.serve import (
+    REQUEST,
+    PendingRequest,
+    Reply,
+    reply_of,
+    reply_of_error,
+    reply_of_status,
+)
 
 
 class HttpserverSyncReply(FlowUnit):
@@ -25,10 +34,12 @@ class HttpserverSyncReply(FlowUnit):
                 "at a httpserver_sync_receive"
             )
             raise ValueError(message)
+        del ctx.session[REQUEST]
         try:
             request.answer(self._reply(ctx.input()[0], request))
-        finally:
-            del ctx.session[REQUEST]
+        except ValueError as error:
+            request.answer(reply_of_status(HTTPStatus.INTERNAL_SERVER_ERROR, str(error)))
+            raise
 
     def _reply(self, buffer: Buffer, request: PendingRequest) -> Reply:
         if buffer.error is not None:

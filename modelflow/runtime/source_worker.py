@@ -55,7 +55,7 @@ class SourceWorker(Worker):
 
     def _post(self, event: Any, delay: float) -> bool:
         with self._has_event:
-            if self._is_over or self.session.is_cancelled:
+            if self._is_over or self.session.is_cancelled or self._owner.is_draining:
                 return False
             if delay > 0:
                 heappush(self._later, (self._clock.now() + delay, next(self._numbers), event))
@@ -108,8 +108,10 @@ class SourceWorker(Worker):
         session = self.session
         if session.is_cancelled or session.is_closed:
             return False
-        is_last = self._owner.is_draining
         columns: Columns = [[] for _ in self.stage.plan.routes]
+        # What was accepted before the flow drains (a request) is still worked on.
+        with self._has_event:
+            is_last = self._is_over = self._owner.is_draining and not self._events
         if not is_last:
             columns, is_last = self._produce()
         self._emit(columns, is_last)

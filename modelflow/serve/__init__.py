@@ -5,7 +5,7 @@ Importing this package does not load the server (uvicorn); opening a `Listener` 
 
 from modelflow.serve.endpoint import Endpoint, read_endpoint
 from modelflow.serve.listener import Limits, Listener
-from modelflow.serve.reply import Reply, reply_of, reply_of_error
+from modelflow.serve.reply import Reply, reply_of, reply_of_error, reply_of_status
 from modelflow.serve.request import PendingRequest
 from modelflow.serve.request_source import REQUEST, RequestSource
 
@@ -20,4 +20,5 @@ __all__ = [
     "read_endpoint",
     "reply_of",
     "reply_of_error",
+    "reply_of_status",
 ]

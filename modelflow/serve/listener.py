@@ -183,11 +183,14 @@ class _Application:
             listener = self._routes.get(max(fitting, key=lambda endpoint: len(endpoint.path)))
         if listener is not None:
             reply = await listener.handle(scope, receive)
+        elif not self._routes:
+            message = "the server is being stopped"
+            reply = reply_of_status(HTTPStatus.SERVICE_UNAVAILABLE, message)
         elif scope["path"] == _HEALTH:
             reply = Reply(HTTPStatus.OK, b"ok", {"content-type": "text/plain"})
         else:
             paths = ", ".join(sorted(endpoint.path for endpoint in self._routes))
-            message = f"there is nothing at {scope['path']!r}; expected {paths or 'another time'}"
+            message = f"there is nothing at {scope['path']!r}; expected {paths}"
             reply = reply_of_status(HTTPStatus.NOT_FOUND, message)
         headers = [
             (name.encode("latin-1", "replace"), value.encode("latin-1", "replace"))

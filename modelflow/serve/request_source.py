@@ -14,7 +14,6 @@ __all__ = ["REQUEST", "RequestSource"]
 
 # The key of the session's context under which the request waits for its answer.
 REQUEST = "http_request"
-_REQUESTS_A_CALL = 64
 
 
 class RequestSource:
@@ -56,11 +55,9 @@ class RequestSource:
     def process(self, ctx: Context) -> None:
         """Gives the requests that wait, or holds until there is one."""
         with self._lock:
-            count = min(len(self._waiting), _REQUESTS_A_CALL)
-            taken = [self._waiting.popleft() for _ in range(count)]
-            if not self._waiting:
-                self._wake = ctx.send_event
-                ctx.hold()
+            taken, self._waiting = self._waiting, deque()
+            self._wake = ctx.send_event
+            ctx.hold()
         ctx.emit([self._buffer(request) for request in taken])
 
     def close(self) -> None:
