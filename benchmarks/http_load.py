@@ -1,0 +1,155 @@
+"""64 connections against ``graphs/mnist_http.toml``: answers checked, requests/s, latencies.
+
+python benchmarks/http_load.py [--connections 64] [--quick]
+
+The server is a process of its own; the client is another one on the same machine, and costs it
+processors. Every answer is compared with what a single request gave before. A second server with
+small limits shows the refusals: 503 beyond max_requests, 504 beyond time_out_ms.
+"""
+
+import argparse
+import asyncio
+import collections
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+from measure import print_table
+
+from modelflow.graph.find import ready_graphs
+
+SAMPLES = ready_graphs() / "models" / "digits" / "samples"
+
+
+class Served:
+    """The graph, served by ``modelflow run`` in a process of its own."""
+
+    def __init__(self, *settings: str) -> None:
+        """Starts it, and waits until it answers."""
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        endpoint = f"endpoint=http://127.0.0.1:{self.port}/"
+        more = [part for setting in settings for part in ("--set", setting)]
+        graph = str(ready_graphs() / "mnist_http.toml")
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "modelflow", "run", graph, "--arg", endpoint, *more],
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+            stderr=subprocess.DEVNULL,
+        )
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port)).close()
+            except ConnectionRefusedError:
+                time.sleep(0.1)
+            else:
+                return
+
+    def threads(self) -> int:
+        """Returns how many threads it has."""
+        return len(list(Path(f"/proc/{self._process.pid}/task").iterdir()))
+
+    def stop(self) -> int:
+        """Interrupts it, as Ctrl-C does; returns its exit status."""
+        self._process.send_signal(signal.SIGINT)
+        return self._process.wait(30)
+
+
+async def ask(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: bytes
+) -> tuple[int, bytes]:
+    """Sends a request over an open connection; returns status and body."""
+    head = f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+    writer.write(head.encode() + body)
+    status = int((await reader.readline()).split()[1])
+    length = 0
+    while (line := await reader.readline()) != b"\r\n":
+        name, _, value = line.partition(b":")
+        if name.lower() == b"content-length":
+            length = int(value)
+    return status, await reader.readexactly(length)
+
+
+class Load:
+    """Connections that ask without a pause."""
+
+    def __init__(self, port: int, bodies: list[bytes], expected: list[bytes] | None) -> None:
+        """Takes what to ask; ``expected``: the answers, where they are to be compared."""
+        self._port, self._bodies, self._expected = port, bodies, expected
+        self.statuses: collections.Counter[int] = collections.Counter()
+        self.wrong = 0
+        self.times: list[float] = []
+
+    async def run(self, connections: int, seconds: float) -> None:
+        """Asks over so many connections for so long."""
+        end = time.perf_counter() + seconds
+        await asyncio.gather(*(self._connection(n, end) for n in range(connections)))
+
+    async def _connection(self, number: int, end: float) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        place = number
+        while (start := time.perf_counter()) < end:
+            place = (place + 7) % len(self._bodies)
+            status, body = await ask(reader, writer, self._bodies[place])
+            self.times.append(time.perf_counter() - start)
+            self.statuses[status] += 1
+            if status == 200 and self._expected is not None:
+                self.wrong += _class(body) != _class(self._expected[place])
+        writer.close()
+        await writer.wait_closed()
+
+
+def _class(body: bytes) -> object:
+    return json.loads(body)[0]["class"]
+
+
+async def _answers(port: int, bodies: list[bytes]) -> list[bytes]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    found = [await ask(reader, writer, body) for body in bodies]
+    writer.close()
+    return [body for _, body in found]
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--quick", action="store_true", help="only show that the program runs")
+    given = parser.parse_args()
+    seconds = 1.0 if given.quick else given.seconds
+    bodies = [file.read_bytes() for file in sorted(SAMPLES.glob("*.png"))[:200]]
+    rows: list[list[object]] = []
+    for title, settings in (
+        ("as it is", ()),
+        ("max_requests=8", ("receive.max_requests=8",)),
+        ("time_out_ms=10", ("receive.time_out_ms=10",)),
+    ):
+        served = Served(*settings)
+        expected = asyncio.run(_answers(served.port, bodies)) if not settings else None
+        load = Load(served.port, bodies, expected)
+        before = served.threads()
+        asyncio.run(load.run(given.connections, seconds))
+        after = served.threads()
+        status = served.stop()
+        p50, p99 = (float(np.percentile(load.times, p)) * 1e3 for p in (50, 99))
+        counts = " ".join(f"{code}:{count}" for code, count in sorted(load.statuses.items()))
+        rate = sum(load.statuses.values()) / seconds
+        rows.append([title, rate, p50, p99, counts, load.wrong, after - before, status])
+    print_table(
+        f"{given.connections} connections, mnist_http",
+        ["", "requests/s", "p50, ms", "p99, ms", "statuses", "wrong", "threads more", "exit"],
+        rows,
+    )
+    print(f"\nwrong answers: {rows[0][5]}")
+    assert threading.active_count() == 1
+
+
+if __name__ == "__main__":
+    main()
