@@ -6,6 +6,7 @@ import platform
 import click
 
 import modelflow.device
+from modelflow.flowunit.native import include_folder
 
 __all__ = ["version", "version_text"]
 
@@ -26,8 +27,12 @@ def version_text() -> str:
 
 
 @click.command()
-def version() -> int:
+@click.option("--include", is_flag=True, help="Print the folder of modelflow_unit.h alone.")
+def version(include: bool) -> int:
     """Prints the versions of modelflow and of what it uses, and the devices there are."""
+    if include:
+        click.echo(include_folder())
+        return 0
     click.echo(f"modelflow {version_text()}")
     click.echo(f"Python {platform.python_version()}")
     for package in _PACKAGES:

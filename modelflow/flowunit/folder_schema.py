@@ -9,12 +9,17 @@ __all__ = ["BASE_KEYS", "ENCRYPTION_MESSAGE", "PORT_KEYS", "TYPES"]
 
 BASE_KEYS: tuple[Option, ...] = (
     Option("name", str, help="the name in flowunit="),
-    Option("type", str, help="python, inference, or the unit that this one configures"),
+    Option("type", str, help="python, c++, inference, or the unit that this one configures"),
     Option("device", str, "cpu", "The device kind it was written for."),
     Option("version", str, "1.0.0", "x.y.z"),
     Option("description", str, "", "One sentence."),
     Option("group_type", str, "", "A heading for lists."),
-    Option("entry", str, "", "Python: file@ClassName; inference: the model's file or folder."),
+    Option(
+        "entry",
+        str,
+        "",
+        "Python: file@ClassName; c++: the library; inference: the model's file or folder.",
+    ),
     Option("virtual_type", str, "", "Inference: the engine."),
     Option("stream", bool | None, None, "A stream unit; left out: true for type python."),
     Option("condition", bool, False, "A condition unit."),
@@ -39,7 +44,6 @@ PORT_KEYS: tuple[Option, ...] = (
 # Types of units that this version does not run, and what to do.
 TYPES: Mapping[str, str] = MappingProxyType(
     {
-        "c++": "C and C++ units are not run by this version; write the unit in Python",
         "java": "Java units are not run; write the unit in Python",
     }
 )

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from modelflow.errors import ConfigError
+from modelflow.flowunit.native_template import CODE, MAKE, TEST, TOML
 
 __all__ = ["UNIT_KINDS", "new_graph", "new_unit"]
 
@@ -18,6 +19,7 @@ UNIT_KINDS = (
     "source",
     "sink",
     "inference",
+    "c++",
 )
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 
@@ -249,6 +251,14 @@ def new_unit(name: str, kind: str, folder: Path) -> list[Path]:
     place = folder / name
     if kind == "inference":
         return _written({place / f"{name}.toml": _INFERENCE.format(name=name)})
+    if kind == "c++":
+        texts = {
+            f"{name}.toml": TOML,
+            f"{name}.cpp": CODE,
+            "Makefile": MAKE,
+            f"test_{name}.py": TEST,
+        }
+        return _written({place / file: t.replace("@NAME@", name) for file, t in texts.items()})
     description, config, store, process_doc, process = _BODIES[kind]
     cls = "".join(part.capitalize() for part in name.split("_"))
     ports = (_IN if kind != "source" else "") + _OUTPUTS.get(kind, _OUT)
@@ -282,6 +292,11 @@ def new_graph(name: str, folder: Path) -> list[Path]:
     """
     _check_name(name)
     return _written({folder / f"{name}.toml": _GRAPH.format(name=name)})
+
+
+def _file_name(pattern: str, name: str) -> str:
+    stem, dot, ending = pattern.partition(".")
+    return f"{stem}{name}.{ending}" if dot else pattern
 
 
 def _check_name(name: str) -> None:

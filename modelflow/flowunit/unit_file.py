@@ -11,6 +11,7 @@ from typing import Any
 
 from modelflow.errors import ConfigError, EngineError, Finding, GraphError, Location, did_you_mean
 from modelflow.flowunit.folder_schema import BASE_KEYS, ENCRYPTION_MESSAGE, PORT_KEYS, TYPES
+from modelflow.flowunit.native import NativeUnit
 from modelflow.flowunit.option import Option, options_from, with_defaults
 from modelflow.flowunit.python_module import load_class, names_in, unit_defaults
 from modelflow.flowunit.spec import FlowUnitSpec, Kind, Port
@@ -120,13 +121,14 @@ class UnitFileReader:
         if kind in TYPES:
             return self._unusable(base, f"type={kind!r}: {TYPES[kind]}")
         points = tuple(entry_points(group=_TYPES_GROUP, name=kind))
-        if kind != "python" and not points:
+        if kind not in ("python", "c++") and not points:
             return self._configured(base, inputs, outputs, find_unit)
         if not inputs and not outputs:
             self._wrong("no [input.input1] and no [output.output1]; expected a port at least")
             return None
-        if kind == "python":
-            return self._python(base, inputs, outputs)
+        if kind in ("python", "c++"):
+            make = self._python if kind == "python" else self._native
+            return make(base, inputs, outputs)
         return self._other(base, inputs, outputs, points[0])
 
     def _python(
@@ -168,6 +170,31 @@ class UnitFileReader:
             notes=notes,
             required_files=(file,),
             **defaults,
+            **self._common(base),
+        )
+
+    def _native(
+        self, base: Mapping[str, Any], inputs: tuple[Port, ...], outputs: tuple[Port, ...]
+    ) -> FlowUnitSpec | None:
+        flags = [flag for flag in ("stream", *_KINDS) if base[flag]]
+        if flags:
+            self._wrong(f"[base] {flags[0]}: units of type c++ are normal ones", "base", flags[0])
+        if not inputs or not outputs:
+            self._wrong("expected an [input.input1] and an [output.output1]")
+        if not base["entry"]:
+            self._wrong("[base] entry: got nothing; expected a library", "base", "entry")
+        if self._findings:
+            return None
+        library = self._path.parent / base["entry"]
+        return FlowUnitSpec(
+            devices={base["device"]: partial(NativeUnit, library, inputs, outputs)},
+            inputs=inputs,
+            outputs=outputs,
+            options=options_from(self._values["config"]),
+            accepts_any_option=True,
+            batch_size=base["default_batch_size"],
+            max_batch_size=base["max_batch_size"],
+            required_files=(library,),
             **self._common(base),
         )
 
@@ -228,7 +255,7 @@ class UnitFileReader:
         try:
             unit = find_unit(base["type"])
         except (ConfigError, GraphError) as error:
-            reason = f"type: expected python, inference, or a unit to configure: {error}"
+            reason = f"type: expected python, c++, inference, or a unit to configure: {error}"
             return self._unusable(base, reason)
         options = self._with_defaults(unit)
         if self._findings:

@@ -89,7 +89,9 @@ class Server:
 def _bound(endpoint: Endpoint) -> socket.socket:
     try:
         family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
-        bound = socket.create_server((endpoint.host, endpoint.port), family=family, backlog=_BACKLOG)
+        bound = socket.create_server(
+            (endpoint.host, endpoint.port), family=family, backlog=_BACKLOG
+        )
     except OSError as error:
         message = f"endpoint {endpoint}: cannot listen there: {error.strerror or error}"
         raise OSError(error.errno, message) from error

@@ -234,8 +234,8 @@ def test_a_unit_without_ports_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ('type = "python"', 'type = "c++"', "C and C"),
-        ('type = "python"', 'type = "vendor_thing"', "expected python, inference, or a unit"),
+        ('type = "python"', 'type = "java"', "Java units are not run"),
+        ('type = "python"', 'type = "vendor_thing"', r"expected python, c\+\+, inference, or a"),
         ('type = "python"', 'type = "inference"\nvirtual_type = "rknpu2"', "rknpu2"),
         ("[config]", "[encryption]\nrootkey='x'\n[config]", "decryption plug-in"),
     ],

@@ -11,7 +11,7 @@ from modelflow.testing import read_unit
 SETTINGS = Path(__file__).resolve().parents[2] / "pyproject.toml"
 
 
-@pytest.mark.parametrize("kind", [kind for kind in UNIT_KINDS if kind != "inference"])
+@pytest.mark.parametrize("kind", [kind for kind in UNIT_KINDS if kind not in ("inference", "c++")])
 def test_a_new_unit_works_and_passes_its_own_test_and_the_linter(kind, tmp_path):
     toml, code, test = new_unit("my_unit", kind, tmp_path)
     assert read_unit(toml).name == "my_unit"
@@ -30,6 +30,17 @@ def test_a_new_unit_works_and_passes_its_own_test_and_the_linter(kind, tmp_path)
 def test_a_new_inference_unit_reads_as_one(tmp_path):
     (toml,) = new_unit("my_model", "inference", tmp_path)
     assert read_unit(toml).is_shared
+
+
+def test_a_new_native_unit_builds_by_one_command_and_passes_its_own_test(tmp_path):
+    paths = new_unit("my_unit", "c++", tmp_path)
+    names = [path.name for path in paths]
+    assert names == ["my_unit.toml", "my_unit.cpp", "Makefile", "test_my_unit.py"]
+    command = ["pytest", "-q", "-p", "no:cacheprovider", str(paths[-1])]
+    done = subprocess.run(
+        [sys.executable, "-m", *command], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_new_graph_is_a_right_graph(tmp_path):
