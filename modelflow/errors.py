@@ -12,6 +12,7 @@
     ├── PlanError                   what this machine or version cannot run
     │   └── DeviceUnavailableError
     ├── FlowUnitError               raised inside a flow unit: node, unit, phase, session
+    ├── WorkerProcessError          the process of a unit has ended in the middle of its work
     ├── EngineError                 a model file that does not load, or does not fit its ports
     ├── StreamError                 the life of a session
     │   ├── EndOfStream
@@ -52,6 +53,7 @@ __all__ = [
     "StreamError",
     "StreamMismatchError",
     "UnknownFlowUnitError",
+    "WorkerProcessError",
     "did_you_mean",
 ]
 
@@ -193,6 +195,10 @@ class FlowUnitError(ModelflowError):
         if not self.node:
             return self.message
         return f"node {self.node!r} (unit {self.unit!r}) failed in {self.phase}: {self.message}"
+
+
+class WorkerProcessError(ModelflowError):
+    """The process of a unit (``workers="process"``) has ended while it worked on a batch."""
 
 
 class EngineError(ModelflowError):

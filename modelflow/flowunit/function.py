@@ -110,7 +110,7 @@ def flowunit(  # noqa: PLR0913 - each is a word of the author's
     make = _unit_type(signature, kind)
     spec = FlowUnitSpec(
         name=name or signature.name,
-        devices={device: lambda: make(signature)},
+        devices={device: _Factory(function, make, signature)},
         kind=Kind(kind),
         inputs=signature.input_ports(),
         outputs=signature.output_ports(),
@@ -162,6 +162,24 @@ def _declare(function: Callable[..., Any], spec: FlowUnitSpec) -> None:
         others = _declared.get(spec.name, [])
         kept = [unit for unit in others if unit[0] != module and unit[1] != file]
         _declared[spec.name] = [*kept, (module, file, spec)]
+
+
+class _Factory:
+    """Makes the unit of a function; in another process, where it is looked up by its name."""
+
+    def __init__(self, function: Any, make: "type[_FunctionUnit]", signature: Signature) -> None:
+        self._function, self._make, self._signature = function, make, signature
+
+    def __call__(self) -> FlowUnit:
+        return self._make(self._signature)
+
+    def __reduce__(self) -> Any:
+        return _factory_of, (self._function,)
+
+
+def _factory_of(function: Any) -> Any:
+    (factory,) = function.SPEC.devices.values()
+    return factory
 
 
 class _FunctionUnit(FlowUnit):

@@ -255,6 +255,12 @@ class FlowUnit:
     def close(self) -> None:
         """Gives back what ``open`` took; called exactly once if ``open`` returned."""
 
+    def interrupt(self) -> None:
+        """Gives up a call that waits for somebody else: the flow ends and wants no answer.
+
+        Called from any thread, beside `process`, perhaps when no call is under way.
+        """
+
     def reload(self) -> None:
         """Takes up what has changed outside (a new version of a model), beside `process`.
 

@@ -48,6 +48,7 @@ class StagePlan:
         allowed_batch_sizes: The sizes that a call is filled up to, rising; empty: any.
         split_size: Most rows of one session in a batch while others wait; 0: as they come.
         cpu_affinity: The processors that its threads may use; empty: any.
+        is_in_process: Each thread has a process, which runs the unit.
         delivered: The outputs (by place) that feed an output of the graph.
     """
 
@@ -73,6 +74,7 @@ class StagePlan:
     allowed_batch_sizes: tuple[int, ...] = ()
     split_size: int = 0
     cpu_affinity: frozenset[int] = frozenset()
+    is_in_process: bool = False
 
     @property
     def is_terminal(self) -> bool:

@@ -9,7 +9,7 @@ from modelflow.graph.check import in_order
 from modelflow.graph.graph import Edge, Endpoint, Graph, Node, Role
 from modelflow.graph.loops import back_edges
 from modelflow.graph.scopes import Merge, Scopes, find_scopes
-from modelflow.plan.attributes import affinity, allowed_sizes, split_size
+from modelflow.plan.attributes import affinity, allowed_sizes, is_in_process, split_size
 from modelflow.plan.execution_plan import ExecutionPlan, MergePlan, StagePlan, Target
 from modelflow.plan.origins import find_origins, nodes_between
 
@@ -62,12 +62,6 @@ class _Maker:
     def stage(self, node: Node, processors: int) -> StagePlan:
         spec, settings = node.spec, node.settings
         assert spec is not None  # a flow unit node has one
-        if settings.workers != "thread":
-            message = (
-                f"{node.location}: node {node.name!r}: workers={settings.workers!r}; "
-                "this version runs workers='thread'"
-            )
-            raise PlanError(message)
         away = [str(device) for device in node.devices if device.kind != CPU.kind]
         if away and (spec.is_source or spec.kind is not Kind.NORMAL):
             kind = "source" if spec.is_source else f"{spec.kind} unit"
@@ -110,6 +104,7 @@ class _Maker:
             allowed_batch_sizes=allowed,
             split_size=split_size(node),
             cpu_affinity=affinity(node),
+            is_in_process=is_in_process(node),
         )
 
     def _moves(self, node: Node) -> bool:

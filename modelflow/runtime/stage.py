@@ -21,6 +21,7 @@ from modelflow.runtime.kinds.kind import call_type
 from modelflow.runtime.kinds.lane_inbox import LaneInbox
 from modelflow.runtime.kinds.loop import LoopCall, LoopInbox, LoopOutbox
 from modelflow.runtime.outbox import Outbox, Route
+from modelflow.runtime.processes.process_unit import ProcessUnit
 from modelflow.runtime.stats import NodeStats, WorkerStats
 from modelflow.runtime.transfer import Transfer
 
@@ -64,6 +65,8 @@ class Stage:
         self._users: dict[Device, int] = {}
         self._figures: dict[int, Mapping[str, Mapping[Any, int]]] = {}
         self._lock = threading.Lock()
+        # Units that wait for others while they are called.
+        self._waiting: list[FlowUnit] = []
 
     def _policy(self, entry_ports: frozenset[int]) -> InboxPolicy:
         plan = self.plan
@@ -220,9 +223,15 @@ class Stage:
         """Wakes every worker and producer of this stage; what is queued is dropped."""
         self.inbox.close()
         self.outbox.close()
+        for unit in list(self._waiting):
+            unit.interrupt()
 
     def _opened(self, device: Device) -> FlowUnit:
-        unit = self.plan.spec.create(device.kind)
+        if self.plan.is_in_process:
+            unit: FlowUnit = ProcessUnit(self.plan.spec, self.plan.node)
+            self._waiting.append(unit)
+        else:
+            unit = self.plan.spec.create(device.kind)
         unit.device = device
         unit.batch_size = self.plan.batch_size
         unit.allowed_batch_sizes = self.plan.allowed_batch_sizes

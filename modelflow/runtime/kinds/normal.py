@@ -3,6 +3,7 @@
 from typing import Any
 
 from modelflow.buffer import Buffer
+from modelflow.errors import WorkerProcessError
 from modelflow.flowunit.unit import Context
 from modelflow.runtime.call import StreamOf, UnitCall
 from modelflow.runtime.segment import Columns
@@ -45,7 +46,9 @@ class NormalCall(UnitCall):
             return [self._settled(context.outputs[name], name, columns) for name in self._outputs]
         except Exception as error:
             self.failed, self.has_errors = failed, has_errors
-            if size > 1 and self.spec.is_batch_retried:
+            # What ended one process would end another one.
+            is_retried = self.spec.is_batch_retried and not isinstance(error, WorkerProcessError)
+            if size > 1 and is_retried:
                 return self._process_halves(columns, stream_of)
             failures = self._failures(error, size, stream_of)
             return [list(failures) for _ in self._outputs or ("",)]

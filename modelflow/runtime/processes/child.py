@@ -1,0 +1,173 @@
+"""The process of a unit: what ``python -c`` runs there, with its descriptors and its parent."""
+
+import contextlib
+import ctypes
+import os
+import pickle
+import signal
+import sys
+import traceback
+from collections.abc import Mapping
+from multiprocessing import spawn
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from modelflow.buffer import Buffer
+from modelflow.device import Device
+from modelflow.flowunit.unit import Context, FlowUnit
+from modelflow.runtime.processes.channel import Channel, Ends
+
+__all__ = ["Item", "Job", "main", "run"]
+
+_PR_SET_PDEATHSIG = 1
+
+# The main module is being imported: it must not start a flow again.
+is_preparing = False
+
+
+class Item(NamedTuple):
+    """A buffer on its way.
+
+    Attributes:
+        data: Its data.
+        meta: Its meta; None: none.
+    """
+
+    data: Any
+    meta: dict[str, Any] | None
+
+
+class Job(NamedTuple):
+    """What a process is for.
+
+    Attributes:
+        factory: Makes the unit.
+        config: Its options.
+        device: Where it runs.
+        batch_size: The most buffers of a call.
+        in_place: The inputs that it may write to.
+        outputs: The names of its outputs.
+    """
+
+    factory: Any
+    config: Any
+    device: Device
+    batch_size: int
+    in_place: frozenset[str]
+    outputs: tuple[str, ...]
+
+
+def main(arguments: list[str]) -> None:
+    """Prepares the process and works until the channel ends."""
+    *ends, parent = map(int, arguments)
+    _end_with(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C: the flow decides
+    channel = Channel(Ends(*ends))
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        run(channel)
+
+
+def run(channel: Channel) -> None:
+    """Makes the unit, answers calls, closes the unit."""
+    global is_preparing  # noqa: PLW0603 - a process prepares itself once
+    try:
+        # First where modules are found, and the main module; then what is made of them.
+        preparation, pickled = channel.receive()
+        is_preparing = True
+        spawn.prepare(preparation)
+        is_preparing = False
+        job: Job = pickle.loads(pickled)
+        unit: FlowUnit = job.factory()
+        unit.device, unit.batch_size = job.device, job.batch_size
+        unit.open(job.config)
+    except Exception as error:  # noqa: BLE001 - it is told to the flow
+        channel.send(_failure(error))
+        return
+    channel.send((True, {}))
+    try:
+        _work(channel, unit, job)
+    except BaseException:
+        unit.close()
+        raise
+    try:
+        unit.close()
+    except Exception as error:  # noqa: BLE001 - it is told to the flow
+        channel.send(_failure(error))
+    else:
+        channel.send((True, {}))
+
+
+def _work(channel: Channel, unit: FlowUnit, job: Job) -> None:
+    """Answers calls until there are none."""
+    while (inputs := channel.receive()) is not None:
+        answer: tuple[bool, Any]
+        try:
+            answer = True, _called(unit, job, inputs)
+        except Exception as error:  # noqa: BLE001 - it is told to the flow
+            answer = _failure(error)
+        _send(channel, answer)
+
+
+def _called(unit: FlowUnit, job: Job, inputs: Mapping[str, list[Item]]) -> dict[str, list[Any]]:
+    given = {
+        port: [_buffer(item, is_writable=port in job.in_place) for item in items]
+        for port, items in inputs.items()
+    }
+    context = Context(given, {name: [] for name in job.outputs})
+    returned: object = unit.process(context)  # type: ignore[func-returns-value]
+    if returned is not None:
+        message = (
+            f"process() returned {type(returned).__name__}; expected nothing: give values "
+            "with ctx.emit([...])"
+        )
+        raise TypeError(message)
+    return {name: list(map(_told, values)) for name, values in context.outputs.items()}
+
+
+def _buffer(item: Item, *, is_writable: bool) -> Buffer:
+    if isinstance(item.data, np.ndarray):
+        item.data.flags.writeable = is_writable
+    return Buffer(item.data, item.meta)
+
+
+def _told(value: Any) -> Any:
+    if isinstance(value, Buffer):
+        return Item(value.data, value.meta)
+    return _portable(value) if isinstance(value, Exception) else value
+
+
+def _send(channel: Channel, answer: Any) -> None:
+    try:
+        channel.send(answer)
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        channel.send(_failure(error))
+
+
+def _failure(error: Exception) -> tuple[bool, Exception]:
+    return False, _portable(error)
+
+
+def _portable(error: Exception) -> Exception:
+    """Returns the error itself, or one that says the same where it cannot go to another process.
+
+    A note of it says where it was raised here.
+    """
+    text = "".join(traceback.format_exception(error))
+    copied: Exception | None = None
+    try:
+        copied = pickle.loads(pickle.dumps(error))
+    except Exception:  # noqa: BLE001 - whatever its class does when it is copied
+        copied = None
+    if copied is None or type(copied) is not type(error):
+        copied = RuntimeError(f"{type(error).__name__}: {error}")
+    copied.add_note(f"In the process of the unit:\n{text}")
+    return copied
+
+
+def _end_with(parent: int) -> None:
+    """Has the system end this process when the flow's is gone, also where that was killed."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        raise SystemExit(1)

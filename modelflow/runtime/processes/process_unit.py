@@ -1,0 +1,227 @@
+"""The flow's side of a unit that runs in a process of its own."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from multiprocessing import spawn
+from typing import Any
+
+from modelflow.buffer import Buffer
+from modelflow.device import empty
+from modelflow.errors import PlanError, WorkerProcessError
+from modelflow.flowunit.spec import FlowUnitSpec
+from modelflow.flowunit.unit import Context, FlowUnit
+from modelflow.runtime.processes import child
+from modelflow.runtime.processes.channel import Channel, open_channel
+from modelflow.runtime.processes.child import Item, Job
+
+__all__ = ["ProcessUnit"]
+
+# How long a process may take to end by itself once its unit is to be closed.
+_CLOSE_TIMEOUT = 5.0
+_COMMAND = "import sys; from modelflow.runtime.processes.child import main; main(sys.argv[1:])"
+
+
+class ProcessUnit(FlowUnit):
+    """Has a unit called in a process: batches there, results back.
+
+    A process that ends by itself costs the batch that it had an error; the next batch gets a new
+    one.
+    """
+
+    def __init__(self, spec: FlowUnitSpec, node: str) -> None:
+        """Stores what to run.
+
+        Args:
+            spec: The unit.
+            node: The node's name, for messages.
+        """
+        self._spec = spec
+        self._node = node
+        self._config: Any = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: Channel | None = None
+        # Guards the two against `interrupt`, which comes from another thread.
+        self._lock = threading.Lock()
+        self._is_busy = self._is_interrupted = False
+
+    def open(self, config: Any) -> None:
+        """Starts the process and opens the unit there.
+
+        Raises:
+            PlanError: the unit cannot be made in another process.
+            Exception: whatever the unit's ``open`` raised.
+        """
+        self._config = config
+        self._start()
+
+    def process(self, ctx: Context) -> None:
+        """Has the batch worked on.
+
+        Raises:
+            WorkerProcessError: the process has ended.
+            Exception: whatever the unit raised.
+        """
+        if self._process is None:
+            self._start()
+        inputs = {
+            port: [Item(buffer.data, buffer.meta) for buffer in buffers]
+            for port, buffers in ctx.inputs.items()
+        }
+        for port, values in self._asked(inputs).items():
+            ctx.emit([_value(value) for value in values], port)
+
+    def close(self) -> None:
+        """Has the unit closed, and waits for the end of the process.
+
+        Raises:
+            Exception: whatever the unit's ``close`` raised.
+        """
+        if self._process is None:
+            return
+        try:
+            self._asked(None)
+        except WorkerProcessError:
+            return  # it has ended, and is cleared away
+        finally:
+            if self._process is not None:
+                self._end()
+
+    def interrupt(self) -> None:
+        """Ends the process if a call is under way: nobody waits for it any more."""
+        with self._lock:
+            self._is_interrupted = True
+            if self._is_busy and self._process is not None:
+                self._process.kill()
+
+    # -- the process ----------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        if child.is_preparing:
+            raise PlanError(_MAIN.format(self._node))
+        job = self._job()
+        preparation = spawn.get_preparation_data(f"modelflow/{self._node}")
+        preparation.pop("authkey", None)  # of multiprocessing's own connections
+        if b"__main__" not in job:  # the main module is imported there only where it is needed
+            for key in ("init_main_from_name", "init_main_from_path"):
+                preparation.pop(key, None)
+        ours, theirs = open_channel()
+        command = [sys.executable, "-c", _COMMAND]
+        try:
+            self._process = subprocess.Popen(
+                [*command, *map(str, theirs.all), str(os.getpid())],
+                pass_fds=theirs.all,
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            )
+        finally:
+            for fd in theirs.all:
+                os.close(fd)
+        self._channel = Channel(ours, lambda size: empty((size,)))
+        try:
+            self._asked((preparation, job))
+        except BaseException:
+            if self._process is not None:
+                self._end()
+            raise
+
+    def _job(self) -> bytes:
+        spec, kind = self._spec, self.device.kind
+        factory = spec.devices[kind]
+        if isinstance(factory, str):
+            factory = _Named(factory)
+        job = Job(
+            factory,
+            self._config,
+            self.device,
+            self.batch_size,
+            frozenset(port.name for port in spec.inputs if port.is_in_place),
+            tuple(port.name for port in spec.outputs),
+        )
+        try:
+            return pickle.dumps(job)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            message = (
+                f"node {self._node!r}: workers='process': unit {spec.name!r} cannot be made in "
+                f"another process ({error}); define it in a module, not inside a function"
+            )
+            raise PlanError(message) from error
+
+    def _asked(self, message: Any) -> dict[str, list[Any]]:
+        """Sends a message and returns the answer.
+
+        Raises:
+            WorkerProcessError: the process has ended; it is cleared away.
+            Exception: what was raised there.
+        """
+        channel = self._channel
+        assert channel is not None  # made with the process
+        with self._lock:
+            self._is_busy = True
+            if self._is_interrupted and message is not None and self._process is not None:
+                self._process.kill()
+        try:
+            channel.send(message)
+            is_good, answer = channel.receive()
+        except (EOFError, OSError) as error:
+            raise self._died() from error
+        finally:
+            with self._lock:
+                self._is_busy = False
+        if is_good:
+            found: dict[str, list[Any]] = answer
+            return found
+        raise answer
+
+    def _died(self) -> WorkerProcessError:
+        process = self._process
+        assert process is not None
+        pid = process.pid
+        self._end()
+        status = process.returncode
+        how = f"status {status}" if status >= 0 else f"{signal.Signals(-status).name}"
+        message = (
+            f"the process {pid} of node {self._node!r} has ended ({how}) while it worked on this "
+            "batch; the next one gets a new process"
+        )
+        return WorkerProcessError(message)
+
+    def _end(self) -> None:
+        process, channel = self._process, self._channel
+        assert process is not None
+        assert channel is not None
+        channel.close()
+        try:
+            process.wait(_CLOSE_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        with self._lock:
+            self._process = self._channel = None
+
+
+class _Named:
+    """Makes the unit that ``"package.module:Class"`` names, there."""
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+
+    def __call__(self) -> FlowUnit:
+        import importlib
+
+        module, _, name = self._target.partition(":")
+        made: FlowUnit = getattr(importlib.import_module(module), name)()
+        return made
+
+
+_MAIN = (
+    "node {!r}: workers='process': the main module starts the flow where it is imported, and the "
+    "unit's process must import it; put what starts the flow under: if __name__ == '__main__':"
+)
+
+
+def _value(value: Any) -> Any:
+    return Buffer(value.data, value.meta) if isinstance(value, Item) else value

@@ -1,0 +1,117 @@
+"""Units that another process can import."""
+
+import os
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from modelflow import Buffer, Context, FlowUnit, FlowUnitSpec, Port, flowunit, option
+from modelflow.image import Box
+
+
+@flowunit
+def plus_one(array, *, by: int = 1):
+    """Adds."""
+    return array + by
+
+
+@flowunit
+def process_id(value):
+    """Says where it runs."""
+    return os.getpid()
+
+
+@flowunit
+def picky(value):
+    """Refuses some, ends its process for others."""
+    if value == "bad":
+        message = "no good"
+        raise ValueError(message)
+    if value == "die":
+        os._exit(7)
+    if value == "wait":
+        time.sleep(3600)
+    if value == "odd":
+        return lambda: None
+    return value
+
+
+class Odd(Exception):  # noqa: N818
+    """Cannot be made from its arguments alone."""
+
+    def __init__(self, one, two):
+        super().__init__(f"{one} and {two}")
+
+
+@flowunit
+def raises_odd(value):
+    """Raises what cannot be copied."""
+    raise Odd(1, 2)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options."""
+
+    folder: str = option("", help="Where to note what happens.")
+    is_failing: bool = option(False, help="Fail in open.")
+
+
+class Noting(FlowUnit):
+    """Notes its life in files; gives meta, errors and other objects."""
+
+    def open(self, config):
+        self._folder = config.folder
+        if config.is_failing:
+            message = "cannot open"
+            raise RuntimeError(message)
+        self._note("open")
+
+    def process(self, ctx: Context) -> None:
+        values = []
+        for buffer in ctx.input():
+            assert not isinstance(buffer.data, np.ndarray) or not buffer.data.flags.writeable
+            if buffer.data is None:
+                values.append(ValueError("nothing"))
+            else:
+                meta = {"pid": os.getpid(), "was": buffer.get("kind"), "size": len(ctx.input())}
+                values.append(Buffer({"box": Box(1, 2, 3, 4), "data": buffer.data}, meta))
+        ctx.emit(values)
+
+    def close(self):
+        self._note("close")
+        if os.path.exists(os.path.join(self._folder, "fail")):
+            message = "cannot close"
+            raise RuntimeError(message)
+
+    def _note(self, what):
+        if self._folder:
+            with open(os.path.join(self._folder, f"{what}_{os.getpid()}"), "w") as file:
+                file.write(what)
+
+
+NOTING = FlowUnitSpec(
+    "noting",
+    {"cpu": "tests.runtime.process_units:Noting"},
+    inputs=(Port("in"),),
+    outputs=(Port("out"),),
+    options=Options,
+)
+
+
+class InPlace(FlowUnit):
+    """Writes to its input."""
+
+    def process(self, ctx: Context) -> None:
+        for buffer in ctx.input():
+            buffer.data[:] = 7
+        ctx.emit(ctx.input())
+
+
+IN_PLACE = FlowUnitSpec(
+    "in_place",
+    {"cpu": InPlace},
+    inputs=(Port("in", is_in_place=True),),
+    outputs=(Port("out"),),
+)
