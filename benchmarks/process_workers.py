@@ -7,6 +7,7 @@ import argparse
 import os
 import threading
 import time
+from functools import partial
 
 import numpy as np
 from measure import medians, print_table
@@ -80,7 +81,7 @@ def main() -> None:
         ("nothing, 4 MiB, batch 1", same, 1 << 20, 1, 100),
     ):
         signal = np.random.default_rng(0).random(size, np.float32)
-        items = items // 20 if given.quick else items
+        count_of = items // 20 if given.quick else items
         flows = {
             (workers, n): modelflow.Flow(
                 GRAPH.format(unit=unit.__name__, threads=n, workers=workers, batch=batch),
@@ -88,10 +89,8 @@ def main() -> None:
             ).start_run()
             for workers, n in (("thread", 1), ("thread", threads), ("process", threads))
         }
-        found = medians(
-            {key: lambda flow=flow: rate(flow, signal, items) for key, flow in flows.items()},
-            rounds,
-        )
+        programs = {key: partial(rate, flow, signal, count_of) for key, flow in flows.items()}
+        found = medians(programs, rounds)
         for flow in flows.values():
             flow.stop()
         one, many, apart = found.values()

@@ -10,10 +10,11 @@ import os
 import pickle
 import socket
 import struct
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from modelflow.device import empty
 
 __all__ = ["Channel", "Ends", "open_channel"]
 
@@ -68,14 +69,11 @@ class _Memory:
 class Channel:
     """One side of a channel. For one thread at a time, but for `abort`."""
 
-    def __init__(
-        self, ends: Ends, allocate: Callable[[int], Any] = lambda size: np.empty(size, np.uint8)
-    ) -> None:
-        """Takes up a side; ``allocate`` gives memory for the arrays that come in."""
+    def __init__(self, ends: Ends) -> None:
+        """Takes up a side."""
         self._socket = socket.socket(fileno=ends.socket)
         self._incoming = _Memory(ends.incoming)
         self._outgoing = _Memory(ends.outgoing)
-        self._allocate = allocate
 
     def send(self, message: Any) -> None:
         """Sends a message.
@@ -113,7 +111,7 @@ class Channel:
         if sizes:
             memory, at = self._incoming.readable(sum(map(_room, sizes))), 0
             for size in sizes:
-                target = self._allocate(size)
+                target = empty((size,))
                 target[:] = np.frombuffer(memory, np.uint8, size, at)
                 buffers.append(target)
                 at += _room(size)

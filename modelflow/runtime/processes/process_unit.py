@@ -10,7 +10,6 @@ from multiprocessing import spawn
 from typing import Any
 
 from modelflow.buffer import Buffer
-from modelflow.device import empty
 from modelflow.errors import PlanError, WorkerProcessError
 from modelflow.flowunit.spec import FlowUnitSpec
 from modelflow.flowunit.unit import Context, FlowUnit
@@ -120,7 +119,7 @@ class ProcessUnit(FlowUnit):
         finally:
             for fd in theirs.all:
                 os.close(fd)
-        self._channel = Channel(ours, lambda size: empty((size,)))
+        self._channel = Channel(ours)
         try:
             self._asked((preparation, job))
         except BaseException:
