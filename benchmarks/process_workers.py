@@ -1,4 +1,4 @@
-"""Where ``workers="process"`` pays: a unit in pure Python, and one in NumPy, in threads and processes.
+"""Where ``workers="process"`` pays: units in pure Python and in NumPy, threads and processes.
 
 python benchmarks/process_workers.py [--quick]
 """

@@ -83,6 +83,10 @@ SAMPLES: dict[str, tuple[Any, dict[str, Any]]] = {
         {"in_data": [b'{"url": "a.mp4"}', '{"url": "rtsp://a/b", "url_type": "stream"}']},
         {},
     ),
+    "output_broker": (
+        {"in_output_info": [b"one", {"two": 2}]},
+        {"brokers": '[{{"type": "file", "cfg": {{"path": "{folder}/{{index}}"}}}}]'},
+    ),
     "video_decoder": (packets, {}),
     "video_demuxer": (addresses, {}),
     "video_encoder": (IMAGES_OF_ONE_SIZE, {"default_dest_url": "{folder}/v.mp4"}),

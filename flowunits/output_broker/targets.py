@@ -1,0 +1,131 @@
+"""The targets: what takes a result."""
+
+import json
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from modelflow.errors import did_you_mean
+from modelflow.path_template import PathTemplate
+
+__all__ = ["Target", "read_targets"]
+
+GROUP = "modelflow.brokers"
+_TIMEOUT_MS = 10_000
+
+
+class Target(Protocol):
+    """Takes results. A plug-in is such a class, named in the entry points ``modelflow.brokers``.
+
+    It is made with the object ``cfg``; what it raises is a failed attempt.
+    """
+
+    def __init__(self, cfg: Mapping[str, Any]) -> None:
+        """Takes its settings; raises `ValueError` where they do not fit."""
+
+    def send(self, data: bytes, content_type: str, meta: Mapping[str, Any]) -> None:
+        """Takes one result; raises where it cannot."""
+
+
+class Webhook:
+    """POSTs results to a URL; any answer from 200 to 299 will do."""
+
+    def __init__(self, cfg: Mapping[str, Any]) -> None:
+        """Takes ``url``, and perhaps ``headers`` and ``timeout_ms``."""
+        _check_keys("webhook", cfg, ("url",), ("headers", "timeout_ms"))
+        self._url, self._headers = cfg["url"], dict(cfg.get("headers", {}))
+        self._timeout = float(cfg.get("timeout_ms", _TIMEOUT_MS)) / 1e3
+        if urlsplit(str(self._url)).scheme not in ("http", "https"):
+            message = f"webhook: got url={self._url!r}; expected http://... or https://..."
+            raise ValueError(message)
+
+    def send(self, data: bytes, content_type: str, meta: Mapping[str, Any]) -> None:  # noqa: ARG002
+        """POSTs it."""
+        headers = {"Content-Type": content_type, **self._headers}
+        request = urllib.request.Request(self._url, data, headers, method="POST")
+        with urllib.request.urlopen(request, timeout=self._timeout) as response:
+            response.read()
+
+
+class File:
+    """Writes each result to a file, whole or not at all."""
+
+    def __init__(self, cfg: Mapping[str, Any]) -> None:
+        """Takes ``path``, a template."""
+        _check_keys("file", cfg, ("path",), ())
+        self._template = PathTemplate(str(cfg["path"]))
+
+    def send(self, data: bytes, content_type: str, meta: Mapping[str, Any]) -> None:  # noqa: ARG002
+        """Writes it."""
+        path = self._template.fill(meta)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        part.write_bytes(data)
+        part.replace(path)
+
+
+_BUILT_IN: Mapping[str, type[Target]] = {"webhook": Webhook, "file": File}
+
+
+def read_targets(given: Any) -> dict[str, Target]:
+    """Reads targets, by their names.
+
+    Args:
+        given: JSON text, or what it stands for: a list of objects with type, name and cfg.
+
+    Raises:
+        ValueError: it is none of these, or a target's settings do not fit.
+    """
+    if isinstance(given, str):
+        try:
+            given = json.loads(given)
+        except json.JSONDecodeError as error:
+            message = f"brokers: got text that is no JSON: {error}"
+            raise ValueError(message) from error
+    if not isinstance(given, list) or not given:
+        message = f"brokers: got {given!r}; expected a list of objects with type, name and cfg"
+        raise ValueError(message)
+    found: dict[str, Target] = {}
+    for place, described in enumerate(given):
+        where = f"brokers[{place}]"
+        if not isinstance(described, Mapping):
+            message = f"{where}: got {described!r}; expected an object with type, name and cfg"
+            raise ValueError(message)
+        name = str(described.get("name", described.get("type")))
+        if name in found:
+            message = f"{where}: there is another one called {name!r}"
+            raise ValueError(message)
+        try:
+            found[name] = _target(described.get("type"))(described.get("cfg", {}))
+        except (ValueError, KeyError, TypeError) as error:
+            message = f"{where}: {error}"
+            raise ValueError(message) from error
+    return found
+
+
+def _target(kind: Any) -> type[Target]:
+    if kind in _BUILT_IN:
+        return _BUILT_IN[kind]
+    points = {point.name: point for point in entry_points(group=GROUP)}
+    if kind not in points:
+        known = [*_BUILT_IN, *points]
+        near = did_you_mean(str(kind), known)
+        message = f"got the type {kind!r}{near}; expected one of {', '.join(known)}"
+        raise ValueError(message)
+    loaded: type[Target] = points[kind].load()
+    return loaded
+
+
+def _check_keys(
+    kind: str, cfg: Mapping[str, Any], required: tuple[str, ...], optional: tuple[str, ...]
+) -> None:
+    wrong = [key for key in cfg if key not in (*required, *optional)]
+    missing = [key for key in required if key not in cfg]
+    if wrong or missing:
+        expected = ", ".join((*required, *(f"perhaps {key}" for key in optional)))
+        message = f"{kind}: got the keys {sorted(cfg)}; expected {expected}"
+        raise ValueError(message)
