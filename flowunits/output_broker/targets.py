@@ -47,8 +47,13 @@ class Webhook:
         """POSTs it."""
         headers = {"Content-Type": content_type, **self._headers}
         request = urllib.request.Request(self._url, data, headers, method="POST")
-        with urllib.request.urlopen(request, timeout=self._timeout) as response:
-            response.read()
+        try:
+            with urllib.request.urlopen(request, timeout=self._timeout) as response:
+                response.read()
+        except urllib.error.HTTPError as error:
+            with error:  # it holds the connection
+                message = f"{self._url} answered {error.code} {error.reason}"
+            raise OSError(message) from None
 
 
 class File:
