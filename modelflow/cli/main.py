@@ -25,7 +25,7 @@ __all__ = ["cli", "main"]
 @click.option(
     "--log-level",
     type=click.Choice(list(LEVELS), case_sensitive=False),
-    default="WARN",
+    default="NOTICE",
     show_default=True,
     help="Which of modelflow's own messages are shown.",
 )
@@ -43,6 +43,7 @@ def cli(context: click.Context, log_level: str, debug: bool) -> None:
     """
     import logging
 
+    logging.addLevelName(LEVELS["NOTICE"], "NOTICE")
     logging.basicConfig(format="%(levelname)s: %(message)s", stream=sys.stderr)
     set_log_level(log_level)
     context.obj = {"debug": debug}

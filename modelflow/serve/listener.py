@@ -4,12 +4,14 @@ Endpoints with the same host and port share a server, which ends with the last o
 """
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
+from modelflow.log import LEVELS
 from modelflow.serve.endpoint import Endpoint
 from modelflow.serve.reply import Reply, reply_of_status
 from modelflow.serve.request import PendingRequest
@@ -18,6 +20,8 @@ from modelflow.serve.server import Server
 __all__ = ["Limits", "Listener"]
 
 _HEALTH = "/health"
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,7 @@ class Listener:
         self._is_idle = threading.Condition()
         self._is_closing = False
         self.endpoint = _switchboard.add(self, endpoint, limits.keepalive, cert, key)
+        _log.log(LEVELS["NOTICE"], "listens at %s", self.endpoint)
 
     def close(self) -> None:
         """Ends it: requests under way are answered first, others get 503. May be called again."""

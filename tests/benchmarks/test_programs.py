@@ -24,6 +24,9 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
         ("reload", ("3 ", "failed requests: 0 of", "memory at the end")),
         ("warmup", ("torch, none", "torch, recorded")),
         ("affinity", ("beside it, pinned", "cpu_affinity")),
+        ("process_workers", ("pure Python, 4 KiB", "NumPy, 4 MiB")),
+        ("native_unit", ("1 ", "2 ", "C++: 2 threads")),
+        ("http_load", ("as it is", "max_requests=8", "wrong answers: 0")),
     ],
 )
 def test_benchmark_runs_and_prints_its_rows(program, rows):
