@@ -4,6 +4,9 @@ from flowunits.httpserver_async import HttpserverAsyncOptions
 from modelflow import Context, FlowUnit
 from modelflow.serve import RequestSource
 
+# Seconds within which the body of a request must be there.
+_BODY_TIMEOUT = 30.0
+
 
 class HttpserverAsync(FlowUnit):
     """A server on a thread of its own, which lives as long as the unit is open."""
@@ -15,7 +18,7 @@ class HttpserverAsync(FlowUnit):
             OSError: the address is in use, or not of this machine.
             ValueError: the path is taken, or certificate or key cannot be read.
         """
-        self.source = RequestSource(config, is_waiting=False, time_out=0.0)
+        self.source = RequestSource(config, is_waiting=False, time_out=_BODY_TIMEOUT)
 
     def process(self, ctx: Context) -> None:
         """Gives the requests that wait."""

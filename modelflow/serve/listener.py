@@ -31,7 +31,7 @@ class Limits:
     Attributes:
         requests: Most requests under way; one more is answered 503.
         body: Most bytes of a body; a longer one is answered 413.
-        time_out: Seconds after which a request is answered 504.
+        time_out: Seconds after which a request is answered 504; one whose body does not come, 408.
         keepalive: Seconds for which a connection stays open between requests.
     """
 
@@ -111,7 +111,12 @@ class Listener:
                     self._is_idle.notify_all()
 
     async def _answered(self, scope: Any, receive: Any) -> Reply:
-        body = await _read_body(receive, self.limits.body)
+        try:
+            async with asyncio.timeout(self.limits.time_out):
+                body = await _read_body(receive, self.limits.body)
+        except TimeoutError:
+            message = f"the body was not there within {self.limits.time_out:g} s"
+            return reply_of_status(HTTPStatus.REQUEST_TIMEOUT, message)
         if body is None:
             message = f"the body has more than {self.limits.body} bytes"
             return reply_of_status(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)

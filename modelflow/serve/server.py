@@ -14,6 +14,8 @@ from modelflow.serve.endpoint import Endpoint
 __all__ = ["Server", "load_uvicorn"]
 
 _BACKLOG = 2048
+# How long the end of the server waits for clients that do not take their answers.
+_LAST_SECONDS = 5
 
 
 def load_uvicorn() -> Any:
@@ -64,6 +66,7 @@ class Server:
             access_log=False,
             server_header=False,
             timeout_keep_alive=max(1, round(keepalive_timeout)),
+            timeout_graceful_shutdown=_LAST_SECONDS,
             ssl_certfile=cert or None,
             ssl_keyfile=key or None,
         )

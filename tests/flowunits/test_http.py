@@ -237,6 +237,14 @@ def test_a_body_that_is_too_long_is_refused():
         assert service.ask(b"x" * 10)[0] == 200
 
 
+def test_a_client_that_does_not_send_its_body_is_given_up():
+    with Service(echo, ", time_out_ms=100") as service:
+        with socket.create_connection(("127.0.0.1", service.port)) as client:
+            client.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf")
+            assert client.recv(100).startswith(b"HTTP/1.1 408")
+        assert service.ask(b"whole")[:2] == (200, b"whole")
+
+
 def test_a_stop_answers_what_is_under_way_and_leaves_nothing():
     gate, work = gated()
     service = Service(work)

@@ -116,6 +116,10 @@ class ProcessUnit(FlowUnit):
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )
+        except BaseException:
+            for fd in ours.all:
+                os.close(fd)
+            raise
         finally:
             for fd in theirs.all:
                 os.close(fd)
@@ -159,8 +163,8 @@ class ProcessUnit(FlowUnit):
         channel = self._channel
         assert channel is not None  # made with the process
         with self._lock:
-            self._is_busy = True
-            if self._is_interrupted and message is not None and self._process is not None:
+            self._is_busy = message is not None  # a unit that is being closed is let
+            if self._is_interrupted and self._is_busy and self._process is not None:
                 self._process.kill()
         try:
             channel.send(message)
