@@ -139,6 +139,6 @@ def test_what_is_wrong_is_said_before_anything_runs(tmp_path):
 
 def test_a_folder_with_several_units_needs_a_name():
     with pytest.raises(
-        ConfigError, match=r"expected one unit \(units: digits_infer, digits_report"
+        ConfigError, match=r"expected one unit \(units: digit_image, digits_infer, digits_report"
     ):
         Model(Path(DIGITS))

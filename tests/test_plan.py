@@ -90,9 +90,12 @@ def test_rows_explain_the_plan():
     }
 
 
-def test_process_workers_are_refused():
-    with pytest.raises(PlanError, match="workers='process'"):
-        stage(spec_of(), workers="process")
+def test_process_workers_are_for_units_that_stand_alone():
+    assert stage(spec_of(), workers="process").is_in_process
+    assert not stage(spec_of()).is_in_process
+    for more in ({"is_per_stream": True}, {"is_shared": True}, {"kind": Kind.EXPAND}):
+        with pytest.raises(PlanError, match="workers='process'"):
+            stage(spec_of(**more), workers="process")
 
 
 def test_rows_are_counted_out_before_the_first_unit_that_may_keep_them():
