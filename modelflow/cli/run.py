@@ -1,5 +1,6 @@
 """``modelflow run``: feeds a graph, writes its results, counts its errors."""
 
+import contextlib
 import queue
 import sys
 import threading
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from modelflow.cli.graph_options import GraphChoice, graph_options
-from modelflow.errors import Cancelled, EndOfStream, StreamClosed
+from modelflow.cli.termination import TERMINATED, termination
+from modelflow.errors import Cancelled, EndOfStream, FlowFailed, StreamClosed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,7 +56,8 @@ def run(
 ) -> int:
     """Runs a graph: a file, or the name of one that comes with modelflow.
 
-    A graph with inputs is fed by --input; one with sources runs until they are done, or Ctrl-C. An
+    A graph with inputs is fed by --input; one with sources runs until they are done, or Ctrl-C,
+    which ends it at once; SIGTERM lets it finish what it has taken on. An
     item that fails becomes an error line in its place; the others go on, and the exit code is 1.
 
     \b
@@ -77,12 +80,18 @@ def run(
     try:
         with flow, progress(flow, writer):
             runner = _Run(flow, feeds, writer)
-            errors = runner.inline() if sync else runner.threaded()
+            if sync:
+                errors, is_terminated = runner.inline(), False
+            else:
+                with termination(runner.finish) as asked:
+                    errors = runner.threaded()
+                is_terminated = asked.is_set()
     except KeyboardInterrupt as interrupt:
         raise click.exceptions.Abort from interrupt
     finally:
         writer.close()
-    return _summary(flow, writer, errors, time.perf_counter() - start, keep_going)
+    code = _summary(flow, writer, errors, time.perf_counter() - start, keep_going)
+    return TERMINATED if is_terminated else code
 
 
 class _Run:
@@ -131,6 +140,11 @@ class _Run:
             for thread in threads:
                 thread.join()
         return sum(stream.error_count for stream in self._streams)
+
+    def finish(self) -> None:
+        """Has the flow take on nothing more and finish what is under way; from any thread."""
+        with contextlib.suppress(FlowFailed):  # it is raised again where the flow is left
+            self._flow.stop()
 
     def inline(self) -> int:
         """Does everything on the calling thread."""

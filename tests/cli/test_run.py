@@ -1,6 +1,8 @@
+import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 
@@ -186,6 +188,62 @@ def test_ctrl_c_ends_at_once_with_130(folder):
     assert process.returncode == 130, errors
     assert errors.endswith("stopped\n")
     assert "Traceback" not in errors
+
+
+def test_sigterm_finishes_what_is_under_way_and_ends_with_143(folder):
+    (folder / "endless.dot").write_text(
+        'digraph { files [flowunit=file_source, path="photos", repeat=-1] '
+        "d [flowunit=image_decoder] output [type=output] files -> d -> output }"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "modelflow", "run", "endless.dot", "--output", "out"],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+    )
+    while not (folder / "out").is_dir() or len(list((folder / "out").iterdir())) < 3:
+        assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 143, errors
+    written = len(list((folder / "out").iterdir()))
+    assert errors.startswith(f"{written} items, "), errors
+
+
+def test_sigterm_answers_the_requests_under_way(folder):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    (folder / "slow_unit.py").write_text(
+        "import pathlib, time, modelflow\n"
+        "@modelflow.flowunit\n"
+        "def slow(body):\n"
+        "    'Waits for a file.'\n"
+        "    pathlib.Path('begun').touch()\n"
+        "    while not pathlib.Path('go').exists(): time.sleep(0.01)\n"
+        "    return body\n"
+    )
+    (folder / "web.dot").write_text(
+        f'digraph {{ r [flowunit=httpserver_sync_receive, endpoint="http://127.0.0.1:{port}", '
+        'time_out_ms=60000] w [flowunit="slow_unit:slow"] a [flowunit=httpserver_sync_reply] '
+        "r -> w -> a }"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "modelflow", "run", "web.dot"],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+    )
+    assert f"listens at http://127.0.0.1:{port}/" in process.stderr.readline()
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request("POST", "/", b"body")
+    while not (folder / "begun").exists():
+        assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    (folder / "go").touch()
+    assert connection.getresponse().read() == b"body"
+    connection.close()
+    process.communicate(timeout=60)
+    assert process.returncode == 143
 
 
 def test_a_reader_that_goes_away_ends_the_run_quietly(folder):
