@@ -13,7 +13,7 @@ from functools import partial
 
 import cv2
 import numpy as np
-from measure import medians, print_table
+from measure import medians, print_table, session_rate
 from sklearn.datasets import load_sample_image
 
 import modelflow
@@ -58,25 +58,6 @@ def pool_client_rate(jpeg: bytes, count: int) -> float:
     """Returns images a second of that pool, used by client threads that wait for each answer."""
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         return client_rate(lambda: pool.submit(plain, jpeg).result(), count)
-
-
-def session_rate(flow: modelflow.Flow, jpeg: bytes, count: int) -> float:
-    """Returns images a second of one long session."""
-    stream = flow.create_stream_io()
-
-    def send() -> None:
-        for _ in range(count):
-            stream.send("input", jpeg)
-        stream.close_input()
-
-    sender = threading.Thread(target=send)
-    start = time.perf_counter()
-    sender.start()
-    received = sum(1 for _ in stream)
-    seconds = time.perf_counter() - start
-    sender.join()
-    assert received == count
-    return count / seconds
 
 
 def client_rate(ask: Callable[[], object], count: int) -> float:

@@ -1,9 +1,15 @@
-"""What the benchmark programs share: taking turns, medians, tables."""
+"""What the benchmark programs share: taking turns, medians, the rate of a session, tables."""
 
 import statistics
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-__all__ = ["medians", "print_table"]
+if TYPE_CHECKING:
+    import modelflow
+
+__all__ = ["medians", "print_table", "session_rate"]
 
 
 def medians(programs: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
@@ -16,6 +22,25 @@ def medians(programs: Mapping[str, Callable[[], float]], rounds: int) -> dict[st
         for name, program in programs.items():
             found[name].append(program())
     return {name: statistics.median(values) for name, values in found.items()}
+
+
+def session_rate(flow: "modelflow.Flow", value: object, count: int) -> float:
+    """Returns results a second of one session that is sent ``value`` so many times."""
+    stream = flow.create_stream_io()
+
+    def send() -> None:
+        for _ in range(count):
+            stream.send("input", value)
+        stream.close_input()
+
+    sender = threading.Thread(target=send)
+    start = time.perf_counter()
+    sender.start()
+    received = sum(1 for _ in stream)
+    seconds = time.perf_counter() - start
+    sender.join()
+    assert received == count
+    return count / seconds
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

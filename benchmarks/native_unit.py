@@ -10,12 +10,10 @@ import argparse
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 from pathlib import Path
 
 import numpy as np
-from measure import medians, print_table
+from measure import medians, print_table, session_rate
 
 import modelflow
 from modelflow.flowunit.template import new_unit
@@ -31,25 +29,6 @@ def twin(signal: np.ndarray, *, share: float = 0.25) -> np.ndarray:
         value += share * (signal[place] - value)
         out[place] = value
     return out
-
-
-def rate(flow: modelflow.Flow, signal: np.ndarray, count: int) -> float:
-    """Returns signals a second of one session."""
-    stream = flow.create_stream_io()
-
-    def send() -> None:
-        for _ in range(count):
-            stream.send("input", signal)
-        stream.close_input()
-
-    sender = threading.Thread(target=send)
-    start = time.perf_counter()
-    sender.start()
-    received = sum(1 for _ in stream)
-    seconds = time.perf_counter() - start
-    sender.join()
-    assert received == count
-    return count / seconds
 
 
 def main() -> None:
@@ -79,7 +58,7 @@ def main() -> None:
                 flows[unit] = flow, max(2 * threads, count)
             rates[threads] = medians(
                 {
-                    unit: lambda flow=flow, count=count: rate(flow, signal, count)
+                    unit: lambda flow=flow, count=count: session_rate(flow, signal, count)
                     for unit, (flow, count) in flows.items()
                 },
                 rounds,

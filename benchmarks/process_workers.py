@@ -5,12 +5,10 @@ python benchmarks/process_workers.py [--quick]
 
 import argparse
 import os
-import threading
-import time
 from functools import partial
 
 import numpy as np
-from measure import medians, print_table
+from measure import medians, print_table, session_rate
 
 import modelflow
 
@@ -44,25 +42,6 @@ GRAPH = """digraph {{
 }}"""
 
 
-def rate(flow: modelflow.Flow, signal: np.ndarray, items: int) -> float:
-    """Returns items a second of one session."""
-    stream = flow.create_stream_io()
-
-    def send() -> None:
-        for _ in range(items):
-            stream.send("input", signal)
-        stream.close_input()
-
-    sender = threading.Thread(target=send)
-    start = time.perf_counter()
-    sender.start()
-    received = sum(1 for _ in stream)
-    seconds = time.perf_counter() - start
-    sender.join()
-    assert received == items
-    return items / seconds
-
-
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -89,7 +68,9 @@ def main() -> None:
             ).start_run()
             for workers, n in (("thread", 1), ("thread", threads), ("process", threads))
         }
-        programs = {key: partial(rate, flow, signal, count_of) for key, flow in flows.items()}
+        programs = {
+            key: partial(session_rate, flow, signal, count_of) for key, flow in flows.items()
+        }
         found = medians(programs, rounds)
         for flow in flows.values():
             flow.stop()

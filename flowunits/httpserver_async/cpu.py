@@ -1,8 +1,8 @@
 """``httpserver_async`` on the CPU."""
 
-from flowunits.httpserver_async import HttpserverAsyncOptions
 from modelflow import Context, FlowUnit
-from modelflow.serve import RequestSource
+from modelflow.serve import ListenOptions
+from modelflow.serve.request_source import RequestSource
 
 # Seconds within which the body of a request must be there.
 _BODY_TIMEOUT = 30.0
@@ -11,7 +11,7 @@ _BODY_TIMEOUT = 30.0
 class HttpserverAsync(FlowUnit):
     """A server on a thread of its own, which lives as long as the unit is open."""
 
-    def open(self, config: HttpserverAsyncOptions) -> None:
+    def open(self, config: ListenOptions) -> None:
         """Begins to listen.
 
         Raises:

@@ -4,14 +4,9 @@ from http import HTTPStatus
 
 from flowunits.httpserver_sync_reply import HttpserverSyncReplyOptions
 from modelflow import Buffer, Context, FlowUnit
-from modelflow.serve import (
-    REQUEST,
-    PendingRequest,
-    Reply,
-    reply_of,
-    reply_of_error,
-    reply_of_status,
-)
+from modelflow.serve.reply import Reply, reply_of, reply_of_error, reply_of_status
+from modelflow.serve.request import PendingRequest
+from modelflow.serve.request_source import REQUEST
 
 
 class HttpserverSyncReply(FlowUnit):

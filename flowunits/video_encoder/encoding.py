@@ -53,7 +53,9 @@ class Encoding:
         self._size = image.width, image.height
         rate = Fraction(first.get("rate_num") or 0, first.get("rate_den") or 1) or _DEFAULT_RATE
         try:
-            self._container = av.open(self._part, "w", format=self._format(options))
+            kind = self._format(options)
+            settings = {"rtsp_transport": "tcp"} if kind == "rtsp" else {}
+            self._container = av.open(self._part, "w", format=kind, options=settings)
             self._stream = self._container.add_stream(options.encoder, rate=rate)
         except (av.error.FFmpegError, ValueError) as error:
             message = f"video_encoder: {source_label(self._target)!r} cannot be begun: {error}"

@@ -8,6 +8,7 @@ from modelflow.buffer import Buffer
 from modelflow.flowunit.unit import Context
 from modelflow.serve.endpoint import read_endpoint
 from modelflow.serve.listener import Limits, Listener
+from modelflow.serve.options import ListenOptions
 from modelflow.serve.request import PendingRequest
 
 __all__ = ["REQUEST", "RequestSource"]
@@ -23,11 +24,11 @@ class RequestSource:
     and costs nothing.
     """
 
-    def __init__(self, options: Any, *, is_waiting: bool, time_out: float) -> None:
+    def __init__(self, options: ListenOptions, *, is_waiting: bool, time_out: float) -> None:
         """Begins to listen.
 
         Args:
-            options: endpoint, max_requests, keepalive_timeout_sec, max_body_bytes, cert and key.
+            options: Where to listen, and what to take.
             is_waiting: The graph answers the requests.
             time_out: Seconds after which it need not any more.
 

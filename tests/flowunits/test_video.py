@@ -1,11 +1,13 @@
 """Videos: read from files and the network, decoded, encoded; whole, cut off and damaged."""
 
+import socket
 import threading
 from dataclasses import replace
 from fractions import Fraction
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 
@@ -336,8 +338,6 @@ def test_a_video_can_be_played_whatever_went_wrong_before(video, tmp_path):
         assert flow.wait(60_000)
         (stream,) = flow.source_streams.values()
         assert stream.error_count == 20
-    import av
-
     with av.open(str(tmp_path / "rest.mp4")) as container:
         times = [frame.time for frame in container.decode(video=0)]
     assert times == [pytest.approx(n / RATE, abs=0.001) for n in range(60) if n % 3 != 1]
@@ -379,3 +379,34 @@ def test_options_that_do_not_fit_are_errors():
         video_input.SPEC.configure({"source_url": ""})
     with pytest.raises(ConfigError, match="max_frames"):
         video_demuxer.SPEC.configure({"max_frames": -1})
+
+
+def is_listening(port):
+    """Whether somebody listens at a port of this machine; asked without connecting to it."""
+    with open("/proc/net/tcp") as table:
+        rows = [line.split() for line in table.readlines()[1:]]
+    return any(int(row[1].rpartition(":")[2], 16) == port and row[3] == "0A" for row in rows)
+
+
+def test_a_video_is_published_over_rtsp(video):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    url, received = f"rtsp://127.0.0.1:{port}/live", []
+
+    def serve():
+        """FFmpeg's own side of a server that is published to."""
+        with av.open(url, options={"rtsp_flags": "listen", "listen_timeout": "30"}) as container:
+            received.extend(frame.to_ndarray(format="bgr24") for frame in container.decode(video=0))
+
+    server = threading.Thread(target=serve)
+    server.start()
+    while not is_listening(port):
+        assert server.is_alive()
+    with modelflow.Flow(COPY % (video, "", url)) as flow:
+        assert flow.wait(60_000)
+        (stream,) = flow.source_streams.values()
+        assert not stream.errors
+    server.join()
+    assert len(received) == 60
+    for number, pixels in enumerate(received):
+        assert np.abs(pixels.astype(int) - picture(number)).mean() < 10
