@@ -1,10 +1,13 @@
 """The ready graphs do what they say."""
 
+import base64
+import http.client
 import importlib
 import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 
@@ -159,3 +162,32 @@ def test_every_ready_graph_passes_its_checks_but_for_devices(classify):
     for path in sorted((classify / "graphs").glob("*.toml")):
         args = {"boxes": "boxes.mp4"} if path.stem == "video_boxes" else {}
         assert read_graph(path, check_devices=False, args=args).nodes
+
+
+def test_mnist_http_tells_digits_however_they_are_sent():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    samples = sorted((ready_graphs() / "models" / "digits" / "samples").glob("*.png"))[:20]
+    args = {"endpoint": f"http://127.0.0.1:{port}/v1/digit"}
+    with Flow(ready_graphs() / "mnist_http.toml", args=args):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+
+        def ask(body):
+            connection.request("POST", "/v1/digit", body)
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+
+        right = 0
+        for sample in samples:
+            raw = sample.read_bytes()
+            text = base64.b64encode(raw)
+            answers = [ask(raw), ask(text), ask(json.dumps({"image_base64": text.decode()}))]
+            assert [status for status, _ in answers] == [200] * 3
+            assert len({json.dumps(found) for _, found in answers}) == 1
+            right += str(answers[0][1][0]["class"]) == sample.stem.rpartition("_")[2]
+        assert right >= 19
+        for body, what in ((b"?", "no image and no base64"), (b"{}", "expected image_base64")):
+            status, found = ask(body)
+            assert status == 400
+            assert what in found["error"]["message"]
+        connection.close()
