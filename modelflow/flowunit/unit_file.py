@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from modelflow.errors import ConfigError, EngineError, Finding, GraphError, Location, did_you_mean
-from modelflow.flowunit.folder_schema import BASE_KEYS, ENCRYPTION_MESSAGE, PORT_KEYS, TYPES
+from modelflow.flowunit.folder_schema import BASE_KEYS, ENCRYPTION_MESSAGE, TYPES
 from modelflow.flowunit.native import NativeUnit
 from modelflow.flowunit.option import Option, options_from, with_defaults
 from modelflow.flowunit.python_module import load_class, names_in, unit_defaults
 from modelflow.flowunit.spec import FlowUnitSpec, Kind, Port
+from modelflow.flowunit.unit_sections import UnitSections
 
 __all__ = ["FindUnit", "UnitFile", "UnitFileReader", "UnusableUnit"]
 
 FindUnit = Callable[[str], FlowUnitSpec]
 _TYPES_GROUP = "modelflow.unit_types"
-_SECTIONS = ("base", "config", "input", "output", "encryption")
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
 
 
@@ -82,9 +82,7 @@ class UnitFileReader:
     def __init__(self, path: Path, text: str, values: Mapping[str, Any]) -> None:
         """Takes the file's path, its text, and the values of the text."""
         self._path = path
-        self._text = text
-        self._values = {name: values.get(name, {}) for name in (*_SECTIONS, *values)}
-        self._findings: list[Finding] = []
+        self._sections = UnitSections(path, text, values)
 
     def unit(self, find_unit: FindUnit) -> FlowUnitSpec | UnusableUnit:
         """Returns the unit.
@@ -95,17 +93,17 @@ class UnitFileReader:
         Raises:
             ConfigError: listing every mistake.
         """
-        self._check_sections()
-        base = self._keys("base", BASE_KEYS)
-        inputs, outputs = self._ports("input"), self._ports("output")
+        self._sections.check()
+        base = self._sections.keys("base", BASE_KEYS)
+        inputs, outputs = self._sections.ports("input"), self._sections.ports("output")
         found: FlowUnitSpec | UnusableUnit | None = None
-        if not self._findings:
+        if not self._sections.findings:
             try:
                 found = self._of_type(base, inputs, outputs, find_unit)
             except ConfigError as error:  # of the description itself: a name, a port twice
-                self._wrong(str(error))
-        if self._findings or found is None:
-            raise ConfigError(self._findings)
+                self._sections.wrong(str(error))
+        if self._sections.findings or found is None:
+            raise ConfigError(self._sections.findings)
         return found
 
     def _of_type(
@@ -116,7 +114,7 @@ class UnitFileReader:
         find_unit: FindUnit,
     ) -> FlowUnitSpec | UnusableUnit | None:
         kind = base["type"]
-        if self._values["encryption"]:
+        if self._sections.values["encryption"]:
             return self._unusable(base, ENCRYPTION_MESSAGE)
         if kind in TYPES:
             return self._unusable(base, f"type={kind!r}: {TYPES[kind]}")
@@ -124,7 +122,9 @@ class UnitFileReader:
         if kind not in ("python", "c++") and not points:
             return self._configured(base, inputs, outputs, find_unit)
         if not inputs and not outputs:
-            self._wrong("no [input.input1] and no [output.output1]; expected a port at least")
+            self._sections.wrong(
+                "no [input.input1] and no [output.output1]; expected a port at least"
+            )
             return None
         if kind in ("python", "c++"):
             make = self._python if kind == "python" else self._native
@@ -137,7 +137,9 @@ class UnitFileReader:
         module, _, name = base["entry"].partition("@")
         if not _MODULE.match(module) or not name.isidentifier():
             got = base["entry"]
-            self._wrong(f"[base] entry: got {got!r}; expected 'file@ClassName'", "base", "entry")
+            self._sections.wrong(
+                f"[base] entry: got {got!r}; expected 'file@ClassName'", "base", "entry"
+            )
             return None
         file = self._path.parent.joinpath(*module.split(".")).with_suffix(".py")
         if not self._has_class(file, module, name):
@@ -160,7 +162,7 @@ class UnitFileReader:
             devices={base["device"]: make},
             inputs=inputs,
             outputs=outputs,
-            options=options_from(self._values["config"]),
+            options=options_from(self._sections.values["config"]),
             kind=kind,
             accepts_any_option=True,
             batch_size=base["default_batch_size"],
@@ -178,19 +180,21 @@ class UnitFileReader:
     ) -> FlowUnitSpec | None:
         flags = [flag for flag in ("stream", *_KINDS) if base[flag]]
         if flags:
-            self._wrong(f"[base] {flags[0]}: units of type c++ are normal ones", "base", flags[0])
+            self._sections.wrong(
+                f"[base] {flags[0]}: units of type c++ are normal ones", "base", flags[0]
+            )
         if not inputs or not outputs:
-            self._wrong("expected an [input.input1] and an [output.output1]")
+            self._sections.wrong("expected an [input.input1] and an [output.output1]")
         if not base["entry"]:
-            self._wrong("[base] entry: got nothing; expected a library", "base", "entry")
-        if self._findings:
+            self._sections.wrong("[base] entry: got nothing; expected a library", "base", "entry")
+        if self._sections.findings:
             return None
         library = self._path.parent / base["entry"]
         return FlowUnitSpec(
             devices={base["device"]: partial(NativeUnit, library, inputs, outputs)},
             inputs=inputs,
             outputs=outputs,
-            options=options_from(self._values["config"]),
+            options=options_from(self._sections.values["config"]),
             accepts_any_option=True,
             batch_size=base["default_batch_size"],
             max_batch_size=base["max_batch_size"],
@@ -203,7 +207,7 @@ class UnitFileReader:
         if not file.is_file():
             there = [path.stem for path in file.parent.glob("*.py")]
             near = did_you_mean(module.rpartition(".")[2], there)
-            self._wrong(
+            self._sections.wrong(
                 f"[base] entry: there is no {file.relative_to(self._path.parent)}{near}",
                 "base",
                 "entry",
@@ -213,11 +217,13 @@ class UnitFileReader:
             names = names_in(file)
         except SyntaxError as error:
             at = Location(str(file), error.lineno)
-            self._findings.append(Finding(at, f"Python: {error.msg}", error=ConfigError))
+            self._sections.findings.append(Finding(at, f"Python: {error.msg}", error=ConfigError))
             return False
         if name not in names and "*" not in names:
             near = did_you_mean(name, {found for found in names if found[:1].isupper()})
-            self._wrong(f"[base] entry: {file.name} has no class {name!r}{near}", "base", "entry")
+            self._sections.wrong(
+                f"[base] entry: {file.name} has no class {name!r}{near}", "base", "entry"
+            )
             return False
         return True
 
@@ -229,14 +235,14 @@ class UnitFileReader:
         point: EntryPoint,
     ) -> FlowUnitSpec | UnusableUnit | None:
         if not base["entry"]:
-            self._wrong("[base] entry: got nothing; expected a model", "base", "entry")
+            self._sections.wrong("[base] entry: got nothing; expected a model", "base", "entry")
         file = UnitFile(
             self._path,
             self._path.parent / base["entry"],
             base["virtual_type"],
             inputs,
             outputs,
-            self._values["config"],
+            self._sections.values["config"],
             self._common(base),
         )
         try:
@@ -258,7 +264,7 @@ class UnitFileReader:
             reason = f"type: expected python, c++, inference, or a unit to configure: {error}"
             return self._unusable(base, reason)
         options = self._with_defaults(unit)
-        if self._findings:
+        if self._sections.findings:
             return None
         spec = dataclasses.replace(
             unit,
@@ -277,17 +283,17 @@ class UnitFileReader:
         """Returns the unit's options with the values of ``[config]`` as their defaults."""
         known = {name: o for o in unit.option_list for name in (o.name, *o.aliases)}
         changed = {option.name: option for option in unit.option_list}
-        for key, value in self._values["config"].items():
+        for key, value in self._sections.values["config"].items():
             if key not in known:
                 near = did_you_mean(key, known)
                 message = f"[config]: unit {unit.name!r} has no option {key!r}{near}"
-                self._wrong(message, "config", key)
+                self._sections.wrong(message, "config", key)
                 continue
             option = known[key]
             try:
                 default = option.convert(value)
             except ConfigError as error:
-                self._wrong(f"[config]: {error}", "config", key)
+                self._sections.wrong(f"[config]: {error}", "config", key)
                 continue
             if option.is_path and isinstance(default, str) and default:
                 default = str(self._path.parent / default)
@@ -305,88 +311,6 @@ class UnitFileReader:
             "group": base["group_type"] or "Custom",
             "location": Location(str(self._path)),
         }
-
-    def _check_sections(self) -> None:
-        for section in self._values:
-            if section not in _SECTIONS:
-                near = did_you_mean(section, _SECTIONS)
-                self._wrong(
-                    f"unknown section [{section}]{near} (sections: {', '.join(_SECTIONS)})", section
-                )
-        for section in _SECTIONS:
-            if not isinstance(self._values[section], dict):
-                got = self._values[section]
-                self._wrong(f"{section}: got {got!r}; expected a section [{section}]")
-                self._values[section] = {}
-
-    def _ports(self, side: str) -> tuple[Port, ...]:
-        tables = self._values[side]
-        expected = [f"{side}{number}" for number in range(1, len(tables) + 1)]
-        for key in tables:
-            if key not in expected:
-                self._wrong(
-                    f"[{side}.{key}]: ports are numbered from {side}1 without gaps; "
-                    f"expected {', '.join(expected)}",
-                    f"{side}.{key}",
-                )
-        ports = []
-        for key in expected:
-            if key in tables:
-                keys = self._keys(f"{side}.{key}", PORT_KEYS)
-                ports.append(
-                    Port(
-                        keys["name"],
-                        keys["description"],
-                        dtype=keys["type"],
-                        device=keys["device"],
-                    )
-                )
-        return tuple(ports)
-
-    def _keys(self, section: str, options: Sequence[Option]) -> dict[str, Any]:
-        """Reads a section, ``base`` or ``input.input1``; what is wrong gets its default."""
-        first, _, second = section.partition(".")
-        given = self._values[first][second] if second else self._values[first]
-        known = {option.name: option for option in options}
-        found = {option.name: "" if option.is_required else option.default for option in options}
-        if not isinstance(given, dict):
-            self._wrong(f"[{section}]: got {given!r}; expected a section", first)
-            return found
-        for key, value in given.items():
-            if key not in known:
-                near = did_you_mean(key, known)
-                message = f"[{section}]: unknown key {key!r}{near} (keys: {', '.join(known)})"
-                self._wrong(message, section, key)
-                continue
-            try:
-                found[key] = known[key].convert(value)
-            except ConfigError as error:
-                problem = str(error).replace("option", "key", 1)
-                self._wrong(f"[{section}]: {problem}", section, key)
-        for option in options:
-            if option.is_required and not given.get(option.name, ""):
-                self._wrong(f"[{section}]: {option.name!r} is required: {option.help}", section)
-        return found
-
-    def _wrong(self, message: str, section: str | None = None, key: str | None = None) -> None:
-        line = None if section is None else _line(self._text, section, key)
-        at = Location(str(self._path), line)
-        self._findings.append(Finding(at, message, error=ConfigError))
-
-
-def _line(text: str, section: str, key: str | None) -> int | None:
-    """Returns the line of ``key`` in ``[section]``, or of its head; None where it has none."""
-    head = re.compile(r"\s*\[\s*" + re.escape(section).replace(r"\.", r"\s*\.\s*") + r"\s*\]")
-    entry = None if key is None else re.compile(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[.=]")
-    found = None
-    for number, line in enumerate(text.splitlines(), 1):
-        if found is None:
-            found = number if head.match(line) else None
-        elif entry is None or line.lstrip().startswith("["):
-            break
-        elif entry.match(line):
-            return number
-    return found
 
 
 _KINDS = ("expand", "collapse", "condition", "loop")
