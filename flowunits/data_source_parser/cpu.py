@@ -3,9 +3,8 @@
 import json
 from typing import Any
 
-from flowunits.data_source_parser import DataSourceParserOptions
 from modelflow import Buffer, Context, FlowUnit
-from modelflow.video import is_network_address
+from modelflow.video import RetryOptions, is_network_address
 
 _MOST = 1 << 20
 
@@ -13,7 +12,7 @@ _MOST = 1 << 20
 class DataSourceParser(FlowUnit):
     """Reads JSON objects."""
 
-    def open(self, config: DataSourceParserOptions) -> None:
+    def open(self, config: RetryOptions) -> None:
         """Takes the options."""
         self._options = config
 

@@ -3,25 +3,17 @@
 from dataclasses import dataclass
 
 from modelflow import FlowUnitSpec, Kind, Port, option
+from modelflow.video import RetryOptions
 
 
 @dataclass(frozen=True)
-class VideoDemuxerOptions:
+class VideoDemuxerOptions(RetryOptions):
     """The options of ``video_demuxer``; the meta of the address, if any, go before ``retry_*``."""
 
     max_frames: int = option(
         0, help="Most packets (one a frame) to give of each video; 0: all.", minimum=0
     )
     key_frame_only: bool = option(False, help="Give the packets of key frames alone.")
-    retry_enable: bool = option(
-        False, help="Open it again where it does not open, or breaks off; a stream also at its end."
-    )
-    retry_interval_ms: int = option(
-        1000, help="Milliseconds to wait before.", minimum=0, maximum=3_600_000
-    )
-    retry_count_limit: int = option(
-        -1, help="Most attempts without a packet in between; -1: without end.", minimum=-1
-    )
     open_timeout_ms: int = option(
         5000, help="Longest wait for the network when opening.", minimum=1, maximum=600_000
     )

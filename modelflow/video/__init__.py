@@ -5,6 +5,7 @@ Importing this package does not load PyAV; `load_av` does.
 
 from modelflow.video.address import is_network_address, open_input, source_label
 from modelflow.video.library import load_av
+from modelflow.video.retry import RetryOptions
 from modelflow.video.track import Track
 
-__all__ = ["Track", "is_network_address", "load_av", "open_input", "source_label"]
+__all__ = ["RetryOptions", "Track", "is_network_address", "load_av", "open_input", "source_label"]
