@@ -28,7 +28,7 @@ def load_uvicorn() -> Any:
         import uvicorn
     except ModuleNotFoundError as error:
         package = "uvicorn"
-        raise MissingDependencyError(package, "serve", "the HTTP units") from error
+        raise MissingDependencyError(package, "serve", "an HTTP unit") from error
     return uvicorn
 
 

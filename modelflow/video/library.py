@@ -20,6 +20,6 @@ def load_av() -> Any:
         import av.logging
     except ModuleNotFoundError as error:
         package = "av"
-        raise MissingDependencyError(package, "video", "the video units") from error
+        raise MissingDependencyError(package, "video", "a video unit") from error
     av.logging.set_level(None)
     return av
