@@ -1,8 +1,5 @@
 """The flow unit that runs a model on batches."""
 
-import ctypes
-import gc
-import sys
 import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -16,7 +13,8 @@ from modelflow.engine.engine import LoadedModel, LoadRequest, shape_text
 from modelflow.engine.lookup import find_engine
 from modelflow.engine.model_file import ModelFile, missing_model
 from modelflow.engine.options import ENGINE_OPTIONS, InferenceOptions, options_with_defaults
-from modelflow.engine.servable import Servable, Serving
+from modelflow.engine.outputs import items_of, owned
+from modelflow.engine.servable import Servable, Serving, give_memory_back
 from modelflow.engine.staging import InputPort
 from modelflow.engine.versions import chosen_versions
 from modelflow.engine.warmup import in_sizes, recorded_requests, synthetic_requests
@@ -92,7 +90,7 @@ class InferenceUnit(FlowUnit):
         with self._loading:
             serving = self._opened()
             serving.replace(self._load())
-        _give_memory_back()
+        give_memory_back()
 
     def close(self) -> None:
         """Frees the model, after a reload that is under way."""
@@ -190,9 +188,9 @@ class InferenceUnit(FlowUnit):
         self._figures.call(len(rows), size)
         seen = list(staged.values())
         for name, values in results.items():
-            output = _owned(outputs[name], seen)
+            output = owned(outputs[name], seen)
             self._check_batch(name, output, size)
-            for row, item in zip(rows, _items(output), strict=False):  # the rest is padding
+            for row, item in zip(rows, items_of(output), strict=False):  # the rest is padding
                 values[row] = item
 
     def _check_batch(self, name: str, output: Any, size: int) -> None:
@@ -353,37 +351,6 @@ def _dtype(declared: str) -> str:
     return _DTYPES.get(declared.lower(), declared.lower())
 
 
-def _owned(output: Any, others: list[Any]) -> Any:
-    # A model may hand an input through, or one result on two ports. The consumers of one would
-    # then see what those of the other write.
-    if isinstance(output, np.ndarray):
-        if any(np.may_share_memory(output, other) for other in others):
-            output = output.copy()
-    elif any(output is other for other in others):
-        output = output.clone()
-    others.append(output)
-    return output
-
-
-def _items(output: Any) -> Sequence[Any]:
-    if not isinstance(output, np.ndarray):
-        rows: Sequence[Any] = output.unbind(0)
-        return rows
-    # Iterating one axis would give scalars; text stays bytes, numbers become arrays of shape ().
-    if output.ndim > 1 or output.dtype == object:
-        return list(output)
-    return [output[row, ...] for row in range(len(output))]
-
-
 def _fixed_batch(model: LoadedModel) -> int | None:
     sizes = {size for tensor in model.inputs if (size := tensor.batch_size) is not None}
     return max(sizes, default=None)
-
-
-def _give_memory_back() -> None:
-    """Returns to the system what a closed model has left: cycles, and glibc's free lists."""
-    gc.collect()
-    if sys.platform == "linux":
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's alone
-        if trim is not None:
-            trim(0)
