@@ -1,7 +1,6 @@
 """``file_sink`` on the CPU."""
 
 import itertools
-import secrets
 import threading
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -12,6 +11,7 @@ from flowunits.file_sink import FileSinkOptions
 from flowunits.file_sink.encode import FORMATS, encode, json_line
 from modelflow import Buffer, Context, FlowUnit
 from modelflow.path_template import PathTemplate
+from modelflow.whole_file import write_whole
 
 _MAX_OPEN = 32
 
@@ -53,9 +53,9 @@ class FileSink(FlowUnit):
         if kind == "jsonl":
             self._write_line(path, json_line(self._labelled(buffer)))
         elif kind == "json":
-            _write_whole(path, json_line(self._labelled(buffer)))
+            write_whole(path, json_line(self._labelled(buffer)))
         else:
-            _write_whole(path, encode(buffer, kind, path.suffix.lower(), self._options.quality))
+            write_whole(path, encode(buffer, kind, path.suffix.lower(), self._options.quality))
 
     def _labelled(self, buffer: Buffer) -> Any:
         keys = self._options.meta
@@ -96,15 +96,3 @@ class FileSink(FlowUnit):
         is_new = path not in self._begun and not self._options.append
         self._begun.add(path)
         return path.open("wb" if is_new else "ab")
-
-
-def _write_whole(path: Path, contents: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}")
-    try:
-        with draft.open("xb") as file:
-            file.write(contents)
-        draft.replace(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise

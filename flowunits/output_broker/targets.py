@@ -1,7 +1,6 @@
 """The targets: what takes a result."""
 
 import json
-import os
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from urllib.parse import urlsplit
 
 from modelflow.errors import did_you_mean
 from modelflow.path_template import PathTemplate
+from modelflow.whole_file import write_whole
 
 __all__ = ["Target", "read_targets"]
 
@@ -66,11 +66,7 @@ class File:
 
     def send(self, data: bytes, content_type: str, meta: Mapping[str, Any]) -> None:  # noqa: ARG002
         """Writes it."""
-        path = self._template.fill(meta)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.{os.getpid()}.part")
-        part.write_bytes(data)
-        part.replace(path)
+        write_whole(self._template.fill(meta), data)
 
 
 _BUILT_IN: Mapping[str, type[Target]] = {"webhook": Webhook, "file": File}

@@ -20,21 +20,11 @@ from modelflow.engine.versions import chosen_versions
 from modelflow.engine.warmup import in_sizes, recorded_requests, synthetic_requests
 from modelflow.errors import ConfigError, EngineError, Location
 from modelflow.flowunit.folder import UnitFile
+from modelflow.flowunit.folder_schema import DECLARED_TYPES
 from modelflow.flowunit.spec import FlowUnitSpec
 from modelflow.flowunit.unit import Context, FlowUnit
 
 __all__ = ["InferenceUnit", "inference_spec", "inference_unit"]
-
-# What a declared type of a folder's TOML is called in NumPy; other names are NumPy's own.
-_DTYPES = {
-    "float": "float32",
-    "double": "float64",
-    "int": "int32",
-    "long": "int64",
-    "half": "float16",
-    "string": "object",
-    "str": "object",
-}
 
 # Stands for an item that did not fit; its row is left out of every call.
 _NOTHING = np.empty(0)
@@ -348,7 +338,7 @@ def _fail(results: Mapping[str, list[Any]], rows: Sequence[int], error: EngineEr
 
 
 def _dtype(declared: str) -> str:
-    return _DTYPES.get(declared.lower(), declared.lower())
+    return DECLARED_TYPES.get(declared.lower(), declared.lower())
 
 
 def _fixed_batch(model: LoadedModel) -> int | None:

@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from modelflow.flowunit.option import Option
 
-__all__ = ["BASE_KEYS", "ENCRYPTION_MESSAGE", "PORT_KEYS", "TYPES"]
+__all__ = ["BASE_KEYS", "DECLARED_TYPES", "ENCRYPTION_MESSAGE", "PORT_KEYS", "TYPES"]
 
 BASE_KEYS: tuple[Option, ...] = (
     Option("name", str, help="the name in flowunit="),
@@ -45,6 +45,19 @@ PORT_KEYS: tuple[Option, ...] = (
 TYPES: Mapping[str, str] = MappingProxyType(
     {
         "java": "Java units are not run; write the unit in Python",
+    }
+)
+
+# What the type of a port is called in NumPy; other names are NumPy's own.
+DECLARED_TYPES: Mapping[str, str] = MappingProxyType(
+    {
+        "float": "float32",
+        "double": "float64",
+        "int": "int32",
+        "long": "int64",
+        "half": "float16",
+        "string": "object",
+        "str": "object",
     }
 )
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from modelflow.buffer import Buffer
 from modelflow.device import empty
 from modelflow.errors import ConfigError
+from modelflow.flowunit.folder_schema import DECLARED_TYPES
 from modelflow.flowunit.spec import Port
 from modelflow.flowunit.unit import Context, FlowUnit
 
@@ -32,7 +33,6 @@ _DTYPES = [
     )
 ]
 _CODES = {dtype: code for code, dtype in enumerate(_DTYPES)}
-_ALIASES = {"float": "float32", "double": "float64", "int": "int32", "long": "int64"}
 
 Array = npt.NDArray[Any]
 Kind = tuple[tuple[int, tuple[int, ...]], ...]
@@ -202,7 +202,7 @@ def _fill(results: list[list[Any]], row: int, error: ValueError) -> None:
 
 def _dtype(library: Path, port: Port) -> np.dtype[Any]:
     try:
-        found = np.dtype(_ALIASES.get(str(port.dtype), port.dtype))
+        found = np.dtype(DECLARED_TYPES.get(str(port.dtype), port.dtype))
     except TypeError:
         found = np.dtype(object)
     if found not in _CODES:

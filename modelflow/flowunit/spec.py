@@ -15,7 +15,7 @@ from modelflow.flowunit.option import Config, Option, options_of
 if TYPE_CHECKING:
     from modelflow.flowunit.unit import FlowUnit
 
-__all__ = ["FlowUnitSpec", "Kind", "Port"]
+__all__ = ["FlowUnitSpec", "Kind", "Port", "factory_of"]
 
 _NAME = re.compile(r"[A-Za-z_][\w.\-]*\Z")
 
@@ -243,12 +243,19 @@ class FlowUnitSpec:
         Raises:
             MissingDependencyError: a package that the unit's module imports is not installed.
         """
-        target = self.devices[device]
-        if isinstance(target, str):
-            module, _, name = target.partition(":")
-            factory: Callable[[], FlowUnit] = getattr(importlib.import_module(module), name)
-        else:
-            factory = target
-        unit = factory()
+        unit = factory_of(self.devices[device])()
         unit.spec = self
         return unit
+
+
+def factory_of(target: "str | Callable[[], FlowUnit]") -> "Callable[[], FlowUnit]":
+    """Returns what makes instances: ``target`` itself, or what ``"package.module:Class"`` names.
+
+    Raises:
+        ImportError: the module cannot be imported.
+    """
+    if not isinstance(target, str):
+        return target
+    module, _, name = target.partition(":")
+    factory: Callable[[], FlowUnit] = getattr(importlib.import_module(module), name)
+    return factory

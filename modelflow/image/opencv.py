@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any, Literal
 
-__all__ = ["Interpolation", "interpolation_flag", "opencv"]
+__all__ = ["Interpolation", "interpolation_flag", "opencv", "own_name"]
 
 Interpolation = Literal[
     "inter_nearest",
@@ -43,5 +43,10 @@ def opencv() -> Any:
 
 def interpolation_flag(name: Interpolation) -> int:
     """Returns OpenCV's constant for an interpolation's name (``inter_linear``)."""
-    flag: int = getattr(opencv(), _ALIASES.get(name, name).upper())
+    flag: int = getattr(opencv(), own_name(name).upper())
     return flag
+
+
+def own_name(name: Interpolation) -> str:
+    """Returns OpenCV's own name of an interpolation (``inter_area`` for ``inter_super``)."""
+    return _ALIASES.get(name, name)

@@ -12,7 +12,7 @@ from modelflow.flowunit.spec import FlowUnitSpec
 from modelflow.flowunit.unit import Context, FlowUnit
 from modelflow.runtime.segment import Columns, Stream
 
-__all__ = ["StreamOf", "UnitCall", "freeze", "writable"]
+__all__ = ["StreamOf", "UnitCall", "freeze", "returned_error", "writable"]
 
 # Gives the stream that a row of the batch belongs to; None outside a graph.
 StreamOf = Callable[[int], Stream | None]
@@ -75,14 +75,7 @@ class UnitCall:
         # Typed as returning nothing; authors forget.
         returned: object = self.unit.process(context)  # type: ignore[func-returns-value]
         if returned is not None:
-            raise self._returned(returned)
-
-    def _returned(self, value: object) -> TypeError:
-        message = (
-            f"process() returned {type(value).__name__}; expected nothing: give values "
-            "with ctx.emit([...])"
-        )
-        return TypeError(message)
+            raise returned_error(returned)
 
     def begin(self) -> None:
         """Forgets the call before."""
@@ -165,6 +158,15 @@ class UnitCall:
     def _frozen(self, buffer: Buffer) -> Buffer:
         freeze(buffer, self._is_single)
         return buffer
+
+
+def returned_error(value: object) -> TypeError:
+    """Returns the error about a ``process`` that has returned something."""
+    message = (
+        f"process() returned {type(value).__name__}; expected nothing: give values "
+        "with ctx.emit([...])"
+    )
+    return TypeError(message)
 
 
 def freeze(buffer: Buffer, is_single: bool) -> None:

@@ -70,7 +70,7 @@ class FairInbox(Inbox):
                 self._discard(session)
                 continue
             share = left if is_alone else min(left, self.policy.split_size)
-            taken = self._take_share(session, share, picked)
+            taken = share - self._take_rows(self._segments[session], share, picked)
             self._add_rows(session, -taken)
             left -= taken
             if not self._segments[session]:
@@ -81,24 +81,6 @@ class FairInbox(Inbox):
                 break
         return picked, left
 
-    def _take_share(self, session: Session, share: int, picked: list[Segment]) -> int:
-        """Moves up to ``share`` rows of a session, and the ends behind them, to ``picked``."""
-        waiting, left = self._segments[session], share
-        while waiting:
-            segment = waiting[0]
-            count = len(segment.positions)
-            if left == 0 and count:
-                break
-            waiting.popleft()
-            if count > left:
-                segment, rest = segment.split(left)
-                rest.arrived = segment.arrived
-                waiting.appendleft(rest)
-                count = left
-            left -= count
-            picked.append(segment)
-        return share - left
-
     def _drop(self, session: Session) -> None:
         if session in self._segments:
             self._discard(session)
@@ -107,11 +89,11 @@ class FairInbox(Inbox):
     def _discard(self, session: Session) -> None:
         for segment in self._segments[session]:
             self._discount((segment,), len(segment.positions))
-        self._add_rows(session, -self._rows.get(session, 0))
         self._forget_turn(session)
         self._forget(session)
 
     def _forget_turn(self, session: Session) -> None:
+        self._add_rows(session, -self._rows.get(session, 0))
         self._queue.remove(session)
         del self._segments[session]
         self._rows.pop(session, None)

@@ -184,10 +184,14 @@ class Inbox:
                     if batch.slices:
                         return batch
                     continue
-                self._idle += 1
-                self._clock.wait(self._work)
-                self._idle -= 1
+                self._rest()
             return None
+
+    def _rest(self, timeout: float | None = None) -> None:
+        """Waits for work, as one who may be woken for it."""
+        self._idle += 1
+        self._clock.wait(self._work, timeout)
+        self._idle -= 1
 
     def take_nowait(self) -> Batch | None:
         """Returns a batch of what is ready, or None."""
@@ -239,8 +243,15 @@ class Inbox:
 
     def _pick(self, size: int) -> tuple[list[Segment], int]:
         """Takes up to ``size`` rows out of the queue; gives their segments, and how many lack."""
-        segments, left = self._queue, size
         picked: list[Segment] = []
+        return picked, self._take_rows(self._queue, size, picked)
+
+    def _take_rows(self, segments: deque[Any], size: int, picked: list[Segment]) -> int:
+        """Moves up to ``size`` rows, and the ends behind them, to ``picked``; says how many lack.
+
+        What is left of a cancelled session is dropped.
+        """
+        left = size
         while segments:
             segment = segments[0]
             count = len(segment.positions)
@@ -258,7 +269,7 @@ class Inbox:
                 count = left
             left -= count
             picked.append(segment)
-        return picked, left
+        return left
 
     def _measure(self, picked: Sequence[Segment], *, is_full: bool) -> None:
         figures, now = self.figures, self._clock.now()

@@ -1,11 +1,9 @@
 """The one thread of a source's stage."""
 
-import itertools
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from heapq import heappop, heappush
 from typing import Any
 
 from modelflow.buffer import Buffer
@@ -16,6 +14,7 @@ from modelflow.runtime.entrance import Entrance
 from modelflow.runtime.segment import Batch, Columns, Slice
 from modelflow.runtime.session import Session
 from modelflow.runtime.stage import Stage
+from modelflow.runtime.timeline import Timeline
 from modelflow.runtime.worker import Worker, WorkerOwner
 
 __all__ = ["SourceWorker"]
@@ -35,9 +34,7 @@ class SourceWorker(Worker):
     def __init__(self, stage: Stage, number: int, owner: WorkerOwner, clock: Clock) -> None:
         super().__init__(stage, number, owner, clock)
         self._events: deque[Any] = deque()
-        # Events that are not due yet: (when, a number that decides among equals, event).
-        self._later: list[tuple[float, int, Any]] = []
-        self._numbers = itertools.count()
+        self._later: Timeline[Any] = Timeline(clock)
         self._is_held = False
         self._is_over = False
         self._has_event = threading.Condition()
@@ -58,7 +55,7 @@ class SourceWorker(Worker):
             if self._is_over or self.session.is_cancelled or self._owner.is_draining:
                 return False
             if delay > 0:
-                heappush(self._later, (self._clock.now() + delay, next(self._numbers), event))
+                self._later.add(event, delay)
             else:
                 self._events.append(event)
             self._has_event.notify_all()
@@ -66,12 +63,8 @@ class SourceWorker(Worker):
 
     def _post_due(self) -> float | None:
         """Hands out the delayed events that are due; returns the seconds until the next one."""
-        while self._later:
-            left = self._later[0][0] - self._clock.now()
-            if left > 0:
-                return left
-            self._events.append(heappop(self._later)[2])
-        return None
+        self._events.extend(self._later.due())
+        return self._later.left()
 
     def _is_waiting(self) -> bool:
         is_ending = self._owner.is_draining or self.session.is_cancelled

@@ -12,17 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from modelflow.device.torch_memory import load_torch
-from modelflow.image.opencv import Interpolation, interpolation_flag, opencv
+from modelflow.image.opencv import Interpolation, interpolation_flag, opencv, own_name
 from modelflow.image.tensor.batch import ImageBatch
 
 __all__ = ["resized"]
 
 _MODES = {
-    "INTER_LINEAR": "bilinear",
-    "INTER_LINEAR_EXACT": "bilinear",
-    "INTER_CUBIC": "bicubic",
+    "inter_linear": "bilinear",
+    "inter_linear_exact": "bilinear",
+    "inter_cubic": "bicubic",
 }
-_NEAREST = ("INTER_NEAREST", "INTER_NEAREST_EXACT")
+_NEAREST = ("inter_nearest", "inter_nearest_exact")
 
 
 def resized(batch: ImageBatch, width: int, height: int, interpolation: Interpolation) -> ImageBatch:
@@ -34,7 +34,7 @@ def resized(batch: ImageBatch, width: int, height: int, interpolation: Interpola
         return batch
     torch = load_torch()
     flag = interpolation_flag(interpolation)
-    name = next(name for name in _names() if getattr(opencv(), name) == flag)
+    name = own_name(interpolation)
     nchw = batch.nchw
     if name in _NEAREST:
         for axis, (before, after) in ((2, (batch.height, height)), (3, (batch.width, width))):
@@ -48,7 +48,7 @@ def resized(batch: ImageBatch, width: int, height: int, interpolation: Interpola
             nchw, (height, width), mode=mode, align_corners=False, antialias=False
         )
     else:
-        is_grown = name == "INTER_AREA" and (width > batch.width or height > batch.height)
+        is_grown = name == "inter_area" and (width > batch.width or height > batch.height)
         down = _weights(batch.height, height, flag, is_grown)
         across = _weights(batch.width, width, flag, is_grown)
         down, across = (
@@ -57,10 +57,6 @@ def resized(batch: ImageBatch, width: int, height: int, interpolation: Interpola
         )
         values = down @ (nchw @ across.T)
     return batch.with_nchw(values.round_().clamp_(0, 255).to(torch.uint8))
-
-
-def _names() -> tuple[str, ...]:
-    return (*_NEAREST, *_MODES, "INTER_AREA", "INTER_LANCZOS4")
 
 
 @lru_cache(maxsize=256)

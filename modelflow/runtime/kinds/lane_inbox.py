@@ -1,16 +1,15 @@
 """The queue of a stream unit: one call at a time for each session, in the session's order."""
 
-import itertools
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.inbox import Inbox, InboxPolicy, bytes_of
 from modelflow.runtime.kinds.numbering import Numbering
 from modelflow.runtime.segment import Batch, Columns, Segment, Slice, Stream
+from modelflow.runtime.timeline import Timeline
 
 if TYPE_CHECKING:
     from modelflow.runtime.session import Session
@@ -154,9 +153,7 @@ class LaneInbox(Inbox):
         self._depth = depth
         self._unread_bound = unread_bound
         self._lanes: dict[Session, Lane] = {}
-        # Events that are not due yet: (when, a number that decides among equals, ...).
-        self._later: list[tuple[float, int, Lane, OpenStream, Any]] = []
-        self._numbers = itertools.count()
+        self._later: Timeline[tuple[Lane, OpenStream, Any]] = Timeline(clock)
 
     # -- in -------------------------------------------------------------------------------------
 
@@ -195,8 +192,7 @@ class LaneInbox(Inbox):
                 return False
             if delay > 0:
                 stream.delayed += 1
-                due = self._clock.now() + delay
-                heappush(self._later, (due, next(self._numbers), lane, stream, event))
+                self._later.add((lane, stream, event), delay)
                 if self._idle:
                     self._work.notify()  # who waits must not wait longer than that
             else:
@@ -206,17 +202,14 @@ class LaneInbox(Inbox):
 
     def _post_due(self) -> float | None:
         """Hands out the delayed events that are due; returns the seconds until the next one."""
-        while self._later:
-            due, _, lane, stream, event = self._later[0]
-            left = due - self._clock.now()
-            if left > 0:
-                return left
-            heappop(self._later)
+        if not self._later:  # as ever but for units that have asked for it
+            return None
+        for lane, stream, event in self._later.due():
             stream.delayed -= 1
             if not (stream.is_over or lane.is_dropped):
                 stream.events.append(event)
                 self._offer(lane)
-        return None
+        return self._later.left()
 
     def _offer_and_wake(self, lane: Lane) -> None:
         self._offer(lane)
@@ -225,22 +218,14 @@ class LaneInbox(Inbox):
 
     # -- out ------------------------------------------------------------------------------------
 
-    def take(self) -> Batch | None:
-        """Waits for a batch; None once the inbox is closed."""
-        with self._lock:
-            while not self._is_closed:
-                left = self._post_due()
-                if self._queue:
-                    batch = self._cut(self.policy.batch_size)
-                    if self._idle and self._queue:
-                        self._wake_worker()
-                    if batch.slices:
-                        return batch
-                    continue
-                self._idle += 1
-                self._clock.wait(self._work, left)
-                self._idle -= 1
-            return None
+    def _is_due(self) -> bool:
+        self._post_due()
+        return True
+
+    def _rest(self, timeout: float | None = None) -> None:
+        left = self._post_due()
+        if not self._queue:
+            super()._rest(left if timeout is None else timeout)
 
     def take_nowait(self) -> Batch | None:
         """Returns a batch of what is ready, or None; waits where only delayed events are left."""

@@ -135,9 +135,7 @@ class LoopInbox(Inbox):
                     if self._idle and self._has_work():
                         self._work.notify()
                     return batch
-                self._idle += 1
-                self._clock.wait(self._work)
-                self._idle -= 1
+                self._rest()
             return None
 
     def take_nowait(self) -> Batch | None:

@@ -5,7 +5,7 @@ from typing import Any
 from modelflow.buffer import Buffer
 from modelflow.errors import WorkerProcessError
 from modelflow.flowunit.unit import Context
-from modelflow.runtime.call import StreamOf, UnitCall
+from modelflow.runtime.call import StreamOf, UnitCall, returned_error
 from modelflow.runtime.segment import Columns
 
 __all__ = ["NormalCall"]
@@ -40,7 +40,7 @@ class NormalCall(UnitCall):
             # Not `_run`: this is the call that every item of most graphs passes.
             returned: object = self.unit.process(context)  # type: ignore[func-returns-value]
             if returned is not None:
-                raise self._returned(returned)
+                raise returned_error(returned)
             if not self._outputs:
                 return [columns[0]]
             return [self._settled(context.outputs[name], name, columns) for name in self._outputs]

@@ -10,7 +10,7 @@ import os
 import pickle
 import socket
 import struct
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ _FIRST_SIZE = 1 << 16
 _MOST_BUFFERS = 1 << 20
 
 
-class Ends:
+class Ends(NamedTuple):
     """What a process needs to take up its side of a channel: file descriptors.
 
     Attributes:
@@ -34,13 +34,9 @@ class Ends:
         outgoing: The memory that it writes.
     """
 
-    def __init__(self, socket_fd: int, incoming: int, outgoing: int) -> None:
-        self.socket, self.incoming, self.outgoing = socket_fd, incoming, outgoing
-
-    @property
-    def all(self) -> tuple[int, int, int]:
-        """All of them, in the order of the constructor."""
-        return self.socket, self.incoming, self.outgoing
+    socket: int
+    incoming: int
+    outgoing: int
 
 
 class _Memory:
@@ -67,7 +63,7 @@ class _Memory:
 
 
 class Channel:
-    """One side of a channel. For one thread at a time, but for `abort`."""
+    """One side of a channel. For one thread at a time."""
 
     def __init__(self, ends: Ends) -> None:
         """Takes up a side."""
@@ -117,13 +113,6 @@ class Channel:
                 at += _room(size)
         # From our own process, over a socket that nobody else has.
         return pickle.loads(pickled, buffers=buffers)
-
-    def abort(self) -> None:
-        """Makes a `receive` that waits raise `EOFError`; from any thread."""
-        try:
-            self._socket.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            return  # it has ended already
 
     def close(self) -> None:
         """Gives everything back."""

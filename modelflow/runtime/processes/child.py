@@ -15,7 +15,9 @@ import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.device import Device
+from modelflow.flowunit.spec import factory_of
 from modelflow.flowunit.unit import Context, FlowUnit
+from modelflow.runtime.call import returned_error
 from modelflow.runtime.processes.channel import Channel, Ends
 
 __all__ = ["Item", "Job", "main", "run"]
@@ -42,7 +44,7 @@ class Job(NamedTuple):
     """What a process is for.
 
     Attributes:
-        factory: Makes the unit.
+        factory: Makes the unit, as `FlowUnitSpec.devices` has it.
         config: Its options.
         device: Where it runs.
         batch_size: The most buffers of a call.
@@ -78,7 +80,7 @@ def run(channel: Channel) -> None:
         spawn.prepare(preparation)
         is_preparing = False
         job: Job = pickle.loads(pickled)
-        unit: FlowUnit = job.factory()
+        unit: FlowUnit = factory_of(job.factory)()
         unit.device, unit.batch_size = job.device, job.batch_size
         unit.open(job.config)
     except Exception as error:  # noqa: BLE001 - it is told to the flow
@@ -117,11 +119,7 @@ def _called(unit: FlowUnit, job: Job, inputs: Mapping[str, list[Item]]) -> dict[
     context = Context(given, {name: [] for name in job.outputs})
     returned: object = unit.process(context)  # type: ignore[func-returns-value]
     if returned is not None:
-        message = (
-            f"process() returned {type(returned).__name__}; expected nothing: give values "
-            "with ctx.emit([...])"
-        )
-        raise TypeError(message)
+        raise returned_error(returned)
     return {name: list(map(_told, values)) for name, values in context.outputs.items()}
 
 

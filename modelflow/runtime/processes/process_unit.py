@@ -111,17 +111,17 @@ class ProcessUnit(FlowUnit):
         command = [sys.executable, "-c", _COMMAND]
         try:
             self._process = subprocess.Popen(
-                [*command, *map(str, theirs.all), str(os.getpid())],
-                pass_fds=theirs.all,
+                [*command, *map(str, theirs), str(os.getpid())],
+                pass_fds=theirs,
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )
         except BaseException:
-            for fd in ours.all:
+            for fd in ours:
                 os.close(fd)
             raise
         finally:
-            for fd in theirs.all:
+            for fd in theirs:
                 os.close(fd)
         self._channel = Channel(ours)
         try:
@@ -132,12 +132,9 @@ class ProcessUnit(FlowUnit):
             raise
 
     def _job(self) -> bytes:
-        spec, kind = self._spec, self.device.kind
-        factory = spec.devices[kind]
-        if isinstance(factory, str):
-            factory = _Named(factory)
+        spec = self._spec
         job = Job(
-            factory,
+            spec.devices[self.device.kind],
             self._config,
             self.device,
             self.batch_size,
@@ -204,20 +201,6 @@ class ProcessUnit(FlowUnit):
             process.wait()
         with self._lock:
             self._process = self._channel = None
-
-
-class _Named:
-    """Makes the unit that ``"package.module:Class"`` names, there."""
-
-    def __init__(self, target: str) -> None:
-        self._target = target
-
-    def __call__(self) -> FlowUnit:
-        import importlib
-
-        module, _, name = self._target.partition(":")
-        made: FlowUnit = getattr(importlib.import_module(module), name)()
-        return made
 
 
 _MAIN = (
