@@ -1,8 +1,7 @@
 """Results to real webhooks and files; tried again, given up, in order."""
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import ClassVar
 
 import pytest
@@ -13,6 +12,7 @@ from flowunits.output_broker import targets
 from modelflow import Buffer
 from modelflow.errors import FlowFailed
 from modelflow.testing import run_unit
+from tests.flowunits.local_server import LocalServer, Quiet
 
 GRAPH = """digraph {{
     input [type=input]
@@ -21,7 +21,7 @@ GRAPH = """digraph {{
 }}"""
 
 
-class Hook:
+class Hook(LocalServer):
     """A web server that notes what it is sent, and refuses what it is told to."""
 
     def __init__(self, refuses=lambda number, body: False):
@@ -29,7 +29,7 @@ class Hook:
         self.headers = []
         hook = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Quiet, BaseHTTPRequestHandler):
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 hook.headers.append(dict(self.headers))
@@ -39,24 +39,11 @@ class Hook:
                 self.send_response(503 if is_refused else 204)
                 self.end_headers()
 
-            def log_message(self, *args):
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.thread = threading.Thread(target=self.http.serve_forever, args=(0.01,))
-
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.http.shutdown()
-        self.thread.join()
-        self.http.server_close()
+        super().__init__(Handler)
 
     @property
     def url(self):
-        return f"http://127.0.0.1:{self.http.server_address[1]}/hook"
+        return f"{self.root}/hook"
 
 
 def broker(kind, name=None, **cfg):

@@ -4,7 +4,7 @@ import socket
 import threading
 from dataclasses import replace
 from fractions import Fraction
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import av
@@ -16,6 +16,7 @@ from flowunits import video_decoder, video_demuxer, video_encoder, video_input
 from modelflow import Buffer, ConfigError
 from modelflow.testing import run_unit
 from modelflow.video import Track
+from tests.flowunits.local_server import LocalServer, Quiet
 from tests.flowunits.videos import RATE, frames_of, picture, write_video
 
 CODECS = [("libx264", "mkv"), ("mpeg4", "mp4"), ("mpeg4", "avi")]
@@ -179,14 +180,14 @@ def test_a_good_video_is_never_called_damaged(tmp_path):
         assert (len(frames), errors) == (30, [])
 
 
-class Server:
+class Server(LocalServer):
     """An HTTP server that gives a video, and refuses or breaks off at first."""
 
     def __init__(self, data, refused=0, broken=0):
         self.asked = 0
         server = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Quiet, BaseHTTPRequestHandler):
             def do_GET(self):
                 server.asked += 1
                 if server.asked <= refused:
@@ -198,24 +199,11 @@ class Server:
                 is_broken = server.asked <= refused + broken
                 self.wfile.write(data[: len(data) // 2] if is_broken else data)
 
-            def log_message(self, *args):
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.thread = threading.Thread(target=self.http.serve_forever, args=(0.01,))
-
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.http.shutdown()
-        self.thread.join()
-        self.http.server_close()
+        super().__init__(Handler)
 
     @property
     def address(self):
-        return f"http://127.0.0.1:{self.http.server_address[1]}/video.ts"
+        return f"{self.root}/video.ts"
 
 
 @pytest.fixture(scope="session")
