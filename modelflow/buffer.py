@@ -23,7 +23,16 @@ class Buffer:
     A buffer is not to be changed by two threads at once; reading is safe from any.
     """
 
-    __slots__ = ("_fence", "_is_exclusive", "_is_meta_shared", "_meta", "data", "error")
+    __slots__ = (
+        "_deadline",
+        "_fence",
+        "_is_exclusive",
+        "_is_meta_shared",
+        "_is_sent",
+        "_meta",
+        "data",
+        "error",
+    )
 
     def __init__(self, data: Any = None, meta: Mapping[str, Any] | None = None) -> None:
         """Wraps ``data`` without copying it; ``meta`` is copied."""
@@ -35,6 +44,23 @@ class Buffer:
         self._is_exclusive = False
         # Set by the runtime: what a reader on a device must wait for (`Memory.fence`).
         self._fence: Any = None
+        # Set by the runtime: the clock's time after which nobody waits for what becomes of it.
+        self._deadline: float | None = None
+        # Set by the runtime: it stands for an item on its way, and for no other one.
+        self._is_sent = False
+
+    def twin(self) -> "Buffer":
+        """Returns another buffer with the same data: its meta can be changed without harm to ours.
+
+        The runtime gives one to each receiver behind a fan-out. The data is not copied.
+        """
+        other = Buffer.__new__(type(self))
+        other.data, other.error = self.data, self.error
+        other._meta = self._meta
+        other._is_meta_shared = self._is_meta_shared = self._meta is not None
+        other._is_exclusive = self._is_exclusive = False
+        other._fence, other._deadline, other._is_sent = self._fence, self._deadline, False
+        return other
 
     @classmethod
     def from_error(cls, error: FlowUnitError, meta: Mapping[str, Any] | None = None) -> Self:

@@ -12,7 +12,7 @@ from modelflow.graph.graph import Graph
 from modelflow.graph.read import read_graph
 from modelflow.log import FlowLog
 from modelflow.plan import ExecutionPlan, make_plan
-from modelflow.runtime.exit import stop_at_exit
+from modelflow.runtime.at_exit import stop_at_exit
 from modelflow.runtime.scheduler import Scheduler, SchedulerOptions
 from modelflow.runtime.stats import NodeStats
 from modelflow.stream_io import StreamIO
@@ -54,7 +54,8 @@ class Flow:
             threads: 0: everything runs on the calling thread, for debugging; None: as planned.
             results_bound: Buffers of a session between its entrance and its reader at which `send`
                 waits.
-            stop_timeout: Seconds without any progress after which `stop` no longer waits.
+            stop_timeout: Seconds that `stop` lets streams go on by their own events and rows go
+                round in loops, and seconds without any progress after which it no longer waits.
             watchdog_interval: Seconds in one call of a unit after which a warning names its node.
 
         Raises:
@@ -193,6 +194,16 @@ class Flow:
                 if self._log is not None:
                     self._log.close()
 
+    def request_stop(self, drain: bool = True) -> None:
+        """Has the flow stopped by another thread, and returns at once; takes no lock.
+
+        What a signal handler calls (`stop` there would wait for the thread that the signal has
+        interrupted), and a flow unit that wants the flow to end. Whoever calls `stop` or `wait`, or
+        leaves the ``with`` block, waits for the end and is told what went wrong.
+        """
+        if self._scheduler is not None:
+            self._scheduler.request_stop(drain)
+
     def __enter__(self) -> Self:
         if not self.is_running:
             self.start_run()
@@ -243,14 +254,21 @@ class Flow:
     def source_streams(self) -> dict[str, StreamIO]:
         """The sessions of the graph's sources, by node: to receive what they bring to outputs."""
         scheduler = self._running_scheduler()
-        return {node: StreamIO(scheduler, s) for node, s in scheduler.sources.items()}
+        return {
+            node: StreamIO(scheduler, session, is_owner=False)
+            for node, session in scheduler.sources.items()
+        }
 
-    def infer(self, inputs: Any, timeout: float | None = None) -> Any:
+    def infer(
+        self, inputs: Any, timeout: float | None = None, deadline: float | None = None
+    ) -> Any:
         """Sends one request in a session of its own and returns its answer.
 
         Args:
             inputs: ``{input: value}``; where the graph has one input, the value alone will do.
             timeout: Longest wait in seconds for the whole; None: as long as it takes.
+            deadline: Seconds from now after which nothing is computed for it any more; see
+                `StreamIO.send`.
 
         Returns:
             The output's `Buffer`; where the graph has several outputs, ``{output: Buffer}``. An
@@ -259,21 +277,43 @@ class Flow:
 
         Raises:
             FlowUnitError: a unit failed on it.
+            DeadlineExceeded: its deadline passed.
             TimeoutError: no answer in time; the request is cancelled.
             QueueFullError, StreamClosed, KeyError: as `StreamIO.send`.
         """
-        scheduler = self._running_scheduler()
-        return StreamIO(scheduler, scheduler.create_session()).exchange(
-            self._by_port(inputs), timeout
-        )
+        values = self._by_port(inputs)
+        return self._request().exchange(values, timeout, deadline)
 
-    async def ainfer(self, inputs: Any) -> Any:
-        """Does what `infer` does without blocking the event loop; see `asyncio.timeout`."""
-        with self.create_stream_io() as stream:
-            for port, value in self._by_port(inputs).items():
-                await stream.asend(port, value)
-            stream.close_input()
-            return await stream.aexchanged()
+    def try_infer(
+        self, inputs: Any, timeout: float | None = None, deadline: float | None = None
+    ) -> Any:
+        """Does what `infer` does, but is refused at once where there is no room for the request.
+
+        Raises:
+            QueueFullError: there is no room now, whatever ``queue_policy`` says.
+            FlowUnitError, DeadlineExceeded, TimeoutError, StreamClosed, KeyError: as `infer`.
+        """
+        values = {port: (value,) for port, value in self._by_port(inputs).items()}
+        stream = self._request()
+        return stream._answer(stream.exchange_many(values, timeout, deadline, wait=False))
+
+    async def ainfer(
+        self, inputs: Any, timeout: float | None = None, deadline: float | None = None
+    ) -> Any:
+        """Does what `infer` does without blocking the event loop."""
+        values = self._by_port(inputs)
+        return await self._request().aexchange(values, timeout, deadline)
+
+    async def try_ainfer(
+        self, inputs: Any, timeout: float | None = None, deadline: float | None = None
+    ) -> Any:
+        """Does what `try_infer` does without blocking the event loop."""
+        values = self._by_port(inputs)
+        return await self._request().aexchange(values, timeout, deadline, wait=False)
+
+    def _request(self) -> StreamIO:
+        scheduler = self._running_scheduler()
+        return StreamIO(scheduler, scheduler.create_session())
 
     def stats(self) -> dict[str, NodeStats]:
         """Returns the figures of every node at this moment: counts, batch sizes, times, queues."""

@@ -1,31 +1,43 @@
 """One session as its user holds it: send, receive, end, cancel."""
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.errors import DeadlineExceeded, EndOfStream, did_you_mean
-from modelflow.runtime.call import freeze
+from modelflow.runtime.call import freeze, is_alone
+from modelflow.runtime.entrance import Blocker, Entrance
 from modelflow.runtime.results import Results
 from modelflow.runtime.scheduler import Scheduler
 from modelflow.runtime.session import Session
 
 __all__ = ["StreamIO"]
 
+Result = TypeVar("Result")
+
 
 class StreamIO:
     """A session of a running flow, from `Flow.create_stream_io`.
 
     Buffers sent are worked on in order, and come out in that order on each output. Safe to use from
-    several threads; two that send to the same port do so in the order of their calls' luck.
+    several threads; of two that send to the same port at once, either may be first.
+
+    A session that is dropped without `close_input` is ended, with a warning in the log: what was
+    sent is still worked on, its results are nobody's.
     """
 
-    def __init__(self, scheduler: Scheduler, session: Session) -> None:
-        """Made by `Flow`."""
+    def __init__(self, scheduler: Scheduler, session: Session, *, is_owner: bool = True) -> None:
+        """Made by `Flow`; ``is_owner``: the session is dropped with this object."""
         self._scheduler = scheduler
         self._session = session
+        self._is_owner = is_owner
+
+    def __del__(self) -> None:
+        session = self._session
+        if self._is_owner and not session.progress.is_finished:
+            self._scheduler.drop(session)
 
     @property
     def context(self) -> dict[str, Any]:
@@ -55,12 +67,12 @@ class StreamIO:
     @property
     def errors(self) -> tuple[Exception, ...]:
         """The first errors that ended at a node without outputs, where no `recv` can see them."""
-        return tuple(self._session.errors)
+        return tuple(self._session.progress.errors)
 
     @property
     def error_count(self) -> int:
         """How many errors ended at nodes without outputs."""
-        return self._session.error_count
+        return self._session.progress.error_count
 
     def create_buffer(self, data: Any, **meta: Any) -> Buffer:
         """Returns a buffer of ``data`` (not copied) with ``meta``."""
@@ -98,29 +110,89 @@ class StreamIO:
             Cancelled: the session was cancelled.
             KeyError: the graph has no such input.
         """
-        buffer = _buffer(data, copy)
-        entrance = self._scheduler.entrance
-        entrance.send(self._session, port, (buffer,), timeout=timeout, deadline=deadline)
+        self._scheduler.check_process()
+        entrance, buffers = self._scheduler.entrance, (_sent(data, copy),)
+        entrance.send(self._session, port, buffers, timeout=timeout, deadline=deadline)
         self._scheduler.pump()
 
-    async def asend(self, port: str, data: Any, deadline: float | None = None) -> None:
-        """Does what `send` does without blocking the event loop; bound it by `asyncio.timeout`."""
-        buffer, entrance = _buffer(data, False), self._scheduler.entrance
-        while True:
-            blocker = entrance.send_nowait(self._session, port, (buffer,), deadline)
-            if blocker is None:
-                break
-            await _signalled(blocker.on_gone)
+    def try_send(
+        self, port: str, data: Any, deadline: float | None = None, *, copy: bool = False
+    ) -> None:
+        """Does what `send` does, but never waits: it refuses where there is no room.
+
+        Raises:
+            QueueFullError: there is no room now; the error says why, and its ``expected_wait`` in
+                how many seconds there may be.
+            StreamClosed, Cancelled, KeyError: as `send`.
+        """
+        self._scheduler.check_process()
+        self._try_send(port, (_sent(data, copy),), deadline)
         self._scheduler.pump()
+
+    def _try_send(
+        self, port: str, buffers: Sequence[Buffer], deadline: float | None, *, is_last: bool = False
+    ) -> None:
+        entrance, session = self._scheduler.entrance, self._session
+        blocker = entrance.try_send(session, port, buffers, is_last=is_last, deadline=deadline)
+        if blocker is not None:
+            raise entrance.refused(entrance.port(port), blocker)
+
+    async def asend(
+        self,
+        port: str,
+        data: Any,
+        timeout: float | None = None,
+        deadline: float | None = None,
+        *,
+        copy: bool = False,
+    ) -> None:
+        """Does what `send` does without blocking the event loop."""
+        self._scheduler.check_process()
+        await self._asend(port, (_sent(data, copy),), timeout, deadline)
+        self._scheduler.pump()
+
+    async def _asend(
+        self,
+        port: str,
+        buffers: Sequence[Buffer],
+        timeout: float | None,
+        deadline: float | None,
+        *,
+        is_last: bool = False,
+    ) -> None:
+        entrance, session = self._scheduler.entrance, self._session
+        blocker: Blocker | None = None
+
+        async def put() -> None:
+            nonlocal blocker
+            while (
+                blocker := entrance.try_send(
+                    session, port, buffers, is_last=is_last, deadline=deadline
+                )
+            ) is not None:
+                await _signalled(blocker.on_gone, blocker.forget)
+
+        try:
+            await _within(timeout, put())
+        except TimeoutError as error:
+            if blocker is None:
+                raise
+            message = f"nothing was sent to {port!r} within {timeout:g} s: {blocker.reason}"
+            raise TimeoutError(message) from error
 
     def close_input(self) -> None:
         """Ends the session's input; what was sent still comes out. May be called again."""
+        self._scheduler.check_process()
         self._scheduler.entrance.close(self._session)
         self._scheduler.pump()
 
     def cancel(self) -> None:
-        """Ends the session at once: what is queued for it is dropped, `recv` raises `Cancelled`."""
-        self._scheduler.cancel(self._session)
+        """Ends the session at once: what is queued for it is dropped, `recv` raises `Cancelled`.
+
+        Wakes every `send` and `recv` that waits for it, on any thread.
+        """
+        if not self._scheduler.is_foreign:
+            self._scheduler.cancel(self._session)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until the session's end has passed everywhere, also at nodes without outputs.
@@ -128,6 +200,7 @@ class StreamIO:
         Returns:
             False if ``timeout`` seconds passed before.
         """
+        self._scheduler.check_process()
         return self._scheduler.wait_for(self._session, timeout)
 
     # -- receiving ------------------------------------------------------------------------------
@@ -155,13 +228,17 @@ class StreamIO:
     def recv_buffer(self, port: str | None = None, timeout: float | None = None) -> Buffer:
         """Does what `recv` does, but returns a buffer in error instead of raising it."""
         results = self._results(port)
-        options = self._scheduler.options
-        if options.is_inline:  # nobody else runs anything: what is not there now never comes
-            self._scheduler.pump()
-            timeout = 0
-        buffer = results.get(options.clock, timeout)
-        self._session.took()
-        return _yours(buffer)
+        buffer = results.get(self._scheduler.options.clock, self._pumped(timeout))
+        self._session.reader.took()
+        return _received(buffer)
+
+    def _pumped(self, timeout: float | None) -> float | None:
+        """Runs what is ready, in an inline flow; returns how long to wait for a result then."""
+        self._scheduler.check_process()
+        if not self._scheduler.options.is_inline:
+            return timeout
+        self._scheduler.pump()
+        return 0.0  # nobody else runs anything: what is not there now never comes
 
     def ready(self, port: str | None = None) -> int:
         """Returns how many buffers of an output wait to be received."""
@@ -174,7 +251,8 @@ class StreamIO:
     def on_ready(self, port: str | None, callback: Callable[[], None]) -> None:
         """Calls ``callback`` once, when `recv` would not wait (perhaps at once).
 
-        From whichever thread brings the buffer; the callback must not wait.
+        From whichever thread brings the buffer, with no lock held; what it raises is logged. It
+        holds up that thread, so it must not wait.
         """
         self._results(port).on_ready(callback)
 
@@ -184,22 +262,38 @@ class StreamIO:
         Raises:
             TimeoutError: ``timeout`` seconds passed.
         """
-        self._results(port).wait_ready(self._scheduler.options.clock, timeout)
+        results, clock = self._results(port), self._scheduler.options.clock
+        results.wait_ready(clock, self._pumped(timeout))
 
-    async def arecv(self, port: str | None = None) -> Buffer:
-        """Does what `recv` does without blocking the event loop; bound it by `asyncio.timeout`."""
-        results = self._results(port)
-        while True:
-            buffer = results.get_nowait()
-            if buffer is not None:
-                break
-            await _signalled(results.on_ready)
-        self._session.took()
+    async def arecv(self, port: str | None = None, timeout: float | None = None) -> Buffer:
+        """Does what `recv` does without blocking the event loop."""
+        buffer = await self.arecv_buffer(port, timeout)
         if buffer.error is not None:
             _raise(buffer)
-        return _yours(buffer)
+        return buffer
 
-    def exchange(self, inputs: Mapping[str, Any], timeout: float | None = None) -> Any:
+    async def arecv_buffer(self, port: str | None = None, timeout: float | None = None) -> Buffer:
+        """Does what `recv_buffer` does without blocking the event loop."""
+        results, timeout = self._results(port), self._pumped(timeout)
+
+        async def get() -> Buffer:
+            while (buffer := results.get_nowait()) is None:
+                if timeout == 0:
+                    return results.get(self._scheduler.options.clock, timeout)  # raises
+                await _signalled(results.on_ready, results.forget)
+            return buffer
+
+        try:
+            buffer = await _within(timeout, get())
+        except TimeoutError as error:
+            message = f"no result within {timeout:g} s"
+            raise TimeoutError(message) from error
+        self._session.reader.took()
+        return _received(buffer)
+
+    def exchange(
+        self, inputs: Mapping[str, Any], timeout: float | None = None, deadline: float | None = None
+    ) -> Any:
         """Sends one value to every input, ends the input, and returns the answer.
 
         For a session that nothing was sent to yet; `Flow.infer` is this on a new one.
@@ -207,6 +301,7 @@ class StreamIO:
         Args:
             inputs: A value for each input of the graph.
             timeout: Longest wait in seconds for the whole; then the session is cancelled.
+            deadline: As in `send`.
 
         Returns:
             See `Flow.infer`.
@@ -214,27 +309,16 @@ class StreamIO:
         Raises:
             FlowUnitError, DeadlineExceeded: the answer is in error; of several, the first that is.
         """
-        answers: dict[str, Buffer | list[Buffer]] = {}
-        found = self.exchange_many({port: (value,) for port, value in inputs.items()}, timeout)
-        for output, buffers in found.items():
-            for buffer in buffers:
-                if buffer.error is not None:
-                    _raise(buffer)
-            is_single = output in self._session.single_outputs
-            answers[output] = buffers[0] if is_single else buffers
-        return next(iter(answers.values())) if len(answers) == 1 else answers
-
-    async def aexchanged(self) -> Any:
-        """Returns what `exchange` does, of a session whose input has been sent and closed."""
-        answers: dict[str, Buffer | list[Buffer]] = {}
-        for output in self.outputs:
-            buffers = [buffer async for buffer in self.astream(output)]
-            is_single = output in self._session.single_outputs
-            answers[output] = buffers[0] if is_single else buffers
-        return next(iter(answers.values())) if len(answers) == 1 else answers
+        values = {port: (value,) for port, value in inputs.items()}
+        return self._answer(self.exchange_many(values, timeout, deadline))
 
     def exchange_many(
-        self, inputs: Mapping[str, Sequence[Any]], timeout: float | None = None
+        self,
+        inputs: Mapping[str, Sequence[Any]],
+        timeout: float | None = None,
+        deadline: float | None = None,
+        *,
+        wait: bool = True,
     ) -> dict[str, list[Buffer]]:
         """Sends all values of every input, ends the input, and returns everything that comes out.
 
@@ -243,27 +327,90 @@ class StreamIO:
         Args:
             inputs: The values for each input of the graph.
             timeout: Longest wait in seconds for the whole; then the session is cancelled.
+            deadline: As in `send`, for each value.
+            wait: False: where there is no room now it is refused, as `try_send` does.
 
         Returns:
             For each output its buffers, some perhaps in error.
         """
-        clock, session = self._scheduler.options.clock, self._session
+        self._scheduler.check_process()
+        clock, session, entrance = self._scheduler.options.clock, self._session, self._entrance
         end = None if timeout is None else clock.now() + timeout
         answers: dict[str, list[Buffer]] = {}
+        session.progress.is_collected = True
         try:
             for port, values in inputs.items():
-                buffers = [_buffer(value, False) for value in values]
-                left = None if end is None else max(0.0, end - clock.now())
-                self._scheduler.entrance.send(session, port, buffers, is_last=True, timeout=left)
-            session.is_closed = True  # each input has had its end with its last value
+                buffers = [_sent(value, False) for value in values]
+                if wait:
+                    left = None if end is None else max(0.0, end - clock.now())
+                    entrance.send(
+                        session, port, buffers, is_last=True, timeout=left, deadline=deadline
+                    )
+                else:
+                    self._try_send(port, buffers, deadline, is_last=True)
+            session.progress.close()  # each input has had its end with its last value
             self._scheduler.pump()
             for output, results in session.results.items():
                 left = None if end is None else max(0.0, end - clock.now())
-                answers[output] = list(map(_yours, results.get_all(clock, left)))
+                answers[output] = list(map(_received, results.get_all(clock, left)))
         except BaseException:  # also Ctrl-C: nobody waits for the rest
             self.cancel()
             raise
         return answers
+
+    async def aexchange(
+        self,
+        inputs: Mapping[str, Any],
+        timeout: float | None = None,
+        deadline: float | None = None,
+        *,
+        wait: bool = True,
+    ) -> Any:
+        """Does what `exchange` does without blocking the event loop; see `exchange_many`."""
+        self._scheduler.check_process()
+        try:
+            return await _within(timeout, self._aexchange(inputs, deadline, wait))
+        except BaseException:  # also a cancelled task: nobody waits for the rest
+            self.cancel()
+            raise
+
+    async def _aexchange(
+        self, inputs: Mapping[str, Any], deadline: float | None, wait: bool
+    ) -> Any:
+        session = self._session
+        session.progress.is_collected = True
+        for port, value in inputs.items():
+            buffers = (_sent(value, False),)
+            if wait:
+                await self._asend(port, buffers, None, deadline, is_last=True)
+            else:
+                self._try_send(port, buffers, deadline, is_last=True)
+        session.progress.close()
+        self._scheduler.pump()
+        found: dict[str, list[Buffer]] = {}
+        for output in self.outputs:
+            found[output] = buffers_of = []
+            while True:
+                try:
+                    buffers_of.append(await self.arecv_buffer(output))
+                except EndOfStream:
+                    break
+        return self._answer(found)
+
+    def _answer(self, found: Mapping[str, Sequence[Buffer]]) -> Any:
+        """Makes one answer of what came out; see `Flow.infer`."""
+        answers: dict[str, Buffer | list[Buffer]] = {}
+        for output, buffers in found.items():
+            for buffer in buffers:
+                if buffer.error is not None:
+                    _raise(buffer)
+            is_single = output in self._session.single_outputs
+            answers[output] = buffers[0] if is_single else list(buffers)
+        return next(iter(answers.values())) if len(answers) == 1 else answers
+
+    @property
+    def _entrance(self) -> Entrance:
+        return self._scheduler.entrance
 
     def stream(self, port: str | None = None) -> Iterator[Buffer]:
         """Iterates over `recv` of one output until the end of the stream."""
@@ -307,21 +454,20 @@ class StreamIO:
         return results[port]
 
 
-def _buffer(data: Any, copy: bool) -> Buffer:
-    buffer = data if isinstance(data, Buffer) else Buffer(data)
+def _sent(data: Any, copy: bool) -> Buffer:
+    """Returns a buffer of our own: what units do to it, the caller's own buffer does not see."""
+    buffer = data.twin() if isinstance(data, Buffer) else Buffer(data)
     array = buffer.data
     if type(array) is np.ndarray and array.flags.writeable:
         # The caller's own array stays writable; units see a read-only view of it.
-        sent = Buffer(array.copy() if copy else array.view())
-        sent.inherit_meta(buffer)
-        freeze(sent, is_single=False)
-        return sent
+        buffer.data = array.copy() if copy else array.view()
+    freeze(buffer, is_single=False)
     return buffer
 
 
-def _yours(buffer: Buffer) -> Buffer:
+def _received(buffer: Buffer) -> Buffer:
     """Makes the result's array writable again where nobody else can see it."""
-    if buffer._is_exclusive:
+    if buffer._is_exclusive and is_alone(buffer):
         buffer.data.flags.writeable = True
     return buffer
 
@@ -334,9 +480,19 @@ def _raise(buffer: Buffer) -> None:
     raise error
 
 
-async def _signalled(register: Callable[[Callable[[], None]], None]) -> None:
-    """Waits until the callback given to ``register`` is called, from whichever thread."""
+async def _within(timeout: float | None, work: Awaitable[Result]) -> Result:
+    """Waits for ``work``; raises TimeoutError after ``timeout`` seconds."""
     import asyncio  # a third of the time of importing Flow: only for those who use it
+
+    async with asyncio.timeout(timeout):
+        return await work
+
+
+async def _signalled(
+    register: Callable[[Callable[[], None]], None], forget: Callable[[Callable[[], None]], None]
+) -> None:
+    """Waits until the callback given to ``register`` is called, from whichever thread."""
+    import asyncio
 
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
@@ -346,8 +502,13 @@ async def _signalled(register: Callable[[Callable[[], None]], None]) -> None:
             future.set_result(None)
 
     def signal() -> None:
-        if not loop.is_closed():  # a loop that ended has nobody who waits
+        try:
             loop.call_soon_threadsafe(resolve)
+        except RuntimeError:  # the loop has ended, and nobody waits
+            return
 
     register(signal)
-    await future
+    try:
+        await future
+    finally:
+        forget(signal)

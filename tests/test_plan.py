@@ -91,8 +91,8 @@ def test_rows_explain_the_plan():
 
 
 def test_process_workers_are_for_units_that_stand_alone():
-    assert stage(spec_of(), workers="process").is_in_process
-    assert not stage(spec_of()).is_in_process
+    assert stage(spec_of(), workers="process").executor == "process"
+    assert stage(spec_of()).executor == "thread"
     for more in ({"is_per_stream": True}, {"is_shared": True}, {"kind": Kind.EXPAND}):
         with pytest.raises(PlanError, match="workers='process'"):
             stage(spec_of(**more), workers="process")
@@ -119,6 +119,6 @@ def test_rows_are_counted_out_before_the_first_unit_that_may_keep_them():
         ],
     )
     origin = make_plan(graph).origins[""]
-    assert origin.exits == ("stream", "beside")  # not "output": it waits for the stream unit
+    assert origin.counted_at == ("stream", "beside")  # not "output": it waits for the stream unit
     assert origin.single_outputs == {"output", "beside"}
     assert not origin.is_counted

@@ -202,7 +202,7 @@ def test_buffers_sent_in_error_pass_through():
 def test_a_forgotten_flow_does_not_keep_the_interpreter():
     program = """
 from tests.runtime.graphs import Running, chain, spec_of
-from modelflow.runtime.exit import stop_at_exit
+from modelflow.runtime.at_exit import stop_at_exit
 flow = Running(chain(spec_of()))
 flow.scheduler.start()
 stop_at_exit(flow.scheduler)

@@ -6,7 +6,7 @@ from modelflow.errors import PlanError
 from modelflow.flowunit.spec import Kind
 from modelflow.graph.graph import Node
 
-__all__ = ["affinity", "allowed_sizes", "is_in_process", "split_size"]
+__all__ = ["affinity", "allowed_sizes", "executor", "split_size"]
 
 
 def allowed_sizes(node: Node, batch_size: int) -> tuple[int, ...]:
@@ -67,15 +67,15 @@ def affinity(node: Node) -> frozenset[int]:
     return frozenset(found)
 
 
-def is_in_process(node: Node) -> bool:
-    """Tells whether the node's unit runs in processes of its own (``workers="process"``).
+def executor(node: Node) -> str:
+    """Returns where the node's unit runs: ``workers``, ``"thread"`` or ``"process"``.
 
     Raises:
         PlanError: the unit cannot run so.
     """
     spec = node.spec
     if node.settings.workers == "thread" or spec is None:
-        return False
+        return "thread"
     if spec.is_source or spec.kind is not Kind.NORMAL:
         kind = "a source" if spec.is_source else f"a {spec.kind} unit"
         raise _wrong(node, f"workers='process' is for normal units; this is {kind}")
@@ -84,7 +84,7 @@ def is_in_process(node: Node) -> bool:
         raise _wrong(node, f"workers='process': unit {spec.name!r} {reason}; leave workers out")
     if any(device.kind != "cpu" for device in node.devices):
         raise _wrong(node, "workers='process' is for units on the cpu")
-    return True
+    return node.settings.workers
 
 
 def _wrong(node: Node, what: str) -> PlanError:

@@ -48,7 +48,7 @@ class StagePlan:
         allowed_batch_sizes: The sizes that a call is filled up to, rising; empty: any.
         split_size: Most rows of one session in a batch while others wait; 0: as they come.
         cpu_affinity: The processors that its threads may use; empty: any.
-        is_in_process: Each thread has a process, which runs the unit.
+        executor: Where the unit runs: ``"thread"``, or ``"process"``: each worker has one.
         delivered: The outputs (by place) that feed an output of the graph.
     """
 
@@ -74,7 +74,7 @@ class StagePlan:
     allowed_batch_sizes: tuple[int, ...] = ()
     split_size: int = 0
     cpu_affinity: frozenset[int] = frozenset()
-    is_in_process: bool = False
+    executor: str = "thread"
 
     @property
     def is_terminal(self) -> bool:
@@ -103,15 +103,16 @@ class Origin:
     Attributes:
         outputs: The graph outputs that can be reached.
         terminals: Those, and the nodes that nothing follows.
-        exits: Where every row passes once, so that rows inside can be counted: the terminals, or
-            the first nodes behind which a row may be none or many.
+        counted_at: The terminals and nodes that every row passes exactly once; when it has passed
+            all of them it is no longer counted as in flight. Behind an expand (where one row
+            becomes many) this is the expand itself.
         single_outputs: The outputs that get exactly one buffer for each that is sent.
         is_counted: Every terminal does, and no unit may keep rows for later.
     """
 
     outputs: tuple[str, ...]
     terminals: tuple[str, ...]
-    exits: tuple[str, ...]
+    counted_at: tuple[str, ...]
     single_outputs: frozenset[str]
     is_counted: bool
 

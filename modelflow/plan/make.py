@@ -9,7 +9,7 @@ from modelflow.graph.check import in_order
 from modelflow.graph.graph import Edge, Endpoint, Graph, Node, Role
 from modelflow.graph.loops import back_edges
 from modelflow.graph.scopes import Merge, Scopes, find_scopes
-from modelflow.plan.attributes import affinity, allowed_sizes, is_in_process, split_size
+from modelflow.plan.attributes import affinity, allowed_sizes, executor, split_size
 from modelflow.plan.execution_plan import ExecutionPlan, MergePlan, StagePlan, Target
 from modelflow.plan.origins import find_origins, nodes_between
 
@@ -104,7 +104,7 @@ class _Maker:
             allowed_batch_sizes=allowed,
             split_size=split_size(node),
             cpu_affinity=affinity(node),
-            is_in_process=is_in_process(node),
+            executor=executor(node),
         )
 
     def _moves(self, node: Node) -> bool:

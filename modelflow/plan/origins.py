@@ -51,13 +51,13 @@ def _origin(graph: Graph, scopes: Scopes, origin: str, starts: Iterable[str]) ->
     return Origin(
         outputs=outputs,
         terminals=terminals,
-        exits=terminals if is_counted else _exits(graph, ways, whole, terminals),
+        counted_at=terminals if is_counted else _counted_at(graph, ways, whole, terminals),
         single_outputs=frozenset(single & set(outputs)),
         is_counted=is_counted,
     )
 
 
-def _exits(
+def _counted_at(
     graph: Graph,
     ways: Mapping[str, set[str]],
     whole: set[str],

@@ -1,6 +1,13 @@
-"""Calls of a flow unit: what goes in is made writable or not, what comes out wrapped and frozen."""
+"""Calls of a flow unit: what goes in is made writable or not, what comes out wrapped and frozen.
+
+A unit that is given ``Buffer(array a, meta {"path": "x.jpg"})`` and emits ``array b`` has given
+``Buffer(b, meta {"path": "x.jpg"})``, with ``b`` read-only from then on. One that raises has given
+``Buffer(error=FlowUnitError(node, unit, session, its text))``.
+"""
 
 import sys
+import threading
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,23 +19,37 @@ from modelflow.flowunit.spec import FlowUnitSpec
 from modelflow.flowunit.unit import Context, FlowUnit
 from modelflow.runtime.segment import Columns, Stream
 
-__all__ = ["StreamOf", "UnitCall", "freeze", "returned_error", "writable"]
+__all__ = [
+    "BatchCall",
+    "StreamOf",
+    "UnitCall",
+    "apart",
+    "claim",
+    "freeze",
+    "is_alone",
+    "returned_error",
+    "writable",
+]
 
 # Gives the stream that a row of the batch belongs to; None outside a graph.
 StreamOf = Callable[[int], Stream | None]
 
 
 class UnitCall:
-    """Calls a unit instance for the batches of one worker, and settles what it gives.
+    """What every kind does around a call: contexts, wrapping, errors.
 
-    The subclasses know what the kinds of unit are called with, and what they must give.
-
-    Attributes:
-        unit: The instance, opened.
-        failed: How many rows of the last call failed in it.
-        inputs: The connected input ports, in the order of the columns.
-        has_errors: Something that the last call gave is in error, its own or one passed on.
+    Its subclasses (`modelflow.runtime.kinds`) know what the kinds of unit are called with, and what
+    they must give.
     """
+
+    unit: FlowUnit
+    """The instance, opened."""
+    inputs: tuple[str, ...]
+    """The connected input ports, in the order of the columns."""
+    failed: int
+    """How many rows of the last call failed in the unit."""
+    has_errors: bool
+    """Something that the last call gave is in error, its own or one passed on."""
 
     def __init__(
         self,
@@ -70,7 +91,7 @@ class UnitCall:
 
         Raises:
             TypeError: it returned something: what is given is emitted.
-            Exception: whatever it raised.
+            BaseException: whatever it raised.
         """
         # Typed as returning nothing; authors forget.
         returned: object = self.unit.process(context)  # type: ignore[func-returns-value]
@@ -85,40 +106,6 @@ class UnitCall:
     def _count_failed(self, rows: int) -> None:
         self.failed += rows
         self.has_errors = True
-
-    def process(self, columns: Columns, has_errors: bool, stream_of: StreamOf) -> Columns:
-        """Runs the unit over a batch.
-
-        Args:
-            columns: The inputs, a column a port.
-            has_errors: Whether a buffer among them may be in error.
-            stream_of: Gives the stream of a row.
-
-        Returns:
-            A column for each output port, as long as the inputs. A sink gives one column: its first
-            input, with errors at the rows that failed.
-        """
-        raise NotImplementedError
-
-    def produce(self, context: Context) -> Columns:
-        """Runs a source once; returns a column for each output port, all of the same length.
-
-        Raises:
-            FlowUnitError: the source failed, or its outputs differ in length.
-        """
-        self.begin()
-        try:
-            self._run(context)
-            lengths = {name: len(context.outputs[name]) for name in self._outputs}
-            if len(set(lengths.values())) > 1:
-                message = f"gave {lengths} values; a source gives as many on every output"
-                raise ValueError(message)
-        except Exception as error:
-            raise self._error(error, None) from error
-        return [
-            [self._frozen(self._wrapped(value)) for value in context.outputs[name]]
-            for name in self._outputs
-        ]
 
     def _context(self, columns: Columns, stream: Stream | None) -> Context:
         """Makes what the unit is given; ``stream``: all rows are of that one."""
@@ -135,11 +122,12 @@ class UnitCall:
             columns[index] = [writable(buffer) for buffer in columns[index]]
         return columns
 
-    def _failures(self, error: Exception, size: int, stream_of: StreamOf) -> list[Buffer]:
+    def _failures(self, error: BaseException, size: int, stream_of: StreamOf) -> list[Buffer]:
         self._count_failed(size)
         return [Buffer.from_error(self._error(error, stream_of(row))) for row in range(size)]
 
     def _error(self, error: BaseException, stream: Stream | None) -> FlowUnitError:
+        claim(error)
         session = None if stream is None else stream.session.name
         return FlowUnitError.from_exception(
             error, node=self.node, unit=self.spec.name, session=session
@@ -155,9 +143,63 @@ class UnitCall:
             return Buffer.from_error(self._error(value, None))
         return Buffer(value)
 
+    def _given(self, values: Sequence[Any]) -> list[Buffer]:
+        """Wraps and freezes what a unit gave on one output."""
+        return [self._frozen(apart(self._wrapped(value))) for value in values]
+
+    def _everywhere(self, column: list[Buffer]) -> Columns:
+        """Returns a column for each output (for a sink: one), with the same items."""
+        more = len(self._outputs) - 1
+        return [column] + [[buffer.twin() for buffer in column] for _ in range(more)]
+
     def _frozen(self, buffer: Buffer) -> Buffer:
         freeze(buffer, self._is_single)
         return buffer
+
+
+class BatchCall(UnitCall):
+    """A call for the rows of a batch; the kinds that are not called for streams."""
+
+    def process(self, columns: Columns, has_errors: bool, stream_of: StreamOf) -> Columns:
+        """Runs the unit over a batch.
+
+        Args:
+            columns: The inputs, a column a port.
+            has_errors: Whether a buffer among them may be in error.
+            stream_of: Gives the stream of a row.
+
+        Returns:
+            A column for each output port, as long as the inputs. A sink gives one column: its first
+            input, with errors at the rows that failed.
+        """
+        raise NotImplementedError
+
+
+def claim(error: BaseException) -> None:
+    """Takes what a call of a unit raised as the error of its buffers, be it a `SystemExit`.
+
+    A kept error must not keep the batch: the local variables of its frames are let go.
+
+    Raises:
+        KeyboardInterrupt: it is a Ctrl-C, and none of the unit's own: Python raises it on the main
+            thread alone, where units run if the flow is inline (``threads=0``).
+    """
+    if (
+        isinstance(error, KeyboardInterrupt)
+        and threading.current_thread() is threading.main_thread()
+    ):
+        raise error
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        traceback.clear_frames(cause.__traceback__)
+        cause = cause.__cause__ or cause.__context__
+
+
+def apart(buffer: Buffer) -> Buffer:
+    """Returns the buffer, or a twin of it where it stands for another item already."""
+    return buffer.twin() if buffer._is_sent else buffer
 
 
 def returned_error(value: object) -> TypeError:
@@ -171,6 +213,7 @@ def returned_error(value: object) -> TypeError:
 
 def freeze(buffer: Buffer, is_single: bool) -> None:
     """Makes the buffer's array read-only; notes whether its next consumer is the only one."""
+    buffer._is_sent = True
     data = buffer.data
     if type(data) is np.ndarray:
         if data.flags.writeable:
@@ -185,10 +228,29 @@ def writable(buffer: Buffer) -> Buffer:
     data = buffer.data
     if type(data) is not np.ndarray or data.flags.writeable:
         return buffer
-    # Three references: the buffer's, ours, and that of the call itself. More: somebody keeps it.
-    if buffer._is_exclusive and sys.getrefcount(data) <= 3:
-        data.flags.writeable = True
+    del data
+    if is_alone(buffer):
+        buffer.data.flags.writeable = True
         return buffer
-    copied = Buffer(data.copy())
+    copied = Buffer(buffer.data.copy())
     copied.inherit_meta(buffer)
+    copied._deadline = buffer._deadline
     return copied
+
+
+def is_alone(buffer: Buffer) -> bool:
+    """Tells whether the buffer's array was made by a unit, and only the buffer refers to it."""
+    return buffer._is_exclusive and _references(buffer) <= _ALONE
+
+
+def _references(buffer: Buffer) -> int:
+    return sys.getrefcount(buffer.data)
+
+
+def _counts_references() -> bool:
+    """Tells whether reference counts can be relied on: not in a build without the lock."""
+    return bool(getattr(sys, "_is_gil_enabled", lambda: True)())
+
+
+# What `_references` says of an array that nobody else has: it differs between interpreters.
+_ALONE = _references(Buffer(np.empty(0))) if _counts_references() else -1

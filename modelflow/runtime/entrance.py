@@ -1,4 +1,9 @@
-"""How rows enter the graph: admission, back-pressure, positions."""
+"""How rows enter the graph: back-pressure, positions, refusals.
+
+Session "3" sends its fifth JPEG to input "image" of a graph whose first queue holds 32: if 32 are
+queued there, `Entrance.send` waits (or refuses, if the node says ``queue_policy=reject``); else the
+buffer becomes ``Segment(stream, range(4, 5), [[buffer]], ...)`` and is appended to that queue.
+"""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -6,74 +11,73 @@ from dataclasses import dataclass
 
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, QueueFullError, StreamClosed, did_you_mean
-from modelflow.runtime.admission import Admission
 from modelflow.runtime.clock import Clock
+from modelflow.runtime.in_flight import InFlight
 from modelflow.runtime.inbox import Inbox
+from modelflow.runtime.locks import make_lock
 from modelflow.runtime.outbox import Receiver
 from modelflow.runtime.segment import Segment
 from modelflow.runtime.session import Session
 
-__all__ = ["Blocker", "Entrance", "EntryPort"]
+__all__ = ["WARN_AFTER", "Blocker", "Entrance", "EntryPort"]
 
 logger = logging.getLogger("modelflow")
 
-# A send that has waited this long says in a warning what it waits for.
+# Seconds after which whoever waits to put data in says in a warning what it waits for.
 WARN_AFTER = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class EntryPort:
-    """One graph input: what it feeds, and whether it refuses instead of waiting.
-
-    Attributes:
-        name: The input's name.
-        route: The receivers, with their port numbers.
-        is_rejecting: A node that it feeds says ``queue_policy=reject``.
-        expected_wait: Gives the expected wait in seconds until there is room, or None.
-    """
+    """One graph input: what it feeds, and whether it refuses instead of waiting."""
 
     name: str
+    """The input's name."""
     route: tuple[tuple[Receiver, int], ...]
+    """The receivers, with their port numbers."""
     is_rejecting: bool
+    """A node that it feeds says ``queue_policy=reject``."""
     expected_wait: Callable[[], float | None]
+    """Gives the expected wait in seconds until there is room, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """What keeps rows from entering now.
-
-    Attributes:
-        reason: For messages.
-        wait: Waits until it may have gone, at most so many seconds.
-        on_gone: Registers a callback for that moment.
-        is_rejectable: ``queue_policy=reject`` refuses instead of waiting for it.
-    """
+    """What keeps rows from entering now."""
 
     reason: str
+    """For messages."""
     wait: Callable[[float | None], object]
+    """Waits until it may have gone, at most so many seconds."""
     on_gone: Callable[[Callable[[], None]], None]
+    """Registers a callback for that moment."""
+    forget: Callable[[Callable[[], None]], None]
+    """Takes such a callback back."""
     is_rejectable: bool
+    """``queue_policy=reject`` refuses instead of waiting for it."""
 
 
 class Entrance:
     """The way into the graph for every session. Safe from any thread.
 
     A row enters when the session's reader is not too far behind (``unread_bound``), the graph as a
-    whole admits it (``max_in_flight``), and the first queues have room. Nothing is put in before
-    all of that holds, so that a time-out means that nothing was sent.
+    whole admits it (``max_in_flight``), and the first queues have room. All of that is looked at,
+    and the row put in, under one lock: two senders cannot take the same last place, and a time-out
+    means that nothing was sent.
     """
 
     def __init__(
         self,
         ports: Mapping[str, EntryPort],
-        admission: Admission | None,
+        in_flight: InFlight | None,
         unread_bound: int,
         clock: Clock,
     ) -> None:
         self._ports = ports
-        self._admission = admission
+        self._in_flight = in_flight
         self._unread_bound = unread_bound
         self._clock = clock
+        self._lock = make_lock("entrance")
 
     def port(self, name: str) -> EntryPort:
         """Returns the graph input ``name``.
@@ -117,86 +121,155 @@ class Entrance:
             StreamClosed, Cancelled: the session has ended.
         """
         port = self.port(name)
-        blocker = self.blocker(session, port)
+        due = None if deadline is None else self._clock.now() + deadline
+        blocker = self._try(session, port, buffers, is_last, due)
         if blocker is not None:
-            self._wait(session, port, blocker, timeout)
-        self._put(session, port, buffers, is_last, deadline)
+            self._wait(session, port, blocker, timeout, (buffers, is_last, due))
 
-    def send_nowait(
-        self, session: Session, name: str, buffers: Sequence[Buffer], deadline: float | None = None
+    def try_send(
+        self,
+        session: Session,
+        name: str,
+        buffers: Sequence[Buffer],
+        *,
+        is_last: bool = False,
+        deadline: float | None = None,
     ) -> Blocker | None:
-        """Puts buffers in if there is room; else returns what is in the way."""
+        """Puts buffers in if there is room; else returns what is in the way.
+
+        Raises:
+            QueueFullError, StreamClosed, Cancelled: as `send`.
+        """
         port = self.port(name)
-        blocker = self.blocker(session, port)
-        if blocker is None:
-            self._put(session, port, buffers, False, deadline)
-        elif port.is_rejecting and blocker.is_rejectable:
-            raise self._refused(port, blocker)
+        due = None if deadline is None else self._clock.now() + deadline
+        blocker = self._try(session, port, buffers, is_last, due)
+        if blocker is not None and port.is_rejecting and blocker.is_rejectable:
+            raise self.refused(port, blocker)
         return blocker
 
     def close(self, session: Session) -> None:
         """Ends every input of the session; what has been sent is still worked on."""
-        with session.entry_lock:
-            if session.is_closed:
+        with self._lock:
+            if session.progress.is_closed:
                 return
-            session.is_closed = True
-            for port in self._ports.values():
-                _append(port, Segment(session.stream, (), [[]], True, False))
-        session.wake_senders()
+            session.progress.close()
+            due = [
+                receiver
+                for port in self._ports.values()
+                for receiver in _append(port, Segment(session.stream, (), [[]], True, False))
+            ]
+        for receiver in due:
+            receiver.call_due()
+        self.wake(session)
 
-    def admit(self, session: Session, node: str) -> Blocker | None:
-        """Returns what keeps the source ``node`` from producing now, or None."""
-        if session.unread >= self._unread_bound:
-            return self._unread_blocker(session, f"source {node!r}")
-        if self._admission is not None and self._admission.is_full:
-            return self._admission_blocker(self._admission)
+    def wake(self, session: Session) -> None:
+        """Has every `send` of the session look again: its input was closed, or it is over."""
+        session.progress.wake()
+        if self._in_flight is not None:
+            self._in_flight.wake()
+        for port in self._ports.values():
+            for receiver, _ in port.route:
+                if isinstance(receiver, Inbox):
+                    receiver.wake_producers()
+
+    def blocker_for_source(
+        self, session: Session, node: str, is_over: Callable[[], bool]
+    ) -> Blocker | None:
+        """Returns what keeps the source ``node`` from producing now, or None.
+
+        Nobody waits for it where ``is_over``; `wake` follows when that changes.
+        """
+        return self._entry_blocker(session, f"source {node!r}", is_over)
+
+    def refused(self, port: EntryPort, blocker: Blocker) -> QueueFullError:
+        """Returns the error for a row that there is no room for, with the expected wait."""
+        wait = port.expected_wait()
+        hint = "" if wait is None else f"; expected wait {wait:.3g} s"
+        message = f"input {port.name!r} refused a buffer: {blocker.reason}{hint}"
+        return QueueFullError(message, wait)
+
+    # -- under the lock -------------------------------------------------------------------------
+
+    def _try(
+        self,
+        session: Session,
+        port: EntryPort,
+        buffers: Sequence[Buffer],
+        is_last: bool,
+        due: float | None,
+    ) -> Blocker | None:
+        """Puts buffers in, or returns what is in the way."""
+        with self._lock:
+            blocker = self._blocker(session, port)
+            if blocker is not None:
+                return blocker
+            told = self._put(session, port, buffers, is_last, due)
+        for receiver in told:
+            receiver.call_due()
         return None
 
-    def enter(self, session: Session, name: str, count: int) -> int | None:
-        """Counts rows in; returns the first one's position; None if it is cancelled."""
-        first = session.counts.get(name, 0)
-        new = session.enter(name, count)
-        if new is None:
-            return None
-        if new and self._admission is not None:
-            self._admission.add(new)
-        return first
-
-    def blocker(self, session: Session, port: EntryPort) -> Blocker | None:
-        """Returns what keeps a row of ``session`` from entering at ``port`` now, or None.
-
-        Raises:
-            StreamClosed, Cancelled: the session has ended.
-        """
-        self._check_open(session)
-        if session.counts.get(port.name, 0) >= session.sent:  # a new row, not a partner
-            if session.unread >= self._unread_bound:
-                return self._unread_blocker(session, f"send to {port.name!r}")
-            if self._admission is not None and self._admission.is_full:
-                return self._admission_blocker(self._admission)
+    def _blocker(self, session: Session, port: EntryPort) -> Blocker | None:
+        progress = session.progress
+        if progress.is_closed:
+            raise self._ended(session)
+        if progress.has_entered(port.name) >= progress.sent:  # a new row, not a partner
+            who = f"send to {port.name!r}"
+            blocker = self._entry_blocker(session, who, lambda: progress.is_closed)
+            if blocker is not None:
+                return blocker
         for receiver, number in port.route:
             if isinstance(receiver, Inbox) and not receiver.has_room(number, session):
                 return _inbox_blocker(receiver, number, session)
         return None
 
-    def _check_open(self, session: Session) -> None:
-        if session.is_cancelled:
-            if session.failure is not None:
-                raise session.failure
-            message = f"session {session.name!r} was cancelled"
-            raise Cancelled(message)
-        if session.is_closed:
-            message = f"the input of session {session.name!r} is closed; nothing can be sent to it"
-            raise StreamClosed(message)
+    def _entry_blocker(
+        self, session: Session, who: str, is_over: Callable[[], bool]
+    ) -> Blocker | None:
+        if session.progress.unread >= self._unread_bound:
+            return self._unread_blocker(session, who, is_over)
+        if self._in_flight is not None and self._in_flight.is_full:
+            return _in_flight_blocker(self._in_flight, self._clock, is_over)
+        return None
+
+    def _put(
+        self,
+        session: Session,
+        port: EntryPort,
+        buffers: Sequence[Buffer],
+        is_last: bool,
+        due: float | None,
+    ) -> list[Receiver]:
+        """Gives buffers their positions and appends them; returns who must `call_due`."""
+        first = session.progress.enter(port.name, len(buffers))
+        if first is None:
+            raise self._ended(session)
+        positions = range(first, first + len(buffers))
+        if due is not None:
+            session.has_deadlines = True
+            for buffer in buffers:
+                buffer._deadline = due
+        has_errors = False
+        for buffer in buffers:
+            has_errors = has_errors or buffer.error is not None
+        return _append(
+            port, Segment(session.stream, positions, [list(buffers)], is_last, has_errors)
+        )
+
+    # -- waiting --------------------------------------------------------------------------------
 
     def _wait(
-        self, session: Session, port: EntryPort, blocker: Blocker | None, timeout: float | None
+        self,
+        session: Session,
+        port: EntryPort,
+        blocker: Blocker | None,
+        timeout: float | None,
+        what: tuple[Sequence[Buffer], bool, float | None],
     ) -> None:
         start = self._clock.now()
         has_warned = False
         while blocker is not None:
             if port.is_rejecting and blocker.is_rejectable:
-                raise self._refused(port, blocker)
+                raise self.refused(port, blocker)
             waited = self._clock.now() - start
             if timeout is not None and waited >= timeout:
                 message = (
@@ -211,62 +284,42 @@ class Entrance:
             until = [timeout] if timeout is not None else []
             until += [] if has_warned else [WARN_AFTER]
             blocker.wait(min(until) - waited if until else None)
-            blocker = self.blocker(session, port)
+            blocker = self._try(session, port, *what)
 
-    def _put(
-        self,
-        session: Session,
-        port: EntryPort,
-        buffers: Sequence[Buffer],
-        is_last: bool,
-        deadline: float | None,
-    ) -> None:
-        # Held while positions are given and appended, so that two senders do not change places.
-        with session.entry_lock:
-            self._check_open(session)
-            first = self.enter(session, port.name, len(buffers))
-            if first is None:
-                self._check_open(session)
-                return
-            positions = range(first, first + len(buffers))
-            if deadline is not None:
-                due = self._clock.now() + deadline
-                session.deadlines.update(dict.fromkeys(positions, due))
-            has_errors = False
-            for buffer in buffers:
-                has_errors = has_errors or buffer.error is not None
-            _append(port, Segment(session.stream, positions, [list(buffers)], is_last, has_errors))
+    def _ended(self, session: Session) -> Exception:
+        if session.is_cancelled:
+            return session.failure or Cancelled(f"session {session.name!r} was cancelled")
+        message = f"the input of session {session.name!r} is closed; nothing can be sent to it"
+        return StreamClosed(message)
 
-    def _refused(self, port: EntryPort, blocker: Blocker) -> QueueFullError:
-        wait = port.expected_wait()
-        hint = "" if wait is None else f"; expected wait {wait:.3g} s"
-        message = f"input {port.name!r} refused a buffer: {blocker.reason}{hint}"
-        return QueueFullError(message, wait)
-
-    def _unread_blocker(self, session: Session, who: str) -> Blocker:
+    def _unread_blocker(self, session: Session, who: str, is_over: Callable[[], bool]) -> Blocker:
         unread = ", ".join(
             f"{output!r} ({len(results)} unread)" for output, results in session.results.items()
         )
-        bound = self._unread_bound
+        progress, bound, clock = session.progress, self._unread_bound, self._clock
         return Blocker(
             f"{who} waits because {bound} buffers of session {session.name!r} have not been "
             f"received: read its outputs {unread}, or raise results_bound",
-            lambda timeout: session.wait_until_read(self._clock, bound, timeout),
-            lambda callback: session.on_read(bound, callback),
+            lambda timeout: progress.wait_until_read(clock, bound, timeout, is_over),
+            lambda callback: progress.on_read(bound, callback, is_over),
+            progress.forget,
             is_rejectable=False,
         )
 
-    def _admission_blocker(self, admission: Admission) -> Blocker:
-        return Blocker(
-            f"max_in_flight={admission.bound} buffers are inside the graph",
-            lambda timeout: admission.wait(self._clock, timeout),
-            admission.on_room,
-            is_rejectable=True,
-        )
+
+def _in_flight_blocker(in_flight: InFlight, clock: Clock, is_over: Callable[[], bool]) -> Blocker:
+    return Blocker(
+        f"max_in_flight={in_flight.bound} buffers are inside the graph",
+        lambda timeout: in_flight.wait(clock, timeout, is_over),
+        lambda callback: in_flight.on_room(callback, is_over),
+        in_flight.forget,
+        is_rejectable=True,
+    )
 
 
 def _inbox_blocker(inbox: Inbox, port: int, session: Session) -> Blocker:
-    if inbox.is_unmatched(port):
+    is_unmatched = inbox.is_unmatched(port)
+    if is_unmatched:
         reason = (
             f"{inbox.policy.unmatched_bounds[port]} buffers of input {inbox.ports[port]!r} of node "
             f"{inbox.node!r} wait for their partners on its other inputs"
@@ -277,15 +330,15 @@ def _inbox_blocker(inbox: Inbox, port: int, session: Session) -> Blocker:
         reason,
         lambda timeout: inbox.wait_for_room(port, timeout, session),
         lambda callback: inbox.on_room(port, callback, session),
-        is_rejectable=not inbox.is_unmatched(port),
+        inbox.forget,
+        is_rejectable=not is_unmatched,
     )
 
 
-def _append(port: EntryPort, segment: Segment) -> None:
+def _append(port: EntryPort, segment: Segment) -> list[Receiver]:
+    """Appends a segment to every receiver; returns those that must be told with no lock held."""
+    due = []
     for number, (receiver, target) in enumerate(port.route):
-        if number:
-            columns = [list(column) for column in segment.columns]
-            segment = Segment(
-                segment.stream, segment.positions, columns, segment.is_last, segment.has_errors
-            )
-        receiver.append(target, (segment,))
+        if receiver.append(target, (segment if number == 0 else segment.twin(),)):
+            due.append(receiver)
+    return due

@@ -1,52 +1,29 @@
-"""The bounded queue in front of a stage: it pairs several inputs, and cuts batches."""
+"""The bounded queue in front of a stage: it pairs several inputs, and gives out batches.
 
-import threading
-from collections import deque
+``append`` -> (`Matcher`, where there are several ports) -> `Order` -> ``take``. With
+``bounds=(4,)`` and four rows ready, `wait_for_room` waits; a worker takes a batch of three, one row
+is left, which is less than half of the bound, and the producer goes on.
+"""
+
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TypeVar
 
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
-from modelflow.runtime.match import Matcher
-from modelflow.runtime.segment import Batch, Segment, Slice
-from modelflow.runtime.stats import QueueFigures
+from modelflow.runtime.joining.match import Matcher
+from modelflow.runtime.locks import make_lock
+from modelflow.runtime.orders.order import InboxPolicy, Order
+from modelflow.runtime.segment import Batch, Segment
+from modelflow.runtime.session import Session
+from modelflow.runtime.stats import QueueStats
+from modelflow.runtime.waiting import Waiting
 
-if TYPE_CHECKING:
-    from modelflow.runtime.session import Session
+__all__ = ["Inbox"]
 
-__all__ = ["Inbox", "InboxPolicy", "bytes_of"]
-
-
-@dataclass(frozen=True, slots=True)
-class InboxPolicy:
-    """How an inbox bounds and cuts.
-
-    Attributes:
-        bounds: For each port, the ready rows at which its producers begin to wait.
-        batch_size: Most rows in a batch.
-        batch_timeout: Longest wait in seconds for a fuller batch, once a row is ready.
-        byte_bound: Producers wait too while the ready rows hold that many bytes; None: no bound.
-        unmatched_bounds: For each port, the buffers without a partner at which its producers wait;
-            empty: never. Only the graph's inputs have it: a caller may forget the other port.
-        is_ordered: Slices get tickets, because several workers take from this inbox.
-        is_measured: Why batches close and how long they waited is counted.
-        split_size: Most rows of one session in a batch while others wait; 0: as they come.
-    """
-
-    bounds: tuple[int, ...]
-    batch_size: int = 1
-    batch_timeout: float = 0.0
-    byte_bound: int | None = None
-    unmatched_bounds: tuple[int, ...] = ()
-    is_ordered: bool = False
-    is_measured: bool = False
-    split_size: int = 0
+Result = TypeVar("Result")
 
 
 class Inbox:
-    """The queue of one stage.
+    """The queue of one stage: lock, bounds, waiting, closing; what comes next its order says.
 
     Producers `append` and then `wait_for_room`; workers `take`. Only *ready* rows (each port has
     its buffer) count towards the bound: waiting could not help those that lack a partner along, so
@@ -54,76 +31,89 @@ class Inbox:
     """
 
     def __init__(
-        self, node: str, ports: Sequence[str], policy: InboxPolicy, clock: Clock = SYSTEM_CLOCK
+        self,
+        node: str,
+        ports: Sequence[str],
+        policy: InboxPolicy,
+        order: Order,
+        clock: Clock = SYSTEM_CLOCK,
+        *,
+        is_matching: bool = True,
     ) -> None:
+        """Makes an empty queue.
+
+        Args:
+            node: For messages.
+            ports: The connected inputs.
+            policy: The bounds.
+            order: What it hands out next; empty, and nobody else's.
+            clock: What every wait goes by.
+            is_matching: Several ports are paired, row by row.
+        """
         self.node = node
         self.ports = tuple(ports)
         self.policy = policy
-        self.ready = 0
-        self.ready_bytes = 0
+        self.stats = QueueStats() if policy.is_measured else None
+        self._order = order
         # Producers stop at the bound: a batch of that many rows cannot become fuller.
         self._full = min(policy.batch_size, *policy.bounds)
         self._clock = clock
-        self._queue: deque[Any] = deque()
-        self._matcher = Matcher(node, ports) if len(ports) > 1 else None
-        self._width = max(1, len(ports))
-        self._tickets: dict[Session, int] = {}
-        self._lock = threading.Lock()
-        self._work = threading.Condition(self._lock)
-        self._room = threading.Condition(self._lock)
-        self._idle = 0
-        self._producers = 0
-        self._room_callbacks: list[Callable[[], None]] = []
+        self._matcher = Matcher(node, ports) if len(ports) > 1 and is_matching else None
+        self._lock = make_lock("inbox")
+        self._work = Waiting(self._lock)
+        self._room = Waiting(self._lock)
         self._is_collecting = False
-        self.figures = QueueFigures() if policy.is_measured else None
         self._oldest: float | None = None
         self._is_closed = False
 
+    @property
+    def ready(self) -> int:
+        """Rows that a worker could be given now."""
+        return self._order.ready
+
     # -- producers ------------------------------------------------------------------------------
 
-    def append(self, port: int, segments: Sequence[Segment]) -> None:
-        """Puts segments at the end of a port's queue, whatever its bound; never waits."""
+    def append(self, port: int, segments: Sequence[Segment]) -> bool:
+        """Puts segments at the end of a port's queue, whatever its bound; never waits.
+
+        Returns:
+            True: `call_due` must follow once the caller holds no lock.
+        """
         with self._lock:
             if self._is_closed:
-                return
+                return False
             if self._matcher is None:
-                self._add(segments)  # those of a cancelled session are dropped when they are taken
+                self._add(port, segments)  # a cancelled session's are dropped when they are taken
             else:
-                for segment in segments:
-                    if segment.stream.session.is_cancelled:
-                        self._forget(segment.stream.session)
-                    else:
-                        self._add(self._matcher.add(port, segment))
-            if self._matcher is not None and (self._producers or self._room_callbacks):
-                self._signal_room()
-            if self._queue and (self._idle or self._is_collecting):
+                self._match(self._matcher, port, segments)
+            if self._order and (self._work.count or self._is_collecting):
                 self._wake_worker()
+            return self._room.is_due
 
-    def _add(self, segments: Sequence[Segment]) -> None:
-        if not self._queue and self.policy.batch_timeout:
-            self._oldest = self._clock.now()
-        self._enqueue(segments)
-        ready = self.ready
+    def _match(self, matcher: Matcher, port: int, segments: Sequence[Segment]) -> None:
         for segment in segments:
-            ready += len(segment.positions)
-        self.ready = ready
-        if self.figures is not None:
+            session = segment.stream.session
+            if session.is_cancelled:
+                self._drop(session)
+            else:
+                self._add(port, matcher.add(port, segment))
+        if self._room:
+            self._signal_room()
+
+    def _add(self, port: int, segments: Sequence[Segment]) -> None:
+        if self.policy.batch_timeout and not self._order:
+            self._oldest = self._clock.now()
+        if self.stats is not None:
             now = self._clock.now()
             for segment in segments:
                 segment.arrived = now
-        if self.policy.byte_bound is not None:
-            self.ready_bytes += sum(map(bytes_of, segments))
+        self._order.add(port, segments)
 
-    def _enqueue(self, segments: Sequence[Segment]) -> None:
-        self._queue.extend(segments)
-
-    def has_room(self, port: int, session: "Session | None" = None) -> bool:  # noqa: ARG002
+    def has_room(self, port: int, session: Session | None = None) -> bool:
         """Tells whether a producer of ``port`` may go on now (with buffers of ``session``)."""
-        policy = self.policy
         return self._is_closed or (
-            self.ready < policy.bounds[port]
-            and (policy.byte_bound is None or self.ready_bytes < policy.byte_bound)
-            and not self.is_unmatched(port)
+            self._order.has_room(port, session)
+            and not (self.policy.unmatched_bounds and self.is_unmatched(port))
         )
 
     def is_unmatched(self, port: int) -> bool:
@@ -135,13 +125,18 @@ class Inbox:
             and (self._matcher.waiting(port) >= bounds[port])
         )
 
+    def blocked_by(self, port: int) -> str | None:
+        """Returns the node for whose queue a producer of ``port`` waits now, or None."""
+        return None if self.has_room(port) else self.node
+
     def wait_for_room(
-        self, port: int, timeout: float | None = None, session: "Session | None" = None
+        self, port: int, timeout: float | None = None, session: Session | None = None
     ) -> bool:
         """Waits while this inbox holds ready rows of at least its bound.
 
         A producer that had to wait goes on when half of the queue is free, so that the two sides
-        do not wake each other for every buffer.
+        do not wake each other for every buffer. With ``session`` it goes on, too, when nothing can
+        be sent to that one any more.
 
         Returns:
             False if ``timeout`` seconds passed and there is still no room.
@@ -150,216 +145,195 @@ class Inbox:
             return True
         deadline = None if timeout is None else self._clock.now() + timeout
         with self._lock:
-            self._producers += 1
-            try:
-                while not self.has_room(port, session):
-                    left = None if deadline is None else deadline - self._clock.now()
-                    if left is not None and left <= 0:
-                        return False
-                    self._clock.wait(self._room, left)
-            finally:
-                self._producers -= 1
+            while not (self.has_room(port, session) or _is_over(session)):
+                remaining = None if deadline is None else deadline - self._clock.now()
+                if remaining is not None and remaining <= 0:
+                    return False
+                self._room.wait(self._clock, remaining)
         return True
 
     def on_room(
-        self, port: int, callback: Callable[[], None], session: "Session | None" = None
+        self, port: int, callback: Callable[[], None], session: Session | None = None
     ) -> None:
         """Calls ``callback`` once, when a producer of ``port`` may go on (perhaps at once)."""
         with self._lock:
-            if not self.has_room(port, session):
-                self._room_callbacks.append(callback)
+            if not (self.has_room(port, session) or _is_over(session)):
+                self._room.add(callback)
                 return
         callback()
+
+    def forget(self, callback: Callable[[], None]) -> None:
+        """Takes back an `on_room` whose caller waits no longer."""
+        self._room.remove(callback)
+
+    def wake_producers(self) -> None:
+        """Has everyone who waits for room look again: some session is over."""
+        with self._lock:
+            self._room.wake()
+        self._room.call_due()
+
+    def call_due(self) -> None:
+        """Calls those who waited for room; with no lock held."""
+        self._room.call_due()
 
     # -- workers --------------------------------------------------------------------------------
 
     def take(self) -> Batch | None:
         """Waits for a batch; None once the inbox is closed."""
+        order = self._order
+        batch = None
         with self._lock:
-            while not self._is_closed:
-                if self._queue and not self._is_collecting and self._is_due():
-                    batch = self._cut(self.policy.batch_size)
-                    if self._idle and self._queue:
-                        self._wake_worker()
-                    if batch.slices:
-                        return batch
+            while batch is None and not self._is_closed:
+                if order.has_delays:
+                    order.next_due()
+                if order and not self._is_collecting:
+                    if self._is_due():  # it may have waited: look again at everything
+                        batch = self._cut()
+                        if self._work.count and order:
+                            self._wake_worker()
                     continue
-                self._rest()
-            return None
-
-    def _rest(self, timeout: float | None = None) -> None:
-        """Waits for work, as one who may be woken for it."""
-        self._idle += 1
-        self._clock.wait(self._work, timeout)
-        self._idle -= 1
+                remaining = order.next_due() if order.has_delays else None
+                if not (order.has_delays and order):
+                    self._work.wait(self._clock, remaining)
+        if self._room.is_due:
+            self._room.call_due()
+        return batch
 
     def take_nowait(self) -> Batch | None:
-        """Returns a batch of what is ready, or None."""
+        """Returns a batch of what is ready, or None; waits where only delayed events are left."""
+        batch, order = None, self._order
         with self._lock:
-            while self._queue:
-                batch = self._cut(self.policy.batch_size)
-                if batch.slices:
-                    return batch
-            return None
+            while order.has_delays and (left := order.next_due()) is not None and not order:
+                self._work.wait(self._clock, left)
+            while order and batch is None:
+                batch = self._cut()
+        self._room.call_due()
+        return batch
 
     def _is_due(self) -> bool:
         """Waits for a fuller batch where the policy says so; True when one is to be cut."""
-        policy = self.policy
-        if not policy.batch_timeout or self.ready == 0:
+        policy, order = self.policy, self._order
+        if not policy.batch_timeout or order.ready == 0:
             return True
         self._is_collecting = True
         try:
-            while self._queue and self.ready < self._full and not self._is_closed:
+            while order and order.ready < self._full and not self._is_closed:
                 oldest = self._oldest if self._oldest is not None else self._clock.now()
                 left = oldest + policy.batch_timeout - self._clock.now()
                 if left <= 0:
                     break
-                self._clock.wait(self._work, left)
+                self._work.wait(self._clock, left)
         finally:
             self._is_collecting = False
-        return bool(self._queue) and not self._is_closed
+        return bool(order) and not self._is_closed
 
     def _wake_worker(self) -> None:
         # While one worker fills its batch, the others sleep: only a broadcast surely reaches it.
         if self._is_collecting:
-            if self.ready >= self._full:
-                self._work.notify_all()
+            if self._order.ready >= self._full:
+                self._work.wake()
         else:
-            self._work.notify()
+            self._work.wake_one()
 
-    def _cut(self, size: int) -> Batch:
-        picked, left = self._pick(size)
-        self._discount(picked, size - left)
-        if self.figures is not None:
-            self._measure(picked, is_full=left == 0)
-        batch = Batch.of(picked, self._width)
-        if self.policy.is_ordered:
-            for part in batch.slices:
-                part.ticket = self._ticket(part)
-        self._oldest = self._clock.now() if self._queue and self.policy.batch_timeout else None
-        if self._producers or self._room_callbacks:
+    def _cut(self) -> Batch | None:
+        policy, order = self.policy, self._order
+        batch = order.cut(policy.batch_size)
+        if self.stats is not None and batch is not None:
+            self._measure(self.stats, batch)
+        if policy.batch_timeout:
+            self._oldest = self._clock.now() if order else None
+        if self._room:
             self._signal_room()
         return batch
 
-    def _pick(self, size: int) -> tuple[list[Segment], int]:
-        """Takes up to ``size`` rows out of the queue; gives their segments, and how many lack."""
-        picked: list[Segment] = []
-        return picked, self._take_rows(self._queue, size, picked)
-
-    def _take_rows(self, segments: deque[Any], size: int, picked: list[Segment]) -> int:
-        """Moves up to ``size`` rows, and the ends behind them, to ``picked``; says how many lack.
-
-        What is left of a cancelled session is dropped.
-        """
-        left = size
-        while segments:
-            segment = segments[0]
-            count = len(segment.positions)
-            if left == 0 and count:
-                break
-            segments.popleft()
-            if segment.stream.session.is_cancelled:
-                self._discount((segment,), count)
-                self._forget(segment.stream.session)
-                continue
-            if count > left:
-                segment, rest = segment.split(left)
-                rest.arrived = segment.arrived
-                segments.appendleft(rest)
-                count = left
-            left -= count
-            picked.append(segment)
-        return left
-
-    def _measure(self, picked: Sequence[Segment], *, is_full: bool) -> None:
-        figures, now = self.figures, self._clock.now()
-        rows = [segment for segment in picked if segment.positions]
-        if figures is None or not rows:
+    def _measure(self, stats: QueueStats, batch: Batch) -> None:
+        size = batch.size
+        if not size:
             return
-        waited = now - min(segment.arrived for segment in rows)
-        if is_full:
+        waited = self._clock.now() - batch.arrived
+        if size >= self.policy.batch_size:
             reason = "full"
         elif self.policy.batch_timeout and waited >= self.policy.batch_timeout:
             reason = "timeout"
-        elif rows[-1].is_last:
+        elif batch.spans[-1].is_last:
             reason = "end_of_stream"
         else:
             reason = "nothing_waiting"
-        figures.count(reason, waited)
-
-    def _ticket(self, part: Slice) -> int | None:
-        session = part.stream.session
-        ticket = self._tickets.get(session, 0)
-        if not part.is_lane_end:
-            self._tickets[session] = ticket + 1
-            return ticket
-        self._tickets.pop(session, None)
-        return ticket or None  # all of the session in one slice: nothing can overtake it
-
-    def _discount(self, segments: Sequence[Segment], count: int) -> None:
-        self.ready -= count
-        if self.policy.byte_bound is not None:
-            self.ready_bytes -= sum(map(bytes_of, segments))
+        stats.count(reason, waited)
 
     def _signal_room(self) -> None:
-        # Half of the smallest bound: see wait_for_room.
-        if self.ready > min(self.policy.bounds) // 2:
-            return
-        if self.policy.byte_bound is not None and self.ready_bytes > self.policy.byte_bound // 2:
-            return
-        self._room.notify_all()
-        callbacks, self._room_callbacks = self._room_callbacks, []
-        for callback in callbacks:
-            callback()
+        if self._order.is_roomy():
+            self._room.wake()
 
     # -- control --------------------------------------------------------------------------------
 
-    def discard(self, session: "Session") -> None:
+    def pause(self, session: Session) -> None:
+        """Hands out nothing of a session until `resume`; called under the outbox's lock."""
+        with self._lock:
+            self._order.pause(session)
+
+    def resume(self, session: Session) -> None:
+        """Ends a `pause`; called under the outbox's lock, `call_due` belongs behind it."""
+        with self._lock:
+            self._order.resume(session)
+            self._room.wake()  # the session's senders, whatever is free
+            if self._order and self._work.count:
+                self._wake_worker()
+
+    def change(self, change: Callable[[], Result]) -> Result:
+        """Calls what changes the order, under the lock; wakes those who have something to do then.
+
+        `call_due` belongs behind it. For the workers of a kind whose order knows more than rows:
+        events, what goes round.
+        """
+        with self._lock:
+            result = change()
+            if self._work.count and (self._order or self._order.has_delays):
+                self._wake_worker()
+            if self._room:
+                self._signal_room()
+        return result
+
+    def drain(self) -> None:
+        """Delays nothing any more: what was to come later comes now."""
+        with self._lock:
+            self._order.drain()
+            self._work.wake()
+
+    def end_cycles(self) -> None:
+        """Lets nothing go on by itself any more: events that bring events, rows that go round."""
+        with self._lock:
+            self._order.end_cycles()
+            self._work.wake()
+
+    def discard(self, session: Session) -> None:
         """Drops everything that is queued of a session, and its state."""
         with self._lock:
             self._drop(session)
-            self._signal_room()
+            self._room.wake()
+            if self._order:
+                self._work.wake()
+        self._room.call_due()
 
-    def _drop(self, session: "Session") -> None:
-        kept: deque[Any] = deque()
-        for segment in self._queue:
-            if segment.stream.session is session:
-                self._discount((segment,), len(segment.positions))
-            else:
-                kept.append(segment)
-        self._queue = kept
-        self._forget(session)
+    def _drop(self, session: Session) -> None:
+        self._order.drop(session)
+        if self._matcher is not None:
+            self._matcher.discard(session)
+
+    def held(self) -> int:
+        """Counts the rows and the states of sessions that are kept: 0 when no session is open."""
+        with self._lock:
+            return self._order.held() + (0 if self._matcher is None else self._matcher.held())
 
     def close(self) -> None:
         """Wakes everyone: workers get None, producers go on, what is queued is dropped."""
         with self._lock:
             self._is_closed = True
-            self._clear()
-            self._work.notify_all()
-            self._room.notify_all()
-            callbacks, self._room_callbacks = self._room_callbacks, []
-        for callback in callbacks:
-            callback()
-
-    def _clear(self) -> None:
-        self._queue.clear()
-        self.ready = self.ready_bytes = 0
-
-    def _forget(self, session: "Session") -> None:
-        self._tickets.pop(session, None)
-        if self._matcher is not None:
-            self._matcher.discard(session)
+            self._order.clear()
+            self._work.wake()
+            self._room.wake()
+        self._room.call_due()
 
 
-def bytes_of(segment: Segment) -> int:
-    """Returns how many bytes the data of a segment takes: arrays, bytes, text."""
-    return sum(map(_size, (buffer for column in segment.columns for buffer in column)))
-
-
-def _size(buffer: Any) -> int:
-    if isinstance(buffer, list):  # a sub-stream, to be collapsed
-        return sum(map(_size, buffer))
-    data = buffer.data
-    if isinstance(data, np.ndarray):
-        return data.nbytes
-    return len(data) if isinstance(data, bytes | bytearray | memoryview | str) else 0
+def _is_over(session: Session | None) -> bool:
+    return session is not None and session.progress.is_closed

@@ -1,79 +1,118 @@
-"""Behind a stage: order restored stream by stream, and buffers sent to every inbox they feed."""
+"""Behind a stage: order restored session by session, and buffers sent to every inbox they feed.
 
-import threading
+Two workers have rows 0-7 (ticket 0) and 8-15 (ticket 1) of a session. The second is done first: its
+results wait here. When the first is done, 0-15 go on as two segments, under one lock.
+"""
+
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from modelflow.runtime.segment import Batch, Columns, Segment, Slice
+from modelflow.runtime.locks import make_lock
+from modelflow.runtime.segment import Batch, Columns, Segment, Span
+from modelflow.runtime.session import Session
 
-if TYPE_CHECKING:
-    from modelflow.runtime.session import Session
-
-__all__ = ["Outbox", "Piece", "Receiver", "Route", "cut"]
+__all__ = ["Gate", "Outbox", "Receiver", "Route", "Routed", "cut"]
 
 
 class Receiver(Protocol):
     """What an outbox can feed: an inbox, a meeting of branches, the results of the sessions."""
 
-    def append(self, port: int, segments: Sequence[Segment]) -> None:
-        """Takes segments in, without waiting."""
+    def append(self, port: int, segments: Sequence[Segment]) -> bool:
+        """Takes segments in, without waiting; True: `call_due` must follow with no lock held."""
 
-    def wait_for_room(self, port: int, timeout: float | None = None) -> bool:
-        """Waits while it is full; False after ``timeout`` seconds."""
+    def call_due(self) -> None:
+        """Calls those who waited for what has happened in `append`."""
+
+    def wait_for_room(self, port: int) -> object:
+        """Waits while it is full."""
+
+    def blocked_by(self, port: int) -> str | None:
+        """Returns the node for whose queue a producer of ``port`` waits now, or None."""
+
+
+class Gate(Protocol):
+    """The inbox before the stage, as far as the outbox behind it must know it."""
+
+    def pause(self, session: Session) -> None:
+        """Hands out nothing of a session until `resume`."""
+
+    def resume(self, session: Session) -> None:
+        """Ends a `pause`."""
+
+    def call_due(self) -> None:
+        """Calls those who waited for what has happened in `resume`; with no lock held."""
 
 
 # For one output port: the receivers that it feeds, with their port numbers.
 Route = tuple[tuple[Receiver, int], ...]
-# What one slice of a batch has become: for each route, the segments to send.
-Piece = Sequence[Sequence[Segment]]
+# What one span of a batch has become: for each route, the segments to send.
+Routed = Sequence[Sequence[Segment]]
+
+
+class _Held:
+    """What waits of one session: results by ticket, until those before them have gone on."""
+
+    __slots__ = ("by_ticket", "expected", "is_paused", "rows")
+
+    def __init__(self) -> None:
+        self.expected = 0
+        self.by_ticket: dict[int, tuple[Span, Routed]] = {}
+        self.rows = 0
+        self.is_paused = False
 
 
 class Outbox:
     """Sends what the workers of one stage give on its way.
 
-    With one worker, whatever comes is in order. With several, a slice waits here until those with
-    the lower tickets of its session have passed; ``limit`` rows may wait so, then the workers take
-    nothing new (the worker that holds the lowest ticket is running, so it goes on).
+    With one worker, whatever comes is in order. With several, a span waits here until those with
+    the lower tickets of its session have passed. When more than ``limit`` rows of a session wait
+    so, the workers are given no more of that session until they have gone on; the worker that holds
+    the lowest ticket is running, so they will. Other sessions pass.
     """
 
-    def __init__(self, routes: Sequence[Route], *, is_ordered: bool, limit: int) -> None:
+    def __init__(self, routes: Sequence[Route], gate: Gate | None, limit: int) -> None:
+        """Makes an empty one.
+
+        Args:
+            routes: For each output, the receivers that it feeds.
+            gate: The stage's own inbox, which gives out tickets; None: what comes is in order.
+            limit: Most rows of a session that may wait here before ``gate`` is told to pause it.
+        """
         self._routes = tuple(routes)
-        self._is_ordered = is_ordered
+        self._gate = gate
         self._limit = limit
-        self._lock = threading.Lock()
-        self._is_short = threading.Condition(self._lock)
-        self._next: dict[Session, int] = {}
-        self._held: dict[Session, dict[int, tuple[Slice, Piece]]] = {}
-        self._held_rows = 0
-        self._is_closed = False
+        self._lock = make_lock("outbox")
+        self._sessions: dict[Session, _Held] = {}
 
     def emit(self, batch: Batch, results: Columns, has_errors: bool) -> None:
         """Sends the results of a batch, a column an output port, to where they belong.
 
         Does not wait; `wait_for_room` does.
         """
-        pieces = self._pieces(batch, results, has_errors)
-        if not self._is_ordered:
-            self._send(pieces)
-            return
-        with self._lock:
-            due: list[Piece] = []
-            for part, piece in zip(batch.slices, pieces, strict=True):
-                session = part.stream.session
-                if session.is_cancelled:
-                    self._forget(session)
-                elif part.ticket is None:
-                    due.append(piece)
-                else:
-                    self._release(part, part.ticket, piece, due)
-            # Under the lock: two workers that release one after the other must append in turn.
-            self._send(due)
-            if self._held_rows <= self._limit:
-                self._is_short.notify_all()
+        routed = self._pieces(batch, results, has_errors)
+        gate = self._gate
+        if gate is None:
+            told = self._send(routed)
+        else:
+            with self._lock:
+                due: list[Routed] = []
+                for span, piece in zip(batch.spans, routed, strict=True):
+                    if span.stream.session.is_cancelled:
+                        self._sessions.pop(span.stream.session, None)
+                    elif span.ticket is None:
+                        due.append(piece)
+                    else:
+                        self._release(gate, span, span.ticket, piece, due)
+                # Under the lock: two workers that release one after the other append in turn.
+                told = self._send(due)
+            gate.call_due()
+        for receiver in told:
+            receiver.call_due()
 
-    def send(self, piece: Piece) -> None:
+    def send(self, piece: Routed) -> None:
         """Sends what is in order already; does not wait."""
-        self._send([piece])
+        for receiver in self._send([piece]):
+            receiver.call_due()
 
     def wait_for_room(self) -> None:
         """Waits until every inbox fed from here has room."""
@@ -81,69 +120,69 @@ class Outbox:
             for receiver, port in route:
                 receiver.wait_for_room(port)
 
-    def wait_for_order(self) -> None:
-        """Waits while too many rows are held back by a slower worker of the same stage."""
-        if self._held_rows > self._limit:
-            with self._lock:
-                while self._held_rows > self._limit and not self._is_closed:
-                    self._is_short.wait()
+    def blocked_by(self) -> list[str]:
+        """Returns the nodes whose queues are full, so that the workers wait."""
+        found = [receiver.blocked_by(port) for route in self._routes for receiver, port in route]
+        return [node for node in dict.fromkeys(found) if node is not None]
 
-    def discard(self, session: "Session") -> None:
+    def held(self) -> int:
+        """Returns how many sessions have a place in an order here."""
+        return len(self._sessions)
+
+    def discard(self, session: Session) -> None:
         """Drops what is held of a session."""
         with self._lock:
-            self._forget(session)
-            self._is_short.notify_all()
+            self._sessions.pop(session, None)
 
     def close(self) -> None:
-        """Wakes the workers that wait here; what is held is dropped."""
+        """Drops what is held."""
         with self._lock:
-            self._is_closed = True
-            self._held.clear()
-            self._next.clear()
-            self._held_rows = 0
-            self._is_short.notify_all()
+            self._sessions.clear()
 
-    def _release(self, part: Slice, ticket: int, piece: Piece, due: list[Piece]) -> None:
-        session = part.stream.session
-        expected = self._next.setdefault(session, 0)
-        if ticket != expected:
-            self._held.setdefault(session, {})[ticket] = (part, piece)
-            self._held_rows += len(part.positions)
+    def _release(
+        self, gate: Gate, span: Span, ticket: int, piece: Routed, due: list[Routed]
+    ) -> None:
+        session = span.stream.session
+        held = self._sessions.get(session)
+        if held is None:
+            held = self._sessions[session] = _Held()
+        if ticket != held.expected:
+            held.by_ticket[ticket] = span, piece
+            held.rows += len(span.positions)
+            if held.rows > self._limit and not held.is_paused:
+                held.is_paused = True
+                gate.pause(session)
             return
-        held = self._held.get(session, {})
         while True:
             due.append(piece)
-            expected += 1
-            if part.is_lane_end:
-                del self._next[session]
-                self._held.pop(session, None)
-                return
-            if expected not in held:
-                self._next[session] = expected
-                return
-            part, piece = held.pop(expected)
-            self._held_rows -= len(part.positions)
+            held.expected += 1
+            if span.is_session_end:
+                del self._sessions[session]
+                break
+            if held.expected not in held.by_ticket:
+                break
+            span, piece = held.by_ticket.pop(held.expected)
+            held.rows -= len(span.positions)
+        if held.is_paused and held.rows <= self._limit:
+            held.is_paused = False
+            gate.resume(session)
 
-    def _forget(self, session: "Session") -> None:
-        self._next.pop(session, None)
-        for part, _ in self._held.pop(session, {}).values():
-            self._held_rows -= len(part.positions)
-
-    def _pieces(self, batch: Batch, results: Columns, has_errors: bool) -> list[Piece]:
-        """Cuts the results by slice: a segment an output port."""
-        if len(batch.slices) == 1:
-            part = batch.slices[0]
-            stream, positions, is_last = part.stream, part.positions, part.is_last
+    def _pieces(self, batch: Batch, results: Columns, has_errors: bool) -> list[Routed]:
+        if len(batch.spans) == 1:
+            (span,) = batch.spans
+            stream, positions, is_last = span.stream, span.positions, span.is_last
             return [[(Segment(stream, positions, [col], is_last, has_errors),) for col in results]]
-        pieces: list[Piece] = []
-        for part, columns in cut(batch, results):
-            stream, positions, is_last = part.stream, part.positions, part.is_last
+        pieces: list[Routed] = []
+        for span, columns in cut(batch, results):
+            stream, positions, is_last = span.stream, span.positions, span.is_last
             pieces.append(
                 [(Segment(stream, positions, [col], is_last, has_errors),) for col in columns]
             )
         return pieces
 
-    def _send(self, pieces: Sequence[Piece]) -> None:
+    def _send(self, pieces: Sequence[Routed]) -> list[Receiver]:
+        """Appends to every receiver; returns those that `call_due` must be called of."""
+        told: list[Receiver] = []
         for port, route in enumerate(self._routes):
             if len(pieces) == 1:
                 segments = pieces[0][port]
@@ -151,21 +190,17 @@ class Outbox:
                 segments = [segment for piece in pieces for segment in piece[port]]
             if segments:
                 for number, (receiver, target) in enumerate(route):
-                    receiver.append(target, segments if number == 0 else _copied(segments))
+                    # Who reads another copy of the list may change it, and the buffers' meta.
+                    own = segments if number == 0 else [segment.twin() for segment in segments]
+                    if receiver.append(target, own):
+                        told.append(receiver)
+        return told
 
 
-def cut(batch: Batch, results: Columns) -> Iterator[tuple[Slice, Columns]]:
-    """Gives the slices of a batch, each with its rows of the results."""
+def cut(batch: Batch, results: Columns) -> Iterator[tuple[Span, Columns]]:
+    """Gives the spans of a batch, each with its rows of the results."""
     start = 0
-    for part in batch.slices:
-        end = start + len(part.positions)
-        yield part, [column[start:end] for column in results]
+    for span in batch.spans:
+        end = start + len(span.positions)
+        yield span, [column[start:end] for column in results]
         start = end
-
-
-def _copied(segments: Sequence[Segment]) -> list[Segment]:
-    """Gives segments with lists of their own: a unit may change the list that it is given."""
-    return [
-        Segment(s.stream, s.positions, [list(c) for c in s.columns], s.is_last, s.has_errors)
-        for s in segments
-    ]

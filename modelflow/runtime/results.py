@@ -1,76 +1,103 @@
 """What one output of the graph has for one session, until somebody takes it."""
 
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 
 from modelflow.buffer import Buffer
 from modelflow.errors import EndOfStream
 from modelflow.runtime.clock import Clock
+from modelflow.runtime.locks import make_lock
+from modelflow.runtime.waiting import Waiting
 
 __all__ = ["Results", "SharedResults"]
 
 
 class Results:
-    """What one output of the graph has for one session; bounded by what the session may send."""
+    """What one output of the graph has for one session; bounded by what the session may send.
+
+    ``put([b0, b1], is_last=True)`` makes two `get` return b0 and b1, and the third raise
+    `EndOfStream`.
+    """
 
     __slots__ = (
-        "_callbacks",
         "_failure",
         "_holders",
         "_is_last_in",
         "_items",
+        "_lock",
         "_ready",
-        "_waiting",
+        "is_abandoned",
         "is_ended",
         "taken",
     )
 
+    taken: int
+    """How many results were taken."""
+    is_ended: bool
+    """The last result has come in."""
+    is_abandoned: bool
+    """Nobody can take results any more: they are counted, and dropped."""
+
     def __init__(self) -> None:
         self.taken = 0
-        self.is_ended = False
+        self.is_ended = self.is_abandoned = False
         self._is_last_in = False
         self._holders = 0
-        self._waiting = 0
         self._items: deque[Buffer] = deque()
-        self._ready = threading.Condition(threading.Lock())
+        self._lock = make_lock("results")
+        self._ready = Waiting(self._lock)
         self._failure: Exception | None = None
-        self._callbacks: list[Callable[[], None]] = []
 
     def __len__(self) -> int:
         return len(self._items)
 
     def put(self, buffers: Sequence[Buffer], is_last: bool) -> None:
         """Adds results; never waits."""
-        with self._ready:
-            self._items.extend(buffers)
+        with self._lock:
+            if self.is_abandoned:
+                self.taken += len(buffers)
+            else:
+                self._items.extend(buffers)
             if is_last:
                 self._is_last_in = True
                 self.is_ended = not self._holders
-            self._wake()
+            self._ready.wake()
+
+    @property
+    def is_due(self) -> bool:
+        """Tells whether `call_due` has something to do."""
+        return self._ready.is_due
+
+    def call_due(self) -> None:
+        """Calls those whose results have come; with no lock held, soon after `put`."""
+        self._ready.call_due()
 
     def hold(self) -> None:
         """Keeps them from ending until `release`."""
-        with self._ready:
+        with self._lock:
             self._holders += 1
 
     def release(self) -> None:
-        """Takes back a `hold`."""
-        with self._ready:
+        """Takes back a `hold`; `call_due` belongs behind it."""
+        with self._lock:
             self._holders -= 1
             self.is_ended = self._is_last_in and not self._holders
-            self._wake()
+            self._ready.wake()
 
     def fail(self, failure: Exception) -> None:
-        """Makes every `get`, also a waiting one, raise ``failure`` once the results are out."""
-        with self._ready:
+        """Makes every `get`, also a waiting one, raise ``failure``; what nobody took is dropped."""
+        with self._lock:
+            self._items.clear()
             if self._failure is None:
                 self._failure = failure
-            self._wake()
+            self._ready.wake()
+        self._ready.call_due()
 
-    def clear(self) -> None:
-        """Drops what nobody has taken."""
-        with self._ready:
+    def abandon(self) -> None:
+        """Drops what is there and what comes: nobody will take it."""
+        with self._lock:
+            self.is_abandoned = True
+            self.taken += len(self._items)
             self._items.clear()
 
     def get(self, clock: Clock, timeout: float | None) -> Buffer:
@@ -81,7 +108,7 @@ class Results:
             TimeoutError: ``timeout`` seconds passed.
             ModelflowError: what was given to `fail`.
         """
-        with self._ready:
+        with self._lock:
             if not self._items:
                 self._wait(clock, timeout, lambda: bool(self._items))
                 self._raise_if_over()
@@ -95,7 +122,7 @@ class Results:
             TimeoutError: ``timeout`` seconds passed.
             ModelflowError: what was given to `fail`.
         """
-        with self._ready:
+        with self._lock:
             if not self.is_ended:
                 self._wait(clock, timeout, lambda: self.is_ended)
             if self._failure is not None:
@@ -116,23 +143,21 @@ class Results:
         Raises:
             TimeoutError: ``timeout`` seconds passed.
         """
-        with self._ready:
+        with self._lock:
             self._wait(clock, timeout, lambda: bool(self._items))
 
     def _wait(self, clock: Clock, timeout: float | None, is_there: Callable[[], bool]) -> None:
         deadline = None if timeout is None else clock.now() + timeout
         while not (is_there() or self.is_ended or self._failure):
-            left = None if deadline is None else deadline - clock.now()
-            if left is not None and left <= 0:
+            remaining = None if deadline is None else deadline - clock.now()
+            if remaining is not None and remaining <= 0:
                 message = f"no result within {timeout:g} s"
                 raise TimeoutError(message)
-            self._waiting += 1
-            clock.wait(self._ready, left)
-            self._waiting -= 1
+            self._ready.wait(clock, remaining)
 
     def get_nowait(self) -> Buffer | None:
         """Returns the next result, or None if there is none yet; raises as `get` does."""
-        with self._ready:
+        with self._lock:
             if not self._items:
                 self._raise_if_over()
                 return None
@@ -141,11 +166,15 @@ class Results:
 
     def on_ready(self, callback: Callable[[], None]) -> None:
         """Calls ``callback`` once, when `get` would not wait (perhaps at once)."""
-        with self._ready:
+        with self._lock:
             if not self.is_ready:
-                self._callbacks.append(callback)
+                self._ready.add(callback)
                 return
         callback()
+
+    def forget(self, callback: Callable[[], None]) -> None:
+        """Takes back an `on_ready` whose caller waits no longer."""
+        self._ready.remove(callback)
 
     def _raise_if_over(self) -> None:
         if self._items:
@@ -155,14 +184,6 @@ class Results:
         if self.is_ended:
             message = "everything has come out"
             raise EndOfStream(message)
-
-    def _wake(self) -> None:
-        if self._waiting:
-            self._ready.notify_all()
-        if self._callbacks:
-            callbacks, self._callbacks = self._callbacks, []
-            for callback in callbacks:
-                callback()
 
 
 class SharedResults(Results):
@@ -186,12 +207,22 @@ class SharedResults(Results):
         if is_last:
             self._release()
 
+    @property
+    def is_due(self) -> bool:
+        """Tells whether `call_due` has something to do."""
+        return self._whole.is_due
+
+    def call_due(self) -> None:
+        """Calls those who wait for the other session's results."""
+        self._whole.call_due()
+
     def fail(self, failure: Exception) -> None:  # noqa: ARG002 - the other session has its own
         """Ends this way."""
         self._release()
+        self._whole.call_due()
 
     def _release(self) -> None:
-        with self._ready:
+        with self._lock:
             is_holding, self._is_holding = self._is_holding, False
         if is_holding:
             self._whole.release()

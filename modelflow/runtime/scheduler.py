@@ -1,22 +1,29 @@
-"""Owns everything that runs: starts it, ends it, knows its sessions, gathers its errors."""
+"""Owns everything that runs: starts it, ends it, knows its sessions, gathers its errors.
 
+``Scheduler(plan, options)`` makes stages and queues; `start` has every worker open its unit and
+returns when all are open; `stop` ends the inputs, waits until what was sent has passed, closes
+every queue and joins every thread.
+"""
+
+import _thread
 import itertools
 import logging
 import threading
+from collections import deque
 from dataclasses import dataclass
 from functools import partial
 
 from modelflow.errors import FlowFailed, FlowUnitError, StreamClosed
-from modelflow.flowunit.spec import FlowUnitSpec, Kind
 from modelflow.plan import ExecutionPlan
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
-from modelflow.runtime.crew import Crew, InlineCrew, ThreadCrew
-from modelflow.runtime.network import Network
+from modelflow.runtime.kinds.source import SourceWorker
+from modelflow.runtime.locks import make_lock
+from modelflow.runtime.observer import Observer
+from modelflow.runtime.runners import InlineRunner, Runner, ThreadRunner
 from modelflow.runtime.session import Session
-from modelflow.runtime.source_worker import SourceWorker
 from modelflow.runtime.stage import Stage
 from modelflow.runtime.stats import NodeStats
-from modelflow.runtime.stream_worker import StreamWorker
+from modelflow.runtime.wiring import Wiring
 from modelflow.runtime.worker import Worker
 
 __all__ = ["Scheduler", "SchedulerOptions"]
@@ -26,21 +33,21 @@ logger = logging.getLogger("modelflow")
 
 @dataclass(frozen=True, slots=True)
 class SchedulerOptions:
-    """How a flow runs, beside its graph.
-
-    Attributes:
-        is_inline: Everything runs on the calling thread.
-        results_bound: Rows of a session between its entrance and its reader at which `send` waits.
-        stop_timeout: Seconds without any progress after which a stop no longer waits.
-        watchdog_interval: Seconds in one call of a unit after which its node is named in a warning.
-        clock: What every wait goes by.
-    """
+    """How a flow runs, beside its graph."""
 
     is_inline: bool = False
+    """Everything runs on the calling thread."""
     results_bound: int = 1024
+    """Rows of a session between its entrance and its reader at which `send` waits."""
     stop_timeout: float = 10.0
+    """Seconds that a stop lets streams go on by events and rows go round, and seconds without any
+    progress after which it no longer waits."""
     watchdog_interval: float = 30.0
+    """Seconds in one call of a unit after which its node is named in a warning."""
     clock: Clock = SYSTEM_CLOCK
+    """What every wait goes by."""
+    observer: Observer | None = None
+    """Who is told of every batch; None: nobody."""
 
 
 class Scheduler:
@@ -48,50 +55,58 @@ class Scheduler:
 
     ``new`` -> ``running`` -> ``stopping`` -> ``stopped``; a failure is noted at once, and brings
     the flow to its end at the next call of `start`, `wait` or `stop`.
-
-    Attributes:
-        plan: What runs.
-        options: How.
-        entrance: Where sessions put their data in.
-        sources: The sessions of the sources, by node.
-        is_draining: No new work is taken: sources end.
     """
+
+    plan: ExecutionPlan
+    """What runs."""
+    options: SchedulerOptions
+    """How it runs."""
+    sources: dict[str, Session]
+    """The sessions of the sources, by node."""
+    is_draining: bool
+    """No new work is taken: sources end."""
+    is_foreign: bool
+    """This process is a fork of the one that made the scheduler, and has none of its threads."""
+    observer: Observer | None
+    """Who is told of every batch."""
 
     def __init__(self, plan: ExecutionPlan, options: SchedulerOptions) -> None:
         """Builds stages and queues; starts nothing."""
         self.plan = plan
         self.options = options
-        self.is_draining = False
+        self.is_draining = self.is_foreign = False
+        self.observer = options.observer
         self._clock = options.clock
-        self._changed = threading.Condition()
+        self._changed = threading.Condition(make_lock("scheduler"))
         self._sessions: dict[Session, None] = {}
+        self._dropped: deque[Session] = deque()
         self._numbers = itertools.count()
         self._opened_by_sources = 0
         self._errors: list[Exception] = []
         self._state = "new"
-        self._network = Network(plan, options.results_bound, options.clock)
-        self.entrance = self._network.entrance
+        self._wiring = Wiring(plan, options.results_bound, options.clock)
+        self.entrance = self._wiring.entrance
         workers = [
-            _worker_type(stage.plan.spec)(stage, n, self, self._clock)
-            for stage in self._network.stages.values()
-            for n in range(stage.plan.threads)
+            (stage.kind.worker or Worker)(stage, number, self, self._clock)
+            for stage in self._wiring.stages.values()
+            for number in range(stage.plan.threads)
         ]
         self._opening = len(workers)
+        self._workers = workers
         self.sources = {
             worker.stage.plan.node: self._source_session(worker)
             for worker in workers
             if isinstance(worker, SourceWorker)
         }
-        self._source_workers = [w for w in workers if isinstance(w, SourceWorker)]
-        self._crew: Crew = InlineCrew(workers)
+        self._runner: Runner = InlineRunner(workers)
         if not options.is_inline:
-            self._crew = ThreadCrew(
+            self._runner = ThreadRunner(
                 plan.name, workers, self._has_work, options.watchdog_interval, self._clock
             )
 
     def _source_session(self, worker: SourceWorker) -> Session:
         node = worker.stage.plan.node
-        worker.session = self._network.session(node, node, self._finished)
+        worker.session = self._wiring.session(node, node, self._finished)
         worker.entrance = self.entrance
         worker.open_session = partial(self._open_session, worker.session)
         self._sessions[worker.session] = None
@@ -101,7 +116,7 @@ class Scheduler:
         """Makes a session for one buffer of a source, which is told of its errors."""
         node = source.origin
         name = f"{node}/{next(self._numbers)}"
-        session = self._network.session(name, node, partial(self._opened_finished, source), source)
+        session = self._wiring.session(name, node, partial(self._opened_finished, source), source)
         with self._changed:
             self._opened_by_sources += 1
             self._sessions[session] = None
@@ -110,7 +125,7 @@ class Scheduler:
         return session
 
     def _opened_finished(self, source: Session, session: Session) -> None:
-        source.adopt_errors(session)
+        source.progress.adopt_errors(session.progress)
         session.context.clear()  # what waits for an answer there learns that none comes
         with self._changed:
             self._opened_by_sources -= 1
@@ -130,19 +145,21 @@ class Scheduler:
                 message = f"flow {self.plan.name!r} is {self._state}; it can be started once"
                 raise StreamClosed(message)
             self._state = "running"
-        logger.info("flow %r starts: %d nodes", self.plan.name, len(self._network.stages))
+        logger.info("flow %r starts: %d nodes", self.plan.name, len(self._wiring.stages))
         try:
-            self._crew.start()
+            self._runner.start()
             with self._changed:
                 while self._opening and not self._errors:
                     self._clock.wait(self._changed)
+        except FlowUnitError as error:  # the system has no more threads
+            self._errors.append(error)
         except BaseException:  # Ctrl-C while a unit loads: leave nothing behind
             self.stop(drain=False)
             raise
         if self._errors:
             self.stop(drain=False)
 
-    def opened(self, worker: Worker) -> None:  # noqa: ARG002 - part of the protocol
+    def opened(self) -> None:
         """Notes an open unit (called by its worker)."""
         with self._changed:
             self._opening -= 1
@@ -166,18 +183,58 @@ class Scheduler:
             names = ", ".join(map(repr, self.sources))
             message = f"flow {self.plan.name!r} has no input; it is fed by its sources: {names}"
             raise StreamClosed(message)
-        session = self._network.session(str(next(self._numbers)), "", self._finished)
+        self._end_dropped()
+        session = self._wiring.session(str(next(self._numbers)), "", self._finished)
         with self._changed:
             if not self.is_running:
                 raise self._closed_error()
             self._sessions[session] = None
-        self._crew.wake()
+        self._runner.wake()
         return session
 
     def cancel(self, session: Session) -> None:
-        """Ends a session and drops what is queued for it."""
+        """Ends a session and drops what is queued for it; wakes whoever waits to send for it."""
         if session.cancel():
-            self._network.discard(session)
+            self._wiring.discard(session)
+
+    def drop(self, session: Session) -> None:
+        """Notes that nobody holds a session any more; takes no lock, waits for nothing.
+
+        Python collects garbage wherever it likes, also while the runtime holds a lock; so the
+        session is ended later: when another one is made, or when the watchdog looks.
+        """
+        self._dropped.append(session)
+
+    def _end_dropped(self) -> None:
+        while self._dropped:
+            try:
+                session = self._dropped.popleft()
+            except IndexError:  # another thread has just taken the last one
+                return
+            if not session.progress.is_closed:
+                text = "session %r was dropped without close_input(); its input ends now"
+                logger.warning(text, session.name)
+            for results in session.results.values():
+                results.abandon()
+            self.entrance.close(session)
+            session.progress.wake()
+
+    def disown(self) -> None:
+        """Notes that this process is a fork: what runs here is nothing of ours."""
+        self.is_foreign = True
+
+    def check_process(self) -> None:
+        """Checks that the flow runs in this process.
+
+        Raises:
+            StreamClosed: it was made before a fork, in the parent.
+        """
+        if self.is_foreign:
+            message = (
+                "this flow was started before the process forked, and its threads are not in this "
+                "process; make the Flow after the fork"
+            )
+            raise StreamClosed(message)
 
     def _finished(self, session: Session) -> None:
         with self._changed:
@@ -185,6 +242,8 @@ class Scheduler:
             self._changed.notify_all()
 
     def _has_work(self) -> bool:
+        """Tells the watchdog whether there is anything to look at; called by its thread."""
+        self._end_dropped()
         return bool(self._sessions)
 
     def _closed_error(self) -> StreamClosed:
@@ -208,7 +267,7 @@ class Scheduler:
 
     def pump(self) -> None:
         """Runs what is ready on the calling thread, if the flow is inline."""
-        self._crew.pump()
+        self._runner.pump()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until every source is done and what it gave has passed, or the flow ends.
@@ -221,7 +280,7 @@ class Scheduler:
         Raises:
             FlowFailed: the flow itself failed.
         """
-        self._crew.pump()
+        self._runner.pump()
         deadline = None if timeout is None else self._clock.now() + timeout
         with self._changed:
             while not self._is_over():
@@ -235,7 +294,7 @@ class Scheduler:
 
     def wait_for(self, session: Session, timeout: float | None = None) -> bool:
         """Waits until ``session`` is over; False if ``timeout`` seconds passed before."""
-        self._crew.pump()
+        self._runner.pump()
         deadline = None if timeout is None else self._clock.now() + timeout
         with self._changed:
             while session in self._sessions and not self._errors:
@@ -251,9 +310,14 @@ class Scheduler:
         is_done = bool(self.sources) and all(s.is_finished for s in self.sources.values())
         return is_done and not self._opened_by_sources
 
+    def held(self) -> dict[str, int]:
+        """Returns what is kept of sessions, by place: nothing when no session is open."""
+        found = self._wiring.held()
+        return {**found, "sessions": len(self._sessions)} if self._sessions else found
+
     def statistics(self) -> dict[str, NodeStats]:
         """Returns the figures of every node at this moment."""
-        return {name: stage.statistics() for name, stage in self._network.stages.items()}
+        return {name: stage.statistics() for name, stage in self._wiring.stages.items()}
 
     def reload(self, node: str | None) -> None:
         """Lets the shared units of a node (None: of every node that can) take up what is new.
@@ -268,7 +332,7 @@ class Scheduler:
         if not self.is_running:
             message = "the flow does not run; nothing can be reloaded"
             raise StreamClosed(message)
-        stages = self._network.stages
+        stages = self._wiring.stages
         for stage in stages.values() if node is None else [stages[node]]:
             try:
                 stage.reload()
@@ -307,7 +371,11 @@ class Scheduler:
         Raises:
             FlowFailed: a unit failed to open or close, or hangs, or the runtime has a bug. Each
                 inner error names its node.
+            RuntimeError: it was called in a unit of this flow, on a thread that it would join.
         """
+        if self.is_foreign:
+            return  # the parent's threads are not ours to end
+        self._check_not_inside()
         with self._changed:
             if self._state == "new":
                 self._state = "stopped"
@@ -327,10 +395,33 @@ class Scheduler:
             message = f"flow {self.plan.name!r} failed"
             raise FlowFailed(message, list(self._errors))
 
+    def request_stop(self, drain: bool = True) -> None:
+        """Has the flow stopped by another thread, and returns at once.
+
+        For signal handlers, and for units of the flow itself: no lock is taken here. A later `stop`
+        waits for the end, and raises what went wrong.
+        """
+        _thread.start_new_thread(self._stop_quietly, (drain,))
+
+    def _stop_quietly(self, drain: bool) -> None:
+        try:
+            self.stop(drain)
+        except FlowFailed as error:  # raised again to whoever calls `stop` or `wait`
+            logger.debug("flow %r was asked to stop: %s", self.plan.name, error)
+
+    def _check_not_inside(self) -> None:
+        worker = self._runner.worker_here()
+        if worker is not None and worker.phase == "process":
+            message = (
+                f"flow {self.plan.name!r}: stop() was called by node {worker.stage.plan.node!r}, "
+                "on a thread that stop() waits for; call request_stop() there"
+            )
+            raise RuntimeError(message)
+
     def _end(self) -> None:
         self._abort()
         try:
-            self._errors += self._crew.join(self.options.stop_timeout)
+            self._errors += self._runner.join(self.options.stop_timeout)
         finally:
             with self._changed:
                 self._state = "stopped"
@@ -338,21 +429,35 @@ class Scheduler:
         logger.info("flow %r has stopped", self.plan.name)
 
     def _drain(self) -> None:
-        """Ends every input and waits until all has passed, as long as something moves."""
-        self._wake_sources()
+        """Ends every input and waits until all has passed, as long as something moves.
+
+        What goes on by itself (events that bring events, rows that go round) may do so for
+        ``stop_timeout`` seconds; what is left then has an end.
+        """
+        self._wiring.drain()
+        self._wake_workers()
         for session in list(self._sessions):
-            session.release_senders()
             if not session.origin:
                 self.entrance.close(session)
-        self._crew.pump()
-        done = -1
-        with self._changed:
-            while self._sessions and not self._errors:
-                if self._clock.wait(self._changed, self.options.stop_timeout):
-                    continue
-                if done == (done := self._network.done()):
+        self._runner.pump()
+        timeout, now = self.options.stop_timeout, self._clock.now()
+        cut_at, looked_at, done = now + timeout, now, self._wiring.done()
+        is_cut = False
+        while self._sessions and not self._errors:
+            with self._changed:
+                if self._sessions and not self._errors:
+                    due = looked_at + timeout if is_cut else min(cut_at, looked_at + timeout)
+                    self._clock.wait(self._changed, max(0.0, due - self._clock.now()))
+            now = self._clock.now()
+            if not is_cut and now >= cut_at and self._sessions:
+                is_cut = True
+                self._wiring.end_cycles()
+                self._runner.pump()
+            if now >= looked_at + timeout:
+                looked_at, before, done = now, done, self._wiring.done()
+                if before == done and self._sessions:
                     text = "flow %r: nothing has moved for %g s; what is left is dropped"
-                    logger.warning(text, self.plan.name, self.options.stop_timeout)
+                    logger.warning(text, self.plan.name, timeout)
                     return
 
     def _abort(self) -> None:
@@ -361,15 +466,9 @@ class Scheduler:
             sessions, failure = list(self._sessions), self._closed_error()
         for session in sessions:
             session.cancel(failure)
-        self._network.close()
-        self._wake_sources()
+        self._wiring.close()
+        self._wake_workers()
 
-    def _wake_sources(self) -> None:
-        for worker in self._source_workers:
+    def _wake_workers(self) -> None:
+        for worker in self._workers:
             worker.wake()
-
-
-def _worker_type(spec: FlowUnitSpec) -> type[Worker]:
-    if spec.is_source:
-        return SourceWorker
-    return StreamWorker if spec.kind is Kind.STREAM else Worker

@@ -1,4 +1,18 @@
-"""What moves between stages: a run of one stream's buffers, and batches cut from such runs."""
+"""What moves between stages: a run of one stream's buffers, and batches cut from such runs.
+
+A session sends seven JPEGs, and its input is closed. They reach the first inbox as two segments::
+
+    Segment(stream, range(0, 4), [[b0, b1, b2, b3]], is_last=False)
+    Segment(stream, range(4, 7), [[b4, b5, b6]], is_last=True)
+
+With ``batch_size=5`` a worker takes one batch, whose rows are one span of that stream, and the rest
+stays in the queue as a segment of its own::
+
+    Batch([Span(stream, range(0, 5), is_last=False, ticket=0)], [[b0, b1, b2, b3, b4]])
+    Segment(stream, range(5, 7), [[b5, b6]], is_last=True)
+
+Rows of another session in the same batch would be a second span behind the first.
+"""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -8,24 +22,27 @@ from modelflow.buffer import Buffer
 if TYPE_CHECKING:
     from modelflow.runtime.session import Session
 
-__all__ = ["Batch", "Columns", "Segment", "Slice", "Stream"]
+__all__ = ["Batch", "Columns", "Segment", "Span", "Stream"]
 
 # One list of buffers a port, all of the same length: row i is what belongs together.
 Columns = list[list[Buffer]]
 
 
 class Stream:
-    """The ordered buffers that stem from one origin; the key of all state kept by stream.
-
-    Attributes:
-        session: The session it belongs to.
-        parent: The stream whose buffer at ``position`` was expanded into this one; None at the top.
-        position: See ``parent``.
-        depth: How many expands enclose it.
-        meta: The small values that belong to the stream as a whole.
-    """
+    """The ordered buffers that stem from one origin; the key of all state kept by stream."""
 
     __slots__ = ("depth", "meta", "parent", "position", "session")
+
+    session: "Session"
+    """The session that the stream belongs to."""
+    parent: "Stream | None"
+    """The stream whose buffer at ``position`` was expanded into this one; None at the top."""
+    position: int
+    """The place of that buffer in ``parent``."""
+    depth: int
+    """How many expands enclose the stream."""
+    meta: dict[str, Any]
+    """The small values that belong to the stream as a whole."""
 
     def __init__(
         self, session: "Session", parent: "Stream | None" = None, position: int = 0
@@ -33,8 +50,8 @@ class Stream:
         self.session = session
         self.parent = parent
         self.position = position
-        self.depth: int = 0 if parent is None else parent.depth + 1
-        self.meta: dict[str, Any] = {} if parent is None else parent.meta.copy()
+        self.depth = 0 if parent is None else parent.depth + 1
+        self.meta = {} if parent is None else parent.meta.copy()
 
     def renumbered(self) -> "Stream":
         """Returns a stream in the place of this one, for buffers with numbers of their own."""
@@ -42,32 +59,27 @@ class Stream:
         stream.meta = self.meta.copy()
         return stream
 
-    def sent_as(self, position: int) -> int | None:
-        """Returns the number under which the user sent what became the buffer at ``position``.
-
-        None: it stems from a unit that numbers anew, or goes round in a loop.
-        """
-        stream = self
-        while stream.parent is not None:
-            position, stream = stream.position, stream.parent
-        return position if stream is stream.session.stream else None
-
 
 class Segment:
-    """Consecutive buffers of one stream, with the end of the stream if it follows them.
+    """Consecutive buffers of one stream, with the end of the stream if the end follows them.
 
-    Never changed once made: several inboxes may hold the same one.
-
-    Attributes:
-        stream: Whose buffers these are.
-        positions: Their places in the stream, rising; a ``range`` where nothing is missing.
-        columns: The buffers: one column on an edge, a column a port behind a match.
-        is_last: The stream ends behind these buffers.
-        has_errors: Some buffer may be in error.
-        arrived: When it came into the queue that it is in, where that is measured.
+    Never changed once made, but for ``arrived``.
     """
 
     __slots__ = ("arrived", "columns", "has_errors", "is_last", "positions", "stream")
+
+    stream: Stream
+    """The stream of the buffers."""
+    positions: Sequence[int]
+    """Their places in the stream, rising; a ``range`` where nothing is missing."""
+    columns: Columns
+    """The buffers: one column on an edge, a column a port behind a match."""
+    is_last: bool
+    """The stream ends behind these buffers."""
+    has_errors: bool
+    """Some buffer may be in error."""
+    arrived: float
+    """When the segment came into the queue that it is in, where that is measured; else 0."""
 
     def __init__(
         self,
@@ -86,37 +98,46 @@ class Segment:
 
     def split(self, count: int) -> "tuple[Segment, Segment]":
         """Gives the first ``count`` rows, and the others with the end."""
-        return (
-            Segment(
-                self.stream,
-                self.positions[:count],
-                [column[:count] for column in self.columns],
-                False,
-                self.has_errors,
-            ),
-            Segment(
-                self.stream,
-                self.positions[count:],
-                [column[count:] for column in self.columns],
-                self.is_last,
-                self.has_errors,
-            ),
+        first = Segment(
+            self.stream,
+            self.positions[:count],
+            [column[:count] for column in self.columns],
+            False,
+            self.has_errors,
         )
+        rest = Segment(
+            self.stream,
+            self.positions[count:],
+            [column[count:] for column in self.columns],
+            self.is_last,
+            self.has_errors,
+        )
+        first.arrived = rest.arrived = self.arrived
+        return first, rest
+
+    def twin(self) -> "Segment":
+        """Returns the same rows for another receiver: lists and buffers (not data) of its own."""
+        columns = [[buffer.twin() for buffer in column] for column in self.columns]
+        return Segment(self.stream, self.positions, columns, self.is_last, self.has_errors)
 
 
-class Slice:
-    """The rows of a batch that belong to one stream.
-
-    Attributes:
-        stream, positions, is_last: As in `Segment`.
-        ticket: The slice's place among those that its stage hands out of this session; None where
-            nothing can overtake it.
-    """
+class Span:
+    """The rows of a batch that belong to one stream."""
 
     __slots__ = ("is_last", "positions", "stream", "ticket")
 
+    stream: Stream
+    """The stream of the rows."""
+    positions: Sequence[int]
+    """Their places in the stream, rising."""
+    is_last: bool
+    """The stream ends behind the rows."""
+    ticket: int | None
+    """The span's place among those that its stage hands out of this session; None where nothing can
+    overtake it."""
+
     def __init__(
-        self, stream: Stream, positions: Sequence[int], is_last: bool, ticket: int | None
+        self, stream: Stream, positions: Sequence[int], is_last: bool, ticket: int | None = None
     ) -> None:
         self.stream = stream
         self.positions = positions
@@ -124,8 +145,8 @@ class Slice:
         self.ticket = ticket
 
     @property
-    def is_lane_end(self) -> bool:
-        """Tells whether nothing of the session follows here."""
+    def is_session_end(self) -> bool:
+        """Tells whether nothing of the session follows the span at this place of the graph."""
         return self.is_last and self.stream.depth == 0
 
     def join(self, segment: Segment) -> None:
@@ -142,24 +163,28 @@ class Slice:
 
 
 class Batch:
-    """The rows of one call, from one stream or many.
+    """The rows of one call, from one stream or many."""
 
-    Attributes:
-        slices: Whose rows these are, in the order of the rows.
-        columns: The rows, a column a port.
-        has_errors: Some buffer may be in error.
-    """
+    __slots__ = ("arrived", "columns", "has_errors", "spans")
 
-    __slots__ = ("columns", "has_errors", "slices")
+    spans: list[Span]
+    """Which streams the rows belong to, in the order of the rows."""
+    columns: Columns
+    """The rows, a column a port."""
+    has_errors: bool
+    """Some buffer may be in error."""
+    arrived: float
+    """When its oldest row came into the queue, where that is measured; else 0."""
 
-    def __init__(self, slices: list[Slice], columns: Columns, has_errors: bool) -> None:
-        self.slices = slices
+    def __init__(self, spans: list[Span], columns: Columns, has_errors: bool) -> None:
+        self.arrived = 0.0
+        self.spans = spans
         self.columns = columns
         self.has_errors = has_errors
 
     @classmethod
     def of(cls, segments: Sequence[Segment], width: int) -> "Batch":
-        """Puts segments together, those of one stream that follow each other as one slice.
+        """Puts segments together, those of one stream that follow each other as one span.
 
         Args:
             segments: In the order of the rows.
@@ -167,21 +192,21 @@ class Batch:
         """
         if len(segments) == 1:
             (only,) = segments
-            part = Slice(only.stream, only.positions, only.is_last, None)
-            return cls([part], only.columns, only.has_errors)
-        slices: list[Slice] = []
+            span = Span(only.stream, only.positions, only.is_last)
+            return cls([span], only.columns, only.has_errors)
+        spans: list[Span] = []
         last = None
         for segment in segments:
             if last is not None and last.stream is segment.stream:
                 last.join(segment)
             else:
-                last = Slice(segment.stream, segment.positions, segment.is_last, None)
-                slices.append(last)
+                last = Span(segment.stream, segment.positions, segment.is_last)
+                spans.append(last)
         columns = [
             [buffer for segment in segments for buffer in segment.columns[place]]
             for place in range(width)
         ]
-        return cls(slices, columns, any(segment.has_errors for segment in segments))
+        return cls(spans, columns, any(segment.has_errors for segment in segments))
 
     @property
     def size(self) -> int:
@@ -190,8 +215,8 @@ class Batch:
 
     def stream_of(self, row: int) -> Stream:
         """Returns the stream that ``row`` belongs to."""
-        for part in self.slices:
-            row -= len(part.positions)
+        for span in self.spans:
+            row -= len(span.positions)
             if row < 0:
-                return part.stream
+                return span.stream
         raise IndexError(row)

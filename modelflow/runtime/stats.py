@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-__all__ = ["NodeStats", "QueueFigures", "WorkerStats"]
+__all__ = ["NodeStats", "QueueStats", "WorkerStats"]
 
 # Waits of less than 2**-3 ms are not told apart.
 _LEAST = -3
@@ -50,7 +50,7 @@ class WorkerStats:
         self.moved_bytes += size
 
 
-class QueueFigures:
+class QueueStats:
     """Why the batches of a queue closed, and how long they had waited; written under its lock.
 
     Attributes:
@@ -114,7 +114,7 @@ class NodeStats:
         calls = sum(count for size, count in self.batch_sizes.items() if size)
         return self.buffers / calls if calls else 0.0
 
-    def with_queue(self, queue: QueueFigures) -> "NodeStats":
+    def with_queue(self, queue: QueueStats) -> "NodeStats":
         """Returns these figures with those of the queue."""
         return replace(self, closed=dict(queue.closed), waits=dict(sorted(queue.waits.items())))
 

@@ -1,10 +1,15 @@
-"""Names the node that has data but does not move."""
+"""Names the node that has data but does not move, and says what keeps it.
+
+Node "encode" has been in one call for 30 s: the warning names it and the line that it is at. Node
+"resize" has 32 rows, and has not begun a batch for 30 s: it waits for the queue of "encode".
+"""
 
 import logging
 import threading
 from collections.abc import Callable, Sequence
 
 from modelflow.runtime.clock import Clock
+from modelflow.runtime.stage import Stage
 from modelflow.runtime.worker import Worker
 
 __all__ = ["Watchdog"]
@@ -18,16 +23,22 @@ class Watchdog:
     It sleeps without a time limit while no session is open, so an idle flow costs nothing.
     """
 
+    thread: threading.Thread
+    """The thread; its owner starts and joins it."""
+
     def __init__(
         self,
         flow: str,
         workers: Sequence[Worker],
+        stages: Sequence[Stage],
         has_work: Callable[[], bool],
         interval: float,
         clock: Clock,
     ) -> None:
+        """Makes the thread, and starts nothing."""
         self._flow = flow
         self._workers = workers
+        self._stages = stages
         self._has_work = has_work
         self._interval = interval
         self._clock = clock
@@ -35,8 +46,10 @@ class Watchdog:
         self._is_parked = False
         self._is_stopped = False
         self._named: dict[Worker, float] = {}
+        self._done: dict[Stage, int] = {}
+        self._standing: set[Stage] = set()
         self.thread = threading.Thread(
-            target=self._main, name=f"modelflow/{flow}/watchdog", daemon=False
+            target=self._main, name=f"modelflow/{flow}/watchdog", daemon=True
         )
 
     def wake(self) -> None:
@@ -66,21 +79,52 @@ class Watchdog:
                     self.look()
 
     def look(self) -> None:
-        """Warns of every worker that has been in one call for longer than the interval."""
+        """Warns of every worker in one call, and every stage at a stand, since the last look."""
         now = self._clock.now()
         for worker in self._workers:
             since = worker.busy_since
-            if since is None or now - since < self._interval or self._named.get(worker) == since:
-                continue
-            self._named[worker] = since
-            plan = worker.stage.plan
-            logger.warning(
-                "flow %r: node %r (unit %r) has been in %s for %.0f s, %d buffers wait for it%s",
-                self._flow,
-                plan.node,
-                plan.spec.name,
-                worker.phase,
-                now - since,
-                worker.stage.inbox.ready,
-                worker.position(),
-            )
+            if since is not None and now - since >= self._interval:
+                self._name_call(worker, since, now)
+        for stage in self._stages:
+            self._look_at(stage)
+
+    def _name_call(self, worker: Worker, since: float, now: float) -> None:
+        if self._named.get(worker) == since:
+            return
+        self._named[worker] = since
+        plan = worker.stage.plan
+        logger.warning(
+            "flow %r: node %r (unit %r) has been in %s for %.0f s, %d buffers wait for it%s",
+            self._flow,
+            plan.node,
+            plan.spec.name,
+            worker.phase,
+            now - since,
+            worker.stage.inbox.ready,
+            worker.position(),
+        )
+
+    def _look_at(self, stage: Stage) -> None:
+        """Warns once of a stage that has rows, is in no call, and has done nothing lately."""
+        done = stage.done()
+        is_standing = stage.inbox.ready > 0 and self._done.get(stage) == done
+        self._done[stage] = done
+        if not is_standing:
+            self._standing.discard(stage)
+            return
+        if stage in self._standing or any(
+            worker.busy_since is not None for worker in self._workers if worker.stage is stage
+        ):
+            return
+        self._standing.add(stage)
+        blocked = stage.outbox.blocked_by()
+        logger.warning(
+            "flow %r: node %r has not begun a batch for %.0f s although %d buffers wait for it: %s",
+            self._flow,
+            stage.plan.node,
+            self._interval,
+            stage.inbox.ready,
+            "it waits for room in the queue of " + ", ".join(map(repr, blocked))
+            if blocked
+            else "its workers wait",
+        )

@@ -1,20 +1,25 @@
-"""One thread of a stage: take a batch, call the unit, emit."""
+"""One thread of a stage: take a batch, call the unit, emit, wait for room behind.
+
+A worker of node "resize" with ``batch_size=8`` finds five rows of session A in its inbox: one call
+of the unit with five buffers; the five results go to what follows as one segment.
+"""
 
 import os
 import sys
 import threading
 import time
 import traceback
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Protocol
 
 from modelflow.buffer import Buffer
 from modelflow.errors import DeadlineExceeded, FlowUnitError
-from modelflow.runtime.call import UnitCall
+from modelflow.runtime.call import BatchCall, UnitCall
 from modelflow.runtime.clock import Clock
+from modelflow.runtime.observer import Observer
 from modelflow.runtime.outbox import cut
 from modelflow.runtime.segment import Batch, Columns, Stream
-from modelflow.runtime.session import Session
 from modelflow.runtime.stage import Stage
 from modelflow.runtime.transfer import Transfer
 
@@ -25,43 +30,49 @@ class WorkerOwner(Protocol):
     """What a worker tells its owner; each call may come from any worker's thread."""
 
     is_draining: bool
+    observer: Observer | None
 
-    def opened(self, worker: "Worker") -> None:
-        """The unit is open."""
+    def opened(self) -> None:
+        """A unit is open."""
 
     def wait_until_all_open(self) -> None:
         """Waits until every worker's unit is open, or the flow ends."""
 
     def failed(self, error: FlowUnitError) -> None:
-        """The unit did not open or close, or our own code failed: the flow must end."""
+        """A unit did not open or close, or our own code failed: the flow must end."""
 
 
 class Worker:
-    """The life of one thread of a stage, with its unit instance.
+    """The life of one thread of a stage, with its unit instance."""
 
-    Attributes:
-        stage: Whose worker this is.
-        number: Its place among them.
-        phase: What it is doing: ``open``, ``process``, ``close``, or ``idle``.
-        busy_since: The clock's time at which the phase began; None while idle.
-        thread_id: The thread that runs it, once it does.
-    """
-
+    stage: Stage
+    """The stage that it works for."""
+    number: int
+    """Its place among the stage's workers."""
+    phase: str
+    """What it is doing: ``open``, ``process``, ``close``, or ``idle``."""
+    busy_since: float | None
+    """The clock's time at which the phase began; None while idle."""
+    thread_id: int
+    """The thread that runs it, once one does."""
     call: UnitCall
+    """What calls the unit, once it is open."""
 
     def __init__(self, stage: Stage, number: int, owner: WorkerOwner, clock: Clock) -> None:
         self.stage = stage
         self.number = number
         self.phase = "idle"
-        self.busy_since: float | None = None
+        self.busy_since = None
         self.thread_id = 0
         self._stats = stage.stats[number]
         self._owner = owner
+        self._observer = owner.observer
         self._clock = clock
         self._device = stage.device_of(number)
         self._is_per_stream = stage.plan.spec.is_per_stream
         self._exits = stage.exits
         self._transfer = stage.transfer(number)
+        self._ended: Columns = [[] for _ in stage.plan.routes or ("",)]
 
     # -- life -----------------------------------------------------------------------------------
 
@@ -91,7 +102,7 @@ class Worker:
             return False
         self._leave()
         self.call = self.stage.call_of(unit)
-        self._owner.opened(self)
+        self._owner.opened()
         return True
 
     def try_close(self) -> None:
@@ -104,25 +115,38 @@ class Worker:
         self._leave()
 
     def try_step(self) -> bool:
-        """Does one batch of what is ready, without waiting; False if there was none."""
+        """Does one batch of what is ready, on the calling thread; False if there was none."""
         try:
             return self.step()
-        except Exception as error:
+        except KeyboardInterrupt:  # inline: the user's own
+            raise
+        except BaseException as error:
             self._report(error, "process")
             return False
 
     def loop(self) -> None:
         """Works until the inbox is closed."""
         inbox, outbox = self.stage.inbox, self.stage.outbox
-        is_ordered = self.stage.is_ordered
-        while True:
-            if is_ordered:
-                outbox.wait_for_order()
-            batch = inbox.take()
-            if batch is None:
-                return
+        if self._observer is not None:
+            self._loop_observed(self._observer)
+            return
+        while (batch := inbox.take()) is not None:
             self.run(batch)
             outbox.wait_for_room()
+
+    def _loop_observed(self, observer: Observer) -> None:
+        inbox, outbox, node = self.stage.inbox, self.stage.outbox, self.stage.plan.node
+        clock, free = self._clock, self._clock.now()
+        while (batch := inbox.take()) is not None:
+            observer.took(node, self.number, batch.size, free, clock.now())
+            self.run(batch)
+            done = clock.now()
+            outbox.wait_for_room()
+            free = clock.now()
+            observer.blocked(node, self.number, done, free)
+
+    def wake(self) -> None:
+        """Wakes the worker where it waits for anything but its inbox: the flow drains or stops."""
 
     def finish(self) -> None:
         """Does what is left to do once the inbox is closed."""
@@ -134,46 +158,60 @@ class Worker:
             self.run(batch)
         return batch is not None
 
+    # -- a batch --------------------------------------------------------------------------------
+
     def run(self, batch: Batch) -> None:
         """Calls the unit for a batch and sends the results on; does not wait."""
         size = len(batch.columns[0]) if batch.columns else 0
         has_errors = batch.has_errors
-        if size == 0:
-            results: Columns = [[] for _ in self.stage.plan.routes or ("",)]
-        else:
-            for part in batch.slices:
-                if part.stream.session.deadlines:
+        results = self._ended
+        if size:
+            deadlines = None
+            for span in batch.spans:
+                if span.stream.session.has_deadlines:
+                    deadlines = _deadlines(batch.columns)
                     has_errors = self._expire(batch) or has_errors
                     break
             start = time.perf_counter()
             self._enter("process")
             if self._transfer is not None:
                 results, has_errors = self._process_on_device(self._transfer, batch, has_errors)
-            elif self._is_per_stream:
-                results = self._process_by_stream(batch, has_errors)
             else:
-                results = self.call.process(batch.columns, has_errors, batch.stream_of)
+                results = self._process(batch, has_errors)
             self._leave()
             has_errors = has_errors or self.call.has_errors
-            self._stats.count(size, self.call.failed, time.perf_counter() - start)
+            self._note(batch, size, time.perf_counter() - start)
+            if deadlines is not None:
+                _carry(deadlines, results)
         self.stage.outbox.emit(batch, results, has_errors)
         if self._exits:
             self._count_out(batch)
+
+    def _process(self, batch: Batch, has_errors: bool) -> Columns:
+        call = self.call
+        assert isinstance(call, BatchCall)  # the kinds that are not have workers of their own
+        if not self._is_per_stream:
+            return call.process(batch.columns, has_errors, batch.stream_of)
+        failed, has_given_errors, results = 0, False, []
+        for span, columns in cut(batch, batch.columns):
+            if columns[0]:
+                results.append(call.process(columns, has_errors, partial(_same, span.stream)))
+                failed += call.failed
+                has_given_errors = has_given_errors or call.has_errors
+        call.failed, call.has_errors = failed, has_given_errors
+        return [[b for result in results for b in result[port]] for port in range(len(results[0]))]
 
     def _process_on_device(
         self, transfer: Transfer, batch: Batch, has_errors: bool
     ) -> tuple[Columns, bool]:
         with transfer.running():
             has_errors = self._arrive(transfer, batch) or has_errors
-            if self._is_per_stream:
-                results = self._process_by_stream(batch, has_errors)
-            else:
-                results = self.call.process(batch.columns, has_errors, batch.stream_of)
+            results = self._process(batch, has_errors)
             try:
                 transfer.depart(results)
             except Exception as error:
                 self.call.failed, self.call.has_errors = len(batch.columns[0]), True
-                results = [[self._not_moved(error)] * len(column) for column in results]
+                results = [[self._not_moved(error) for _ in column] for column in results]
         return results, has_errors
 
     def _arrive(self, transfer: Transfer, batch: Batch) -> bool:
@@ -181,10 +219,13 @@ class Worker:
         try:
             batch.columns = transfer.arrive(batch.columns)
         except Exception as error:
-            bad = self._not_moved(error)
             columns: list[list[Any]] = list(batch.columns)
             for place, column in enumerate(columns):
-                columns[place] = [[bad] if isinstance(cell, list) else bad for cell in column]
+                bad = [self._not_moved(error) for _ in column]
+                columns[place] = [
+                    [b] if isinstance(cell, list) else b
+                    for b, cell in zip(bad, column, strict=True)
+                ]
             batch.columns = columns
             return True
         return False
@@ -196,51 +237,52 @@ class Worker:
         )
         return Buffer.from_error(failure)
 
-    def _process_by_stream(self, batch: Batch, has_errors: bool) -> Columns:
-        call, failed, has_given_errors, results = self.call, 0, False, []
-        for part, columns in cut(batch, batch.columns):
-            if columns[0]:
-                results.append(call.process(columns, has_errors, partial(_same, part.stream)))
-                failed += call.failed
-                has_given_errors = has_given_errors or call.has_errors
-        call.failed, call.has_errors = failed, has_given_errors
-        return [[b for result in results for b in result[port]] for port in range(len(results[0]))]
+    def _note(self, batch: Batch, size: int, seconds: float) -> None:  # noqa: ARG002
+        self._stats.count(size, self.call.failed, seconds)
+        if self._observer is not None:
+            now = self._clock.now()
+            self._observer.called(self.stage.plan.node, self.number, size, now - seconds, now)
 
     def _count_out(self, batch: Batch) -> None:
         """Notes the rows that are no longer counted in their sessions behind this node."""
-        for part in batch.slices:
-            place = self._exits.get(part.stream.session.origin)
-            if place is not None and part.positions:
-                part.stream.session.left(place, len(part.positions))
+        for span in batch.spans:
+            session = span.stream.session
+            place = self._exits.get(session.origin)
+            if place is not None and span.positions:
+                session.progress.leave(place, len(span.positions))
+                session.progress.call_due()
+
+    # -- deadlines ------------------------------------------------------------------------------
 
     def _expire(self, batch: Batch) -> bool:
         """Puts an error in the place of every row whose deadline has passed."""
         now, row, has_expired = self._clock.now(), 0, False
         columns: list[list[Any]] = [list(column) for column in batch.columns]
-        for part in batch.slices:
-            session = part.stream.session
-            for position in part.positions:
-                sent = part.stream.sent_as(position)
+        deadlines = _deadlines(columns)
+        for span in batch.spans:
+            for _ in span.positions:
+                due = deadlines[row]
                 cell = columns[0][row]  # at a collapse: the list of its stream
-                if sent is not None and session.deadlines.get(sent, now) < now:
-                    whole = cell if isinstance(cell, list) else [cell]
-                    if all(buffer.error is None for buffer in whole):
-                        bad = self._expired(whole[0] if whole else Buffer(), session)
-                        columns[0][row] = [bad] if whole is cell else bad
-                        has_expired = True
+                whole = cell if isinstance(cell, list) else [cell]
+                if due is not None and due < now and all(b.error is None for b in whole):
+                    bad = self._expired(whole[0], span.stream.session.name)
+                    columns[0][row] = [bad] if whole is cell else bad
+                    has_expired = True
                 row += 1
         batch.columns = columns
         return has_expired
 
-    def _expired(self, buffer: Buffer, session: Session) -> Buffer:
+    def _expired(self, buffer: Buffer, session: str) -> Buffer:
         message = "its deadline passed before the unit was called"
         error = FlowUnitError.from_exception(
             DeadlineExceeded(message),
             node=self.stage.plan.node,
             unit=self.stage.plan.spec.name,
-            session=session.name,
+            session=session,
         )
         return Buffer.from_error(error, buffer.meta)
+
+    # -- reports --------------------------------------------------------------------------------
 
     def _enter(self, phase: str) -> None:
         self.phase = phase
@@ -249,8 +291,6 @@ class Worker:
     def _leave(self) -> None:
         self.busy_since = None
         self.phase = "idle"
-
-    # -- reports --------------------------------------------------------------------------------
 
     def _report(self, error: BaseException, phase: str) -> None:
         self._leave()
@@ -278,3 +318,28 @@ class Worker:
 
 def _same(stream: Stream, row: int) -> Stream:  # noqa: ARG001 - every row is of this one
     return stream
+
+
+def _deadlines(columns: Sequence[Sequence[Any]]) -> list[float | None]:
+    """Returns the earliest deadline of each row, over all ports and all of a gathered stream."""
+    return [
+        min(
+            (
+                buffer._deadline
+                for cell in cells
+                for buffer in (cell if isinstance(cell, list) else (cell,))
+                if buffer._deadline is not None
+            ),
+            default=None,
+        )
+        for cells in zip(*columns, strict=True)
+    ]
+
+
+def _carry(deadlines: Sequence[float | None], results: Sequence[Sequence[Any]]) -> None:
+    """Gives what has become of each row the row's deadline."""
+    for column in results:
+        for due, cell in zip(deadlines, column, strict=True):
+            if due is not None and cell is not None:
+                for buffer in cell if isinstance(cell, list) else (cell,):
+                    buffer._deadline = due

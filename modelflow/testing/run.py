@@ -12,11 +12,12 @@ from modelflow.flowunit.registry import Registry
 from modelflow.flowunit.spec import FlowUnitSpec, Kind
 from modelflow.flowunit.unit import FlowUnit, StreamContext
 from modelflow.plan import Origin
-from modelflow.runtime.call import UnitCall, freeze
-from modelflow.runtime.kinds.kind import call_type
-from modelflow.runtime.kinds.lane_inbox import OpenStream
-from modelflow.runtime.kinds.numbering import Numbering
-from modelflow.runtime.kinds.stream_call import StreamCall
+from modelflow.runtime.call import BatchCall, UnitCall, freeze
+from modelflow.runtime.kinds import running_kind
+from modelflow.runtime.kinds.source import SourceCall
+from modelflow.runtime.kinds.stream.call import StreamCall
+from modelflow.runtime.kinds.stream.lane import OpenStream
+from modelflow.runtime.kinds.stream.numbering import Numbering
 from modelflow.runtime.segment import Columns
 from modelflow.runtime.session import Session
 from modelflow.runtime.stats import WorkerStats
@@ -90,7 +91,9 @@ def opened(spec: FlowUnitSpec, device: str, options: Mapping[str, Any]) -> FlowU
 
 def call_of(unit: FlowUnit, spec: FlowUnitSpec, inputs: tuple[str, ...]) -> UnitCall:
     """Returns what calls an opened unit whose ``inputs`` are connected."""
-    return call_type(spec)(unit, spec, spec.name, inputs=inputs, consumers=[1] * len(spec.outputs))
+    return running_kind(spec).call(
+        unit, spec, spec.name, inputs=inputs, consumers=[1] * len(spec.outputs)
+    )
 
 
 def called(call: UnitCall, columns: Columns, max_calls: int = 10_000) -> Columns:
@@ -109,9 +112,10 @@ def called(call: UnitCall, columns: Columns, max_calls: int = 10_000) -> Columns
 
 def _called(call: UnitCall, columns: Columns, max_calls: int) -> Columns:
     spec = call.spec
-    session = Session("test", "", _NOWHERE, on_left=None, on_finished=lambda _: None)
+    session = Session("test", "", _NOWHERE, in_flight=None, on_finished=lambda _: None)
     if isinstance(call, StreamCall):
         return _streamed(call, columns, session, max_calls)
+    assert isinstance(call, BatchCall)  # sources are drained
     if spec.kind is Kind.COLLAPSE:
         whole: list[list[Any]] = [[column] for column in columns]
         return call.process(whole, _has_errors(columns), lambda _row: session.stream)
@@ -178,6 +182,7 @@ def _streamed(call: StreamCall, columns: Columns, session: Session, max_calls: i
 
 
 def _drained(spec: FlowUnitSpec, call: UnitCall, max_calls: int) -> dict[str, list[Buffer]]:
+    assert isinstance(call, SourceCall)  # of a spec without inputs
     found: dict[str, list[Buffer]] = {port.name: [] for port in spec.outputs}
     state: dict[str, Any] = {}
     for _ in range(max_calls):

@@ -137,24 +137,7 @@ def run_inline(program, rows):
             found = stream.exchange_many(columns)
             outputs = {name: [plain(buffer) for buffer in found[name]] for name in found}
             check(stream, outputs, program.expected(list(columns.values())))
-            assert left_over(flow) == []
-
-
-def left_over(flow):
-    """What the runtime still holds for sessions that are over."""
-    network = flow.scheduler._network
-    found = []
-    for name, stage in network.stages.items():
-        inbox, outbox = stage.inbox, stage.outbox
-        parts = ("_queue", "_tickets", "_lanes", "_unfinished", "_returned", "ready")
-        found += [(name, part) for part in parts if getattr(inbox, part, None)]
-        if inbox._matcher is not None and inbox._matcher._pending:
-            found.append((name, "_matcher"))
-        if outbox._next or outbox._held:
-            found.append((name, "outbox"))
-    found += [("merge", target) for target, merge in network._merges.items() if merge._lanes]
-    found += [("sessions", session.name) for session in flow.scheduler._sessions]
-    return found
+            assert flow.scheduler.held() == {}
 
 
 @pytest.mark.timeout(900)

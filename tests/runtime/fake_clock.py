@@ -12,13 +12,21 @@ class FakeClock(Clock):
         self._now = 1000.0
         self._lock = threading.Condition()
         self._sleepers = {}
+        self._waiting = 0
 
     def now(self):
         return self._now
 
     def wait(self, condition, timeout=None):
         if timeout is None:
-            return condition.wait()
+            with self._lock:
+                self._waiting += 1
+                self._lock.notify_all()
+            try:
+                return condition.wait()
+            finally:
+                with self._lock:
+                    self._waiting -= 1
         deadline, key = self._now + timeout, object()
         with self._lock:
             self._sleepers[key] = (condition, deadline)
@@ -27,6 +35,11 @@ class FakeClock(Clock):
         with self._lock:
             del self._sleepers[key]
         return self._now < deadline
+
+    def until_waiting(self, count=1, timeout=10):
+        """Returns when ``count`` threads wait without a limit (for a lock's owner to let go)."""
+        with self._lock:
+            assert self._lock.wait_for(lambda: self._waiting >= count, timeout)
 
     def until_sleeping(self, count=1, timeout=10):
         """Returns when ``count`` threads wait for a time."""

@@ -1,16 +1,24 @@
 """A session for tests of single queues."""
 
 
-class FakeSession:
-    """What queues look at, and nothing behind it."""
+class FakeProgress:
+    """How far a session has come, where nothing has."""
 
-    def __init__(self, name="s", is_cancelled=False, deadlines=None):
-        self.name = name
-        self.is_cancelled = is_cancelled
-        self.deadlines = deadlines or {}
-        self.context = {}
+    def __init__(self):
         self.unread = 0
         self.errors = []
+        self.is_closed = self.is_finished = False
 
     def record_errors(self, buffers):
         self.errors += buffers
+
+
+class FakeSession:
+    """What queues look at, and nothing behind it."""
+
+    def __init__(self, name="s", is_cancelled=False):
+        self.name = name
+        self.is_cancelled = is_cancelled
+        self.has_deadlines = False
+        self.context = {}
+        self.progress = self.reader = FakeProgress()

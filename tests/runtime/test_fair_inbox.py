@@ -4,15 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelflow.runtime.fair_inbox import FairInbox
-from modelflow.runtime.inbox import InboxPolicy
+from modelflow.runtime.inbox import Inbox
+from modelflow.runtime.orders.fair import Fair
+from modelflow.runtime.orders.order import InboxPolicy
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.test_inbox import data, segment, stream
 
 
 def inbox(split_size=2, batch_size=4, bound=8, **more):
     policy = InboxPolicy((bound,), batch_size, split_size=split_size, is_ordered=True, **more)
-    return FairInbox("node", ("in",), policy, FakeClock())
+    return Inbox("node", ("in",), policy, Fair(policy, 1), FakeClock())
 
 
 def test_a_small_request_is_in_the_next_batch_however_big_the_one_before_it():
@@ -20,7 +21,7 @@ def test_a_small_request_is_in_the_next_batch_however_big_the_one_before_it():
     box.append(0, [segment(big, 0, 100, is_last=True)])
     box.append(0, [segment(small, 0, 1, is_last=True)])
     batch = box.take()
-    assert [(p.stream, list(p.positions)) for p in batch.slices] == [
+    assert [(p.stream, list(p.positions)) for p in batch.spans] == [
         (big, [0, 1]),
         (small, [0]),
         (big, [2]),
@@ -37,7 +38,7 @@ def test_turns_go_on_where_the_batch_before_ended():
     box = inbox(split_size=2, batch_size=2)
     for name in "abc":
         box.append(0, [segment(stream(name), 0, 6)])
-    names = [box.take().slices[0].stream.session.name for _ in range(6)]
+    names = [box.take().spans[0].stream.session.name for _ in range(6)]
     assert names == ["a", "b", "c", "a", "b", "c"]
 
 
@@ -78,13 +79,14 @@ def test_cancelled_sessions_are_dropped():
     box.append(0, [segment(other, 1, 2)])
     box.discard(other.session)
     assert box.take_nowait() is None
-    assert (box.ready, box._load, box._rows, box._segments) == (0, 0, {}, {})
+    assert box.ready == 0
+    assert box.has_room(0, other.session)
 
 
 def test_end_without_rows_passes():
     box, s = inbox(), stream()
     box.append(0, [segment(s, 0, 0, is_last=True)])
-    (part,) = box.take().slices
+    (part,) = box.take().spans
     assert part.is_last
 
 
@@ -112,13 +114,13 @@ def test_everything_comes_out_once_in_the_order_of_its_session(lengths, split_si
     tickets = {s: [] for s in streams}
     while (batch := box.take_nowait()) is not None:
         assert batch.size <= batch_size
-        for part in batch.slices:
+        for part in batch.spans:
             seen[part.stream].extend(part.positions)
             tickets[part.stream].append(part.ticket)
     for s, counts in zip(streams, lengths, strict=True):
         assert seen[s] == list(range(sum(counts)))
         assert tickets[s] == list(range(len(tickets[s])))
-    assert (box.ready, box._load) == (0, 0)
+    assert box.ready == 0
 
 
 @pytest.mark.parametrize("reason", ["full", "timeout", "end_of_stream", "nothing_waiting"])
@@ -129,5 +131,5 @@ def test_batches_say_why_they_closed_and_how_long_they_waited(reason):
     box.append(0, [segment(stream(), 0, rows, is_last=reason == "end_of_stream")])
     box._clock.advance(0.003 if reason != "timeout" else 2**-8)
     box.take_nowait()
-    assert dict(box.figures.closed) == {reason: 1}
-    assert dict(box.figures.waits) == {4.0: 1}
+    assert dict(box.stats.closed) == {reason: 1}
+    assert dict(box.stats.waits) == {4.0: 1}

@@ -5,14 +5,16 @@ import threading
 import pytest
 
 from modelflow.buffer import Buffer
-from modelflow.runtime.inbox import Inbox, InboxPolicy
+from modelflow.runtime.inbox import Inbox
+from modelflow.runtime.orders.fifo import Fifo
+from modelflow.runtime.orders.order import InboxPolicy
 from modelflow.runtime.segment import Segment, Stream
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.fake_session import FakeSession
 
 
 def stream(name="s"):
-    return Stream(FakeSession(name=name, is_cancelled=False, deadlines={}))
+    return Stream(FakeSession(name=name, is_cancelled=False))
 
 
 def segment(of, first, count, is_last=False):
@@ -26,7 +28,8 @@ def data(batch):
 
 def inbox(ports=("in",), clock=None, **policy):
     policy.setdefault("bounds", (32,) * len(ports))
-    return Inbox("node", ports, InboxPolicy(**policy), clock or FakeClock())
+    made = InboxPolicy(**policy)
+    return Inbox("node", ports, made, Fifo(made, len(ports)), clock or FakeClock())
 
 
 def test_take_cuts_batches_of_at_most_batch_size():
@@ -39,7 +42,7 @@ def test_take_cuts_batches_of_at_most_batch_size():
 def test_take_joins_neighbours_of_one_stream_into_one_slice():
     box, s = inbox(batch_size=8), stream()
     box.append(0, [segment(s, 0, 1), segment(s, 1, 2, is_last=True)])
-    (part,) = box.take().slices
+    (part,) = box.take().spans
     assert part.positions == range(3)
     assert part.is_last
 
@@ -48,7 +51,7 @@ def test_take_mixes_sessions_in_one_batch():
     box, a, b = inbox(batch_size=8), stream("a"), stream("b")
     box.append(0, [segment(a, 0, 2), segment(b, 0, 1), segment(a, 2, 1)])
     batch = box.take()
-    assert [(p.stream, list(p.positions)) for p in batch.slices] == [
+    assert [(p.stream, list(p.positions)) for p in batch.spans] == [
         (a, [0, 1]),
         (b, [0]),
         (a, [2]),
@@ -61,20 +64,20 @@ def test_take_carries_an_end_that_stands_behind_a_full_batch():
     box.append(0, [segment(s, 0, 2), segment(s, 2, 0, is_last=True)])
     batch = box.take()
     assert data(batch) == [0, 1]
-    assert batch.slices[-1].is_last
+    assert batch.spans[-1].is_last
 
 
 def test_take_numbers_the_slices_of_each_stream():
     box, a, b = inbox(batch_size=1, is_ordered=True), stream(), stream()
     box.append(0, [segment(a, 0, 2), segment(b, 0, 1), segment(a, 2, 1, is_last=True)])
-    tickets = [(p.stream, p.ticket) for _ in range(4) for p in box.take().slices]
+    tickets = [(p.stream, p.ticket) for _ in range(4) for p in box.take().spans]
     assert tickets == [(a, 0), (a, 1), (b, 0), (a, 2)]
 
 
 def test_take_gives_no_ticket_where_the_whole_stream_is_one_slice():
     box, s = inbox(is_ordered=True), stream()
     box.append(0, [segment(s, 0, 1, is_last=True)])
-    assert box.take().slices[0].ticket is None
+    assert box.take().spans[0].ticket is None
 
 
 def test_take_returns_none_once_closed():
@@ -136,25 +139,38 @@ def test_one_worker_collects_while_another_sleeps_and_none_is_lost():
     assert sorted(functools.reduce(operator.iadd, taken, [])) == list(range(6))
 
 
-def test_producers_wait_at_the_bound_and_go_on_when_half_is_free():
-    box, s = inbox(bounds=(4,), batch_size=1), stream()
+def test_producers_are_woken_when_half_is_free_and_not_before():
+    box, s, woken = inbox(bounds=(4,), batch_size=1), stream(), []
     box.append(0, [segment(s, 0, 4)])
     assert not box.has_room(0)
-    passed = threading.Event()
-
-    def produce():
-        box.wait_for_room(0)
-        passed.set()
-
-    producer = threading.Thread(target=produce, name="modelflow/test")
-    producer.start()
-    while not box._producers:
-        pass
+    box.on_room(0, lambda: woken.append(box.ready))
     box.take()
-    assert not passed.is_set()
+    assert woken == []
+    box.take()
+    assert woken == [2]
+
+
+def test_producers_are_woken_when_half_of_the_bytes_are_free_and_not_before():
+    box, s, woken = inbox(bounds=(32,), byte_bound=4, batch_size=1), stream(), []
+    column = [Buffer(b"x") for _ in range(4)]
+    box.append(0, [Segment(s, range(4), [column], False, False)])
+    box.on_room(0, lambda: woken.append(box.ready))
+    box.take()
+    assert woken == []
+    box.take()
+    assert woken == [2]
+
+
+def test_a_producer_that_waits_at_the_bound_goes_on_when_there_is_room():
+    clock = FakeClock()
+    box, s = inbox(clock=clock, bounds=(2,), batch_size=1), stream()
+    box.append(0, [segment(s, 0, 2)])
+    producer = threading.Thread(target=box.wait_for_room, args=(0,), name="modelflow/test")
+    producer.start()
+    clock.until_waiting()
     box.take()
     producer.join()
-    assert box.ready == 2
+    assert box.ready == 1
 
 
 def test_wait_for_room_gives_up_after_its_time():
@@ -178,7 +194,6 @@ def test_byte_bound_counts_arrays_and_texts():
     assert not box.has_room(0)
     box.take()
     assert box.has_room(0)
-    assert box.ready_bytes == 0
 
 
 def test_unmatched_rows_never_count_towards_the_bound():
@@ -215,7 +230,7 @@ def test_discard_drops_one_stream_and_keeps_the_others():
     box.append(0, [segment(a, 0, 2), segment(b, 0, 1), segment(a, 2, 1)])
     box.discard(a.session)
     assert box.ready == 1
-    assert [part.stream for part in box.take().slices] == [b]
+    assert [part.stream for part in box.take().spans] == [b]
 
 
 def test_cancelled_session_is_dropped_when_it_is_appended_or_taken():
@@ -236,10 +251,10 @@ def test_ports_are_paired_position_by_position(first):
     assert [[b.data for b in column] for column in batch.columns] == [[0], [0]]
     box.append(1 - first, [segment(s, 1, 1, is_last=True)])
     batch = box.take()
-    assert list(batch.slices[0].positions) == [1]
-    assert not batch.slices[0].is_last
+    assert list(batch.spans[0].positions) == [1]
+    assert not batch.spans[0].is_last
     box.append(first, [segment(s, 2, 0, is_last=True)])
-    assert box.take().slices[0].is_last
+    assert box.take().spans[0].is_last
 
 
 def test_a_port_that_ends_early_gives_errors_for_the_rest():
@@ -247,7 +262,7 @@ def test_a_port_that_ends_early_gives_errors_for_the_rest():
     box.append(0, [segment(s, 0, 3, is_last=True)])
     box.append(1, [segment(s, 0, 1, is_last=True)])
     batch = box.take()
-    assert batch.slices[-1].is_last
+    assert batch.spans[-1].is_last
     assert batch.has_errors
     errors = [buffer.error for buffer in batch.columns[1]]
     assert errors[0] is None

@@ -84,8 +84,8 @@ def test_wait_returns_when_every_session_is_over_and_knows_their_errors():
         assert flow.scheduler.wait(timeout=30)
         session = flow.scheduler.sources["source"]
         assert sorted(done) == [0, 2, 4, 6, 8]
-        assert session.error_count == 5
-        assert sorted(str(error)[-1] for error in session.errors) == list("13579")
+        assert session.progress.error_count == 5
+        assert sorted(str(error)[-1] for error in session.progress.errors) == list("13579")
 
 
 def test_what_nobody_waits_for_any_more_is_not_worked_on():
@@ -98,7 +98,7 @@ def test_what_nobody_waits_for_any_more_is_not_worked_on():
     graph = graph_of({"source": source(values), "keep": sink(keep)}, ["source -> keep"])
     with Running(graph) as flow:
         assert flow.scheduler.wait(timeout=30)
-        (error,) = flow.scheduler.sources["source"].errors
+        (error,) = flow.scheduler.sources["source"].progress.errors
     assert seen == ["in time"]
     assert "DeadlineExceeded" in str(error)
 

@@ -36,7 +36,7 @@ def children():
     """The processes of units that this process has now."""
     command = ["ps", "--ppid", str(os.getpid()), "-ww", "-o", "pid=", "-o", "args="]
     listed = subprocess.run(command, capture_output=True, text=True, check=False)
-    return [int(x.split()[0]) for x in listed.stdout.splitlines() if "processes.child" in x]
+    return [int(x.split()[0]) for x in listed.stdout.splitlines() if "executors.child" in x]
 
 
 def opened():
@@ -157,7 +157,7 @@ def test_a_process_that_ends_costs_its_batch_an_error_and_is_replaced():
 def busy_process(flow):
     """The process that works on something, once one does."""
     while True:
-        for worker in flow._scheduler._crew._workers:
+        for worker in flow._scheduler._workers:
             if worker.phase == "process" and worker.call.unit._is_busy:
                 return worker.call.unit._process.pid
 
@@ -176,11 +176,21 @@ def test_a_process_that_is_killed_in_the_middle_costs_one_error():
         assert busy not in children()
 
 
-def test_a_whole_batch_fails_with_its_process_and_is_not_tried_again():
+def test_of_a_batch_that_ends_its_process_only_the_guilty_item_fails():
     with flow_of(units.picky, batch=4, options=", batch_timeout_ms=10000") as flow:
         found = all_of(flow, ["a", "die", "c", "d"])
-        assert [isinstance(item, modelflow.FlowUnitError) for item in found] == [True] * 4
+        assert [getattr(item, "data", None) for item in found] == ["a", None, "c", "d"]
+        assert "while it worked on this batch" in str(found[1])
         assert all_of(flow, ["a", "b", "c", "d"])[3].data == "d"
+
+
+def test_a_process_that_was_killed_while_idle_costs_no_item():
+    with flow_of(units.picky) as flow:
+        assert flow.infer("before").data == "before"
+        (idle,) = children()
+        os.kill(idle, signal.SIGKILL)
+        os.waitid(os.P_PID, idle, os.WEXITED | os.WNOWAIT)
+        assert flow.infer("after").data == "after"
 
 
 def test_a_stop_without_draining_does_not_wait_for_a_process():

@@ -293,8 +293,8 @@ def test_errors_that_end_at_a_sink_are_kept_with_their_session():
         flow.scheduler.wait(timeout=10)
         session = flow.scheduler.sources["source"]
     assert got == [1, 3] or got == [1, 1, 3]  # the first was stored before its batch failed
-    assert session.error_count == 1
-    assert "cannot store" in str(session.errors[0])
+    assert session.progress.error_count == 1
+    assert "cannot store" in str(session.progress.errors[0])
 
 
 def test_a_failing_source_ends_its_stream_with_the_error():
@@ -305,7 +305,7 @@ def test_a_failing_source_ends_its_stream_with_the_error():
     nodes = {"source": spec_of(Fails, inputs=()), "sink": collecting_sink([])}
     with Running(graph_of(nodes, ["source -> sink"])) as flow:
         assert flow.scheduler.wait(timeout=10)
-        assert "no such camera" in str(flow.scheduler.sources["source"].errors[0])
+        assert "no such camera" in str(flow.scheduler.sources["source"].progress.errors[0])
 
 
 def test_stop_without_drain_wakes_readers_and_senders():
@@ -462,7 +462,7 @@ def test_a_unit_that_hangs_is_named_and_everyone_else_ends():
 def test_a_bug_of_the_runtime_fails_the_flow_and_wakes_everyone(monkeypatch):
     flow = Running(chain(per_item(add_one)))
     flow.scheduler.start()
-    stage = flow.scheduler._network.stages["n0"]
+    stage = flow.scheduler._wiring.stages["n0"]
     monkeypatch.setattr(stage.outbox, "emit", lambda *_: 1 / 0)
     stream = flow.session()
     stream.send("input", 1)

@@ -1,18 +1,23 @@
-"""Collapse units: a whole stream that an expand began becomes one buffer again."""
+"""Collapse units: a whole stream that an expand began becomes one buffer again.
+
+The three faces of row 2 arrive as two segments and the end: with the end they are one row, at
+position 2 of the stream before the expand, whose cell is the list of the three.
+"""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from modelflow.buffer import Buffer
+from modelflow.plan import StagePlan
 from modelflow.runtime.clock import Clock
-from modelflow.runtime.inbox import Inbox, InboxPolicy
+from modelflow.runtime.kind import RunningKind
 from modelflow.runtime.kinds.row_call import RowCall
+from modelflow.runtime.orders.fifo import Fifo
+from modelflow.runtime.orders.order import InboxPolicy, Order
 from modelflow.runtime.segment import Columns, Segment
+from modelflow.runtime.session import Session
 
-if TYPE_CHECKING:
-    from modelflow.runtime.session import Session
-
-__all__ = ["CollapseCall", "CollapseInbox"]
+__all__ = ["KIND", "CollapseCall", "Collapsing"]
 
 
 class CollapseCall(RowCall):
@@ -36,28 +41,27 @@ class CollapseCall(RowCall):
                     "for the whole of its stream"
                 )
                 raise ValueError(message)
-        return [self._frozen(self._wrapped(value)) for (value,) in values]
+        return [buffer for column in values for buffer in self._given(column)]
 
     def _failed(self, bad: Buffer) -> list[Any]:
-        return [bad for _ in self._outputs]
+        return [buffer for (buffer,) in self._everywhere([bad])]
 
 
-class CollapseInbox(Inbox):
+class Collapsing(Fifo):
     """Gathers the buffers of one stream until it ends: then it is one row of its parent's stream.
 
     What is not complete is not ready, and never makes a producer wait.
     """
 
-    def __init__(
-        self, node: str, ports: Sequence[str], policy: InboxPolicy, clock: Clock, depth: int
-    ) -> None:
-        """Takes, beside what every inbox does, the ``depth`` of the streams that are collapsed."""
-        super().__init__(node, ports, policy, clock)
+    def __init__(self, policy: InboxPolicy, width: int, depth: int) -> None:
+        """Takes, beside what `Fifo` does, the ``depth`` of the streams that are collapsed."""
+        super().__init__(policy, width)
         self._depth = depth
         # A session's streams come one after the other: it has one unfinished at most.
         self._unfinished: dict[Session, list[Segment]] = {}
 
-    def _add(self, segments: Sequence[Segment]) -> None:
+    def add(self, port: int, segments: Sequence[Segment]) -> None:
+        """Takes in what arrives; a stream that is complete is one row."""
         found = []
         for segment in segments:
             session = segment.stream.session
@@ -70,7 +74,7 @@ class CollapseInbox(Inbox):
                 found.append(self._row([*gathered, segment]))
             else:
                 self._unfinished.setdefault(session, []).append(segment)
-        super()._add(found)
+        super().add(port, found)
 
     def _row(self, segments: Sequence[Segment]) -> Segment:
         stream = segments[-1].stream
@@ -80,8 +84,26 @@ class CollapseInbox(Inbox):
             whole: Any = [buffer for segment in segments for buffer in segment.columns[port]]
             cells.append([whole])
         has_errors = any(segment.has_errors for segment in segments)
-        return Segment(stream.parent, (stream.position,), cells, False, has_errors)
+        row = Segment(stream.parent, (stream.position,), cells, False, has_errors)
+        row.arrived = segments[-1].arrived
+        return row
 
-    def _forget(self, session: "Session") -> None:
+    def _forget(self, session: Session) -> None:
         super()._forget(session)
         self._unfinished.pop(session, None)
+
+    def held(self) -> int:
+        """See `Order.held`."""
+        return super().held() + len(self._unfinished)
+
+    def clear(self) -> None:
+        """See `Order.clear`."""
+        super().clear()
+        self._unfinished.clear()
+
+
+def _order(policy: InboxPolicy, width: int, plan: StagePlan, clock: Clock) -> Order:  # noqa: ARG001
+    return Collapsing(policy, width, plan.depth)
+
+
+KIND = RunningKind(call=CollapseCall, order=_order)

@@ -1,15 +1,21 @@
-"""Condition units: each buffer leaves by one output; the others see a gap."""
+"""Condition units: each buffer leaves by one output; the others see a gap.
+
+Rows 0..3 of a session, of which 0 and 3 are faces: output "face" sends ``positions=[0, 3]``, output
+"other" ``[1, 2]``. Where both ways end in one input, its `Merge` is told ``[0, 1, 2, 3]``.
+"""
 
 from collections.abc import Sequence
 from typing import Any
 
 from modelflow.buffer import Buffer
-from modelflow.runtime.call import StreamOf
+from modelflow.plan import StagePlan
+from modelflow.runtime.call import StreamOf, claim
+from modelflow.runtime.kind import Connection, RunningKind
 from modelflow.runtime.kinds.row_call import RowCall
-from modelflow.runtime.outbox import Outbox, Piece, Route, cut
-from modelflow.runtime.segment import Batch, Columns, Segment, Slice
+from modelflow.runtime.outbox import Gate, Outbox, Route, Routed, cut
+from modelflow.runtime.segment import Batch, Columns, Segment, Span
 
-__all__ = ["ConditionCall", "ConditionOutbox"]
+__all__ = ["KIND", "ConditionCall", "ConditionOutbox"]
 
 
 class ConditionCall(RowCall):
@@ -28,11 +34,13 @@ class ConditionCall(RowCall):
         try:
             self._run(context)
             return self._settled_batch([context.outputs[n] for n in self._outputs], columns)
-        except Exception as error:
-            if self.spec.is_batch_retried:
-                return super().process(columns, has_errors, stream_of)
-            failures = self._failures(error, len(columns[0]), stream_of)
-            return [list(column) for column in zip(*map(self._failed, failures), strict=True)]
+        except BaseException as error:
+            if not self.spec.is_batch_retried:
+                failures = self._failures(error, len(columns[0]), stream_of)
+                return [list(column) for column in zip(*map(self._failed, failures), strict=True)]
+            claim(error)
+        # Outside the handler, so that the errors of the rows do not keep the one of the batch.
+        return super().process(columns, has_errors, stream_of)
 
     def _settled_batch(self, values: list[list[Any]], columns: Columns) -> Columns:
         size = len(columns[0])
@@ -71,39 +79,36 @@ class ConditionOutbox(Outbox):
         self,
         routes: Sequence[Route],
         marks: Sequence[tuple[frozenset[int], Route]],
-        *,
-        is_ordered: bool,
+        gate: Gate | None,
         limit: int,
     ) -> None:
         """Takes, beside the routes, for each meeting the outputs that lead there and its route."""
-        super().__init__(
-            [*routes, *(route for _, route in marks)], is_ordered=is_ordered, limit=limit
-        )
+        super().__init__([*routes, *(route for _, route in marks)], gate, limit)
         self._marks = tuple(ports for ports, _ in marks)
 
-    def _pieces(self, batch: Batch, results: Columns, has_errors: bool) -> list[Piece]:
-        pieces: list[Piece] = []
-        for part, columns in cut(batch, results):
-            piece = [_segments(part, _kept(part, column), has_errors) for column in columns]
+    def _pieces(self, batch: Batch, results: Columns, has_errors: bool) -> list[Routed]:
+        pieces: list[Routed] = []
+        for span, columns in cut(batch, results):
+            piece = [_segments(span, _kept(span, column), has_errors) for column in columns]
             for ports in self._marks:
-                rows = zip(part.positions, *(columns[port] for port in ports), strict=True)
+                rows = zip(span.positions, *(columns[port] for port in ports), strict=True)
                 marked = [position for position, *cells in rows if _any(cells)]
-                piece.append(_segments(part, (marked, []), has_errors))
+                piece.append(_segments(span, (marked, []), has_errors))
             pieces.append(piece)
         return pieces
 
 
-def _kept(part: Slice, column: Sequence[Any]) -> tuple[list[int], list[Buffer]]:
-    rows = zip(part.positions, column, strict=True)
+def _kept(span: Span, column: Sequence[Any]) -> tuple[list[int], list[Buffer]]:
+    rows = zip(span.positions, column, strict=True)
     kept = [(position, cell) for position, cell in rows if cell is not None]
     return [position for position, _ in kept], [cell for _, cell in kept]
 
 
-def _segments(part: Slice, rows: tuple[list[int], list[Buffer]], has_errors: bool) -> list[Segment]:
+def _segments(span: Span, rows: tuple[list[int], list[Buffer]], has_errors: bool) -> list[Segment]:
     positions, column = rows
-    if not positions and not part.is_last:
+    if not positions and not span.is_last:
         return []
-    return [Segment(part.stream, positions, [column], part.is_last, has_errors)]
+    return [Segment(span.stream, positions, [column], span.is_last, has_errors)]
 
 
 def _any(cells: Sequence[Any]) -> bool:
@@ -112,3 +117,11 @@ def _any(cells: Sequence[Any]) -> bool:
 
 def _described(counts: dict[str, int]) -> str:
     return ", ".join(f"{count} values on {name!r}" for name, count in counts.items())
+
+
+def _outbox(plan: StagePlan, to: Connection) -> Outbox:  # noqa: ARG001 - as others need it
+    gate = to.inbox if to.is_ordered else None
+    return ConditionOutbox(to.routes, to.marks, gate, to.limit)
+
+
+KIND = RunningKind(call=ConditionCall, outbox=_outbox)

@@ -1,13 +1,19 @@
-"""Expand units: one buffer becomes a stream of its own, of any length."""
+"""Expand units: one buffer becomes a stream of its own, of any length.
+
+Row 2 of a stream becomes three faces: a stream whose parent is the first one, at position 2, with
+the buffers 0, 1, 2 and its end. Row 3 has no face: a stream that ends at once.
+"""
 
 from typing import Any
 
 from modelflow.buffer import Buffer
+from modelflow.plan import StagePlan
+from modelflow.runtime.kind import Connection, RunningKind
 from modelflow.runtime.kinds.row_call import RowCall
-from modelflow.runtime.outbox import Outbox, Piece, cut
+from modelflow.runtime.outbox import Outbox, Routed, cut
 from modelflow.runtime.segment import Batch, Columns, Segment, Stream
 
-__all__ = ["ExpandCall", "ExpandOutbox"]
+__all__ = ["KIND", "ExpandCall", "ExpandOutbox"]
 
 
 class ExpandCall(RowCall):
@@ -22,23 +28,23 @@ class ExpandCall(RowCall):
             text = ", ".join(f"{count} values on {name!r}" for name, count in counts.items())
             message = f"gave {text}; an expand gives as many on every output"
             raise ValueError(message)
-        return [[self._frozen(self._wrapped(value)) for value in column] for column in values]
+        return [self._given(column) for column in values]
 
     def _failed(self, bad: Buffer) -> list[Any]:
-        return [[bad] for _ in self._outputs]
+        return [[buffer] for (buffer,) in self._everywhere([bad])]
 
 
 class ExpandOutbox(Outbox):
     """Sends each row as a stream, ended, whose parent is the row's own stream."""
 
-    def _pieces(self, batch: Batch, results: Columns, has_errors: bool) -> list[Piece]:
-        pieces: list[Piece] = []
-        for part, columns in cut(batch, results):
-            children = [Stream(part.stream.session, part.stream, p) for p in part.positions]
+    def _pieces(self, batch: Batch, results: Columns, has_errors: bool) -> list[Routed]:
+        pieces: list[Routed] = []
+        for span, columns in cut(batch, results):
+            children = [Stream(span.stream.session, span.stream, p) for p in span.positions]
             piece = [_segments(children, column, has_errors) for column in columns]
-            if part.is_last:
+            if span.is_last:
                 for segments in piece:
-                    segments.append(Segment(part.stream, (), [[]], True, False))
+                    segments.append(Segment(span.stream, (), [[]], True, False))
             pieces.append(piece)
         return pieces
 
@@ -48,3 +54,10 @@ def _segments(children: list[Stream], column: list[Any], has_errors: bool) -> li
         Segment(child, range(len(cell)), [cell], True, has_errors)
         for child, cell in zip(children, column, strict=True)
     ]
+
+
+def _outbox(plan: StagePlan, to: Connection) -> Outbox:  # noqa: ARG001 - as others need it
+    return ExpandOutbox(to.routes, to.inbox if to.is_ordered else None, to.limit)
+
+
+KIND = RunningKind(call=ExpandCall, outbox=_outbox)

@@ -1,22 +1,30 @@
-"""Loop units: a buffer goes round until it leaves by the exit, where the order is restored."""
+"""Loop units: a buffer goes round until it leaves by the exit, where the order is restored.
+
+Rows 0 and 1 of a session enter. The unit sends 0 round (as number 0 of the stream that goes round)
+and 1 to the exit: 1 waits, because 0 is still inside. When 0 has come back and leaves, 0 and 1 go
+on.
+"""
 
 import logging
-import threading
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from modelflow.buffer import Buffer
+from modelflow.errors import Cancelled, FlowUnitError
+from modelflow.plan import StagePlan
 from modelflow.runtime.clock import Clock
-from modelflow.runtime.inbox import Inbox, InboxPolicy
+from modelflow.runtime.inbox import Inbox
+from modelflow.runtime.kind import Connection, RunningKind
 from modelflow.runtime.kinds.row_call import RowCall
+from modelflow.runtime.locks import make_lock
+from modelflow.runtime.orders.fifo import Fifo
+from modelflow.runtime.orders.order import InboxPolicy, Order
 from modelflow.runtime.outbox import Outbox, Route
-from modelflow.runtime.segment import Batch, Columns, Segment, Slice, Stream
+from modelflow.runtime.segment import Batch, Columns, Segment, Span, Stream
+from modelflow.runtime.session import Session
 
-if TYPE_CHECKING:
-    from modelflow.runtime.session import Session
-
-__all__ = ["LoopCall", "LoopInbox", "LoopOutbox"]
+__all__ = ["KIND", "LoopCall", "LoopOutbox", "Looping"]
 
 logger = logging.getLogger("modelflow")
 
@@ -30,12 +38,10 @@ class LoopCall(RowCall):
     """Calls a loop; a cell is the buffer, or None where the row leaves by the other output.
 
     A row in error leaves by the exit.
-
-    Attributes:
-        exit_port: Which output is the exit.
     """
 
     exit_port = 0
+    """Which output is the exit."""
 
     def _settled(self, values: list[list[Any]], sources: Columns) -> list[Any]:
         counts = dict(zip(self._outputs, map(len, values), strict=True))
@@ -63,22 +69,26 @@ class _Entry:
         self.buffer = Buffer()
 
 
-class _Lane:
-    """A session inside the loop: what entered, in order, and what is on its way round.
-
-    Attributes:
-        entries: What has not left yet, in the order in which it entered.
-        stream: The numbering of what goes round: a new number each time.
-        going: Number on the way round -> entry.
-        has_gone: How many numbers were given.
-    """
+class _Inside:
+    """What a session has inside the loop."""
 
     __slots__ = ("entries", "going", "has_gone", "is_ending", "stream")
 
-    def __init__(self, session: "Session") -> None:
-        self.entries: deque[_Entry] = deque()
+    entries: deque[_Entry]
+    """What has not left yet, in the order in which it entered."""
+    stream: Stream
+    """The numbering of what goes round: a new number each time."""
+    going: dict[int, _Entry]
+    """By that number, what is on its way round."""
+    has_gone: int
+    """How many such numbers were given."""
+    is_ending: bool
+    """The session's end is on its way round."""
+
+    def __init__(self, session: Session) -> None:
+        self.entries = deque()
         self.stream = Stream(session)
-        self.going: dict[int, _Entry] = {}
+        self.going = {}
         self.has_gone = 0
         self.is_ending = False
 
@@ -89,66 +99,44 @@ class _LoopBatch(Batch):
     __slots__ = ("entries",)
 
     def __init__(
-        self, slices: list[Slice], columns: Columns, has_errors: bool, entries: list[_Entry]
+        self, spans: list[Span], columns: Columns, has_errors: bool, entries: list[_Entry]
     ) -> None:
-        super().__init__(slices, columns, has_errors)
+        super().__init__(spans, columns, has_errors)
         self.entries = entries
 
 
-class LoopInbox(Inbox):
-    """Takes what comes back before what enters, and bounds what is inside.
+class Looping(Fifo):
+    """Hands out what comes back before what enters, and bounds what is inside. An `Order`.
 
     What comes back never makes its producer wait; what enters does, and is let in while fewer rows
     than the queue's bound are inside.
     """
 
-    def __init__(self, node: str, ports: Sequence[str], policy: InboxPolicy, clock: Clock) -> None:
-        super().__init__(node, ports, policy, clock)
+    def __init__(self, policy: InboxPolicy, width: int, node: str, unit: str) -> None:
+        """Takes, beside what `Fifo` does, the names of node and unit for messages."""
+        super().__init__(policy, width)
+        self._node, self._unit = node, unit
         self._returned: deque[Segment] = deque()
-        self._lanes: dict[Session, _Lane] = {}
+        self._sessions: dict[Session, _Inside] = {}
         self._inside = 0
-        self._bound = max(policy.bounds[ENTRY], policy.batch_size)
+        self._most_inside = max(policy.bounds[ENTRY], policy.batch_size)
+        self._is_ending = False
 
-    def append(self, port: int, segments: Sequence[Segment]) -> None:
-        """Takes segments in, at the entry or from the way round; never waits."""
+    def __bool__(self) -> bool:
+        return bool(self._returned) or bool(self._queue and self._inside < self._most_inside)
+
+    def add(self, port: int, segments: Sequence[Segment]) -> None:
+        """Takes in what enters, or what comes back."""
         if port == ENTRY:
-            super().append(port, segments)
-            return
-        with self._lock:
-            if not self._is_closed:
-                self._returned.extend(segments)
-                if self._idle:
-                    self._wake_worker()
+            super().add(port, segments)
+        else:
+            self._returned.extend(segments)
 
-    def wait_for_room(
-        self, port: int, timeout: float | None = None, session: "Session | None" = None
-    ) -> bool:
-        """Waits at the entry while it is full."""
-        return port == RETURN or super().wait_for_room(port, timeout, session)
+    def has_room(self, port: int, session: Session | None) -> bool:
+        """See `Order.has_room`: for what comes back there is always room."""
+        return port == RETURN or super().has_room(port, session)
 
-    def take(self) -> Batch | None:
-        """Waits for a batch; None once the inbox is closed."""
-        with self._lock:
-            while not self._is_closed:
-                batch = self._next()
-                if batch is not None:
-                    if self._idle and self._has_work():
-                        self._work.notify()
-                    return batch
-                self._rest()
-            return None
-
-    def take_nowait(self) -> Batch | None:
-        """Returns a batch of what is ready, or None."""
-        with self._lock:
-            return self._next()
-
-    def _next(self) -> Batch | None:
-        while self._has_work():
-            batch = self._cut(self.policy.batch_size)
-            if batch.slices:
-                return batch
-        return None
+    # -- behind the call ------------------------------------------------------------------------
 
     def settle(
         self,
@@ -164,55 +152,65 @@ class LoopInbox(Inbox):
         Returns:
             What leaves by the exit, and what goes round.
         """
-        assert isinstance(batch, _LoopBatch)
+        assert isinstance(batch, _LoopBatch)  # made by `cut`
         leaving: list[Segment] = []
         going: list[Segment] = []
-        with self._lock:
-            touched: dict[_Lane, None] = {}
-            for row, entry in enumerate(batch.entries):
-                lane = self._lanes.get(entry.stream.session)
-                if lane is None:
-                    continue  # cancelled
-                touched[lane] = None
-                left, again = results[exit_port][row], results[1 - exit_port][row]
-                if left is not None:
-                    entry.buffer, entry.is_done = left, True
-                elif again is not None:
-                    self._count_round(entry)
-                    lane.going[lane.has_gone] = entry
-                    positions = range(lane.has_gone, lane.has_gone + 1)
-                    going.append(Segment(lane.stream, positions, [[again]], False, has_errors))
-                    lane.has_gone += 1
-            for part in batch.slices:
-                found = self._lanes.get(part.stream.session)
-                if found is not None:
-                    touched[found] = None
-                    if part.is_last and part.stream is found.stream:
-                        found.entries[0].is_done = True  # the end has gone all the way round
-            for lane in touched:
-                self._release(lane, leaving, going)
-            if self._idle and self._has_work():
-                self._work.notify_all()
+        touched: dict[_Inside, None] = {}
+        for row, entry in enumerate(batch.entries):
+            inside = self._sessions.get(entry.stream.session)
+            if inside is None:
+                continue  # cancelled
+            touched[inside] = None
+            left, again = results[exit_port][row], results[1 - exit_port][row]
+            if again is not None and self._is_ending:
+                left = self._cut_off(entry)
+            if left is not None:
+                entry.buffer, entry.is_done = left, True
+            elif again is not None:
+                going.append(self._sent_round(inside, entry, again, has_errors))
+        for span in batch.spans:
+            found = self._sessions.get(span.stream.session)
+            if found is not None:
+                touched[found] = None
+                if span.is_last and span.stream is found.stream:
+                    found.entries[0].is_done = True  # the end has gone all the way round
+        for inside in touched:
+            self._release(inside, leaving, going)
         return leaving, going
 
-    def _count_round(self, entry: _Entry) -> None:
+    def _sent_round(
+        self, inside: _Inside, entry: _Entry, buffer: Buffer, has_errors: bool
+    ) -> Segment:
         entry.rounds += 1
         if entry.rounds == WARN_ROUNDS:
             logger.warning(
                 "node %r: a buffer of session %r has gone round %d times; a loop that never lets "
                 "it go ends when its session is cancelled, or by a deadline",
-                self.node,
+                self._node,
                 entry.stream.session.name,
                 entry.rounds,
             )
+        number = inside.has_gone
+        inside.going[number] = entry
+        inside.has_gone += 1
+        return Segment(inside.stream, range(number, number + 1), [[buffer]], False, has_errors)
 
-    def _release(self, lane: _Lane, leaving: list[Segment], going: list[Segment]) -> None:
-        entries = lane.entries
+    def _cut_off(self, entry: _Entry) -> Buffer:
+        message = (
+            f"the flow stops, and the buffer was still going round (after {entry.rounds} rounds)"
+        )
+        error = FlowUnitError.from_exception(
+            Cancelled(message), node=self._node, unit=self._unit, session=entry.stream.session.name
+        )
+        return Buffer.from_error(error)
+
+    def _release(self, inside: _Inside, leaving: list[Segment], going: list[Segment]) -> None:
+        entries = inside.entries
         while entries:
             first = entries[0]
-            if first.position is None and first.stream.depth == 0 and not lane.is_ending:
-                lane.is_ending, first.is_done = True, False
-                going.append(Segment(lane.stream, (), [[]], True, False))
+            if first.position is None and first.stream.depth == 0 and not inside.is_ending:
+                inside.is_ending, first.is_done = True, False
+                going.append(Segment(inside.stream, (), [[]], True, False))
             if not first.is_done:
                 return
             entries.popleft()
@@ -222,88 +220,126 @@ class LoopInbox(Inbox):
             is_bad = first.buffer.error is not None
             leaving.append(Segment(first.stream, positions, [buffers], first.is_last, is_bad))
             if first.is_last and first.stream.depth == 0:
-                del self._lanes[first.stream.session]
+                del self._sessions[first.stream.session]
 
-    def _has_work(self) -> bool:
-        return bool(self._returned) or bool(self._queue and self._inside < self._bound)
+    # -- out ------------------------------------------------------------------------------------
 
-    def _cut(self, size: int) -> Batch:
-        slices: list[Slice] = []
+    def cut(self, size: int) -> Batch | None:
+        """See `Order.cut`."""
+        spans: list[Span] = []
         entries: list[_Entry] = []
         column: list[Buffer] = []
         has_errors = False
         while self._returned and len(column) < size:
             segment = self._returned.popleft()
-            lane = self._lanes.get(segment.stream.session)
-            if lane is None:
+            inside = self._sessions.get(segment.stream.session)
+            if inside is None:
                 continue  # cancelled
             for position, buffer in zip(segment.positions, segment.columns[0], strict=True):
-                entry = lane.going.pop(position)
+                entry = inside.going.pop(position)
                 assert entry.position is not None  # an end does not go round as a row
-                slices.append(Slice(entry.stream, (entry.position,), False, None))
+                spans.append(Span(entry.stream, (entry.position,), False))
                 entries.append(entry)
                 column.append(buffer)
             if segment.is_last:
-                slices.append(Slice(segment.stream, (), True, None))
+                spans.append(Span(segment.stream, (), True))
             has_errors = has_errors or segment.has_errors
-        room = self._bound - self._inside
+        room = self._most_inside - self._inside
         if self._queue and len(column) < size and room > 0:
-            entered = self._entered(min(size - len(column), room))
-            slices += entered.slices
-            entries += entered.entries
-            column += entered.columns[0]
-            has_errors = has_errors or entered.has_errors
-        return _LoopBatch(slices, [column], has_errors, entries)
+            entered = super().cut(min(size - len(column), room))
+            if entered is not None:
+                spans += entered.spans
+                entries += self._enter(entered)
+                column += entered.columns[0]
+                has_errors = has_errors or entered.has_errors
+        return _LoopBatch(spans, [column], has_errors, entries) if spans else None
 
-    def _entered(self, most: int) -> _LoopBatch:
-        batch = super()._cut(most)
+    def _enter(self, batch: Batch) -> list[_Entry]:
         entries: list[_Entry] = []
-        for part in batch.slices:
-            session = part.stream.session
-            lane = self._lanes.get(session)
-            if lane is None:
-                lane = self._lanes[session] = _Lane(session)
-            new = [_Entry(part.stream, position, False) for position in part.positions]
+        for span in batch.spans:
+            session = span.stream.session
+            inside = self._sessions.get(session)
+            if inside is None:
+                inside = self._sessions[session] = _Inside(session)
+            new = [_Entry(span.stream, position, False) for position in span.positions]
             entries += new
-            lane.entries.extend(new)
-            if part.is_last:
-                lane.entries.append(_Entry(part.stream, None, True))
+            inside.entries.extend(new)
+            if span.is_last:
+                inside.entries.append(_Entry(span.stream, None, True))
         self._inside += len(entries)
-        return _LoopBatch(batch.slices, batch.columns, batch.has_errors, entries)
+        return entries
 
-    def _drop(self, session: "Session") -> None:
-        super()._drop(session)
+    # -- control --------------------------------------------------------------------------------
+
+    def end_cycles(self) -> None:
+        """Sends nothing round any more: what would go leaves with an error."""
+        self._is_ending = True
+
+    def drop(self, session: Session) -> None:
+        """See `Order.drop`."""
+        super().drop(session)
         self._returned = deque(s for s in self._returned if s.stream.session is not session)
-        if self._has_work():  # there may be room inside for what waits at the entry
-            self._work.notify_all()
 
-    def _forget(self, session: "Session") -> None:
+    def _forget(self, session: Session) -> None:
         super()._forget(session)
-        lane = self._lanes.pop(session, None)
-        if lane is not None:
-            self._inside -= sum(entry.position is not None for entry in lane.entries)
+        inside = self._sessions.pop(session, None)
+        if inside is not None:
+            self._inside -= sum(entry.position is not None for entry in inside.entries)
 
-    def close(self) -> None:
-        """Wakes everyone; what is queued or goes round is dropped."""
-        with self._lock:
-            self._returned.clear()
-            self._lanes.clear()
-        super().close()
+    def held(self) -> int:
+        """See `Order.held`."""
+        return super().held() + len(self._returned) + len(self._sessions) + self._inside
+
+    def clear(self) -> None:
+        """See `Order.clear`."""
+        super().clear()
+        self._returned.clear()
+        self._sessions.clear()
 
 
 class LoopOutbox(Outbox):
     """Sends what goes round and what leaves, each in its order."""
 
-    def __init__(self, routes: Sequence[Route], inbox: LoopInbox, exit_port: int) -> None:
-        """Takes, beside the routes, the loop's inbox, and which output is the exit."""
-        super().__init__(routes, is_ordered=False, limit=0)
+    def __init__(
+        self, routes: Sequence[Route], inbox: Inbox, order: Looping, exit_port: int
+    ) -> None:
+        """Takes, beside the routes, the inbox with its order, and which output is the exit."""
+        super().__init__(routes, None, 0)
         self._inbox = inbox
+        self._order = order
         self._exit = exit_port
-        self._turn = threading.Lock()
+        self._turn = make_lock("outbox")
 
     def emit(self, batch: Batch, results: Columns, has_errors: bool) -> None:
         """Sends on what has settled; does not wait."""
         with self._turn:
-            leaving, going = self._inbox.settle(batch, results, has_errors, self._exit)
-            piece = [leaving, going] if self._exit == 0 else [going, leaving]
-            self._send([piece])
+            leaving, going = self._inbox.change(
+                lambda: self._order.settle(batch, results, has_errors, self._exit)
+            )
+            told = self._send([[leaving, going] if self._exit == 0 else [going, leaving]])
+        for receiver in (self._inbox, *told):
+            receiver.call_due()
+
+
+def _order(policy: InboxPolicy, width: int, plan: StagePlan, clock: Clock) -> Order:  # noqa: ARG001
+    return Looping(policy, width, plan.node, plan.spec.name)
+
+
+def _outbox(plan: StagePlan, to: Connection) -> Outbox:
+    assert isinstance(to.order, Looping)  # made by `_order`
+    return LoopOutbox(to.routes, to.inbox, to.order, plan.exit_port)
+
+
+def _settle(call: Any, plan: StagePlan) -> None:
+    call.exit_port = plan.exit_port
+
+
+KIND = RunningKind(
+    call=LoopCall,
+    order=_order,
+    outbox=_outbox,
+    settle=_settle,
+    is_ordered=False,
+    is_matching=False,
+    is_gathering=False,
+)

@@ -1,21 +1,26 @@
-"""Normal units and sinks: a batch at a time, as many out as in; only the guilty rows fail."""
+"""Normal units and sinks: a batch at a time, as many out as in; only the guilty rows fail.
+
+A batch of eight in which the sixth item makes the unit raise is tried again in halves: 1-4 pass,
+5-8 raise, 5-6 raise, 5 passes, 6 raises: its error is the sixth buffer; 7-8 pass.
+"""
 
 from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.errors import WorkerProcessError
 from modelflow.flowunit.unit import Context
-from modelflow.runtime.call import StreamOf, UnitCall, returned_error
+from modelflow.runtime.call import BatchCall, StreamOf, apart, claim, returned_error
+from modelflow.runtime.kind import RunningKind
 from modelflow.runtime.segment import Columns
 
-__all__ = ["NormalCall"]
+__all__ = ["KIND", "NormalCall"]
 
 
-class NormalCall(UnitCall):
+class NormalCall(BatchCall):
     """Calls a normal unit, or a sink, for whole batches."""
 
     def process(self, columns: Columns, has_errors: bool, stream_of: StreamOf) -> Columns:
-        """Runs the unit over a batch; see `UnitCall.process`."""
+        """Runs the unit over a batch; see `BatchCall.process`."""
         self.failed, self.has_errors = 0, False
         if has_errors and not self._is_exception_visible:
             return self._process_good(columns, stream_of)
@@ -43,15 +48,20 @@ class NormalCall(UnitCall):
                 raise returned_error(returned)
             if not self._outputs:
                 return [columns[0]]
-            return [self._settled(context.outputs[name], name, columns) for name in self._outputs]
-        except Exception as error:
+            return [
+                self._settled(context.outputs[name], place, columns)
+                for place, name in enumerate(self._outputs)
+            ]
+        except BaseException as error:
             self.failed, self.has_errors = failed, has_errors
-            # What ended one process would end another one.
-            is_retried = self.spec.is_batch_retried and not isinstance(error, WorkerProcessError)
-            if size > 1 and is_retried:
-                return self._process_halves(columns, stream_of)
-            failures = self._failures(error, size, stream_of)
-            return [list(failures) for _ in self._outputs or ("",)]
+            if size == 1 or not self.spec.is_batch_retried:
+                return self._everywhere(self._failures(error, size, stream_of))
+            claim(error)
+            is_process_gone = isinstance(error, WorkerProcessError)
+        # Outside the handler, so that the errors of the parts do not keep the one of the whole.
+        if is_process_gone:  # halves would end a process each time
+            return self._process_rows(columns, stream_of)
+        return self._process_halves(columns, stream_of)
 
     def _process_halves(self, columns: Columns, stream_of: StreamOf) -> Columns:
         """Tries a batch that failed again, half by half, until the guilty rows stand alone."""
@@ -86,24 +96,27 @@ class NormalCall(UnitCall):
                 lambda row: stream_of(good[row]),
             )
         whole = []
-        for result in results:
+        for place, result in enumerate(results):
             passed = iter(result)
-            whole.append([bad[row] if row in bad else next(passed) for row in range(size)])
+            rows = [bad[row] if row in bad else next(passed) for row in range(size)]
+            whole.append([buffer.twin() for buffer in rows] if place else rows)
+        self.has_errors = True
         return whole
 
-    def _settled(self, values: list[Any], port: str, columns: Columns) -> list[Buffer]:
+    def _settled(self, values: list[Any], place: int, columns: Columns) -> list[Buffer]:
+        """Wraps what the unit gave on one output."""
         sources = columns[0]
         if len(values) != len(sources):
             message = (
-                f"gave {len(values)} values on output {port!r} for {len(sources)} inputs; "
-                "a normal unit gives one for each"
+                f"gave {len(values)} values on output {self._outputs[place]!r} for {len(sources)} "
+                "inputs; a normal unit gives one for each"
             )
             raise ValueError(message)
-        if values is sources and self._is_single:
-            return values
         settled = []
         for row, value in enumerate(values):
             buffer = self._wrapped(value)
+            if buffer is value and (place or buffer is not sources[row]):
+                buffer = apart(buffer)
             if self._inherits_meta and buffer is not sources[row]:
                 for column in columns:
                     buffer.inherit_meta(column[row])
@@ -113,3 +126,6 @@ class NormalCall(UnitCall):
 
 def _shifted(stream_of: StreamOf, row: int) -> StreamOf:
     return lambda _: stream_of(row)
+
+
+KIND = RunningKind(call=NormalCall)

@@ -4,24 +4,28 @@ from collections.abc import Sequence
 from typing import Any
 
 from modelflow.buffer import Buffer
-from modelflow.runtime.call import StreamOf, UnitCall
+from modelflow.runtime.call import BatchCall, StreamOf, apart
 from modelflow.runtime.segment import Columns, Stream
 
 __all__ = ["RowCall"]
 
 
-class RowCall(UnitCall):
+class RowCall(BatchCall):
     """Calls a unit row by row. A *cell* is what a row has in one column, in or out."""
 
     def process(self, columns: Columns, has_errors: bool, stream_of: StreamOf) -> Columns:
-        """Runs the unit over the rows of a batch, one after the other; see `UnitCall.process`."""
+        """Runs the unit over the rows of a batch, one after the other; see `BatchCall.process`."""
         self.begin()
         results: Columns = [[] for _ in self._outputs]
         for row, cells in enumerate(zip(*columns, strict=True)):
             bad = None
             if has_errors and not self._is_exception_visible:
                 bad = self._first_error(cells)
-            given = self._called(cells, stream_of(row)) if bad is None else self._failed(bad)
+            if bad is None:
+                given = self._called(cells, stream_of(row))
+            else:
+                self.has_errors = True
+                given = self._failed(bad)
             for column, cell in zip(results, given, strict=True):
                 column.append(cell)
         return results
@@ -34,7 +38,7 @@ class RowCall(UnitCall):
             context = self._context(columns, stream)
             self._run(context)
             return self._settled([context.outputs[name] for name in self._outputs], columns)
-        except Exception as error:
+        except BaseException as error:
             self._count_failed(1)
             return self._failed(Buffer.from_error(self._error(error, stream)))
 
@@ -62,6 +66,8 @@ class RowCall(UnitCall):
 
     def _inheriting(self, value: Any, sources: Columns) -> Buffer:
         buffer = self._wrapped(value)
+        if not any(source is buffer for (source,) in sources):
+            buffer = apart(buffer)
         if self._inherits_meta:
             for (source,) in sources:
                 if source is not buffer:

@@ -18,7 +18,7 @@ from modelflow.device import Device
 from modelflow.flowunit.spec import factory_of
 from modelflow.flowunit.unit import Context, FlowUnit
 from modelflow.runtime.call import returned_error
-from modelflow.runtime.processes.channel import Channel, Ends
+from modelflow.runtime.executors.channel import Channel, Ends
 
 __all__ = ["Item", "Job", "main", "run"]
 
@@ -83,7 +83,7 @@ def run(channel: Channel) -> None:
         unit: FlowUnit = factory_of(job.factory)()
         unit.device, unit.batch_size = job.device, job.batch_size
         unit.open(job.config)
-    except Exception as error:  # noqa: BLE001 - it is told to the flow
+    except BaseException as error:  # noqa: BLE001 - it is told to the flow
         channel.send(_failure(error))
         return
     channel.send((True, {}))
@@ -94,7 +94,7 @@ def run(channel: Channel) -> None:
         raise
     try:
         unit.close()
-    except Exception as error:  # noqa: BLE001 - it is told to the flow
+    except BaseException as error:  # noqa: BLE001 - it is told to the flow
         channel.send(_failure(error))
     else:
         channel.send((True, {}))
@@ -106,7 +106,7 @@ def _work(channel: Channel, unit: FlowUnit, job: Job) -> None:
         answer: tuple[bool, Any]
         try:
             answer = True, _called(unit, job, inputs)
-        except Exception as error:  # noqa: BLE001 - it is told to the flow
+        except BaseException as error:  # noqa: BLE001 - the buffers', also a SystemExit
             answer = _failure(error)
         _send(channel, answer)
 
@@ -142,21 +142,22 @@ def _send(channel: Channel, answer: Any) -> None:
         channel.send(_failure(error))
 
 
-def _failure(error: Exception) -> tuple[bool, Exception]:
+def _failure(error: BaseException) -> tuple[bool, Exception]:
     return False, _portable(error)
 
 
-def _portable(error: Exception) -> Exception:
+def _portable(error: BaseException) -> Exception:
     """Returns the error itself, or one that says the same where it cannot go to another process.
 
     A note of it says where it was raised here.
     """
     text = "".join(traceback.format_exception(error))
     copied: Exception | None = None
-    try:
-        copied = pickle.loads(pickle.dumps(error))
-    except Exception:  # noqa: BLE001 - whatever its class does when it is copied
-        copied = None
+    if isinstance(error, Exception):
+        try:
+            copied = pickle.loads(pickle.dumps(error))
+        except Exception:  # noqa: BLE001 - whatever its class does when it is copied
+            copied = None
     if copied is None or type(copied) is not type(error):
         copied = RuntimeError(f"{type(error).__name__}: {error}")
     copied.add_note(f"In the process of the unit:\n{text}")

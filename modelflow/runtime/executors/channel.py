@@ -8,6 +8,7 @@ frees it when both processes are gone, however they end.
 import mmap
 import os
 import pickle
+import select
 import socket
 import struct
 from typing import Any, NamedTuple
@@ -90,12 +91,16 @@ class Channel:
         sizes = b"".join(_SIZE.pack(view.nbytes) for view in views)
         self._socket.sendall(_HEAD.pack(len(pickled), len(views)) + sizes + pickled)
 
-    def receive(self) -> Any:
+    def receive(self, timeout: float | None = None) -> Any:
         """Waits for a message; its arrays are its own.
 
         Raises:
+            TimeoutError: none has begun to come within ``timeout`` seconds.
             EOFError: the other side has ended.
         """
+        if timeout is not None and not select.select([self._socket], [], [], timeout)[0]:
+            message = f"no answer within {timeout:g} s"
+            raise TimeoutError(message)
         length, count = _HEAD.unpack(self._read(_HEAD.size))
         if count > _MOST_BUFFERS:
             message = f"a message with {count} arrays; expected at most {_MOST_BUFFERS}"

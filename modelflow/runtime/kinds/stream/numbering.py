@@ -1,4 +1,10 @@
-"""How what a stream unit gives is numbered."""
+"""How what a stream unit gives is numbered.
+
+A unit that keeps the count was given the rows 4, 5, 6, of which 5 came in in error. It gives one
+buffer, later a second one: they are numbered 4 and 6, and the error stands at 5 between them. A
+unit of any count that has given seven buffers so far gives the next one number 7, in a stream of
+its own.
+"""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,14 +21,16 @@ class Numbering:
     A unit that keeps the count gives its k-th buffer the number and the meta of the k-th that came
     in, however late; one whose count is assumed gives as many as it likes so; any other counts
     anew, in a stream of its own.
-
-    Attributes:
-        stream: The stream that the buffers belong to.
-        is_same_count: The unit keeps the count: what is owed must come.
-        owed: How many buffers are owed, without those that came in in error.
     """
 
     __slots__ = ("_is_assumed", "_kept", "_next", "is_same_count", "owed", "stream")
+
+    stream: Stream
+    """The stream that the buffers belong to."""
+    is_same_count: bool
+    """The unit keeps the count: what is owed must come."""
+    owed: int
+    """How many buffers are owed, without those that came in in error."""
 
     def __init__(
         self, source: Stream, *, is_same_count: bool = False, is_assumed: bool = False
@@ -42,6 +50,7 @@ class Numbering:
         kept = Buffer() if bad is None else bad  # not the data: it may be owed for long
         if bad is None:
             self.owed += 1
+            kept._deadline = cells[0]._deadline
             for cell in cells if inherits_meta else ():
                 kept.inherit_meta(cell)
         self._kept.append((position, kept))
@@ -56,8 +65,11 @@ class Numbering:
             self._next += len(given)
             return range(first, self._next), given
         positions: list[int] = []
-        for _ in given:
-            position = self._kept.popleft()[0] if self._kept else 0
+        for buffer in given:
+            position = 0
+            if self._kept:
+                position, kept = self._kept.popleft()
+                buffer._deadline = kept._deadline
             positions.append(max(position, self._next))
             self._next = positions[-1] + 1
         return positions, given
@@ -74,6 +86,7 @@ class Numbering:
                     break
                 self.owed -= 1
                 buffer.inherit_meta(kept)
+                buffer._deadline = kept._deadline
             assert buffer is not None  # one of the two
             self._kept.popleft()
             positions.append(position)

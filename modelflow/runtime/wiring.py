@@ -1,46 +1,58 @@
-"""The stages of a plan, wired: inboxes, outboxes, terminals, entrance. Nothing runs yet."""
+"""The stages of a plan, wired: inboxes, outboxes, terminals, entrance. Nothing runs yet.
+
+For ``input -> decode -> resize -> output``: the entrance feeds the inbox of "decode", the outbox of
+"decode" the inbox of "resize", and the outbox of "resize" the terminal of "output".
+"""
 
 from collections.abc import Callable
 
 from modelflow.plan import ExecutionPlan, StagePlan, Target
-from modelflow.runtime.admission import Admission
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.entrance import Entrance, EntryPort
-from modelflow.runtime.merge import BRANCH, ORDER, Merge
+from modelflow.runtime.in_flight import InFlight
+from modelflow.runtime.joining.merge import BRANCH, ORDER, Merge
+from modelflow.runtime.kinds import running_kind
+from modelflow.runtime.leaving import OutputTerminal, SinkTerminal
 from modelflow.runtime.outbox import Receiver, Route
 from modelflow.runtime.session import Session
 from modelflow.runtime.stage import Stage
-from modelflow.runtime.terminal import OutputTerminal, SinkTerminal
 
-__all__ = ["Network"]
+__all__ = ["Wiring"]
 
 
-class Network:
-    """Everything that a plan needs but threads.
+class Wiring:
+    """Everything that a plan needs but threads."""
 
-    Attributes:
-        plan: What it was made from.
-        stages: By node, in topological order.
-        entrance: Where sessions put their data in.
-    """
+    plan: ExecutionPlan
+    """What it was made from."""
+    stages: dict[str, Stage]
+    """By node, in topological order."""
+    entrance: Entrance
+    """Where sessions put their data in."""
 
     def __init__(self, plan: ExecutionPlan, results_bound: int, clock: Clock) -> None:
         self.plan = plan
-        self._admission = None if plan.max_in_flight is None else Admission(plan.max_in_flight)
+        self._in_flight = None if plan.max_in_flight is None else InFlight(plan.max_in_flight)
         entry_ports = _entry_ports(plan)
         self.stages = {
-            name: Stage(stage, entry_ports.get(name, frozenset()), results_bound, clock)
+            name: Stage(
+                stage,
+                running_kind(stage.spec),
+                entry_ports.get(name, frozenset()),
+                results_bound,
+                clock,
+            )
             for name, stage in plan.stages.items()
         }
         self._terminals = {name: _terminal(plan, name) for name in _terminal_names(plan)}
         self._merges = {
-            target: Merge(*self._inner(target), merge.edges, merge.bound, clock)
+            target: Merge(target.node, self._inner(target), merge.edges, merge.bound, clock)
             for target, merge in plan.merges.items()
         }
         for stage in self.stages.values():
             self._connect(stage)
         ports = {name: self._entry_port(name, targets) for name, targets in plan.entries.items()}
-        self.entrance = Entrance(ports, self._admission, results_bound, clock)
+        self.entrance = Entrance(ports, self._in_flight, results_bound, clock)
 
     def session(
         self,
@@ -50,29 +62,39 @@ class Network:
         opener: Session | None = None,
     ) -> Session:
         """Makes a session whose data begins at ``origin`` (see `ExecutionPlan.origins`)."""
-        ends = self.plan.origins[origin]
-        admission = self._admission
         return Session(
             name,
             origin,
-            ends,
-            on_left=None if admission is None else admission.remove,
+            self.plan.origins[origin],
+            in_flight=self._in_flight,
             on_finished=on_finished,
             opener=opener,
         )
 
     def discard(self, session: Session) -> None:
-        """Drops what is queued for a cancelled session."""
+        """Drops what is queued for a cancelled session, and wakes whoever waits to send for it."""
         for stage in self.stages.values():
+            stage.outbox.discard(session)  # first: it may pause the session in the inbox
             stage.inbox.discard(session)
-            stage.outbox.discard(session)
         for merge in self._merges.values():
             merge.discard(session)
+        if self._in_flight is not None:
+            self._in_flight.wake()
+
+    def drain(self) -> None:
+        """Delays nothing any more: what was to come later comes now."""
+        for stage in self.stages.values():
+            stage.inbox.drain()
+
+    def end_cycles(self) -> None:
+        """Lets nothing go on by itself: events that bring events, rows that go round."""
+        for stage in self.stages.values():
+            stage.inbox.end_cycles()
 
     def close(self) -> None:
         """Wakes everyone who waits anywhere in it; what is queued is dropped."""
-        if self._admission is not None:
-            self._admission.close()
+        if self._in_flight is not None:
+            self._in_flight.close()
         for stage in self.stages.values():
             stage.close()
         for merge in self._merges.values():
@@ -80,7 +102,16 @@ class Network:
 
     def done(self) -> int:
         """Returns how many calls of units have been made: a figure that grows while things move."""
-        return sum(stats.batches for stage in self.stages.values() for stats in stage.stats)
+        return sum(stage.done() for stage in self.stages.values())
+
+    def held(self) -> dict[str, int]:
+        """Returns what is kept of sessions, by place: nothing when no session is open."""
+        places = {
+            **{f"inbox of {name!r}": stage.inbox.held() for name, stage in self.stages.items()},
+            **{f"outbox of {name!r}": stage.outbox.held() for name, stage in self.stages.items()},
+            **{f"merge before {to.node!r}": merge.held() for to, merge in self._merges.items()},
+        }
+        return {place: count for place, count in places.items() if count}
 
     def _inner(self, target: Target) -> tuple[Receiver, int]:
         """What lies behind an input: the node's inbox, or a terminal."""
@@ -99,7 +130,7 @@ class Network:
         if plan.is_terminal:
             routes[:1] = [((self._terminals[plan.node], 0),)]
         marks = [(ports, ((self._merges[target], ORDER),)) for ports, target in plan.marks]
-        stage.connect(routes, marks, {} if self._admission is None else self._exits(plan))
+        stage.connect(routes, marks, {} if self._in_flight is None else self._exits(plan))
 
     def _exits(self, plan: StagePlan) -> dict[str, int]:
         if plan.is_terminal:
@@ -136,7 +167,7 @@ def _terminal(plan: ExecutionPlan, name: str) -> OutputTerminal | SinkTerminal:
 def _places(plan: ExecutionPlan, name: str) -> dict[str, int]:
     """Returns, by origin, the place of a node among the exits."""
     return {
-        origin: ends.exits.index(name)
+        origin: ends.counted_at.index(name)
         for origin, ends in plan.origins.items()
-        if name in ends.exits
+        if name in ends.counted_at
     }

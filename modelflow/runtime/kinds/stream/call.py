@@ -1,12 +1,18 @@
-"""Calls of a stream unit: its hooks, its rows, its events."""
+"""Calls of a stream unit: its hooks, its rows, its events.
+
+For one batch of the rows 4, 5, 6 of a stream that is new to the unit: `start` calls
+``stream_start``; `rows` calls ``process`` once with three buffers (twice, with 4 and with 6, if 5
+came in in error); if the stream is over with them, `end` calls ``stream_end``. What all of them
+gave is in `StreamCall.given`.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.flowunit.unit import StreamContext
-from modelflow.runtime.call import UnitCall
-from modelflow.runtime.kinds.lane_inbox import OpenStream
+from modelflow.runtime.call import UnitCall, claim
+from modelflow.runtime.kinds.stream.lane import OpenStream
 from modelflow.runtime.segment import Columns
 
 __all__ = ["StreamCall"]
@@ -15,13 +21,10 @@ Post = Callable[[Any, float], bool]
 
 
 class StreamCall(UnitCall):
-    """Calls a stream unit, and gathers what the calls for one batch give.
-
-    Attributes:
-        given: For each output (for a sink: one), the buffers not numbered yet.
-    """
+    """Calls a stream unit, and gathers what the calls for one batch give."""
 
     given: Columns
+    """For each output (for a sink: one), the buffers not numbered yet."""
 
     def begin(self) -> None:
         """Forgets the batch before."""
@@ -34,7 +37,8 @@ class StreamCall(UnitCall):
         try:
             self.unit.stream_start(context)
             self._take(context, stream)
-        except Exception as error:
+        except BaseException as error:
+            claim(error)
             stream.failure = error
         else:
             stream.is_started = True
@@ -73,12 +77,13 @@ class StreamCall(UnitCall):
             try:
                 self.unit.stream_end(context)
                 self._take(context, stream)
-            except Exception as raised:
+            except BaseException as raised:
+                claim(raised)
                 error = raised
         if not self._give_owed(stream, error) and error is not None:
             self._fail(error, stream, 1)
 
-    def _give_owed(self, stream: OpenStream, error: Exception | None) -> bool:
+    def _give_owed(self, stream: OpenStream, error: BaseException | None) -> bool:
         """Puts errors where a unit that keeps the count gave nothing; False if it gave all."""
         is_short = False
         for given, numbering, name in zip(
@@ -92,7 +97,8 @@ class StreamCall(UnitCall):
                     "declared same_count gives one for each"
                 )
                 cause = error or stream.failure or ValueError(message)
-                given.extend([Buffer.from_error(self._error(cause, stream.stream))] * missing)
+                bad = Buffer.from_error(self._error(cause, stream.stream))
+                given.extend(bad.twin() for _ in range(missing))
                 self._count_failed(missing)
         return is_short
 
@@ -119,7 +125,7 @@ class StreamCall(UnitCall):
         try:
             self._run(context)
             self._take(context, stream)
-        except Exception as error:
+        except BaseException as error:
             self._fail(error, stream, size)
             return True
         finally:
@@ -141,25 +147,24 @@ class StreamCall(UnitCall):
                 )
                 raise ValueError(message)
         for name, given in zip(self._outputs, self.given, strict=False):
-            values = context.outputs[name]
-            given.extend([self._frozen(self._wrapped(value)) for value in values])
+            given.extend(self._given(context.outputs[name]))
 
     def _pass(self, stream: OpenStream, position: int, cells: Sequence[Buffer]) -> None:
         bad = next(cell for cell in cells if cell.error is not None)
         for given, numbering in zip(self.given, stream.outputs, strict=True):
             numbering.owe(position, cells)
             if not numbering.is_same_count:
-                given.append(bad)
+                given.append(bad.twin())
 
-    def _fail(self, error: Exception, stream: OpenStream, size: int) -> None:
+    def _fail(self, error: BaseException, stream: OpenStream, size: int) -> None:
         """Puts an error in the place of what a call would have given."""
         self._count_failed(size)
         bad = Buffer.from_error(self._error(error, stream.stream))
         for given, numbering in zip(self.given, stream.outputs, strict=True):
             room = numbering.owed - len(given) if numbering.is_same_count else size
-            given.extend([bad] * min(size, room))
+            given.extend(bad.twin() for _ in range(min(size, room)))
             if room <= 0:  # nothing is owed that could carry it
-                stream.stream.session.record_errors([bad])
+                stream.stream.session.progress.record_errors([bad])
 
     def _stream_context(self, stream: OpenStream, post: Post) -> StreamContext:
         inputs: dict[str, list[Buffer]] = {name: [] for name in self.inputs}

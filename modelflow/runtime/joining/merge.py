@@ -1,13 +1,19 @@
-"""Where the branches of a condition meet in one input: the order before the condition, restored."""
+"""Where the branches of a condition meet in one input: the order before the condition, restored.
 
-import threading
+The condition has sent the rows 0 and 3 to branch "face", 1 and 2 to "other", and told the merge
+``[0, 1, 2, 3]``. When "other" has brought 1 and 2 they wait; with 0 from "face" the rows 0, 1, 2 go
+on.
+"""
+
 from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from modelflow.runtime.clock import Clock
+from modelflow.runtime.locks import make_lock
 from modelflow.runtime.outbox import Receiver
 from modelflow.runtime.segment import Segment, Stream
+from modelflow.runtime.waiting import Waiting
 
 if TYPE_CHECKING:
     from modelflow.buffer import Buffer
@@ -19,7 +25,7 @@ __all__ = ["BRANCH", "ORDER", "Merge"]
 BRANCH, ORDER = 0, 1
 
 
-class _Lane:
+class _Waits:
     """What waits of one session: the order that the condition told, and the buffers by stream."""
 
     __slots__ = ("ends", "has_errors", "order", "rows", "taken")
@@ -42,66 +48,75 @@ class Merge:
     """
 
     def __init__(
-        self, target: Receiver, port: int, edges: int, bound: int | None, clock: Clock
+        self, name: str, target: tuple[Receiver, int], edges: int, bound: int | None, clock: Clock
     ) -> None:
-        """Takes what is fed, how many ``edges`` meet here, and ``bound``.
+        """Takes the node's name, what is fed there, how many ``edges`` meet here, and ``bound``.
 
         The bound is None where what has passed the condition may wait for more: where a stream unit
         is on a branch, which may keep buffers until others come.
         """
         self._edges = edges
-        self._target = target
-        self._port = port
+        self._name = name
+        self._target, self._port = target
         self._bound = bound
         self._clock = clock
-        self._lanes: dict[Session, _Lane] = {}
+        self._sessions: dict[Session, _Waits] = {}
         self._waiting = 0
-        self._lock = threading.Lock()
-        self._room = threading.Condition(self._lock)
+        self._lock = make_lock("merge")
+        self._room = Waiting(self._lock)
         self._is_closed = False
 
-    def append(self, port: int, segments: Sequence[Segment]) -> None:
-        """Takes in what a branch brings, or the order; passes on what has its turn."""
+    def append(self, port: int, segments: Sequence[Segment]) -> bool:
+        """Takes in what a branch brings, or the order; passes on what has its turn.
+
+        Returns:
+            True: `call_due` must follow with no lock held.
+        """
         with self._lock:
             if self._is_closed:
-                return
+                return False
             due: list[Segment] = []
             for segment in segments:
                 session = segment.stream.session
                 if session.is_cancelled:
                     self._forget(session)
                     continue
-                lane = self._lanes.get(session)
-                if lane is None:
-                    lane = self._lanes[session] = _Lane()
+                waits = self._sessions.get(session)
+                if waits is None:
+                    waits = self._sessions[session] = _Waits()
                 if port == ORDER:
-                    lane.order.append(segment)
+                    waits.order.append(segment)
                 else:
-                    self._take(lane, segment)
-                self._advance(session, lane, due)
-            if due:
-                # Under the lock: what goes on must be appended in its order.
-                self._target.append(self._port, due)
-                self._room.notify_all()
+                    self._take(waits, segment)
+                self._advance(session, waits, due)
+            if not due:
+                return False
+            self._room.wake()
+            # Under the lock: what goes on must be appended in its order.
+            return self._target.append(self._port, due)
 
-    def _take(self, lane: _Lane, segment: Segment) -> None:
+    def call_due(self) -> None:
+        """Calls those who waited for what has happened in the input behind."""
+        self._target.call_due()
+
+    def _take(self, waits: _Waits, segment: Segment) -> None:
         stream, positions = segment.stream, segment.positions
         if positions:
-            rows = lane.rows.setdefault(stream, {})
+            rows = waits.rows.setdefault(stream, {})
             rows.update(zip(positions, segment.columns[0], strict=True))
             self._waiting += len(positions)
-            lane.has_errors = lane.has_errors or segment.has_errors
+            waits.has_errors = waits.has_errors or segment.has_errors
         if segment.is_last:
-            lane.ends[stream] = lane.ends.get(stream, 0) + 1
+            waits.ends[stream] = waits.ends.get(stream, 0) + 1
 
-    def _advance(self, session: "Session", lane: _Lane, due: list[Segment]) -> None:
-        while lane.order:
-            first = lane.order[0]
+    def _advance(self, session: "Session", waits: _Waits, due: list[Segment]) -> None:
+        while waits.order:
+            first = waits.order[0]
             stream, positions = first.stream, first.positions
-            rows = lane.rows.get(stream, {})
+            rows = waits.rows.get(stream, {})
             # What has not come when every branch has ended never will: a unit has dropped it.
-            is_ended = lane.ends.get(stream, 0) == self._edges
-            start = end = lane.taken
+            is_ended = waits.ends.get(stream, 0) == self._edges
+            start = end = waits.taken
             while end < len(positions) and (positions[end] in rows or is_ended):
                 end += 1
             is_whole = end == len(positions) and (is_ended or not first.is_last)
@@ -112,48 +127,57 @@ class Merge:
                 column = [rows.pop(position) for position in part]
                 self._waiting -= len(part)
                 is_last = is_whole and first.is_last
-                due.append(Segment(stream, part, [column], is_last, lane.has_errors))
+                due.append(Segment(stream, part, [column], is_last, waits.has_errors))
             if not is_whole:
-                lane.taken = end
+                waits.taken = end
                 return
-            lane.order.popleft()
-            lane.taken = 0
+            waits.order.popleft()
+            waits.taken = 0
             if first.is_last:
-                lane.rows.pop(stream, None)
-                lane.ends.pop(stream, None)
+                waits.rows.pop(stream, None)
+                waits.ends.pop(stream, None)
                 if stream.depth == 0:
-                    del self._lanes[session]
+                    del self._sessions[session]
 
-    def wait_for_room(self, port: int, timeout: float | None = None) -> bool:
+    def wait_for_room(self, port: int) -> None:
         """Waits while the input behind is full; a condition also while too much waits here."""
         if port == BRANCH:
-            return self._target.wait_for_room(self._port, timeout)
+            self._target.wait_for_room(self._port)
+            return
         with self._lock:
             while not self._has_room():
-                if not self._clock.wait(self._room, timeout):
-                    return False
-        return True
+                self._room.wait(self._clock, None)
+
+    def blocked_by(self, port: int) -> str | None:
+        """Returns what a producer of ``port`` waits for now, or None."""
+        if port == BRANCH:
+            return self._target.blocked_by(self._port)
+        return None if self._has_room() else f"the branches that meet before {self._name!r}"
 
     def _has_room(self) -> bool:
         if self._bound is None or self._is_closed:
             return True
-        return self._waiting < self._bound * max(1, len(self._lanes))
+        return self._waiting < self._bound * max(1, len(self._sessions))
+
+    def held(self) -> int:
+        """Returns how many sessions have something that waits here."""
+        return len(self._sessions)
 
     def discard(self, session: "Session") -> None:
         """Drops everything of a session."""
         with self._lock:
             self._forget(session)
-            self._room.notify_all()
+            self._room.wake()
 
     def close(self) -> None:
         """Wakes those who wait; what waits here is dropped."""
         with self._lock:
             self._is_closed = True
-            self._lanes.clear()
+            self._sessions.clear()
             self._waiting = 0
-            self._room.notify_all()
+            self._room.wake()
 
     def _forget(self, session: "Session") -> None:
-        lane = self._lanes.pop(session, None)
-        if lane is not None:
-            self._waiting -= sum(map(len, lane.rows.values()))
+        waits = self._sessions.pop(session, None)
+        if waits is not None:
+            self._waiting -= sum(map(len, waits.rows.values()))

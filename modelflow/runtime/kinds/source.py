@@ -1,5 +1,11 @@
-"""The one thread of a source's stage."""
+"""Sources: units without inputs, which produce until they say that they are done.
 
+A source of a video gives a frame a call: rows 0, 1, 2, ... of the session that bears its node's
+name. A source of requests opens a session for each of them, and holds until its listener sends it
+an event.
+"""
+
+import logging
 import threading
 import time
 from collections import deque
@@ -9,32 +15,62 @@ from typing import Any
 from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError
 from modelflow.flowunit.unit import StreamContext
+from modelflow.runtime.call import UnitCall
 from modelflow.runtime.clock import Clock
-from modelflow.runtime.entrance import Entrance
-from modelflow.runtime.segment import Batch, Columns, Slice
+from modelflow.runtime.delayed import Delayed
+from modelflow.runtime.entrance import WARN_AFTER, Blocker, Entrance
+from modelflow.runtime.kind import RunningKind
+from modelflow.runtime.segment import Batch, Columns, Span
 from modelflow.runtime.session import Session
 from modelflow.runtime.stage import Stage
-from modelflow.runtime.timeline import Timeline
 from modelflow.runtime.worker import Worker, WorkerOwner
 
-__all__ = ["SourceWorker"]
+__all__ = ["KIND", "SourceCall", "SourceWorker"]
+
+logger = logging.getLogger("modelflow")
 
 # The meta of a buffer that begins a session: see `FlowUnitSpec.is_session_opened`.
 TIME_OUT = "time_out"
 SESSION = "session"
 
 
+class SourceCall(UnitCall):
+    """Calls a source."""
+
+    def produce(self, context: StreamContext) -> Columns:
+        """Runs the unit once; returns a column for each output port, all of the same length.
+
+        Raises:
+            FlowUnitError: the source failed, or its outputs differ in length.
+        """
+        self.begin()
+        try:
+            self._run(context)
+            lengths = {name: len(context.outputs[name]) for name in self._outputs}
+            if len(set(lengths.values())) > 1:
+                message = f"gave {lengths} values; a source gives as many on every output"
+                raise ValueError(message)
+        except BaseException as error:
+            raise self._error(error, None) from error
+        return [self._given(context.outputs[name]) for name in self._outputs]
+
+
 class SourceWorker(Worker):
     """The worker of a source: it produces until the unit says that it is done."""
 
+    call: SourceCall
     session: Session
+    """What the source feeds; set by the scheduler before the flow starts."""
     entrance: Entrance
+    """What admits its rows; set likewise."""
     open_session: Callable[[], Session]
+    """Makes a session for one buffer of the source; set likewise."""
 
     def __init__(self, stage: Stage, number: int, owner: WorkerOwner, clock: Clock) -> None:
         super().__init__(stage, number, owner, clock)
+        self._state: dict[str, Any] = {}
         self._events: deque[Any] = deque()
-        self._later: Timeline[Any] = Timeline(clock)
+        self._later: Delayed[Any] = Delayed(clock)
         self._is_held = False
         self._is_over = False
         self._has_event = threading.Condition()
@@ -46,9 +82,10 @@ class SourceWorker(Worker):
             self._wait_for_event()
 
     def wake(self) -> None:
-        """Wakes a source that holds: the flow drains or stops."""
+        """Wakes a source that holds, or waits to produce: the flow drains or stops."""
         with self._has_event:
             self._has_event.notify_all()
+        self.entrance.wake(self.session)
 
     def _post(self, event: Any, delay: float) -> bool:
         with self._has_event:
@@ -67,8 +104,7 @@ class SourceWorker(Worker):
         return self._later.left()
 
     def _is_waiting(self) -> bool:
-        is_ending = self._owner.is_draining or self.session.is_cancelled
-        return self._is_held and not self._events and not is_ending
+        return self._is_held and not self._events and not self._is_ending()
 
     def _wait_for_event(self) -> None:
         if self._is_held:
@@ -78,28 +114,37 @@ class SourceWorker(Worker):
                     self._clock.wait(self._has_event, left)
                     left = self._post_due()
 
+    def _wait_for_admission(self) -> bool:
+        start, has_warned = self._clock.now(), False
+        while (blocker := self._blocker()) is not None and not self._is_ending():
+            waited = self._clock.now() - start
+            if not has_warned and waited >= WARN_AFTER:
+                has_warned = True
+                logger.warning("it has waited for %.0f s: %s", waited, blocker.reason)
+            blocker.wait(None if has_warned else WARN_AFTER - waited)
+        return not self.session.is_cancelled
+
+    def _blocker(self) -> Blocker | None:
+        node = self.stage.plan.node
+        return self.entrance.blocker_for_source(self.session, node, self._is_ending)
+
+    def _is_ending(self) -> bool:
+        return self._owner.is_draining or self.session.is_cancelled
+
     def try_step(self) -> bool:
         """Produces once, if the source is admitted now; False if not, or if it is over."""
         with self._has_event:
             self._post_due()
         if self._is_waiting():
             return False
-        if self.entrance.admit(self.session, self.stage.plan.node) is not None:
+        if self._blocker() is not None:
             return False
         return super().try_step()
-
-    def _wait_for_admission(self) -> bool:
-        node, session = self.stage.plan.node, self.session
-        while (blocker := self.entrance.admit(session, node)) is not None:
-            if self._owner.is_draining or session.is_cancelled:
-                break
-            blocker.wait(None)
-        return not session.is_cancelled
 
     def step(self) -> bool:
         """Calls the source once and sends on what it gave; False once it is over."""
         session = self.session
-        if session.is_cancelled or session.is_closed:
+        if session.is_cancelled or session.progress.is_closed:
             return False
         columns: Columns = [[] for _ in self.stage.plan.routes]
         # What was accepted before the flow drains (a request) is still worked on.
@@ -117,7 +162,7 @@ class SourceWorker(Worker):
             {},
             {name: [] for name in outputs},
             session.context,
-            session.state,
+            self._state,
             session.stream.meta,
             self._post,
         )
@@ -143,13 +188,13 @@ class SourceWorker(Worker):
             self._open_sessions(columns)
             columns = [[] for _ in columns]
         count = len(columns[0])
+        first = session.progress.enter(self.stage.plan.node, count)
         if is_last:
-            session.is_closed = True
-        first = self.entrance.enter(session, self.stage.plan.node, count)
+            session.progress.close()
         if first is None:
             return
-        part = Slice(session.stream, range(first, first + count), is_last, None)
-        self.stage.outbox.emit(Batch([part], columns, False), columns, self.call.has_errors)
+        span = Span(session.stream, range(first, first + count), is_last)
+        self.stage.outbox.emit(Batch([span], columns, False), columns, self.call.has_errors)
 
     def _open_sessions(self, columns: Columns) -> None:
         """Sends each row on as a whole session."""
@@ -162,10 +207,15 @@ class SourceWorker(Worker):
                 del row[0].meta[SESSION]
             due = row[0].get(TIME_OUT)
             if due is not None:
-                session.deadlines[0] = self._clock.now() + due
-            session.is_closed = True
-            if self.entrance.enter(session, node, 1) is None:
+                session.has_deadlines = True
+                for buffer in row:
+                    buffer._deadline = self._clock.now() + due
+            if session.progress.enter(node, 1) is None:
                 continue  # the flow is being stopped
-            part = Slice(session.stream, range(1), True, None)
+            session.progress.close()
+            span = Span(session.stream, range(1), True)
             cells = [[cell] for cell in row]
-            self.stage.outbox.emit(Batch([part], cells, False), cells, self.call.has_errors)
+            self.stage.outbox.emit(Batch([span], cells, False), cells, self.call.has_errors)
+
+
+KIND = RunningKind(call=SourceCall, worker=SourceWorker, is_ordered=False)

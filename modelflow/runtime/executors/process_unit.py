@@ -13,22 +13,23 @@ from modelflow.buffer import Buffer
 from modelflow.errors import PlanError, WorkerProcessError
 from modelflow.flowunit.spec import FlowUnitSpec
 from modelflow.flowunit.unit import Context, FlowUnit
-from modelflow.runtime.processes import child
-from modelflow.runtime.processes.channel import Channel, open_channel
-from modelflow.runtime.processes.child import Item, Job
+from modelflow.runtime.executors import child
+from modelflow.runtime.executors.channel import Channel, open_channel
+from modelflow.runtime.executors.child import Item, Job
 
 __all__ = ["ProcessUnit"]
 
 # How long a process may take to end by itself once its unit is to be closed.
 _CLOSE_TIMEOUT = 5.0
-_COMMAND = "import sys; from modelflow.runtime.processes.child import main; main(sys.argv[1:])"
+_COMMAND = "import sys; from modelflow.runtime.executors.child import main; main(sys.argv[1:])"
 
 
 class ProcessUnit(FlowUnit):
     """Has a unit called in a process: batches there, results back.
 
-    A process that ends by itself costs the batch that it had an error; the next batch gets a new
-    one.
+    A process that ends while it works on a batch costs that batch an error (the rows of a batch are
+    then tried one by one, so that only the guilty fail); one that has ended in the meantime costs
+    nothing: the next batch gets a new one.
     """
 
     def __init__(self, spec: FlowUnitSpec, node: str) -> None:
@@ -64,6 +65,11 @@ class ProcessUnit(FlowUnit):
             WorkerProcessError: the process has ended.
             Exception: whatever the unit raised.
         """
+        if self._is_interrupted:
+            message = f"node {self._node!r}: the flow ends; nothing is sent to its process any more"
+            raise WorkerProcessError(message)
+        if self._process is not None and self._process.poll() is not None:
+            self._end()  # killed while it had nothing to do
         if self._process is None:
             self._start()
         inputs = {
@@ -82,9 +88,16 @@ class ProcessUnit(FlowUnit):
         if self._process is None:
             return
         try:
-            self._asked(None)
+            self._asked(None, _CLOSE_TIMEOUT)
         except WorkerProcessError:
             return  # it has ended, and is cleared away
+        except TimeoutError as error:
+            self._process.kill()
+            message = (
+                f"the unit's close() did not return within {_CLOSE_TIMEOUT:g} s; its process "
+                f"{self._process.pid} was killed"
+            )
+            raise WorkerProcessError(message) from error
         finally:
             if self._process is not None:
                 self._end()
@@ -150,10 +163,11 @@ class ProcessUnit(FlowUnit):
             )
             raise PlanError(message) from error
 
-    def _asked(self, message: Any) -> dict[str, list[Any]]:
+    def _asked(self, message: Any, timeout: float | None = None) -> dict[str, list[Any]]:
         """Sends a message and returns the answer.
 
         Raises:
+            TimeoutError: no answer came within ``timeout`` seconds.
             WorkerProcessError: the process has ended; it is cleared away.
             Exception: what was raised there.
         """
@@ -165,7 +179,9 @@ class ProcessUnit(FlowUnit):
                 self._process.kill()
         try:
             channel.send(message)
-            is_good, answer = channel.receive()
+            is_good, answer = channel.receive(timeout)
+        except TimeoutError:
+            raise
         except (EOFError, OSError) as error:
             raise self._died() from error
         finally:

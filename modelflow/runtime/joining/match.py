@@ -1,4 +1,9 @@
-"""Pairing the inputs of a node: the heads of its ports' queues, stream by stream."""
+"""Pairing the inputs of a node: the heads of its ports' queues, stream by stream.
+
+An image is at position 4 of its stream on port "image", and waits; the boxes found in it come to
+port "boxes" with position 4 too: now row 4 is complete, and the inbox may hand it out. Where
+"boxes" ends after three buffers, image 4 is paired with an error that says so.
+"""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -42,6 +47,10 @@ class Matcher:
     def waiting(self, port: int) -> int:
         """Returns how many buffers of ``port`` wait, over all streams."""
         return self._waiting[port]
+
+    def held(self) -> int:
+        """Returns how many streams have something that waits."""
+        return len(self._pending)
 
     def add(self, port: int, segment: Segment) -> list[Segment]:
         """Takes in a segment of one port; returns the rows that are now complete."""

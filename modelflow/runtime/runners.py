@@ -2,22 +2,28 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from modelflow.errors import FlowUnitError
 from modelflow.runtime.clock import Clock
-from modelflow.runtime.source_worker import SourceWorker
 from modelflow.runtime.watchdog import Watchdog
 from modelflow.runtime.worker import Worker
 
-__all__ = ["Crew", "InlineCrew", "ThreadCrew"]
+if TYPE_CHECKING:
+    from modelflow.runtime.stage import Stage
+
+__all__ = ["InlineRunner", "Runner", "ThreadRunner"]
 
 
-class Crew(Protocol):
+class Runner(Protocol):
     """Runs workers, in one way or another."""
 
     def start(self) -> None:
-        """Opens every unit; errors go to the workers' owner."""
+        """Opens every unit; errors go to the workers' owner.
+
+        Raises:
+            FlowUnitError: the system has no more threads.
+        """
 
     def pump(self) -> None:
         """Runs what is ready, where nobody else does."""
@@ -25,11 +31,14 @@ class Crew(Protocol):
     def wake(self) -> None:
         """Says that there is work now."""
 
+    def worker_here(self) -> Worker | None:
+        """Returns the worker whose thread is calling, if any."""
+
     def join(self, timeout: float) -> list[FlowUnitError]:
         """Ends everyone, and returns an error for each who has not ended in ``timeout`` s."""
 
 
-class ThreadCrew:
+class ThreadRunner:
     """A thread a worker, and the watchdog."""
 
     def __init__(
@@ -40,22 +49,31 @@ class ThreadCrew:
         interval: float,
         clock: Clock,
     ) -> None:
+        """Makes the threads; ``has_work`` and ``interval`` are the watchdog's."""
         self._workers = workers
         self._clock = clock
+        # Daemons only because of units that hang: everyone is joined, see `join` and `at_exit`.
         self._threads = [
             threading.Thread(
                 target=worker.main,
                 name=f"modelflow/{flow}/{worker.stage.plan.node}/{worker.number}",
-                daemon=False,
+                daemon=True,
             )
             for worker in workers
         ]
-        self._watchdog = Watchdog(flow, workers, has_work, interval, clock)
+        stages: dict[str, Stage] = {worker.stage.plan.node: worker.stage for worker in workers}
+        self._watchdog = Watchdog(flow, workers, tuple(stages.values()), has_work, interval, clock)
 
     def start(self) -> None:
         """Starts every thread; each opens its unit."""
-        for thread in self._threads:
-            thread.start()
+        for worker, thread in zip(self._workers, self._threads, strict=True):
+            try:
+                thread.start()
+            except RuntimeError as error:  # the system's limit of threads
+                plan = worker.stage.plan
+                raise FlowUnitError.from_exception(
+                    error, node=plan.node, unit=plan.spec.name, phase="start of its thread"
+                ) from error
         self._watchdog.thread.start()
 
     def pump(self) -> None:
@@ -64,6 +82,11 @@ class ThreadCrew:
     def wake(self) -> None:
         """Wakes the watchdog."""
         self._watchdog.wake()
+
+    def worker_here(self) -> Worker | None:
+        """Returns the worker whose thread is calling, if any."""
+        here = threading.get_ident()
+        return next((worker for worker in self._workers if worker.thread_id == here), None)
 
     def join(self, timeout: float) -> list[FlowUnitError]:
         """Joins every thread; those that do not end in time are described by an error each."""
@@ -80,7 +103,7 @@ class ThreadCrew:
         return hung
 
 
-class InlineCrew:
+class InlineRunner:
     """The calling thread runs every stage, for debugging: one breakpoint stops everything."""
 
     def __init__(self, workers: Sequence[Worker]) -> None:
@@ -100,14 +123,17 @@ class InlineCrew:
         while moving:
             moving = False
             for worker in list(self._running):
-                if isinstance(worker, SourceWorker):
-                    moving = worker.try_step() or moving
-                else:
-                    while worker.try_step():
-                        moving = True
+                while worker.try_step():
+                    moving = True
+                    if worker.stage.plan.spec.is_source:
+                        break  # first what it has brought
 
     def wake(self) -> None:
         """Does nothing."""
+
+    def worker_here(self) -> Worker | None:
+        """Returns the worker that is in a call, if any."""
+        return next((w for w in self._running if w.phase == "process"), None)
 
     def join(self, timeout: float) -> list[FlowUnitError]:  # noqa: ARG002 - nothing waits here
         """Closes every unit."""

@@ -7,13 +7,17 @@ from typing import Generic, TypeVar
 
 from modelflow.runtime.clock import Clock
 
-__all__ = ["Timeline"]
+__all__ = ["Delayed"]
 
 Item = TypeVar("Item")
 
 
-class Timeline(Generic[Item]):
-    """Items, each with the moment at which it is due. Its owner guards it with a lock."""
+class Delayed(Generic[Item]):
+    """Items, each with the moment at which it is due. Its owner guards it with a lock.
+
+    With a clock at 100: ``add("b", 5); add("a", 1)`` makes `left` 1 second; at 102, `due` gives
+    ``"a"`` and `left` is 3.
+    """
 
     def __init__(self, clock: Clock) -> None:
         """Makes an empty one, which goes by ``clock``."""
@@ -32,6 +36,11 @@ class Timeline(Generic[Item]):
     def due(self) -> Iterator[Item]:
         """Takes out the items whose time has come."""
         while self._items and self._items[0][0] <= self._clock.now():
+            yield heappop(self._items)[2]
+
+    def all(self) -> Iterator[Item]:
+        """Takes out every item, in the order of their times."""
+        while self._items:
             yield heappop(self._items)[2]
 
     def left(self) -> float | None:

@@ -1,0 +1,261 @@
+"""The order of a stream unit: one call at a time for each session, in the session's order.
+
+Session A has sent the rows 0..9 and its end, B one row. With ``batch_size=4`` a worker gets A's
+rows 0..3; meanwhile another one may get B's row, but nobody A's 4..7 before the first has come
+back. If the unit sends itself an event in its first call, the events and the rows of A take turns;
+its stream ends when the rows are over and no event is left.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from modelflow.runtime.clock import Clock
+from modelflow.runtime.delayed import Delayed
+from modelflow.runtime.kinds.stream.lane import Lane, OpenStream, StreamBatch
+from modelflow.runtime.orders.order import InboxPolicy, bytes_of
+from modelflow.runtime.segment import Batch, Columns, Segment, Span
+from modelflow.runtime.session import Session
+
+__all__ = ["BySession"]
+
+
+class BySession:
+    """Hands out one batch a session at a time; sessions take turns. An `Order`.
+
+    The streams of a session are worked on one after the other. Buffers behind a stream that waits
+    for an event are not ready, and never make a producer wait.
+    """
+
+    def __init__(self, policy: InboxPolicy, width: int, clock: Clock) -> None:
+        """Takes the policy, how many ports a row has, and what delayed events go by."""
+        self.ready = 0
+        self.ready_bytes = 0
+        self.has_delays = False
+        self._policy = policy
+        self._width = width
+        self._bound = min(policy.bounds)
+        self._turns: deque[Lane] = deque()
+        self._lanes: dict[Session, Lane] = {}
+        self._later: Delayed[tuple[Lane, OpenStream, Any]] = Delayed(clock)
+        self._is_draining = self._is_ending = False
+
+    def __bool__(self) -> bool:
+        return bool(self._turns)
+
+    # -- in -------------------------------------------------------------------------------------
+
+    def add(self, port: int, segments: Sequence[Segment]) -> None:  # noqa: ARG002 - one way in
+        """Puts rows into the lanes of their sessions."""
+        for segment in segments:
+            session = segment.stream.session
+            if session.is_cancelled:
+                continue
+            lane = self._lanes.get(session)
+            if lane is None:
+                lane = self._lanes[session] = Lane(session)
+            lane.segments.append(segment)
+            self._count(lane, segment, 1)
+            self._offer(lane)
+
+    def _count(self, lane: Lane, segment: Segment, sign: int) -> None:
+        rows = sign * len(segment.positions)
+        lane.rows += rows
+        if not lane.is_stalled:
+            self.ready += rows
+        if self._policy.byte_bound is not None:
+            self.ready_bytes += sign * bytes_of(segment)
+
+    def _offer(self, lane: Lane) -> None:
+        if not lane.is_queued and (lane.has_work or (self._is_ending and lane.is_kept_open)):
+            lane.is_queued = True
+            self._turns.append(lane)
+
+    def has_room(self, port: int, session: Session | None) -> bool:  # noqa: ARG002 - one bound
+        """See `Order.has_room`."""
+        byte_bound = self._policy.byte_bound
+        return self.ready < self._policy.bounds[port] and (
+            byte_bound is None or self.ready_bytes < byte_bound
+        )
+
+    def is_roomy(self) -> bool:
+        """See `Order.is_roomy`."""
+        byte_bound = self._policy.byte_bound
+        return self.ready <= self._bound // 2 and (
+            byte_bound is None or self.ready_bytes <= byte_bound // 2
+        )
+
+    # -- events ---------------------------------------------------------------------------------
+
+    def post(self, lane: Lane, stream: OpenStream, event: Any, delay: float) -> bool:
+        """Takes an event for a stream; False if the stream is over, or the flow ends.
+
+        ``delay``: seconds after which the unit is called for it; refused while the flow drains.
+        """
+        if stream.is_over or lane.is_dropped or self._is_ending:
+            return False
+        if delay > 0:
+            if self._is_draining:
+                return False
+            stream.delayed += 1
+            self._later.add((lane, stream, event), delay)
+            self.has_delays = True
+        else:
+            stream.events.append(event)
+            self._offer(lane)
+        return True
+
+    def next_due(self) -> float | None:
+        """Hands out the delayed events that are due; returns the seconds until the next one."""
+        self._bring(self._later.due())
+        self.has_delays = bool(self._later)
+        return self._later.left()
+
+    def drain(self) -> None:
+        """Brings every delayed event now; no other one is delayed."""
+        self._is_draining = True
+        self._bring(self._later.all())
+        self.has_delays = False
+
+    def end_cycles(self) -> None:
+        """Takes no event any more, and ends the streams that only wait for one."""
+        self._is_ending = True
+        for lane in self._lanes.values():
+            self._offer(lane)
+
+    def _bring(self, events: Any) -> None:
+        for lane, stream, event in events:
+            stream.delayed -= 1
+            if not (stream.is_over or lane.is_dropped):
+                stream.events.append(event)
+                self._offer(lane)
+
+    # -- out ------------------------------------------------------------------------------------
+
+    def cut(self, size: int) -> Batch | None:
+        """See `Order.cut`; the lane comes back by `done`."""
+        lane = self._turns.popleft()
+        lane.is_queued = False
+        is_ending = self._is_ending and lane.is_kept_open
+        if not lane.has_work and not is_ending:
+            return None
+        lane.is_busy = True
+        stream = lane.open
+        if stream is not None and lane.is_dropped:
+            return StreamBatch(lane, Span(stream.stream, (), True), self._nothing())
+        if stream is not None and lane.has_event:
+            # By turns: a unit that sends an event in every call must not starve its input.
+            stream.was_event = not (stream.was_event and lane.segments and not lane.is_stalled)
+            if stream.was_event:
+                event = stream.events.popleft()
+                span = Span(stream.stream, (), False)
+                return StreamBatch(lane, span, self._nothing(), event=event)
+        if stream is not None and is_ending:
+            return StreamBatch(lane, Span(stream.stream, (), True), self._nothing())
+        return self._rows(lane, size)
+
+    def _rows(self, lane: Lane, size: int) -> Batch:
+        picked: list[Segment] = []
+        lacking = size
+        while lane.segments:
+            segment = lane.segments[0]
+            count = len(segment.positions)
+            if picked and (segment.stream is not picked[0].stream or (lacking == 0 and count)):
+                break
+            lane.segments.popleft()
+            if count > lacking:
+                segment, rest = segment.split(lacking)
+                lane.segments.appendleft(rest)
+                count = lacking
+            lacking -= count
+            picked.append(segment)
+            self._count(lane, segment, -1)
+            if segment.is_last:
+                break
+        whole = Batch.of(picked, self._width)
+        batch = StreamBatch(lane, whole.spans[0], whole.columns)
+        batch.has_errors = whole.has_errors
+        batch.arrived = picked[0].arrived
+        return batch
+
+    def _nothing(self) -> Columns:
+        return [[] for _ in range(self._width)]
+
+    # -- a worker has come back -----------------------------------------------------------------
+
+    def try_end(self, lane: Lane, stream: OpenStream) -> bool:
+        """Notes that no more buffers come in; True if nothing else keeps the stream open."""
+        if not stream.is_ended:
+            self.ready -= lane.rows
+            stream.is_ended = True
+        is_kept = bool(stream.events) or (
+            not self._is_ending and (stream.is_held or stream.delayed > 0)
+        )
+        stream.is_over = lane.is_dropped or not is_kept
+        return stream.is_over
+
+    def done(self, lane: Lane, *, is_session_end: bool, is_parked: bool) -> bool:
+        """Takes a lane back after a call.
+
+        Args:
+            lane: The lane that `cut` gave.
+            is_session_end: The session's end has passed.
+            is_parked: Too much of the session is unread: its events wait until `unpark`.
+
+        Returns:
+            True if the lane is parked now.
+        """
+        session = lane.session
+        if lane.open is not None and lane.open.is_over:
+            lane.open = None
+            self.ready += lane.rows
+        if is_session_end or (lane.is_dropped and lane.open is None):
+            self._lanes.pop(session, None)
+        lane.is_busy = False
+        lane.is_parked = is_parked and lane.open is not None and bool(lane.open.events)
+        self._offer(lane)
+        return lane.is_parked
+
+    def unpark(self, lane: Lane) -> None:
+        """Lets the events of a lane come."""
+        lane.is_parked = False
+        self._offer(lane)
+
+    # -- control --------------------------------------------------------------------------------
+
+    def pause(self, session: Session) -> None:
+        """Does nothing: a session's calls are one after the other, in order."""
+
+    def resume(self, session: Session) -> None:
+        """Does nothing; see `pause`."""
+
+    def drop(self, session: Session) -> None:
+        """Drops what waits of a session; the unit ends the stream that it has begun."""
+        lane = self._lanes.get(session)
+        if lane is None:
+            return
+        for segment in lane.segments:
+            self._count(lane, segment, -1)
+        lane.segments.clear()
+        lane.is_dropped = True
+        if lane.open is None and not lane.is_busy:
+            del self._lanes[session]
+        self._offer(lane)
+
+    def clear(self) -> None:
+        """Drops what waits; the streams that have begun are ended by `abandoned`."""
+        self._is_ending = True
+        self._turns.clear()
+        self.ready = self.ready_bytes = 0
+
+    def held(self) -> int:
+        """See `Order.held`."""
+        return len(self._lanes) + len(self._turns) + self.ready + bool(self._later)
+
+    def abandoned(self) -> StreamBatch | None:
+        """Returns the end of a stream that has begun and got none, once the inbox is closed."""
+        for lane in self._lanes.values():
+            if lane.open is not None and not lane.is_busy:
+                lane.is_busy = lane.is_dropped = True
+                return StreamBatch(lane, Span(lane.open.stream, (), True), self._nothing())
+        return None

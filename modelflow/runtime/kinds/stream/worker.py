@@ -1,0 +1,127 @@
+"""One thread of a stream unit's stage.
+
+It takes the lane of session A with a batch of A's rows, opens the stream if these are its first
+rows, has the unit called, sends on what the unit gave, and gives the lane back.
+"""
+
+import time
+from typing import Any
+
+from modelflow.runtime.clock import Clock
+from modelflow.runtime.kinds.stream.by_session import BySession
+from modelflow.runtime.kinds.stream.call import StreamCall
+from modelflow.runtime.kinds.stream.lane import Lane, OpenStream, StreamBatch
+from modelflow.runtime.kinds.stream.numbering import Numbering
+from modelflow.runtime.segment import Batch, Segment, Stream
+from modelflow.runtime.stage import Stage
+from modelflow.runtime.worker import Worker, WorkerOwner
+
+__all__ = ["StreamWorker"]
+
+
+class StreamWorker(Worker):
+    """Works on one stream at a time, and passes on the ends of those that enclose it."""
+
+    call: StreamCall
+
+    def __init__(self, stage: Stage, number: int, owner: WorkerOwner, clock: Clock) -> None:
+        super().__init__(stage, number, owner, clock)
+        assert isinstance(stage.order, BySession)  # made by this kind
+        self._order = stage.order
+        self._width = max(1, len(stage.plan.routes))
+        self._unread_bound = stage.unread_bound
+
+    def finish(self) -> None:
+        """Ends the streams that were left open."""
+        while (batch := self.stage.inbox.change(self._order.abandoned)) is not None:
+            self.run(batch)
+
+    def run(self, batch: Batch) -> None:
+        """Calls the unit for a batch of one stream, and sends the results on."""
+        assert isinstance(batch, StreamBatch)  # made by the order of this kind
+        lane, (span,) = batch.lane, batch.spans
+        if span.stream.depth < self.stage.plan.depth:
+            # It encloses the node's streams: only its end passes here.
+            self._send([Segment(span.stream, (), [[]], span.is_last, False)] * self._width)
+            self._done(lane, is_session_end=span.is_session_end)
+            return
+        stream = lane.open
+        if stream is None:
+            stream = lane.open = self._opened(span.stream)
+        if span.stream.session.has_deadlines:
+            self._expire(batch)
+        if self._transfer is not None:
+            self._arrive(self._transfer, batch)
+        start = time.perf_counter()
+        self._enter("process")
+        is_over = self._call(stream, batch)
+        self._leave()
+        self._note(batch, len(span.positions), time.perf_counter() - start)
+        if not lane.is_dropped:
+            self._emit(stream, is_over)
+            self._count_out(batch)
+        self._done(lane, is_session_end=is_over and stream.stream.depth == 0)
+
+    def _call(self, stream: OpenStream, batch: StreamBatch) -> bool:
+        """Makes the calls that a batch brings about; True if the stream is over with them."""
+        call, lane, (span,) = self.call, batch.lane, batch.spans
+        inbox, order = self.stage.inbox, self._order
+
+        def post(event: Any, delay: float) -> bool:
+            return inbox.change(lambda: order.post(lane, stream, event, delay))
+
+        call.begin()
+        if not lane.is_dropped:
+            if not stream.is_started and stream.failure is None:
+                call.start(stream, post)
+            if batch.event is not None:
+                call.event(stream, batch.event, post)
+            else:
+                call.rows(stream, span.positions, batch.columns, post)
+        is_over = (span.is_last or stream.is_ended) and inbox.change(
+            lambda: order.try_end(lane, stream)
+        )
+        if is_over:
+            call.end(stream, is_cancelled=lane.is_dropped)
+        return is_over
+
+    def _opened(self, source: Stream) -> OpenStream:
+        spec = self.stage.plan.spec
+        is_same = spec.is_same_count and not spec.is_sink
+        is_assumed = spec.is_count_assumed and not spec.is_sink
+        return OpenStream(
+            source,
+            [
+                Numbering(source, is_same_count=is_same, is_assumed=is_assumed)
+                for _ in range(self._width)
+            ],
+        )
+
+    def _emit(self, stream: OpenStream, is_over: bool) -> None:
+        segments = []
+        for given, numbering in zip(self.call.given, stream.outputs, strict=True):
+            positions, column = numbering.numbered(given)
+            # Not what came in with this batch: an error may be passed on calls later.
+            has_errors = any(buffer.error is not None for buffer in column)
+            segments.append(Segment(numbering.stream, positions, [column], is_over, has_errors))
+        if is_over or any(segment.positions for segment in segments):
+            self._send(segments)
+
+    def _send(self, segments: list[Segment]) -> None:
+        self.stage.outbox.send([(segment,) for segment in segments])
+
+    def _done(self, lane: Lane, *, is_session_end: bool) -> None:
+        """Gives the lane back; its events wait while too much of the session is unread."""
+        inbox, order, session = self.stage.inbox, self._order, lane.session
+        is_unread = session.reader.unread >= self._unread_bound and not session.is_cancelled
+        is_parked = inbox.change(
+            lambda: order.done(lane, is_session_end=is_session_end, is_parked=is_unread)
+        )
+        inbox.call_due()
+        if is_parked:
+
+            def unpark() -> None:
+                inbox.change(lambda: order.unpark(lane))
+
+            reader = session.reader
+            reader.on_read(self._unread_bound, unpark, lambda: reader.is_finished)

@@ -1,0 +1,101 @@
+"""Where data leaves the graph: a graph output, or a node that nothing follows.
+
+The last segment of session 7 arrives at output ``"scores"``, the only one: `append` puts its
+buffers into the session's results, and the session is over; both may be under the lock of the
+outbox before it. `call_due`, which follows with no lock held, calls whoever waited for the
+results, and tells the scheduler.
+"""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+from modelflow.runtime.segment import Segment
+from modelflow.runtime.session import Session
+
+__all__ = ["OutputTerminal", "SinkTerminal", "Terminal"]
+
+
+class Terminal:
+    """Counts rows out, and notes the ends of sessions; never full (see `Entrance`)."""
+
+    def __init__(self, exits: Mapping[str, int]) -> None:
+        """Takes, by origin, the terminal's place among the exits of a session."""
+        self._exits = exits
+        self._touched: deque[tuple[Session, bool]] = deque()
+
+    def blocked_by(self, port: int) -> None:
+        """Returns None: nobody waits here."""
+
+    def wait_for_room(self, port: int) -> None:
+        """Returns at once."""
+
+    def call_due(self) -> None:
+        """Calls those who waited for what has arrived, and ends the sessions that are over."""
+        while self._touched:
+            try:
+                session, is_over = self._touched.popleft()
+            except IndexError:  # another thread has just taken the last one
+                return
+            self._tell(session)
+            session.progress.call_due()
+            if is_over:
+                session.finish()
+
+    def _tell(self, session: Session) -> None:
+        """Calls those who wait for what this terminal gives a session."""
+
+    def _count(self, session: Session, segment: Segment) -> bool:
+        """Notes a segment that has passed; True: `call_due` has something to do."""
+        progress = session.progress
+        is_counted = False
+        if progress.is_counting:
+            place = self._exits.get(session.origin)
+            if place is not None:
+                progress.leave(place, len(segment.positions))
+                is_counted = True
+        is_over = segment.is_last and segment.stream.depth == 0 and progress.end_passed()
+        if is_over or is_counted:
+            self._touched.append((session, is_over))
+        return is_over or is_counted
+
+
+class OutputTerminal(Terminal):
+    """Hands what arrives at a graph output to its session."""
+
+    def __init__(self, output: str, exits: Mapping[str, int]) -> None:
+        """Takes the output's name and, by origin, its place among the session's exits."""
+        super().__init__(exits)
+        self._output = output
+
+    def append(self, port: int, segments: Sequence[Segment]) -> bool:  # noqa: ARG002 - one port
+        """Gives each segment to its session; True: `call_due` must follow."""
+        is_due = False
+        for segment in segments:
+            session = segment.stream.session
+            if session.is_cancelled:
+                continue
+            results = session.results[self._output]
+            results.put(segment.columns[0], segment.is_last and segment.stream.depth == 0)
+            if self._count(session, segment):
+                is_due = True
+            elif results.is_due:
+                self._touched.append((session, False))
+                is_due = True
+        return is_due
+
+    def _tell(self, session: Session) -> None:
+        session.results[self._output].call_due()
+
+
+class SinkTerminal(Terminal):
+    """Notes what has passed a node that nothing follows, and the errors that end there."""
+
+    def append(self, port: int, segments: Sequence[Segment]) -> bool:  # noqa: ARG002 - one port
+        """Notes each segment at its session; True: `call_due` must follow."""
+        is_due = False
+        for segment in segments:
+            session = segment.stream.session
+            if segment.has_errors:
+                session.progress.record_errors(segment.columns[0])
+            is_due = self._count(session, segment) or is_due
+        return is_due

@@ -1,0 +1,132 @@
+"""The order of a node with ``split_size``: sessions take turns, and none fills the queue.
+
+With ``split_size=2`` and ``batch_size=8``, session A's 700 rows and the single rows of B and C make
+batches of A's first two, B's, C's, and A's next four: A gives shares of two while others wait, and
+fills the batch when nobody else has anything.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+from modelflow.runtime.orders.fifo import Fifo
+from modelflow.runtime.orders.order import InboxPolicy, bytes_of
+from modelflow.runtime.segment import Batch, Segment
+from modelflow.runtime.session import Session
+
+__all__ = ["Fair"]
+
+# How many sessions may have their share of the queue full before everyone waits.
+_SESSIONS = 16
+
+
+class Fair(Fifo):
+    """Hands out at most ``split_size`` rows of a session at a time while others wait.
+
+    A batch is filled in rounds: each session gives a share, then each one another, until the batch
+    is full or nothing waits; the next batch begins with the session whose turn it is then. So a
+    session of a thousand buffers and one of a single buffer advance by the same number of rows, and
+    the order within each is as ever.
+
+    The bound of the queue holds for each session alone; all together may have 16 times that.
+    """
+
+    def __init__(self, policy: InboxPolicy, width: int) -> None:
+        super().__init__(policy, width)
+        # The sessions that have rows here, in the order of their turns.
+        self._turns: deque[Session] = deque()
+        self._segments: dict[Session, deque[Segment]] = {}
+        self._rows: dict[Session, int] = {}
+        # Rows that count towards the common bound: of a session at most its own bound.
+        self._load = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._turns)
+
+    def has_room(self, port: int, session: Session | None) -> bool:  # noqa: ARG002 - one bound
+        """Tells whether a producer may go on now (with buffers of ``session``)."""
+        if session is not None and self._rows.get(session, 0) >= self._bound:
+            return False
+        byte_bound = self._policy.byte_bound
+        return self._load < self._bound * _SESSIONS and (
+            byte_bound is None or self.ready_bytes < byte_bound
+        )
+
+    def is_roomy(self) -> bool:
+        """Returns True: each waits for its own session, and what was taken may have been its."""
+        return True
+
+    def add(self, port: int, segments: Sequence[Segment]) -> None:  # noqa: ARG002 - one way in
+        """Puts rows behind those of their sessions."""
+        for segment in segments:
+            session, count = segment.stream.session, len(segment.positions)
+            waiting = self._segments.get(session)
+            if waiting is None:
+                waiting = self._segments[session] = deque()
+                if session not in self._paused:
+                    self._turns.append(session)
+            waiting.append(segment)
+            self._add_rows(session, count)
+            self.ready += count
+            if self._policy.byte_bound is not None:
+                self.ready_bytes += bytes_of(segment)
+
+    def cut(self, size: int) -> Batch | None:
+        """See `Order.cut`."""
+        lacking, picked = size, list[Segment]()
+        is_alone = len(self._turns) == 1
+        while self._turns and lacking:
+            session = self._turns[0]
+            if session.is_cancelled:
+                self.drop(session)
+                continue
+            share = lacking if is_alone else min(lacking, self._policy.split_size)
+            taken = share - self._take_rows(self._segments[session], share, picked)
+            self._add_rows(session, -taken)
+            lacking -= taken
+            if not self._segments[session]:
+                self._leave(session)
+            elif lacking or taken == share:
+                self._turns.rotate(-1)
+        return self._batch(picked) if picked else None
+
+    def pause(self, session: Session) -> None:
+        """See `Order.pause`: the session loses its turn."""
+        if session not in self._paused:
+            self._paused[session] = deque()
+            if session in self._segments:
+                self._turns.remove(session)
+
+    def resume(self, session: Session) -> None:
+        """See `Order.resume`."""
+        if self._paused.pop(session, None) is not None and session in self._segments:
+            self._turns.append(session)
+
+    def drop(self, session: Session) -> None:
+        """See `Order.drop`."""
+        for segment in self._segments.get(session, ()):
+            self._discount(segment)
+        self._leave(session)
+        self._forget(session)
+
+    def clear(self) -> None:
+        """See `Order.clear`."""
+        super().clear()
+        self._turns.clear()
+        self._segments.clear()
+        self._rows.clear()
+        self._load = 0
+
+    def held(self) -> int:
+        """See `Order.held`."""
+        return super().held() + len(self._segments) + len(self._rows) + self._load
+
+    def _leave(self, session: Session) -> None:
+        self._add_rows(session, -self._rows.get(session, 0))
+        if self._segments.pop(session, None) is not None and session not in self._paused:
+            self._turns.remove(session)
+        self._rows.pop(session, None)
+
+    def _add_rows(self, session: Session, rows: int) -> None:
+        before = self._rows.get(session, 0)
+        after = self._rows[session] = before + rows
+        self._load += min(after, self._bound) - min(before, self._bound)

@@ -1,0 +1,190 @@
+"""First come, first served: the order of most nodes.
+
+Sessions A and B have sent three rows each, in turns. With ``batch_size=4`` the first batch holds
+A's first, B's first, A's second and B's second row. If several workers take from here, A's spans
+carry the tickets 0, 1, 2 of A, and B's those of B; the outbox puts each session's results in that
+order.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+from modelflow.runtime.orders.order import InboxPolicy, bytes_of
+from modelflow.runtime.segment import Batch, Segment, Span
+from modelflow.runtime.session import Session
+
+__all__ = ["Fifo"]
+
+# A session whose earlier rows are held up keeps its rows here; those of all such sessions together
+# may be so many times the bound before producers wait for them. benchmarks/sessions.py.
+_PAUSED_SHARE = 16
+
+
+class Fifo:
+    """Hands out rows in the order in which they came."""
+
+    has_delays = False
+
+    def __init__(self, policy: InboxPolicy, width: int) -> None:
+        """Takes the policy, and how many ports a row has."""
+        self.ready = 0
+        self.ready_bytes = 0
+        self._policy = policy
+        self._width = width
+        self._bound = min(policy.bounds)
+        self._queue: deque[Segment] = deque()
+        self._tickets: dict[Session, int] = {}
+        self._paused: dict[Session, deque[Segment]] = {}
+        self._paused_rows = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._queue)
+
+    def add(self, port: int, segments: Sequence[Segment]) -> None:  # noqa: ARG002 - one way in
+        """Puts rows at the end."""
+        self._queue.extend(segments)
+        ready = self.ready
+        for segment in segments:
+            ready += len(segment.positions)
+        self.ready = ready
+        if self._policy.byte_bound is not None:
+            self.ready_bytes += sum(map(bytes_of, segments))
+
+    def has_room(self, port: int, session: Session | None) -> bool:
+        """See `Order.has_room`; a session that is paused has none."""
+        policy = self._policy
+        if self._paused and (
+            session in self._paused or self._paused_rows >= self._bound * _PAUSED_SHARE
+        ):
+            return False
+        return self.ready < policy.bounds[port] and (
+            policy.byte_bound is None or self.ready_bytes < policy.byte_bound
+        )
+
+    def is_roomy(self) -> bool:
+        """Tells whether half is free, so that the two sides do not wake each other for each row."""
+        if self.ready > self._bound // 2:
+            return False
+        byte_bound = self._policy.byte_bound
+        return byte_bound is None or self.ready_bytes <= byte_bound // 2
+
+    # -- out ------------------------------------------------------------------------------------
+
+    def cut(self, size: int) -> Batch | None:
+        """See `Order.cut`."""
+        picked: list[Segment] = []
+        self._take_rows(self._queue, size, picked)
+        return self._batch(picked) if picked else None
+
+    def _batch(self, picked: list[Segment]) -> Batch:
+        batch = Batch.of(picked, self._width)
+        if self._policy.is_measured:
+            arrived = [segment.arrived for segment in picked if segment.positions]
+            batch.arrived = min(arrived, default=0.0)
+        if self._policy.is_ordered:
+            for span in batch.spans:
+                span.ticket = self._ticket(span)
+        return batch
+
+    def _take_rows(self, segments: deque[Segment], size: int, picked: list[Segment]) -> int:
+        """Moves up to ``size`` rows, and the ends behind them, to ``picked``; says how many lack.
+
+        What is left of a cancelled session is dropped, and that of a paused one put aside.
+        """
+        lacking = size
+        while segments:
+            segment = segments[0]
+            count = len(segment.positions)
+            if lacking == 0 and count:
+                break
+            segments.popleft()
+            session = segment.stream.session
+            if session.is_cancelled:
+                self._discount(segment)
+                self._forget(session)
+                continue
+            if self._paused and session in self._paused:
+                self._discount(segment)
+                self._paused[session].append(segment)
+                self._paused_rows += count
+                continue
+            if count > lacking:
+                segment, rest = segment.split(lacking)
+                segments.appendleft(rest)
+                count = lacking
+            lacking -= count
+            self._discount(segment)
+            picked.append(segment)
+        return lacking
+
+    def _ticket(self, span: Span) -> int | None:
+        session = span.stream.session
+        ticket = self._tickets.get(session, 0)
+        if not span.is_session_end:
+            self._tickets[session] = ticket + 1
+            return ticket
+        self._tickets.pop(session, None)
+        return ticket or None  # all of the session in one span: nothing can overtake it
+
+    def _discount(self, segment: Segment) -> None:
+        self.ready -= len(segment.positions)
+        if self._policy.byte_bound is not None:
+            self.ready_bytes -= bytes_of(segment)
+
+    # -- control --------------------------------------------------------------------------------
+
+    def pause(self, session: Session) -> None:
+        """See `Order.pause`; what waits of the session is put aside when it is met."""
+        self._paused.setdefault(session, deque())
+
+    def resume(self, session: Session) -> None:
+        """See `Order.resume`; what was put aside comes first."""
+        aside = self._paused.pop(session, None)
+        if aside is None:
+            return
+        self._paused_rows -= sum(len(segment.positions) for segment in aside)
+        self._put_back(session, aside)
+        for segment in aside:
+            self.ready += len(segment.positions)
+            if self._policy.byte_bound is not None:
+                self.ready_bytes += bytes_of(segment)
+
+    def _put_back(self, session: Session, aside: deque[Segment]) -> None:  # noqa: ARG002
+        self._queue.extendleft(reversed(aside))
+
+    def next_due(self) -> float | None:
+        """Returns None: nothing is delayed here."""
+        return None
+
+    def drain(self) -> None:
+        """Does nothing: nothing is delayed here."""
+
+    def end_cycles(self) -> None:
+        """Does nothing: no row comes back here."""
+
+    def drop(self, session: Session) -> None:
+        """See `Order.drop`."""
+        kept: deque[Segment] = deque()
+        for segment in self._queue:
+            if segment.stream.session is session:
+                self._discount(segment)
+            else:
+                kept.append(segment)
+        self._queue = kept
+        self._forget(session)
+
+    def clear(self) -> None:
+        """See `Order.clear`."""
+        self._queue.clear()
+        self._paused.clear()
+        self.ready = self.ready_bytes = self._paused_rows = 0
+
+    def held(self) -> int:
+        """See `Order.held`."""
+        return len(self._queue) + len(self._tickets) + len(self._paused) + self.ready
+
+    def _forget(self, session: Session) -> None:
+        self._tickets.pop(session, None)
+        aside = self._paused.pop(session, None)
+        if aside is not None:
+            self._paused_rows -= sum(len(segment.positions) for segment in aside)

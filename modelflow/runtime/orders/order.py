@@ -1,0 +1,105 @@
+"""What an inbox needs of the order in which it hands out rows; the bounds that it keeps."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from modelflow.runtime.segment import Batch, Segment
+
+if TYPE_CHECKING:
+    from modelflow.runtime.session import Session
+
+__all__ = ["InboxPolicy", "Order", "bytes_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class InboxPolicy:
+    """How an inbox bounds and cuts."""
+
+    bounds: tuple[int, ...]
+    """For each port, the ready rows at which its producers begin to wait."""
+    batch_size: int = 1
+    """Most rows in a batch."""
+    batch_timeout: float = 0.0
+    """Longest wait in seconds for a fuller batch, once a row is ready."""
+    byte_bound: int | None = None
+    """Producers wait too while the ready rows hold that many bytes; None: no bound."""
+    unmatched_bounds: tuple[int, ...] = ()
+    """For each port, the buffers without a partner at which its producers wait; empty: never. Only
+    the graph's inputs have it: a caller may forget the other port."""
+    is_ordered: bool = False
+    """Spans get tickets, because several workers take from this inbox."""
+    is_measured: bool = False
+    """Why batches close and how long they waited is counted."""
+    split_size: int = 0
+    """Most rows of one session in a batch while others wait; 0: as they come."""
+
+
+class Order(Protocol):
+    """The rows that wait in an inbox, and which of them come next.
+
+    Not locked: the inbox's lock is held around every call. Rows are *ready* when a worker could be
+    given them now; only those make producers wait.
+    """
+
+    ready: int
+    """Rows that a worker could be given now."""
+    ready_bytes: int
+    """The bytes of their data, where the policy bounds them."""
+    has_delays: bool
+    """`next_due` has something to do."""
+
+    def __bool__(self) -> bool:
+        """Tells whether `cut` has something to give."""
+
+    def add(self, port: int, segments: Sequence[Segment]) -> None:
+        """Takes in what has arrived at a port, or the matched rows of all ports."""
+
+    def cut(self, size: int) -> Batch | None:
+        """Takes out a batch of at most ``size`` rows; None: nothing was left of what waited."""
+
+    def has_room(self, port: int, session: "Session | None") -> bool:
+        """Tells whether a producer of ``port`` may go on with buffers of ``session``."""
+
+    def is_roomy(self) -> bool:
+        """Tells whether enough is free that producers who wait should look again."""
+
+    def pause(self, session: "Session") -> None:
+        """Hands out nothing of a session until `resume`: its earlier rows are held up."""
+
+    def resume(self, session: "Session") -> None:
+        """Ends a `pause`."""
+
+    def next_due(self) -> float | None:
+        """Brings in what was delayed until now; returns the seconds until the next such thing."""
+
+    def drain(self) -> None:
+        """Delays nothing any more: what was to come later comes now."""
+
+    def end_cycles(self) -> None:
+        """Lets nothing go on by itself any more: events that bring events, rows that go round."""
+
+    def drop(self, session: "Session") -> None:
+        """Drops everything of a session."""
+
+    def clear(self) -> None:
+        """Drops everything."""
+
+    def held(self) -> int:
+        """Counts the rows and the states of sessions that are kept: 0 when no session is open."""
+
+
+def bytes_of(segment: Segment) -> int:
+    """Returns how many bytes the data of a segment takes: arrays, bytes, text."""
+    return sum(map(_size, (buffer for column in segment.columns for buffer in column)))
+
+
+def _size(buffer: Any) -> int:
+    if isinstance(buffer, list):  # a sub-stream, to be collapsed
+        return sum(map(_size, buffer))
+    data = buffer.data
+    if isinstance(data, np.ndarray):
+        return data.nbytes
+    return len(data) if isinstance(data, bytes | bytearray | memoryview | str) else 0

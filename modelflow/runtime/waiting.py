@@ -1,0 +1,97 @@
+"""Those who wait for one thing to change: threads, and callbacks for those who must not wait."""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from modelflow.runtime.clock import Clock
+
+__all__ = ["Waiting"]
+
+logger = logging.getLogger("modelflow")
+
+
+class Waiting:
+    """The threads and the callbacks that wait for something which one lock guards.
+
+    Whoever changes it calls `wake` while it holds the lock, and `call_due` after it has let go:
+    a callback may do whatever its author likes, take the same lock among it, and what it raises is
+    logged and harms nobody else::
+
+        with self._lock:
+            self._items.append(item)
+            self._ready.wake()
+        self._ready.call_due()
+    """
+
+    __slots__ = ("_callbacks", "_condition", "_due", "_lock", "count")
+
+    count: int
+    """How many threads wait now."""
+
+    def __init__(self, lock: threading.Lock) -> None:
+        """Takes the lock that guards what is waited for."""
+        self.count = 0
+        self._lock = lock
+        # Most are never waited for: a condition is made for the first who does.
+        self._condition: threading.Condition | None = None
+        self._callbacks: list[Callable[[], None]] = []
+        self._due: deque[Callable[[], None]] | None = None
+
+    def __bool__(self) -> bool:
+        """Tells whether anybody waits."""
+        return self.count > 0 or bool(self._callbacks)
+
+    def wait(self, clock: Clock, timeout: float | None) -> bool:
+        """Waits for the next `wake`, with the lock held; False if ``timeout`` seconds passed."""
+        condition = self._condition
+        if condition is None:
+            condition = self._condition = threading.Condition(self._lock)
+        self.count += 1
+        try:
+            return clock.wait(condition, timeout)
+        finally:
+            self.count -= 1
+
+    @property
+    def is_due(self) -> bool:
+        """Tells whether `call_due` has something to do."""
+        return bool(self._due)
+
+    def add(self, callback: Callable[[], None]) -> None:
+        """Has ``callback`` called once, behind the next `wake`; with the lock held."""
+        if self._due is None:
+            self._due = deque()
+        self._callbacks.append(callback)
+
+    def remove(self, callback: Callable[[], None]) -> None:
+        """Forgets a callback whose owner waits no longer; takes the lock."""
+        with self._lock:
+            if callback in self._callbacks:
+                self._callbacks.remove(callback)
+
+    def wake(self) -> None:
+        """Wakes every thread, and makes every callback due; with the lock held."""
+        if self.count and self._condition is not None:
+            self._condition.notify_all()
+        if self._callbacks and self._due is not None:
+            self._due.extend(self._callbacks)
+            self._callbacks = []
+
+    def wake_one(self) -> None:
+        """Wakes one of the threads; with the lock held."""
+        if self.count and self._condition is not None:
+            self._condition.notify()
+
+    def call_due(self) -> None:
+        """Calls the callbacks that are due; with no lock held."""
+        while self._due:
+            try:
+                callback = self._due.popleft()
+            except IndexError:  # another thread has just taken the last one
+                return
+            try:
+                callback()
+            except Exception:
+                logger.exception("a callback that waited for a flow raised")
