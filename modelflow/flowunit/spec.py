@@ -89,7 +89,8 @@ class FlowUnitSpec:
         is_session_opened: A source each of whose buffers begins a session of its own: they do not
             wait for one another, and end one by one. Its meta ``time_out`` (seconds), if any, says
             how long somebody waits for what comes of it; its meta ``session`` (a mapping), which
-            goes no further, is what the session's context begins with. What reaches an output is
+            goes no further, is what the session's context begins with; its meta ``on_session_end``
+            is called without arguments once the session is over. What reaches an output is
             received from the source's session, in the order in which it comes.
         is_batch_retried: A failing batch is tried again in halves, so that only the guilty
             fail. Set False where a second call would do harm.

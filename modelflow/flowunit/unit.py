@@ -243,6 +243,16 @@ class FlowUnit:
             Exception: any one stops the flow and is raised from ``start_run``, naming the node.
         """
 
+    def begin(self) -> None:
+        """Begins to take what comes from outside; for sources.
+
+        Called once every unit of the flow is open, on the thread that starts the flow, before
+        ``start_run`` returns; perhaps beside the first `process`.
+
+        Raises:
+            Exception: any one stops the flow and is raised from ``start_run``, naming the node.
+        """
+
     def process(self, ctx: Context) -> None:
         """Turns ``ctx.inputs`` into ``ctx.outputs``; called as often as there are batches.
 

@@ -111,7 +111,6 @@ class Scheduler:
 
     def _opened_finished(self, source: Session, session: Session) -> None:
         source.adopt_errors(session)
-        session.context.clear()  # what waits for an answer there learns that none comes
         with self._changed:
             self._opened_by_sources -= 1
         self._finished(session)
@@ -136,11 +135,25 @@ class Scheduler:
             with self._changed:
                 while self._opening and not self._errors:
                     self._clock.wait(self._changed)
+            self._begin()
         except BaseException:  # Ctrl-C while a unit loads: leave nothing behind
             self.stop(drain=False)
             raise
         if self._errors:
             self.stop(drain=False)
+
+    def _begin(self) -> None:
+        """Lets the sources take what comes from outside: everything is open."""
+        for worker in self._source_workers if not self._errors else ():
+            try:
+                worker.call.unit.begin()
+            except Exception as error:  # noqa: BLE001 - whatever the unit raised
+                plan = worker.stage.plan
+                self.failed(
+                    FlowUnitError.from_exception(
+                        error, node=plan.node, unit=plan.spec.name, phase="open"
+                    )
+                )
 
     def opened(self, worker: Worker) -> None:  # noqa: ARG002 - part of the protocol
         """Notes an open unit (called by its worker)."""

@@ -1,5 +1,6 @@
 """One session: its stream, its results, how far it has come, and how it ends."""
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,6 +13,8 @@ from modelflow.runtime.results import Results, SharedResults
 from modelflow.runtime.segment import Segment, Stream
 
 __all__ = ["Session"]
+
+logger = logging.getLogger("modelflow")
 
 
 class Session:
@@ -91,6 +94,26 @@ class Session:
         self._on_left = on_left
         self.is_counting = on_left is not None
         self._on_finished = on_finished
+        self._end_callbacks: list[Callable[[], None]] = []
+
+    def on_end(self, callback: Callable[[], None]) -> None:
+        """Calls ``callback`` once when the session has finished or was cancelled; else at once.
+
+        On the thread that ends it, and outside of every lock. What it raises is logged.
+        """
+        with self.lock:
+            if not self.is_finished:
+                self._end_callbacks.append(callback)
+                return
+        _call_safely(callback)
+
+    def _end(self) -> None:
+        """Tells everyone that the session is over; called once, without locks."""
+        self._on_finished(self)
+        with self.lock:
+            callbacks, self._end_callbacks = self._end_callbacks, []
+        for callback in callbacks:
+            _call_safely(callback)
 
     @property
     def unread(self) -> int:
@@ -194,7 +217,7 @@ class Session:
                 is_over = self._open_terminals == 0 and not self.is_finished
                 self.is_finished = self.is_finished or is_over
             if is_over:
-                self._on_finished(self)
+                self._end()
 
     def record_errors(self, buffers: Sequence[Buffer]) -> None:
         """Keeps the errors that end at a node without outputs."""
@@ -234,5 +257,12 @@ class Session:
         if self._on_left is not None and dropped:
             self._on_left(dropped)
         self.wake_senders()
-        self._on_finished(self)
+        self._end()
         return True
+
+
+def _call_safely(callback: Callable[[], None]) -> None:
+    try:
+        callback()
+    except Exception:  # it is not the flow's: the session is over all the same
+        logger.exception("a callback at the end of a session failed")

@@ -22,6 +22,7 @@ __all__ = ["SourceWorker"]
 # The meta of a buffer that begins a session: see `FlowUnitSpec.is_session_opened`.
 TIME_OUT = "time_out"
 SESSION = "session"
+ON_SESSION_END = "on_session_end"
 
 
 class SourceWorker(Worker):
@@ -160,6 +161,9 @@ class SourceWorker(Worker):
             if context is not None:
                 session.context.update(context)
                 del row[0].meta[SESSION]
+            callback = row[0].meta.pop(ON_SESSION_END, None)
+            if callback is not None:
+                session.on_end(callback)
             due = row[0].get(TIME_OUT)
             if due is not None:
                 session.deadlines[0] = self._clock.now() + due

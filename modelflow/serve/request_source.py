@@ -7,8 +7,10 @@ from typing import Any
 from modelflow.buffer import Buffer
 from modelflow.flowunit.unit import Context
 from modelflow.serve.endpoint import read_endpoint
-from modelflow.serve.listener import Limits, Listener
+from modelflow.serve.limits import ConnectionLimits, Limits
+from modelflow.serve.listener import Listener
 from modelflow.serve.options import ListenOptions
+from modelflow.serve.payload import TEXT
 from modelflow.serve.request import PendingRequest
 
 __all__ = ["REQUEST", "RequestSource"]
@@ -25,7 +27,7 @@ class RequestSource:
     """
 
     def __init__(self, options: ListenOptions, *, is_waiting: bool, time_out: float) -> None:
-        """Begins to listen.
+        """Takes the address; requests are taken when `listen` is called.
 
         Args:
             options: Where to listen, and what to take.
@@ -42,7 +44,17 @@ class RequestSource:
         self._is_waiting = is_waiting
         self._is_over = False
         limits = Limits(
-            options.max_requests, options.max_body_bytes, time_out, options.keepalive_timeout_sec
+            options.max_requests,
+            options.max_body_bytes,
+            options.max_bodies_bytes,
+            time_out,
+            ConnectionLimits(
+                options.max_connections,
+                options.max_connections_per_client,
+                options.max_header_bytes,
+                options.header_time_out_ms / 1e3,
+                options.keepalive_timeout_sec,
+            ),
         )
         self.listener = Listener(
             read_endpoint(options.endpoint),
@@ -53,8 +65,17 @@ class RequestSource:
             key=options.key,
         )
 
+    def listen(self) -> None:
+        """Begins to take requests; called when every unit of the graph is open.
+
+        Raises:
+            OSError: see `Listener.listen`.
+        """
+        self.listener.listen()
+
     def process(self, ctx: Context) -> None:
         """Gives the requests that wait, or holds until there is one."""
+        self.listen()  # a source is called first when everything is open
         with self._lock:
             taken, self._waiting = self._waiting, deque()
             self._wake = ctx.send_event
@@ -66,7 +87,8 @@ class RequestSource:
         with self._lock:
             self._is_over = True
             dropped, self._waiting = self._waiting, deque()
-        dropped.clear()
+        for request in dropped:
+            request.end()
         self.listener.close()
 
     def _add(self, request: PendingRequest) -> bool:
@@ -81,13 +103,15 @@ class RequestSource:
         return True
 
     def _buffer(self, request: PendingRequest) -> Buffer:
-        meta = {
+        meta: dict[str, Any] = {
             "method": request.method,
             "uri": request.uri,
             "headers": request.headers,
             "client": request.client,
             "endpoint": str(self.listener.endpoint),
             "size": len(request.body),
+            "on_session_end": request.end,
+            TEXT: True,
         }
         if self._is_waiting:
             meta["time_out"] = self.listener.limits.time_out

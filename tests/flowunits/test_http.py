@@ -146,7 +146,7 @@ def test_status_headers_and_bodies_are_the_graphs():
         assert "c" not in headers
 
 
-def test_errors_have_their_status_and_say_what_was_wrong():
+def test_errors_have_their_status_and_tell_no_insides_but_to_the_log(caplog):
     def fails(buffer: Buffer):
         """Fails."""
         if buffer.data == b"bad":
@@ -165,7 +165,12 @@ def test_errors_have_their_status_and_say_what_was_wrong():
             "message": "no good",
         }
         status, body, _ = service.ask(b"other")
-        assert (status, json.loads(body)["error"]["message"]) == (500, "broken")
+        told = json.loads(body)["error"]
+        assert status == 500
+        assert (told.keys(), told["type"]) == ({"type", "message", "id"}, "Internal Server Error")
+        assert "broken" not in told["message"]  # nor anything else of what is inside
+    logged = [r for r in caplog.records if told["id"] in r.getMessage()]
+    assert "RuntimeError: broken" in logged[0].getMessage()
 
 
 class Gate:

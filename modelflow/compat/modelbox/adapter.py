@@ -4,6 +4,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from modelflow.buffer import Buffer
 from modelflow.compat.modelbox.configuration import Configuration
 from modelflow.compat.modelbox.device import Device
@@ -12,6 +14,7 @@ from modelflow.compat.modelbox.status import Status, StatusCode
 from modelflow.flowunit.spec import Kind
 from modelflow.flowunit.unit import Context
 from modelflow.flowunit.unit import FlowUnit as NativeFlowUnit
+from modelflow.serve.payload import RAW
 
 if TYPE_CHECKING:
     from modelflow.compat.modelbox.metadata import FlowUnitEvent
@@ -149,7 +152,11 @@ class UnitAdapter(NativeFlowUnit):
         for port in ctx.outputs:
             given = data.output(port)
             if given is not None:
-                ctx.outputs[port].extend(given.natives())
+                natives = given.natives()
+                for native in natives:
+                    if isinstance(native.data, np.ndarray) and native.data.dtype == np.uint8:
+                        native.set(RAW, True)  # a reply sends its bytes, not its numbers
+                ctx.outputs[port].extend(natives)
 
     def _data_context(self) -> DataContext:
         outputs = () if self.spec is None else tuple(port.name for port in self.spec.outputs)
