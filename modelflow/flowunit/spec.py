@@ -189,6 +189,22 @@ class FlowUnitSpec:
         """Tells whether the unit has no outputs."""
         return not self.outputs
 
+    def unknown_options(
+        self, given: Mapping[str, Any], also: Collection[str] = ()
+    ) -> dict[str, str]:
+        """Returns a sentence for each option that the unit does not have.
+
+        Args:
+            given: The options by name or alias.
+            also: Other names that may be written in the same place, for suggestions.
+        """
+        if self.accepts_any_option:
+            return {}
+        known = [name for option in self.option_list for name in (option.name, *option.aliases)]
+        return {
+            name: self._unknown_option(name, [*known, *also]) for name in given if name not in known
+        }
+
     def configure(self, given: Mapping[str, Any], also: Collection[str] = ()) -> Any:
         """Converts the options of a node and adds the defaults.
 
@@ -204,7 +220,7 @@ class FlowUnitSpec:
         """
         known = {name: o for o in self.option_list for name in (o.name, *o.aliases)}
         values: dict[str, Any] = {}
-        problems: list[str] = []
+        problems = list(self.unknown_options(given, also).values())
         for name, value in given.items():
             if name in known:
                 try:
@@ -213,8 +229,6 @@ class FlowUnitSpec:
                     problems.append(str(error))
             elif self.accepts_any_option:
                 values[name] = value
-            else:
-                problems.append(self._unknown_option(name, [*known, *also]))
         written = {known[name].name for name in given if name in known}
         absent = [option for option in self.option_list if option.name not in written]
         problems += [
