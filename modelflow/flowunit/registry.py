@@ -162,7 +162,7 @@ class Registry:
         if near:
             message += near
         else:
-            places = [f"the folder {folder}" for folder in self._dirs]
+            places = [f"the folder {folder}" for folder in self._dirs if Path(folder).is_dir()]
             places += [] if self._skip_default else ["the built-in and installed units"]
             message += f" (searched: {', '.join(places) or 'no folder, and skip-default is true'})"
         return UnknownFlowUnitError("; ".join([message, *self.absent, *self._missing()]))

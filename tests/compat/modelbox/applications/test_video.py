@@ -117,7 +117,7 @@ DOT = """
 """  # noqa: E501 - as the editor writes it
 
 
-class Detector(torch.nn.Module):
+class Detector(torch.nn.Module):  # type: ignore[misc, name-defined]
     """Finds a fixed box wherever there is light."""
 
     def forward(self, x):
