@@ -138,6 +138,65 @@ def test_errors_that_end_at_a_sink_are_counted(modelflow, folder, sync):
     assert sorted(os.listdir(folder / "saved")) == ["10.png", "9.png"]
 
 
+SOURCE = """
+import threading
+import modelflow
+
+over = threading.Event()
+
+
+class Numbers(modelflow.FlowUnit):
+    SPEC = modelflow.FlowUnitSpec(
+        "numbers", {"cpu": lambda: Numbers()}, outputs=(modelflow.Port("n"),),
+        is_session_opened=True)
+
+    def process(self, ctx):
+        ctx.emit([0, 1, 2, 3])
+        ctx.finish()
+
+    def close(self):
+        over.set()
+
+
+@modelflow.flowunit(outputs=())
+def fail(n):
+    "Fails when the source is long over."
+    over.wait(60)
+    raise KeyError("lost")
+"""
+
+
+def test_errors_of_sessions_that_a_source_opened_are_counted(modelflow, folder):
+    (folder / "late.py").write_text(SOURCE)
+    (folder / "late.dot").write_text(
+        'digraph { n [flowunit="late:Numbers"] f [flowunit="late:fail"] n -> f }'
+    )
+    done = modelflow("run", "late.dot")
+    assert done.returncode == 1
+    assert "4 errors" in done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert line.endswith("KeyError: 'lost' (4 times)")
+    assert modelflow("run", "late.dot", "--keep-going").returncode == 0
+
+
+@pytest.mark.parametrize("sync", [(), ("--sync",)])
+def test_errors_of_what_is_fed_into_sinks_are_told_equal_ones_once(modelflow, folder, sync):
+    (folder / "fails.py").write_text(
+        "import modelflow\n"
+        "@modelflow.flowunit(outputs=())\n"
+        "def fail(value: modelflow.Buffer):\n"
+        "    'Fails.'\n"
+        "    raise ValueError('all the same')\n"
+    )
+    (folder / "fails.dot").write_text(
+        'digraph { input [type=input] f [flowunit="fails:fail"] input -> f }'
+    )
+    done = modelflow("run", "fails.dot", "--input", "photos", *sync)
+    assert done.returncode == 1
+    assert "2 errors" in done.stderr
+    assert "ValueError: all the same (2 times)" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

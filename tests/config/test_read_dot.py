@@ -75,6 +75,11 @@ def test_every_node_and_edge_knows_its_line():
     assert str(graph.edges[0].location) == "g.dot:14"
 
 
+def test_a_second_part_that_is_no_compass_point_belongs_to_the_port():
+    (edge,) = read_dot("digraph { a:output:0 -> b:in:nw }").edges
+    assert (edge.source.port, edge.target.port) == ("output:0", "in")
+
+
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [

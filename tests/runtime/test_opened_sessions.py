@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from modelflow.buffer import Buffer
+from modelflow.errors import FlowFailed
 from modelflow.flowunit.spec import Kind
 from modelflow.flowunit.unit import FlowUnit
 from modelflow.stream_io import StreamIO
@@ -163,3 +164,99 @@ def test_a_stop_drops_the_sessions_that_are_open():
         gate.set()
         stopping.join()
         assert not flow.scheduler._sessions
+
+
+@pytest.mark.parametrize("is_failing", [False, True])
+def test_the_end_of_a_session_is_told_once_outside_of_its_lock(is_failing):
+    told = []
+    gate = threading.Event()
+
+    def ended(number):
+        # Whoever is told may use the flow: nothing is locked.
+        assert all(not s.lock.locked() for s in flow.scheduler._sessions)
+        told.append(number)
+        if is_failing:
+            raise OSError(number)
+        if len(told) == 4:
+            gate.set()
+
+    def keep(ctx):
+        assert "on_session_end" not in ctx.input()[0].meta
+
+    values = [
+        Buffer(number, {"on_session_end": lambda number=number: ended(number)})
+        for number in range(4)
+    ]
+    graph = graph_of({"source": source(values), "keep": sink(keep)}, ["source -> keep"])
+    with Running(graph) as flow:
+        assert flow.scheduler.wait(timeout=30)
+    assert sorted(told) == [0, 1, 2, 3]
+
+
+def test_the_end_of_a_cancelled_session_is_told_too():
+    told, begun, go = [], threading.Event(), threading.Event()
+
+    def slow(ctx):
+        begun.set()
+        assert go.wait(30)
+
+    values = [Buffer(n, {"on_session_end": lambda n=n: told.append(n)}) for n in range(3)]
+    nodes = {"source": source(values), "slow": (sink(slow), {"threads": 1, "batch_size": 1})}
+    with Running(graph_of(nodes, ["source -> slow"])) as flow:
+        assert begun.wait(30)
+        stopping = threading.Thread(target=lambda: flow.scheduler.stop(drain=False))
+        stopping.start()
+        go.set()
+        stopping.join()
+    assert len(told) == len(set(told))
+    session = flow.scheduler.sources["source"]
+    late = []
+    session.on_end(lambda: late.append(True))
+    assert late == [True]  # it is over: at once
+
+
+def test_sources_begin_when_every_unit_is_open_and_before_the_start_returns():
+    order = []
+
+    class Source(FlowUnit):
+        def begin(self):
+            order.append("begin")
+
+        def process(self, ctx):
+            ctx.finish()
+
+    class Sink(FlowUnit):
+        def open(self, config):
+            order.append("open")
+
+        def process(self, ctx):
+            pass
+
+    nodes = {
+        "source": spec_of(Source, name="source", inputs=()),
+        "sink": (spec_of(Sink, name="sink", outputs=()), {"threads": 2}),
+    }
+    with Running(graph_of(nodes, ["source -> sink"])):
+        assert order == ["open", "open", "begin"]
+
+
+def test_a_source_that_cannot_begin_ends_the_start():
+    class Source(FlowUnit):
+        def begin(self):
+            message = "somebody was faster"
+            raise OSError(message)
+
+        def process(self, ctx):
+            ctx.hold()
+
+    def keep(ctx):
+        pass
+
+    nodes = {"source": spec_of(Source, name="source", inputs=()), "keep": sink(keep)}
+    with (
+        pytest.raises(FlowFailed) as raised,
+        Running(graph_of(nodes, ["source -> keep"])),
+    ):
+        pass
+    assert "node 'source'" in str(raised.value.exceptions[0])
+    assert "somebody was faster" in str(raised.value.exceptions[0])
