@@ -168,19 +168,18 @@ def test_a_stop_drops_the_sessions_that_are_open():
 
 @pytest.mark.parametrize("is_failing", [False, True])
 def test_the_end_of_a_session_is_told_once_outside_of_its_lock(is_failing):
-    told = []
-    gate = threading.Event()
+    told, gate, flows = [], threading.Event(), []
 
     def ended(number):
         # Whoever is told may use the flow: nothing is locked.
-        assert all(not s.lock.locked() for s in flow.scheduler._sessions)
+        flows[0].scheduler.sources["source"].wake_senders()
+        flows[0].scheduler.wait(timeout=0)
         told.append(number)
         if is_failing:
             raise OSError(number)
-        if len(told) == 4:
-            gate.set()
 
     def keep(ctx):
+        assert gate.wait(30)
         assert "on_session_end" not in ctx.input()[0].meta
 
     values = [
@@ -189,6 +188,8 @@ def test_the_end_of_a_session_is_told_once_outside_of_its_lock(is_failing):
     ]
     graph = graph_of({"source": source(values), "keep": sink(keep)}, ["source -> keep"])
     with Running(graph) as flow:
+        flows.append(flow)
+        gate.set()
         assert flow.scheduler.wait(timeout=30)
     assert sorted(told) == [0, 1, 2, 3]
 

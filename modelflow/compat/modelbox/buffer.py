@@ -169,6 +169,9 @@ class Buffer:
     def __bytes__(self) -> bytes:
         return self.as_bytes()
 
+    def __buffer__(self, flags: int) -> memoryview:
+        return memoryview(self.as_bytes())
+
     def __str__(self) -> str:
         data = self.native.data
         return data if isinstance(data, str) else self.as_bytes().decode()
