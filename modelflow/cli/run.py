@@ -44,7 +44,7 @@ _QUEUE = 64
     multiple=True,
     metavar="[PORT=]FILE|DIR|-",
     help="Where an output's results go: JSON lines into a file or (without this) to standard "
-    "output; into a folder a file a result.",
+    "output; into a folder a file a result (an image as PNG).",
 )
 @click.option("--keep-going", is_flag=True, help="Exit with 0 even if there were errors.")
 @click.option("--sync", is_flag=True, help="Run everything on one thread, for debugging.")

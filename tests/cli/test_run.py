@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 
+import cv2
 import numpy as np
 import pytest
 
@@ -43,9 +44,26 @@ def test_an_image_comes_from_standard_input(modelflow, folder):
 def test_results_go_into_a_folder_as_files(modelflow, folder):
     done = modelflow("run", "small.toml", "--input", "photos", "--output", "output=out/")
     assert done.returncode == 0, done.stderr
-    assert sorted(os.listdir(folder / "out")) == ["000000_9.npy", "000001_10.npy"]
-    assert np.load(folder / "out" / "000001_10.npy").max() == 10
+    assert sorted(os.listdir(folder / "out")) == ["000000_9.png", "000001_10.png"]
+    assert cv2.imread(str(folder / "out" / "000001_10.png")).max() == 10
     assert done.stdout == ""
+
+
+def test_what_is_no_image_goes_into_a_folder_as_an_array(modelflow, folder):
+    (folder / "parts.py").write_text(
+        "import modelflow, numpy as np\n"
+        "@modelflow.flowunit\n"
+        "def part(image):\n"
+        "    'Gives a part of the numbers.'\n"
+        "    return np.array(image).reshape(-1)[:5]\n"
+    )
+    (folder / "parts.dot").write_text(
+        'digraph { input [type=input] d [flowunit=image_decoder] p [flowunit="parts:part"] '
+        "output [type=output] input -> d -> p -> output }"
+    )
+    done = modelflow("run", "parts.dot", "--input", "photos", "--output", "out/")
+    assert done.returncode == 0, done.stderr
+    assert np.load(folder / "out" / "000001_10.npy").tolist() == [10] * 5
 
 
 def test_results_go_into_a_file_as_json_lines(modelflow, folder):

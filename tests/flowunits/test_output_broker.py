@@ -231,9 +231,9 @@ def test_an_answer_that_drips_is_given_up_in_time(status):
                 while not done.wait(0.02):  # each read has its byte in time
                     self.wfile.write(b"X")
 
-    with LocalServer(Dripping) as server:
+    with LocalServer(Dripping) as server, contextlib.ExitStack() as stack:
+        stack.callback(done.set)
         (error,) = send([b"x"], [broker("webhook", url=server.root, timeout_ms=100)])
-        done.set()
     assert "the answer was not there in time" in error or "timed out" in error
 
 
