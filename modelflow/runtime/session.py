@@ -109,11 +109,11 @@ class Session:
 
     def _end(self) -> None:
         """Tells everyone that the session is over; called once, without locks."""
-        self._on_finished(self)
         with self.lock:
             callbacks, self._end_callbacks = self._end_callbacks, []
         for callback in callbacks:
             _call_safely(callback)
+        self._on_finished(self)  # last: who waits for the end finds everyone told
 
     @property
     def unread(self) -> int:

@@ -161,9 +161,10 @@ class SourceWorker(Worker):
             if context is not None:
                 session.context.update(context)
                 del row[0].meta[SESSION]
-            callback = row[0].meta.pop(ON_SESSION_END, None)
+            callback = row[0].get(ON_SESSION_END)
             if callback is not None:
                 session.on_end(callback)
+                del row[0].meta[ON_SESSION_END]
             due = row[0].get(TIME_OUT)
             if due is not None:
                 session.deadlines[0] = self._clock.now() + due
