@@ -3,7 +3,6 @@
 import cv2
 import numpy as np
 
-import modelflow.compat.modelbox as modelbox
 from tests.compat.modelbox.applications.folders import started, write_graph, write_unit
 
 FIND = """
@@ -144,14 +143,3 @@ def test_crops_are_classified_and_collapsed(tmp_path):
         assert [__import__("json").loads(text) for text in found] == [
             labels(image) for image in pictures()
         ]
-
-
-def test_a_log_callback_gets_the_base_name_of_the_file():
-    seen = []
-    log = modelbox.Log()
-    log.reg(lambda level, file, lineno, func, message: seen.append((file, message)))
-    try:
-        modelbox.error("a message")
-    finally:
-        log.set_logger(log.get_logger())
-    assert seen == [("test_crops.py", "a message")]
