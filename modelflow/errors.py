@@ -37,6 +37,7 @@ __all__ = [
     "CycleError",
     "DeadlineExceeded",
     "DeviceUnavailableError",
+    "EndFlow",
     "EndOfStream",
     "EngineError",
     "Finding",
@@ -235,6 +236,13 @@ class DeadlineExceeded(StreamError, TimeoutError):  # noqa: N818
 
 class Cancelled(StreamError):  # noqa: N818
     """The session was cancelled."""
+
+
+class EndFlow(BaseException):
+    """Raised by a unit to end the whole flow, which then raises `FlowFailed` with it as the cause.
+
+    Every other exception of a call belongs to the buffers of that call alone.
+    """
 
 
 class MissingDependencyError(ModelflowError, ImportError):

@@ -121,7 +121,7 @@ class StreamIO:
         """Does what `send` does, but never waits: it refuses where there is no room.
 
         Raises:
-            QueueFullError: there is no room now; the error says why, and its ``expected_wait`` in
+            QueueFullError: there is no room now; the error says why, and its ``retry_after`` in
                 how many seconds there may be.
             StreamClosed, Cancelled, KeyError: as `send`.
         """

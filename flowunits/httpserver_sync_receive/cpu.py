@@ -9,13 +9,21 @@ class HttpserverSyncReceive(FlowUnit):
     """A server on a thread of its own, which lives as long as the unit is open."""
 
     def open(self, config: HttpserverSyncReceiveOptions) -> None:
-        """Begins to listen.
+        """Takes the address.
 
         Raises:
             OSError: the address is in use, or not of this machine.
             ValueError: the path is taken, or certificate or key cannot be read.
         """
         self.source = RequestSource(config, is_waiting=True, time_out=config.time_out_ms / 1e3)
+
+    def begin(self) -> None:
+        """Begins to take requests.
+
+        Raises:
+            OSError: another process has begun to listen there.
+        """
+        self.source.listen()
 
     def process(self, ctx: Context) -> None:
         """Gives the requests that wait."""

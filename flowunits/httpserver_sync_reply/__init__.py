@@ -22,7 +22,8 @@ SPEC = FlowUnitSpec(
             "in_reply_info",
             "the body: bytes or text as they are, anything else as JSON (arrays as lists), with "
             "the meta status (200) and headers (a mapping); a buffer in error is answered 400 "
-            "where data was refused (ValueError), 504 where it came too late, else 500",
+            "where data was refused (ValueError), 504 where it came too late, else 500 with an id "
+            "that stands in the log",
         ),
     ),
     options=HttpserverSyncReplyOptions,

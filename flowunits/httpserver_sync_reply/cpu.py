@@ -1,10 +1,8 @@
 """``httpserver_sync_reply`` on the CPU."""
 
-from http import HTTPStatus
-
 from flowunits.httpserver_sync_reply import HttpserverSyncReplyOptions
 from modelflow import Buffer, Context, FlowUnit
-from modelflow.serve.reply import Reply, reply_of, reply_of_error, reply_of_status
+from modelflow.serve.reply import Reply, reply_of, reply_of_error, reply_of_failure
 from modelflow.serve.request import PendingRequest
 from modelflow.serve.request_source import REQUEST
 
@@ -33,7 +31,7 @@ class HttpserverSyncReply(FlowUnit):
         try:
             request.answer(self._reply(ctx.input()[0], request))
         except ValueError as error:
-            request.answer(reply_of_status(HTTPStatus.INTERNAL_SERVER_ERROR, str(error)))
+            request.answer(reply_of_failure(error))
             raise
 
     def _reply(self, buffer: Buffer, request: PendingRequest) -> Reply:

@@ -28,6 +28,8 @@ def encoded_bytes(data: Any) -> memoryview:
         ValueError: the data is none, or empty.
     """
     is_array = isinstance(data, np.ndarray)
+    if is_array and data.ndim == 2 and 1 in data.shape:  # as OpenCV and other frameworks give it
+        data = data.reshape(-1)
     if is_array and (data.dtype != np.uint8 or data.ndim != 1 or not data.flags.c_contiguous):
         message = (
             f"image_decoder: got a {data.dtype} array of shape {data.shape}; "

@@ -7,6 +7,7 @@ from typing import Any
 from flowunits.output_broker import OutputBrokerOptions
 from flowunits.output_broker.targets import Target, read_targets
 from modelflow import Buffer, Context, FlowUnit
+from modelflow.serve.payload import RAW
 from modelflow.serve.reply import reply_of
 
 
@@ -71,7 +72,7 @@ class OutputBroker(FlowUnit):
             known = ", ".join(targets) or "none"
             message = f"got output_broker_names={given!r}; the targets are: {known}"
             raise ValueError(message)
-        reply = reply_of(Buffer(buffer.data))
+        reply = reply_of(Buffer(buffer.data, {RAW: buffer.get(RAW)}))
         kind, meta = reply.headers["content-type"], {"index": index, **buffer.meta}
         return [_Job(name, targets[name], reply.body, kind, meta) for name in names]
 

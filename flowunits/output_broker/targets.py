@@ -1,13 +1,12 @@
 """The targets: what takes a result."""
 
 import json
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from importlib.metadata import entry_points
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+from flowunits.output_broker.webhook import post
 from modelflow.errors import did_you_mean
 from modelflow.path_template import PathTemplate
 from modelflow.whole_file import write_whole
@@ -37,23 +36,16 @@ class Webhook:
     def __init__(self, cfg: Mapping[str, Any]) -> None:
         """Takes ``url``, and perhaps ``headers`` and ``timeout_ms``."""
         _check_keys("webhook", cfg, ("url",), ("headers", "timeout_ms"))
-        self._url, self._headers = cfg["url"], dict(cfg.get("headers", {}))
+        self._url, self._headers = str(cfg["url"]), dict(cfg.get("headers", {}))
         self._timeout = float(cfg.get("timeout_ms", _TIMEOUT_MS)) / 1e3
-        if urlsplit(str(self._url)).scheme not in ("http", "https"):
-            message = f"webhook: got url={self._url!r}; expected http://... or https://..."
+        if urlsplit(self._url).scheme not in ("http", "https"):
+            message = "webhook: got a url of another scheme; expected http://... or https://..."
             raise ValueError(message)
 
     def send(self, data: bytes, content_type: str, meta: Mapping[str, Any]) -> None:  # noqa: ARG002
         """POSTs it."""
         headers = {"Content-Type": content_type, **self._headers}
-        request = urllib.request.Request(self._url, data, headers, method="POST")
-        try:
-            with urllib.request.urlopen(request, timeout=self._timeout) as response:
-                response.read()
-        except urllib.error.HTTPError as error:
-            with error:  # it holds the connection
-                message = f"{self._url} answered {error.code} {error.reason}"
-            raise OSError(message) from None
+        post(self._url, data, headers, self._timeout)
 
 
 class File:

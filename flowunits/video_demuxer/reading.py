@@ -112,7 +112,8 @@ class Reading:
             f"{reason}{tried}"
         )
         raised = ValueError(text)
-        raised.__cause__ = error
+        if _is_final(error):  # what FFmpeg raises holds the whole address, with its secrets
+            raised.__cause__ = error
         return raised
 
     def _open(self) -> None:

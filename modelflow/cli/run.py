@@ -1,5 +1,6 @@
 """``modelflow run``: feeds a graph, writes its results, counts its errors."""
 
+import collections
 import contextlib
 import queue
 import sys
@@ -43,7 +44,7 @@ _QUEUE = 64
     multiple=True,
     metavar="[PORT=]FILE|DIR|-",
     help="Where an output's results go: JSON lines into a file or (without this) to standard "
-    "output; into a folder a file a result.",
+    "output; into a folder a file a result (an image as PNG).",
 )
 @click.option("--keep-going", is_flag=True, help="Exit with 0 even if there were errors.")
 @click.option("--sync", is_flag=True, help="Run everything on one thread, for debugging.")
@@ -80,17 +81,19 @@ def run(
     try:
         with flow, progress(flow, writer):
             runner = _Run(flow, feeds, writer)
+            is_terminated = False
             if sync:
-                errors, is_terminated = runner.inline(), False
+                runner.inline()
             else:
                 with termination(runner.finish) as asked:
-                    errors = runner.threaded()
+                    runner.threaded()
                 is_terminated = asked.is_set()
     except KeyboardInterrupt as interrupt:
         raise click.exceptions.Abort from interrupt
     finally:
         writer.close()
-    code = _summary(flow, writer, errors, time.perf_counter() - start, keep_going)
+    # Only now that the flow has been left: leaving it finishes what is still under way.
+    code = _summary(flow, writer, runner.streams, time.perf_counter() - start, keep_going)
     return TERMINATED if is_terminated else code
 
 
@@ -102,18 +105,21 @@ class _Run:
         self._feeds = feeds
         self._writer = writer
         self._results: queue.Queue[tuple[str, Buffer] | None] = queue.Queue(_QUEUE)
-        self._streams: list[StreamIO] = list(flow.source_streams.values())
+        self._sources: list[StreamIO] = list(flow.source_streams.values())
         self._stream = flow.create_stream_io() if feeds else None
-        if self._stream is not None:
-            self._streams.append(self._stream)
 
-    def threaded(self) -> int:
-        """Sends and receives in threads of their own; writes here. Returns the errors at sinks."""
+    @property
+    def streams(self) -> "list[StreamIO]":
+        """Returns every session that was fed here or by a source."""
+        return [*self._sources, *([self._stream] if self._stream is not None else [])]
+
+    def threaded(self) -> None:
+        """Sends and receives in threads of their own; writes here."""
         receivers = [
             threading.Thread(
                 target=self._receive, args=(stream, port), name=f"modelflow-cli/recv-{port}"
             )
-            for stream in self._streams
+            for stream in self.streams
             for port in stream.outputs
         ]
         threads = list(receivers)
@@ -131,7 +137,7 @@ class _Run:
                     self._writer.write(*result)
             self._wait_for_sinks()
         except BaseException:  # Ctrl-C, or our reader has gone: end everything at once
-            for stream in self._streams:
+            for stream in self.streams:
                 stream.cancel()
             while left:  # the receivers may wait for room in the queue
                 left -= self._results.get() is None
@@ -139,14 +145,13 @@ class _Run:
         finally:
             for thread in threads:
                 thread.join()
-        return sum(stream.error_count for stream in self._streams)
 
     def finish(self) -> None:
         """Has the flow take on nothing more and finish what is under way; from any thread."""
         with contextlib.suppress(FlowFailed):  # it is raised again where the flow is left
             self._flow.stop()
 
-    def inline(self) -> int:
+    def inline(self) -> None:
         """Does everything on the calling thread."""
         if self._stream is not None:
             for row in zip(*self._feeds, strict=True):
@@ -154,10 +159,9 @@ class _Run:
                     self._stream.send(feed.port, buffer)
                 self._write_ready(self._stream)
             self._stream.close_input()
-        for stream in self._streams:
+        for stream in self.streams:
             self._write_ready(stream)
         self._wait_for_sinks()
-        return sum(stream.error_count for stream in self._streams)
 
     def _write_ready(self, stream: "StreamIO") -> None:
         for port in stream.outputs:
@@ -165,8 +169,10 @@ class _Run:
                 self._writer.write(port, buffer)
 
     def _wait_for_sinks(self) -> None:
-        for stream in self._streams:
+        for stream in self.streams:
             stream.wait()
+        if self._sources:  # and for the sessions that they have opened
+            self._flow.wait()
 
     def _send(self) -> None:
         stream = self._stream
@@ -198,14 +204,21 @@ def _ready(stream: "StreamIO", port: str) -> "Iterator[Buffer]":
 
 
 def _summary(
-    flow: "Flow", writer: "ResultWriter", sink_errors: int, seconds: float, keep_going: bool
+    flow: "Flow",
+    writer: "ResultWriter",
+    streams: "Sequence[StreamIO]",
+    seconds: float,
+    keep_going: bool,
 ) -> int:
     stats = flow.stats().values()
     items = writer.items or max((node.buffers for node in stats), default=0)
-    errors = writer.errors + sink_errors
-    for stream in flow.source_streams.values():
-        for error in stream.errors:
-            click.echo(f"error: {error}", err=True)
+    at_sinks = sum(stream.error_count for stream in streams)
+    errors = writer.errors + at_sinks
+    kept = collections.Counter(str(error) for stream in streams for error in stream.errors)
+    for text, count in kept.items():
+        click.echo(f"error: {text}" + (f" ({count} times)" if count > 1 else ""), err=True)
+    if at_sinks > kept.total():
+        click.echo(f"error: and {at_sinks - kept.total()} more", err=True)
     rate = items / seconds if seconds else 0.0
     click.echo(
         f"{items} items, {errors} errors, {seconds:.2f} s, {rate:.1f} items/s",

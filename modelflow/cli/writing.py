@@ -79,6 +79,8 @@ class ResultWriter:
         source = buffer.get("path")
         stem = f"{index:06d}" if source in (None, "-") else f"{index:06d}_{Path(str(source)).stem}"
         data = buffer.data
+        if isinstance(data, np.ndarray) and data.dtype == np.uint8 and buffer.get("pix_fmt"):
+            data = _looked_at(buffer)
         if isinstance(data, np.ndarray):
             np.save(folder / f"{stem}.npy", data, allow_pickle=False)
         elif isinstance(data, bytes | bytearray | memoryview):
@@ -88,6 +90,17 @@ class ResultWriter:
         else:
             text = json.dumps(_shown(data), ensure_ascii=False)
             (folder / f"{stem}.json").write_text(text + "\n", encoding="utf-8")
+
+
+def _looked_at(buffer: Buffer) -> Any:
+    """Returns an image as PNG, to be looked at; data that has an image's meta alone as it is."""
+    from modelflow.image import encode_image, read_image
+
+    try:
+        image = read_image(buffer, allow_nv12=True)
+    except ValueError:  # made from an image, whose meta it has inherited
+        return buffer.data
+    return encode_image(image, "png")
 
 
 def _split(text: str, outputs: Sequence[str]) -> tuple[str, str]:

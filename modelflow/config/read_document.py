@@ -50,7 +50,8 @@ class _Reader:
         self._path = path
         self._findings: list[Finding] = []
         self._notes: list[str] = []
-        self._values = expanded(document.values, self._wrong, keep=_DOT_TEXT)
+        self._unset: set[str] = set()
+        self._values = expanded(document.values, self._unset_at, keep=_DOT_TEXT)
 
     def config(self, dot: DotGraph | None) -> FlowConfig:
         for key in self._values:
@@ -216,7 +217,9 @@ class _Reader:
     def _expanded_at(self, value: Any, at: Location, node: str | None = None) -> Any:
         def report(path: tuple[str | int, ...], message: str) -> None:
             where = f"{path[-1]}: " if path else ""
-            self._findings.append(Finding(at, f"{where}{message}", node, ConfigError))
+            if message not in self._unset:  # once a name
+                self._unset.add(message)
+                self._findings.append(Finding(at, f"{where}{message}", node, ConfigError))
 
         return expanded(value, report)
 
@@ -234,6 +237,11 @@ class _Reader:
             for end in (edge.source, edge.target)
         )
         return EdgeConfig(source, target, edge.location)
+
+    def _unset_at(self, path: tuple[str | int, ...], message: str) -> None:
+        if message not in self._unset:
+            self._unset.add(message)
+            self._wrong(path, message)
 
     # -- findings -------------------------------------------------------------------------------
 

@@ -165,9 +165,9 @@ class _Parser:
         if self._accept(":"):
             port = self._value("a port")
             if self._accept(":"):
-                point = self._value("a compass point")
-                if point not in _COMPASS:
-                    self._fail(f"got the compass point {point!r}; expected n, ne, e, se, s, ...")
+                part = self._value("a compass point, or the rest of the port's name")
+                if part not in _COMPASS:  # TensorFlow's ports are called so: output:0
+                    port = f"{port}:{part}"
         if name not in self._nodes:
             self._nodes[name] = dict(scope.node)
             self._lines[name] = line

@@ -38,6 +38,8 @@ class Registry:
 
     Attributes:
         broken: Installed package -> why it cannot be imported, of those loaded so far.
+        absent: A sentence for each folder that is not there. That is an error only where a unit is
+            missing.
     """
 
     def __init__(
@@ -55,18 +57,24 @@ class Registry:
             units: Specs, decorated functions, `FlowUnit` classes with a ``SPEC``, or modules.
 
         Raises:
-            ConfigError: a folder is not there, a unit file is wrong, or a name stands twice among
-                the units given.
+            ConfigError: a name stands twice among the units given.
         """
         self.broken: dict[str, Exception] = {}
         self._dirs = tuple(map(str, dirs))
+        absent = [folder for folder in self._dirs if not Path(folder).is_dir()]
+        self.absent = tuple(
+            f"the folder {folder} of [driver] dir is not there" for folder in absent
+        )
         self._skip_default = skip_default
         self._installed: Table | None = None
         self._given = _by_name(spec for unit in units for spec in specs_in(unit))
         for name in self._given:
             _only(name, self._given, "the units given")
         self._folders = _by_name(
-            unit for folder in self._dirs for unit in read_folder(Path(folder), self._base_unit)
+            unit
+            for folder in self._dirs
+            if folder not in absent
+            for unit in read_folder(Path(folder), self._base_unit)
         )
 
     def find(self, name: str) -> FlowUnitSpec:
@@ -102,7 +110,7 @@ class Registry:
                     _only(name, table, where)
                 except ConfigError as error:
                     found.append(str(error))
-        return [*found, *self._missing()]
+        return [*found, *self.absent, *self._missing()]
 
     def _tables(self) -> Iterable[tuple[str, Table]]:
         yield "the units given", self._given
@@ -143,15 +151,21 @@ class Registry:
         ]
 
     def _unknown(self, name: str) -> UnknownFlowUnitError:
+        if self._skip_default and name in self._packages():
+            message = (
+                f"flow unit {name!r} is one of the built-in and installed units, which [driver] "
+                "skip-default = true leaves out; set it to false"
+            )
+            return UnknownFlowUnitError(message)
         near = did_you_mean(name, [known for _, table in self._tables() for known in table])
         message = f"unknown flow unit {name!r}"
         if near:
             message += near
         else:
-            places = [f"the folder {folder}" for folder in self._dirs]
+            places = [f"the folder {folder}" for folder in self._dirs if Path(folder).is_dir()]
             places += [] if self._skip_default else ["the built-in and installed units"]
             message += f" (searched: {', '.join(places) or 'no folder, and skip-default is true'})"
-        return UnknownFlowUnitError("; ".join([message, *self._missing()]))
+        return UnknownFlowUnitError("; ".join([message, *self.absent, *self._missing()]))
 
 
 def specs_in(unit: Any) -> list[FlowUnitSpec]:

@@ -87,10 +87,8 @@ class FlowUnitSpec:
         is_exception_visible: The unit can be given buffers in error (`Buffer.error`).
         is_exception_given: It is, also where its node does not say so (ModelBox's rule).
         is_session_opened: A source each of whose buffers begins a session of its own: they do not
-            wait for one another, and end one by one. Its meta ``time_out`` (seconds), if any, says
-            how long somebody waits for what comes of it; its meta ``session`` (a mapping), which
-            goes no further, is what the session's context begins with. What reaches an output is
-            received from the source's session, in the order in which it comes.
+            wait for one another, and end one by one; see `Context.open_session`. What reaches an
+            output is received from the source's session, in the order in which it comes.
         is_batch_retried: A failing batch is tried again in halves, so that only the guilty
             fail. Set False where a second call would do harm.
         is_same_count: A `Kind.STREAM` unit that gives one buffer for each one, now or later.
@@ -188,6 +186,22 @@ class FlowUnitSpec:
         """Tells whether the unit has no outputs."""
         return not self.outputs
 
+    def unknown_options(
+        self, given: Mapping[str, Any], also: Collection[str] = ()
+    ) -> dict[str, str]:
+        """Returns a sentence for each option that the unit does not have.
+
+        Args:
+            given: The options by name or alias.
+            also: Other names that may be written in the same place, for suggestions.
+        """
+        if self.accepts_any_option:
+            return {}
+        known = [name for option in self.option_list for name in (option.name, *option.aliases)]
+        return {
+            name: self._unknown_option(name, [*known, *also]) for name in given if name not in known
+        }
+
     def configure(self, given: Mapping[str, Any], also: Collection[str] = ()) -> Any:
         """Converts the options of a node and adds the defaults.
 
@@ -203,7 +217,7 @@ class FlowUnitSpec:
         """
         known = {name: o for o in self.option_list for name in (o.name, *o.aliases)}
         values: dict[str, Any] = {}
-        problems: list[str] = []
+        problems = list(self.unknown_options(given, also).values())
         for name, value in given.items():
             if name in known:
                 try:
@@ -212,8 +226,6 @@ class FlowUnitSpec:
                     problems.append(str(error))
             elif self.accepts_any_option:
                 values[name] = value
-            else:
-                problems.append(self._unknown_option(name, [*known, *also]))
         written = {known[name].name for name in given if name in known}
         absent = [option for option in self.option_list if option.name not in written]
         problems += [

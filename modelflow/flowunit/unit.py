@@ -7,14 +7,14 @@ Each worker thread has an instance of its own, so unit code needs no locks; a un
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from modelflow.buffer import Buffer
 from modelflow.device import CPU, Device
 from modelflow.errors import did_you_mean
 from modelflow.flowunit.spec import FlowUnitSpec
 
-__all__ = ["Context", "FlowUnit", "StreamContext"]
+__all__ = ["Context", "FlowUnit", "Opening", "StreamContext"]
 
 
 class Context:
@@ -148,6 +148,31 @@ class Context:
         """
         raise RuntimeError(_NOT_A_STREAM.format("send_event"))
 
+    def open_session(
+        self,
+        values: Any,
+        *,
+        context: Mapping[str, Any] | None = None,  # noqa: ARG002
+        deadline: float | None = None,  # noqa: ARG002
+        on_end: Callable[[], None] | None = None,  # noqa: ARG002
+    ) -> None:
+        """Begins a session of its own with one item, in a source that is ``is_session_opened``.
+
+        An item that is emitted begins one, too, with nothing else said of it.
+
+        Args:
+            values: The item: a value for the only output, or a mapping with one for each output.
+            context: What the session's context begins with.
+            deadline: Seconds from now after which nobody waits for what comes of it.
+            on_end: Called once when the session is over, on whichever thread ends it.
+
+        Raises:
+            KeyError: ``values`` lacks an output, or has one more.
+            RuntimeError: the unit is no such source.
+        """
+        message = f"open_session is for sources that are is_session_opened; got {values!r:.80}"
+        raise RuntimeError(message)
+
     def hold(self) -> None:
         """Keeps the stream open, in a stream unit, until a call that follows `send_event`.
 
@@ -178,10 +203,23 @@ def _no_port(what: str, port: str | None, ports: Mapping[str, Any]) -> str:
 _NOT_A_STREAM = "{} is for flow units of the kind 'stream', and sources"
 
 
+class Opening(NamedTuple):
+    """One item that begins a session; see `Context.open_session`."""
+
+    values: Mapping[str, Any]
+    """The item, by output."""
+    context: Mapping[str, Any]
+    """What the session's context begins with."""
+    deadline: float | None
+    """Seconds after which nobody waits for what comes of it."""
+    on_end: Callable[[], None] | None
+    """Called once when the session is over."""
+
+
 class StreamContext(Context):
     """The `Context` of a stream unit, and of a source."""
 
-    __slots__ = ("_post", "event", "is_cancelled", "is_finished", "is_held")
+    __slots__ = ("_post", "event", "is_cancelled", "is_finished", "is_held", "openings")
 
     def __init__(
         self,
@@ -198,6 +236,27 @@ class StreamContext(Context):
         self.is_finished = False
         self.is_held = False
         self._post = post
+        self.openings: list[Opening] | None = None
+
+    def open_session(
+        self,
+        values: Any,
+        *,
+        context: Mapping[str, Any] | None = None,
+        deadline: float | None = None,
+        on_end: Callable[[], None] | None = None,
+    ) -> None:
+        """See `Context.open_session`."""
+        if self.openings is None:
+            super().open_session(values)
+            return
+        is_whole = isinstance(values, Mapping) and values.keys() == self.outputs.keys()
+        if not is_whole and len(self.outputs) == 1:
+            values = dict.fromkeys(self.outputs, values)
+        elif not is_whole:
+            message = f"open_session: got {values!r:.80}; expected a value for each of the outputs "
+            raise KeyError(message + ", ".join(self.outputs))
+        self.openings.append(Opening(values, context or {}, deadline, on_end))
 
     def send_event(self, event: Any = True, delay: float = 0.0) -> bool:
         """See `Context.send_event`."""
@@ -238,6 +297,16 @@ class FlowUnit:
 
         Args:
             config: The options: an instance of the spec's options dataclass, or a `Config`.
+
+        Raises:
+            Exception: any one stops the flow and is raised from ``start_run``, naming the node.
+        """
+
+    def begin(self) -> None:
+        """Begins to take what comes from outside; for sources.
+
+        Called once every unit of the flow is open, on the thread that starts the flow, before
+        ``start_run`` returns; perhaps beside the first `process`.
 
         Raises:
             Exception: any one stops the flow and is raised from ``start_run``, naming the node.

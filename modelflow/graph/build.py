@@ -68,7 +68,7 @@ class _Builder:
         self._registry = registry
         self._check_devices = check_devices
         self._findings: list[Finding] = []
-        self._notes = list(config.notes)
+        self._notes = [*config.notes, *registry.absent]
         self._nodes: dict[str, Node] = {}
         self._unknown: set[str] = set()
         self._unclear: set[str] = set()
@@ -167,6 +167,10 @@ class _Builder:
         paths = {option.name for option in own if option.is_path}
         for key in paths & set(found.options):
             found.options[key] = self._resolved(found.options[key])
+        if spec is not None and not self._is_strict:
+            for key, problem in spec.unknown_options(found.options, _ATTRIBUTES).items():
+                self._notes.append(f"node {node.name!r}: {problem}; it has no effect")
+                del found.options[key]
         return found
 
     def _resolved(self, value: Any) -> Any:

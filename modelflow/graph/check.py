@@ -4,7 +4,6 @@ import graphlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from modelflow.errors import CycleError, Finding, PortError
-from modelflow.flowunit.spec import Kind
 from modelflow.graph.graph import Edge, Endpoint, Node, Role
 from modelflow.graph.loops import back_edges
 from modelflow.graph.scopes import find_scopes
@@ -47,13 +46,12 @@ def check_edges(
 
 
 def dropping_outputs(nodes: Iterable[Node], edges: Sequence[Edge]) -> list[str]:
-    """Returns a note for each output of a condition by which buffers leave for nowhere."""
+    """Returns a note for each output by which buffers leave for nowhere."""
     used = {edge.source for edge in edges}
     return [
         f"node {node.name!r}: what leaves by {port!r} goes nowhere: nothing is connected to it"
         for node in nodes
-        if node.spec is not None and node.spec.kind is Kind.CONDITION
-        for port in node.outputs
+        for port in (node.outputs if node.spec is not None else ())
         if Endpoint(node.name, port) not in used
     ]
 

@@ -30,6 +30,10 @@ class Box(NamedTuple):
     label: str = ""
 
 
+# As C writes them.
+_REGION = np.dtype([(name, np.int32) for name in "xywh"])
+_FOUND = np.dtype([*((n, np.float32) for n in "xywh"), ("class", np.int32), ("score", np.float32)])
+
 _EXPECTED = "a box: (x, y, w, h[, score[, class_id]]) or a mapping with x, y, w, h"
 
 
@@ -37,11 +41,14 @@ def read_box(value: Any, where: str = "in_region") -> Box:
     """Reads one box: a `Box`, a mapping, or four to seven numbers in `Box`'s order.
 
     A mapping has the keys ``x y w h``, and perhaps ``score``, ``label`` and one of ``class_id
-    class category``, which may be a name.
+    class category``, which may be a name. 16 bytes (also as a uint8 array) are four int32.
 
     Raises:
         ValueError: it is none of these, a number is not finite, or a width or height is negative.
     """
+    packed = _packed(value)
+    if packed is not None and packed.size == _REGION.itemsize:
+        value = list(packed.view(_REGION)[0].tolist())
     if isinstance(value, Mapping):
         box = _from_mapping(value, where)
     elif isinstance(value, np.ndarray | Sequence) and not isinstance(value, str | bytes):
@@ -61,9 +68,18 @@ def read_box(value: Any, where: str = "in_region") -> Box:
 def read_boxes(data: Any, where: str = "in_region") -> list[Box]:
     """Reads a list of boxes (see `read_box`), or an array with a row a box.
 
+    Bytes (also as a uint8 array of one axis) are, for each box, the float32 x, y, w, h, the int32
+    class and the float32 score.
+
     Raises:
         ValueError: the data is no such list, or one of its boxes is none.
     """
+    packed = _packed(data)
+    if packed is not None and packed.size % _FOUND.itemsize == 0:
+        return [
+            read_box([x, y, w, h, score, category], f"{where}[{index}]")
+            for index, (x, y, w, h, category, score) in enumerate(packed.view(_FOUND).tolist())
+        ]
     if isinstance(data, np.ndarray):
         if data.ndim != 2 and data.size:
             message = (
@@ -110,6 +126,14 @@ def suppress(
         overlap = np.divide(common, union, out=np.zeros_like(common), where=union > 0)
         order = rest[(classes[rest] != classes[best]) | (overlap <= thresholds[rest])]
     return kept
+
+
+def _packed(value: Any) -> npt.NDArray[np.uint8] | None:
+    """Returns a row of bytes; None where the value is none."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return np.frombuffer(value, np.uint8)
+    is_row = isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.ndim == 1
+    return np.ascontiguousarray(value) if is_row else None
 
 
 def _from_mapping(value: Mapping[str, Any], where: str) -> Box:

@@ -1,6 +1,8 @@
 """``(x - mean) * scale`` a channel, in float32, for packed and planar data."""
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -8,6 +10,7 @@ import numpy.typing as npt
 from modelflow.buffer import Buffer
 from modelflow.device import array_dtype, empty
 from modelflow.image.image import check_size
+from modelflow.image.row import shape_of
 
 __all__ = ["ChannelScale"]
 
@@ -40,10 +43,12 @@ class ChannelScale:
         Raises:
             ValueError: see `check`.
         """
-        return self.apply(buffer.data, self.check(buffer, where))
+        return self.apply(*self.check(buffer, where))
 
-    def check(self, buffer: Buffer, where: str = "in_data") -> str:
-        """Returns the layout of a buffer's data, which may also lie on a device.
+    def check(self, buffer: Buffer, where: str = "in_data") -> tuple[Any, str]:
+        """Returns a buffer's data, which may also lie on a device, and its layout.
+
+        Numbers in one row that are as many as the meta of an image say have its shape.
 
         Raises:
             ValueError: no array of numbers, meta that contradict it, or values that do not fit its
@@ -55,12 +60,15 @@ class ChannelScale:
             found = type(data).__name__ if dtype is None else f"a {dtype} array"
             message = f"{where}: got {found}; expected an array of numbers"
             raise ValueError(message)
+        named = shape_of(buffer)
+        if data.ndim == 1 and named is not None and data.shape[0] == math.prod(named):
+            data = data.reshape(named)
         layout, shape = _layout(buffer, where), tuple(data.shape)
         if len(shape) == 3:
             channel, height, width = shape if layout == "chw" else _chw(shape)
             check_size(buffer, (width, height, channel), where)
         self.check_channels(shape, layout, where)
-        return layout
+        return data, layout
 
     def check_channels(self, shape: tuple[int, ...], layout: str, where: str = "in_data") -> None:
         """Checks that the values fit the channels of data of that shape.

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from modelflow.buffer import Buffer
 from modelflow.device import array_dtype, empty
+from modelflow.image.row import CHANNELS, unrolled
 
 __all__ = ["Image", "Pixels", "check_size", "empty_image", "read_image"]
 
-_CHANNELS = {"bgr": 3, "rgb": 3, "bgrp": 3, "rgbp": 3, "gray": 1}
 _PLANAR = ("bgrp", "rgbp")
 
 
@@ -49,7 +49,7 @@ class Pixels:
     @property
     def channel(self) -> int:
         """The number of channels; 1 for nv12, whose planes lie in one array."""
-        return _CHANNELS.get(self.pix_fmt, 1)
+        return CHANNELS.get(self.pix_fmt, 1)
 
     @property
     def is_planar(self) -> bool:
@@ -76,10 +76,17 @@ class Image(Pixels):
         return Image(data, self.pix_fmt, self.layout)
 
     def to_buffer(self) -> Buffer:
-        """Returns a buffer with this image and its meta."""
+        """Returns a buffer with this image and its meta.
+
+        ``width_stride`` (bytes) and ``height_stride`` (rows) are those of a plane: rows lie side by
+        side, without gaps.
+        """
+        in_row = 1 if self.is_planar else self.channel
         meta = {
             "width": self.width,
             "height": self.height,
+            "width_stride": self.width * in_row,
+            "height_stride": self.height,
             "channel": self.channel,
             "pix_fmt": self.pix_fmt,
             "layout": self.layout,
@@ -98,7 +105,8 @@ def empty_image(
 def read_image(buffer: Buffer, where: str = "in_image", *, allow_nv12: bool = False) -> Image:
     """Reads the image of a buffer without copying it.
 
-    Without meta an array is taken for packed BGR, or gray if it has one channel or two axes.
+    Without meta an array is taken for packed BGR, or gray if it has one channel or two axes. Pixels
+    in one row (uint8, or bytes) get the shape that the meta name: see `unrolled`.
 
     Args:
         buffer: The buffer.
@@ -108,7 +116,7 @@ def read_image(buffer: Buffer, where: str = "in_image", *, allow_nv12: bool = Fa
     Raises:
         ValueError: the data is no image, or its meta contradict its array; the message says how.
     """
-    data = buffer.data
+    data = unrolled(buffer, where)
     dtype = array_dtype(data)
     if dtype is None:
         message = f"{where}: got {_kind(data)}; expected a uint8 array of an image{_hint(data)}"
@@ -145,9 +153,10 @@ def check_size(buffer: Buffer, size: tuple[int, int, int], where: str) -> None:
         if buffer.get(name, actual) != actual
     ]
     if wrong:
+        shape = tuple(getattr(buffer.data, "shape", (len(buffer.data),)))
         message = (
             f"{where}: the meta say {', '.join(wrong)}, the array is of shape "
-            f"{tuple(buffer.data.shape)}; expected meta that fit the array"
+            f"{shape}; expected meta that fit the array"
         )
         raise ValueError(message)
 
@@ -169,9 +178,9 @@ def _read_nv12(data: npt.NDArray[Any], where: str, is_allowed: bool) -> Image:
 
 
 def _read_packed_or_planar(data: npt.NDArray[Any], pix_fmt: Any, layout: Any, where: str) -> Image:
-    if pix_fmt is not None and pix_fmt not in _CHANNELS:
+    if pix_fmt is not None and pix_fmt not in CHANNELS:
         message = (
-            f"{where}: got pix_fmt {pix_fmt!r}; expected one of {', '.join((*_CHANNELS, 'nv12'))}"
+            f"{where}: got pix_fmt {pix_fmt!r}; expected one of {', '.join((*CHANNELS, 'nv12'))}"
         )
         raise ValueError(message)
     if layout not in (None, "hwc", "chw") or (layout == "hwc" and pix_fmt in _PLANAR):
@@ -183,8 +192,8 @@ def _read_packed_or_planar(data: npt.NDArray[Any], pix_fmt: Any, layout: Any, wh
         data = data[None] if layout == "chw" else data[:, :, None]
     channel = data.shape[0 if layout == "chw" else 2]
     pix_fmt = pix_fmt or {1: "gray", 3: "bgr"}.get(channel)
-    if _CHANNELS.get(pix_fmt or "") != channel:
-        expected = f"{_CHANNELS[pix_fmt]} for pix_fmt {pix_fmt!r}" if pix_fmt else "1 or 3"
+    if CHANNELS.get(pix_fmt or "") != channel:
+        expected = f"{CHANNELS[pix_fmt]} for pix_fmt {pix_fmt!r}" if pix_fmt else "1 or 3"
         message = (
             f"{where}: got an array of shape {tuple(data.shape)} under layout {layout!r}, which is "
             f"{channel} channels; expected {expected}; is the meta 'layout' right?"

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from modelflow.buffer import Buffer
-from modelflow.errors import FlowUnitError
+from modelflow.errors import EndFlow, FlowUnitError
 from modelflow.flowunit.spec import FlowUnitSpec
 from modelflow.flowunit.unit import Context, FlowUnit
 from modelflow.runtime.segment import Columns, Stream
@@ -181,13 +181,12 @@ def claim(error: BaseException) -> None:
     A kept error must not keep the batch: the local variables of its frames are let go.
 
     Raises:
+        EndFlow: the unit wants the flow to end.
         KeyboardInterrupt: it is a Ctrl-C, and none of the unit's own: Python raises it on the main
             thread alone, where units run if the flow is inline (``threads=0``).
     """
-    if (
-        isinstance(error, KeyboardInterrupt)
-        and threading.current_thread() is threading.main_thread()
-    ):
+    is_on_main = threading.current_thread() is threading.main_thread()
+    if isinstance(error, EndFlow) or (isinstance(error, KeyboardInterrupt) and is_on_main):
         raise error
     seen: set[int] = set()
     cause: BaseException | None = error

@@ -126,7 +126,6 @@ class Scheduler:
 
     def _opened_finished(self, source: Session, session: Session) -> None:
         source.progress.adopt_errors(session.progress)
-        session.context.clear()  # what waits for an answer there learns that none comes
         with self._changed:
             self._opened_by_sources -= 1
         self._finished(session)
@@ -151,6 +150,7 @@ class Scheduler:
             with self._changed:
                 while self._opening and not self._errors:
                     self._clock.wait(self._changed)
+            self._begin()
         except FlowUnitError as error:  # the system has no more threads
             self._errors.append(error)
         except BaseException:  # Ctrl-C while a unit loads: leave nothing behind
@@ -158,6 +158,22 @@ class Scheduler:
             raise
         if self._errors:
             self.stop(drain=False)
+
+    def _begin(self) -> None:
+        """Lets the sources take what comes from outside: everything is open.
+
+        Raises:
+            FlowUnitError: one of them cannot.
+        """
+        for worker in self._workers if not self._errors else ():
+            if worker.stage.plan.spec.is_source:
+                try:
+                    worker.call.unit.begin()
+                except Exception as error:
+                    plan = worker.stage.plan
+                    raise FlowUnitError.from_exception(
+                        error, node=plan.node, unit=plan.spec.name, phase="open"
+                    ) from error
 
     def opened(self) -> None:
         """Notes an open unit (called by its worker)."""

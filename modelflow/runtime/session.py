@@ -109,21 +109,29 @@ class Session:
         return self.progress if self._opener is None else self._opener.progress
 
     def on_end(self, callback: Callable[[], None]) -> None:
-        """Has ``callback`` called once when the session is over, on the thread that ends it.
+        """Has ``callback`` called once when the session is over; at once if it is.
 
-        To be registered before anything enters. No lock is held then; what it raises is logged.
+        On the thread that ends it, with no lock held; what it raises is logged.
         """
         self._on_end.append(callback)
+        if self.progress.is_finished:
+            self._tell_end()
 
     def finish(self) -> None:
         """Tells everyone that the session is over; called once, with no lock held."""
-        callbacks, self._on_end = self._on_end, []
-        for callback in callbacks:
+        self._tell_end()
+        self._on_finished(self)  # last: who waits for the end finds everyone told
+
+    def _tell_end(self) -> None:
+        while self._on_end:
+            try:
+                callback = self._on_end.pop(0)
+            except IndexError:  # another thread has just taken the last one
+                return
             try:
                 callback()
-            except Exception:
+            except Exception:  # it is not the flow's: the session is over all the same
                 logger.exception("session %r: a callback for its end raised", self.name)
-        self._on_finished(self)
 
     def cancel(self, failure: Exception | None = None) -> bool:
         """Ends the session: its queued data is dropped, its readers and senders wake.

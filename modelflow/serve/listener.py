@@ -1,44 +1,23 @@
-"""From a server's requests to whoever takes them, one endpoint each; and the answers back.
-
-Endpoints with the same host and port share a server, which ends with the last of them.
-"""
+"""Takes the requests of one endpoint, and waits for their answers."""
 
 import asyncio
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
 from modelflow.log import LEVELS
+from modelflow.serve.body import BodyBudget, RefusedError, read_body
 from modelflow.serve.endpoint import Endpoint
+from modelflow.serve.limits import Limits
+from modelflow.serve.port import join, leave
 from modelflow.serve.reply import Reply, reply_of_status
 from modelflow.serve.request import PendingRequest
-from modelflow.serve.server import Server
 
-__all__ = ["Limits", "Listener"]
-
-_HEALTH = "/health"
+__all__ = ["Listener"]
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a listener takes.
-
-    Attributes:
-        requests: Most requests under way; one more is answered 503.
-        body: Most bytes of a body; a longer one is answered 413.
-        time_out: Seconds after which a request is answered 504; one whose body does not come, 408.
-        keepalive: Seconds for which a connection stays open between requests.
-    """
-
-    requests: int = 1000
-    body: int = 64 << 20
-    time_out: float = 5.0
-    keepalive: float = 200.0
 
 
 class Listener:
@@ -47,6 +26,7 @@ class Listener:
     Attributes:
         endpoint: Where it listens; with the port that was given, where 0 was asked for.
         limits: What it takes.
+        is_ready: Requests are taken.
     """
 
     def __init__(
@@ -59,13 +39,13 @@ class Listener:
         cert: str = "",
         key: str = "",
     ) -> None:
-        """Begins to listen.
+        """Takes the address; listens only when `listen` is called.
 
         Args:
             endpoint: Where.
             limits: What it takes.
             take: Called on the server's thread with each request; False: it is not taken, and
-                answered 503.
+                answered 503. Who takes one calls its `PendingRequest.end`.
             is_waiting: A request is answered when `PendingRequest.answer` was called; else at once,
                 202.
             cert: The file with the certificate, for https.
@@ -78,53 +58,66 @@ class Listener:
         """
         self.limits = limits
         self.is_waiting = is_waiting
+        self.is_ready = False
         self._take = take
+        self._bodies = BodyBudget(limits.bodies)
         self._under_way = 0
-        self._is_idle = threading.Condition()
+        self._changed = threading.Condition()
         self._is_closing = False
-        self.endpoint = _switchboard.add(self, endpoint, limits.keepalive, cert, key)
-        _log.log(LEVELS["NOTICE"], "listens at %s", self.endpoint)
+        self._beginning = threading.Lock()
+        self._port, self.endpoint = join(endpoint, self, limits.connection, cert, key)
+
+    def listen(self) -> None:
+        """Begins to take requests: everything that works on them is ready. May be called again.
+
+        Raises:
+            OSError: another process has begun to listen there since the address was taken.
+        """
+        with self._beginning:  # who comes second returns when it listens, not before
+            if self.is_ready or self._is_closing:
+                return
+            self.is_ready = True
+            self._port.listen()
+            _log.log(LEVELS["NOTICE"], "listens at %s", self.endpoint)
 
     def close(self) -> None:
-        """Ends it: requests under way are answered first, others get 503. May be called again."""
-        with self._is_idle:
-            self._is_closing = True
+        """Ends it: requests under way are answered first, others get 503."""
+        with self._changed:
+            self._is_closing, self.is_ready = True, False
             while self._under_way:
-                self._is_idle.wait()
-        _switchboard.remove(self)
+                self._changed.wait()
+        leave(self._port, self)
 
     async def handle(self, scope: Any, receive: Any) -> Reply:
         """Returns the answer to a request; called on the server's thread."""
-        with self._is_idle:
-            is_full = self._under_way >= self.limits.requests
-            is_taken = not is_full and not self._is_closing
+        with self._changed:
+            is_taken = self.is_ready and self._under_way < self.limits.requests
             self._under_way += is_taken
         if not is_taken:
-            reason = "too many requests" if is_full else "the server is being stopped"
-            return reply_of_status(HTTPStatus.SERVICE_UNAVAILABLE, reason)
+            return reply_of_status(HTTPStatus.SERVICE_UNAVAILABLE, self._refusal())
         try:
             return await self._answered(scope, receive)
+        except RefusedError as error:
+            return error.reply
         finally:
-            with self._is_idle:
+            with self._changed:
                 self._under_way -= 1
                 if not self._under_way:
-                    self._is_idle.notify_all()
+                    self._changed.notify_all()
+
+    def _refusal(self) -> str:
+        if self._is_closing:
+            return "the server is being stopped"
+        return "too many requests" if self.is_ready else "the server is not ready yet"
 
     async def _answered(self, scope: Any, receive: Any) -> Reply:
-        try:
-            async with asyncio.timeout(self.limits.time_out):
-                body = await _read_body(receive, self.limits.body)
-        except TimeoutError:
-            message = f"the body was not there within {self.limits.time_out:g} s"
-            return reply_of_status(HTTPStatus.REQUEST_TIMEOUT, message)
-        if body is None:
-            message = f"the body has more than {self.limits.body} bytes"
-            return reply_of_status(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
+        body = await self._body(receive)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Reply] = loop.create_future()
-        if not self._take(_request(scope, body, loop, answer)):
+        if not self._take(self._request(scope, body, loop, answer)):
+            self._bodies.give_back(len(body))
             message = "too many requests, or the server is being stopped"
-            return reply_of_status(HTTPStatus.SERVICE_UNAVAILABLE, message)
+            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, message)
         if not self.is_waiting:
             return Reply(HTTPStatus.ACCEPTED, b"")
         try:
@@ -134,112 +127,30 @@ class Listener:
             message = f"no answer within {self.limits.time_out:g} s"
             return reply_of_status(HTTPStatus.GATEWAY_TIMEOUT, message)
 
+    async def _body(self, receive: Any) -> bytes:
+        try:
+            async with asyncio.timeout(self.limits.time_out):
+                return await read_body(receive, self.limits.body, self._bodies)
+        except TimeoutError as error:
+            message = f"the body was not there within {self.limits.time_out:g} s"
+            raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, message) from error
 
-class _Switchboard:
-    """The servers of the process, and whose requests are whose."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._servers: dict[tuple[str, int], tuple[Server, dict[Endpoint, Listener]]] = {}
-
-    def add(
-        self, listener: Listener, endpoint: Endpoint, keepalive: float, cert: str, key: str
-    ) -> Endpoint:
-        place = endpoint.host, endpoint.port
-        with self._lock:
-            if place not in self._servers or endpoint.port == 0:
-                routes: dict[Endpoint, Listener] = {}
-                server = Server(
-                    endpoint, _Application(routes), keepalive_timeout=keepalive, cert=cert, key=key
-                )
-                place = endpoint.host, server.endpoint.port
-                self._servers[place] = server, routes
-            server, routes = self._servers[place]
-            found = Endpoint(endpoint.host, place[1], endpoint.path, endpoint.is_tls)
-            if found in routes or server.endpoint.is_tls != endpoint.is_tls:
-                message = f"endpoint {found}: another node of this process listens there"
-                raise ValueError(message)
-            routes[found] = listener
-            return found
-
-    def remove(self, listener: Listener) -> None:
-        ended = None
-        with self._lock:
-            for place, (server, routes) in list(self._servers.items()):
-                for found in [own for own, other in routes.items() if other is listener]:
-                    del routes[found]
-                    if not routes:
-                        ended = server
-                        del self._servers[place]
-        if ended is not None:
-            ended.close()
-
-
-_switchboard = _Switchboard()
-
-
-class _Application:
-    """The ASGI application of a server: finds the listener with the longest path that fits."""
-
-    def __init__(self, routes: dict[Endpoint, Listener]) -> None:
-        self._routes = routes
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            return
-        fitting = [endpoint for endpoint in list(self._routes) if endpoint.serves(scope["path"])]
-        listener = None
-        if fitting:
-            listener = self._routes.get(max(fitting, key=lambda endpoint: len(endpoint.path)))
-        if listener is not None:
-            reply = await listener.handle(scope, receive)
-        elif not self._routes:
-            message = "the server is being stopped"
-            reply = reply_of_status(HTTPStatus.SERVICE_UNAVAILABLE, message)
-        elif scope["path"] == _HEALTH:
-            reply = Reply(HTTPStatus.OK, b"ok", {"content-type": "text/plain"})
-        else:
-            paths = ", ".join(sorted(endpoint.path for endpoint in self._routes))
-            message = f"there is nothing at {scope['path']!r}; expected {paths}"
-            reply = reply_of_status(HTTPStatus.NOT_FOUND, message)
-        headers = [
-            (name.encode("latin-1", "replace"), value.encode("latin-1", "replace"))
-            for name, value in reply.headers.items()
-        ]
-        headers.append((b"content-length", str(len(reply.body)).encode()))
-        start = {"type": "http.response.start", "status": int(reply.status), "headers": headers}
-        await send(start)
-        await send({"type": "http.response.body", "body": reply.body})
-
-
-async def _read_body(receive: Any, most: int) -> bytes | None:
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return b"".join(parts)
-        part = message.get("body", b"")
-        size += len(part)
-        if size > most:
-            return None
-        parts.append(part)
-        if not message.get("more_body"):
-            return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def _request(
-    scope: Any, body: bytes, loop: asyncio.AbstractEventLoop, answer: "asyncio.Future[Reply]"
-) -> PendingRequest:
-    query = scope.get("query_string", b"").decode("latin-1")
-    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-    client = scope.get("client")
-    return PendingRequest(
-        scope["method"],
-        scope["path"] + (f"?{query}" if query else ""),
-        headers,
-        body,
-        f"{client[0]}:{client[1]}" if client else "",
-        loop,
-        answer,
-    )
+    def _request(
+        self,
+        scope: Any,
+        body: bytes,
+        loop: asyncio.AbstractEventLoop,
+        answer: "asyncio.Future[Reply]",
+    ) -> PendingRequest:
+        query = scope.get("query_string", b"").decode("latin-1")
+        client = scope.get("client")
+        return PendingRequest(
+            scope["method"],
+            scope["path"] + (f"?{query}" if query else ""),
+            {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]},
+            body,
+            f"{client[0]}:{client[1]}" if client else "",
+            loop,
+            answer,
+            self._bodies,
+        )

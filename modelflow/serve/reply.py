@@ -1,6 +1,8 @@
 """What is answered: from a buffer's data and meta, or from its error."""
 
 import json
+import logging
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -10,8 +12,11 @@ import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.errors import DeadlineExceeded, FlowUnitError
+from modelflow.serve.payload import RAW
 
-__all__ = ["Reply", "reply_of", "reply_of_error", "reply_of_status"]
+__all__ = ["Reply", "reply_of", "reply_of_error", "reply_of_failure", "reply_of_status"]
+
+_log = logging.getLogger(__name__)
 
 _JSON = "application/json"
 _TEXT = "text/plain; charset=utf-8"
@@ -38,6 +43,8 @@ def reply_of(
 ) -> Reply:
     """Returns what a buffer answers: bytes and text as they are, anything else as JSON.
 
+    An array whose meta say so (`RAW`) goes out as its bytes.
+
     Args:
         buffer: Its meta ``status`` (200) and ``headers`` (a mapping) are obeyed.
         content_type: Of the body; ``""``: by its type.
@@ -47,6 +54,8 @@ def reply_of(
         ValueError: the data cannot be written as JSON, or the meta are none that HTTP allows.
     """
     data = buffer.data
+    if isinstance(data, np.ndarray) and data.dtype == np.uint8 and buffer.get(RAW):
+        data = data.tobytes()
     if isinstance(data, bytes | bytearray | memoryview):
         body, kind = bytes(data), _BYTES
     elif isinstance(data, str):
@@ -72,29 +81,46 @@ def reply_of(
 def reply_of_error(error: FlowUnitError) -> Reply:
     """Returns the answer to a request that failed.
 
-    400 where the data was refused (a ``ValueError``), 504 where it came too late, else 500; the
-    body is JSON with node, unit, type and message.
+    400 where the data was refused (a ``ValueError``), with node, unit, type and message; 504 where
+    it came too late; else see `reply_of_failure`.
     """
     cause = error.__cause__ or error
     if isinstance(cause, DeadlineExceeded) or isinstance(error, DeadlineExceeded):
-        status = HTTPStatus.GATEWAY_TIMEOUT
-    elif isinstance(cause, ValueError):
-        status = HTTPStatus.BAD_REQUEST
-    else:
-        status = HTTPStatus.INTERNAL_SERVER_ERROR
+        return reply_of_status(HTTPStatus.GATEWAY_TIMEOUT, "the request came to its turn too late")
+    if not isinstance(cause, ValueError):
+        return reply_of_failure(error)
     described = {
         "node": error.node,
         "unit": error.unit,
         "type": type(cause).__name__,
         "message": str(cause),
     }
-    return Reply(status, json.dumps({"error": described}).encode(), {"content-type": _JSON})
+    body = json.dumps({"error": described}).encode()
+    return Reply(HTTPStatus.BAD_REQUEST, body, {"content-type": _JSON})
+
+
+def reply_of_failure(error: Exception) -> Reply:
+    """Returns the answer 500 to a request that the graph failed on.
+
+    What failed is nobody's business outside: it goes to the log, under an id that is answered.
+    """
+    number = uuid.uuid4().hex[:12]
+    _log.error("request %s failed: %s", number, error, exc_info=error.__cause__ or error)
+    message = "the request failed inside the server, whose log tells why under this id"
+    return _reply_of(HTTPStatus.INTERNAL_SERVER_ERROR, {"message": message, "id": number})
 
 
 def reply_of_status(status: HTTPStatus, message: str) -> Reply:
-    """Returns an answer of the server's own."""
-    body = json.dumps({"error": {"type": status.phrase, "message": message}}).encode()
-    return Reply(status, body, {"content-type": _JSON})
+    """Returns an answer of the server's own; with ``Retry-After`` where it is 503."""
+    return _reply_of(status, {"message": message})
+
+
+def _reply_of(status: HTTPStatus, described: Mapping[str, str]) -> Reply:
+    body = json.dumps({"error": {"type": status.phrase, **described}}).encode()
+    headers = {"content-type": _JSON}
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        headers["retry-after"] = "1"
+    return Reply(status, body, headers)
 
 
 def _plain(value: Any) -> Any:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
+from modelflow.serve.body import BodyBudget
 from modelflow.serve.reply import Reply, reply_of_status
 
 __all__ = ["PendingRequest"]
@@ -33,6 +34,7 @@ class PendingRequest:
     client: str
     _loop: asyncio.AbstractEventLoop = field(repr=False)
     _answer: "asyncio.Future[Reply]" = field(repr=False)
+    _bodies: BodyBudget = field(repr=False)
 
     def answer(self, reply: Reply) -> None:
         """Answers; from any thread. A second answer, or one that comes too late, is dropped."""
@@ -41,8 +43,12 @@ class PendingRequest:
         except RuntimeError:
             return  # the server has ended: nobody listens any more
 
-    def __del__(self) -> None:
-        # The session is over and nobody has answered: who asked is not left to wait.
+    def end(self) -> None:
+        """Notes that nobody works on it any more; to be called once, from any thread.
+
+        Who asked and has no answer yet is told so, and is not left to wait.
+        """
+        self._bodies.give_back(len(self.body))
         self.answer(_NO_ANSWER)
 
 

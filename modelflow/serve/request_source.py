@@ -7,8 +7,10 @@ from typing import Any
 from modelflow.buffer import Buffer
 from modelflow.flowunit.unit import Context
 from modelflow.serve.endpoint import read_endpoint
-from modelflow.serve.listener import Limits, Listener
+from modelflow.serve.limits import ConnectionLimits, Limits
+from modelflow.serve.listener import Listener
 from modelflow.serve.options import ListenOptions
+from modelflow.serve.payload import TEXT
 from modelflow.serve.request import PendingRequest
 
 __all__ = ["REQUEST", "RequestSource"]
@@ -25,7 +27,7 @@ class RequestSource:
     """
 
     def __init__(self, options: ListenOptions, *, is_waiting: bool, time_out: float) -> None:
-        """Begins to listen.
+        """Takes the address; requests are taken when `listen` is called.
 
         Args:
             options: Where to listen, and what to take.
@@ -42,7 +44,17 @@ class RequestSource:
         self._is_waiting = is_waiting
         self._is_over = False
         limits = Limits(
-            options.max_requests, options.max_body_bytes, time_out, options.keepalive_timeout_sec
+            options.max_requests,
+            options.max_body_bytes,
+            options.max_bodies_bytes,
+            time_out,
+            ConnectionLimits(
+                options.max_connections,
+                options.max_connections_per_client,
+                options.max_header_bytes,
+                options.header_time_out_ms / 1e3,
+                options.keepalive_timeout_sec,
+            ),
         )
         self.listener = Listener(
             read_endpoint(options.endpoint),
@@ -53,20 +65,36 @@ class RequestSource:
             key=options.key,
         )
 
+    def listen(self) -> None:
+        """Begins to take requests; called when every unit of the graph is open.
+
+        Raises:
+            OSError: see `Listener.listen`.
+        """
+        self.listener.listen()
+
     def process(self, ctx: Context) -> None:
         """Gives the requests that wait, or holds until there is one."""
+        self.listen()  # a source is called first when everything is open
         with self._lock:
             taken, self._waiting = self._waiting, deque()
             self._wake = ctx.send_event
             ctx.hold()
-        ctx.emit([self._buffer(request) for request in taken])
+        for request in taken:
+            ctx.open_session(
+                self._buffer(request),
+                context={REQUEST: request} if self._is_waiting else None,
+                deadline=self.listener.limits.time_out if self._is_waiting else None,
+                on_end=request.end,
+            )
 
     def close(self) -> None:
         """Ends it: requests under way are answered first."""
         with self._lock:
             self._is_over = True
             dropped, self._waiting = self._waiting, deque()
-        dropped.clear()
+        for request in dropped:
+            request.end()
         self.listener.close()
 
     def _add(self, request: PendingRequest) -> bool:
@@ -81,15 +109,13 @@ class RequestSource:
         return True
 
     def _buffer(self, request: PendingRequest) -> Buffer:
-        meta = {
+        meta: dict[str, Any] = {
             "method": request.method,
             "uri": request.uri,
             "headers": request.headers,
             "client": request.client,
             "endpoint": str(self.listener.endpoint),
             "size": len(request.body),
+            TEXT: True,
         }
-        if self._is_waiting:
-            meta["time_out"] = self.listener.limits.time_out
-            meta["session"] = {REQUEST: request}
         return Buffer(request.body, meta)

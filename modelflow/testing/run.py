@@ -189,8 +189,12 @@ def _drained(spec: FlowUnitSpec, call: UnitCall, max_calls: int) -> dict[str, li
         context = StreamContext(
             {}, {name: [] for name in found}, {}, state, {}, lambda _event, _delay: True
         )
+        context.openings = [] if spec.is_session_opened else None
         for name, column in zip(found, call.produce(context), strict=True):
             found[name].extend(column)
+        for opening in context.openings or ():
+            for name, buffer in zip(found, call.row(opening), strict=True):
+                found[name].append(buffer)
         if context.is_finished:
             break
     return found

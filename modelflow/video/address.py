@@ -14,7 +14,8 @@ _SCHEMES = ("http", "https", "rtsp", "rtsps", "rtmp", "rtmps", "rtp", "udp", "tc
 # A playlist from the network must not make FFmpeg read files, nor one in a file the network.
 _NETWORK = ",".join((*_SCHEMES, "tls", "httpproxy", "crypto", "hls", "applehttp"))
 _FILES = "file,crypto,data"
-_PASSWORD = re.compile(r"//[^/@]*@")
+_PASSWORD = re.compile(r"//[^/?#]*@")
+_QUERY = re.compile(r"(://[^?#]*)[?#].*", re.DOTALL)
 
 
 def is_network_address(address: str) -> bool:
@@ -39,8 +40,8 @@ def is_network_address(address: str) -> bool:
 
 
 def source_label(address: str) -> str:
-    """Returns an address as it may be shown: without user and password."""
-    return _PASSWORD.sub("//", address)
+    """Returns an address as it may be shown: without user, password, and the query's values."""
+    return _QUERY.sub(r"\1?...", _PASSWORD.sub("//", address))
 
 
 def open_input(address: str, open_timeout: float, read_timeout: float) -> Any:

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 
+import cv2
 import numpy as np
 import pytest
 
@@ -43,9 +44,26 @@ def test_an_image_comes_from_standard_input(modelflow, folder):
 def test_results_go_into_a_folder_as_files(modelflow, folder):
     done = modelflow("run", "small.toml", "--input", "photos", "--output", "output=out/")
     assert done.returncode == 0, done.stderr
-    assert sorted(os.listdir(folder / "out")) == ["000000_9.npy", "000001_10.npy"]
-    assert np.load(folder / "out" / "000001_10.npy").max() == 10
+    assert sorted(os.listdir(folder / "out")) == ["000000_9.png", "000001_10.png"]
+    assert cv2.imread(str(folder / "out" / "000001_10.png")).max() == 10
     assert done.stdout == ""
+
+
+def test_what_is_no_image_goes_into_a_folder_as_an_array(modelflow, folder):
+    (folder / "parts.py").write_text(
+        "import modelflow, numpy as np\n"
+        "@modelflow.flowunit\n"
+        "def part(image):\n"
+        "    'Gives a part of the numbers.'\n"
+        "    return np.array(image).reshape(-1)[:5]\n"
+    )
+    (folder / "parts.dot").write_text(
+        'digraph { input [type=input] d [flowunit=image_decoder] p [flowunit="parts:part"] '
+        "output [type=output] input -> d -> p -> output }"
+    )
+    done = modelflow("run", "parts.dot", "--input", "photos", "--output", "out/")
+    assert done.returncode == 0, done.stderr
+    assert np.load(folder / "out" / "000001_10.npy").tolist() == [10] * 5
 
 
 def test_results_go_into_a_file_as_json_lines(modelflow, folder):
@@ -136,6 +154,65 @@ def test_errors_that_end_at_a_sink_are_counted(modelflow, folder, sync):
     assert "3 items, 1 errors" in done.stderr
     assert "error: node 'd' (unit 'image_decoder')" in done.stderr
     assert sorted(os.listdir(folder / "saved")) == ["10.png", "9.png"]
+
+
+SOURCE = """
+import threading
+import modelflow
+
+over = threading.Event()
+
+
+class Numbers(modelflow.FlowUnit):
+    SPEC = modelflow.FlowUnitSpec(
+        "numbers", {"cpu": lambda: Numbers()}, outputs=(modelflow.Port("n"),),
+        is_session_opened=True)
+
+    def process(self, ctx):
+        ctx.emit([0, 1, 2, 3])
+        ctx.finish()
+
+    def close(self):
+        over.set()
+
+
+@modelflow.flowunit(outputs=())
+def fail(n):
+    "Fails when the source is long over."
+    over.wait(60)
+    raise KeyError("lost")
+"""
+
+
+def test_errors_of_sessions_that_a_source_opened_are_counted(modelflow, folder):
+    (folder / "late.py").write_text(SOURCE)
+    (folder / "late.dot").write_text(
+        'digraph { n [flowunit="late:Numbers"] f [flowunit="late:fail"] n -> f }'
+    )
+    done = modelflow("run", "late.dot")
+    assert done.returncode == 1
+    assert "4 errors" in done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert line.endswith("KeyError: 'lost' (4 times)")
+    assert modelflow("run", "late.dot", "--keep-going").returncode == 0
+
+
+@pytest.mark.parametrize("sync", [(), ("--sync",)])
+def test_errors_of_what_is_fed_into_sinks_are_told_equal_ones_once(modelflow, folder, sync):
+    (folder / "fails.py").write_text(
+        "import modelflow\n"
+        "@modelflow.flowunit(outputs=())\n"
+        "def fail(value: modelflow.Buffer):\n"
+        "    'Fails.'\n"
+        "    raise ValueError('all the same')\n"
+    )
+    (folder / "fails.dot").write_text(
+        'digraph { input [type=input] f [flowunit="fails:fail"] input -> f }'
+    )
+    done = modelflow("run", "fails.dot", "--input", "photos", *sync)
+    assert done.returncode == 1
+    assert "2 errors" in done.stderr
+    assert "ValueError: all the same (2 times)" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -225,16 +225,17 @@ def test_a_comment_may_hold_anything():
     assert read_config(text).nodes[0].name == "a"
 
 
-def test_each_absent_variable_is_named_with_its_line_beside_other_mistakes(monkeypatch):
+def test_each_absent_variable_is_named_once_with_its_line_beside_other_mistakes(monkeypatch):
     monkeypatch.delenv("NOT_THERE", raising=False)
+    monkeypatch.delenv("NOR_THERE", raising=False)
     text = "[flwo]\n[flow]\nname = '${NOT_THERE}'\n[graph]\ngraphconf = '''digraph {\n"
     with pytest.raises(ConfigError) as caught:
-        read_config(text + "a\nb [path=\"${NOT_THERE}\"] }'''\n")
+        read_config(text + 'a\nb [path="${NOR_THERE}", x="${NOR_THERE}${NOT_THERE}"] }\'\'\'\n')
     lines = [str(finding) for finding in caught.value.findings]
     assert len(lines) == 3
     assert "<text>:1: unknown section 'flwo'" in lines[0]
     assert "<text>:3: ${NOT_THERE}: the environment has no such variable" in lines[1]
-    assert "<text>:7: node 'b': path: ${NOT_THERE}: the environment has no" in lines[2]
+    assert "<text>:7: node 'b': path: ${NOR_THERE}: the environment has no" in lines[2]
 
 
 @pytest.mark.parametrize(

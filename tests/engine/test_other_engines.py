@@ -46,7 +46,7 @@ def test_model_of_each_form_gives_its_answers(form, request):
 def test_wrong_ports_list_the_models_own(form, request):
     path = request.getfixturevalue(form)
     with pytest.raises(EngineError, match=r"no input 'feature'; did you mean 'features'.*float32"):
-        load(path, ["feature"])
+        load(path, ["features", "feature"])
     with pytest.raises(EngineError, match=r"no output 'a'; the model's outputs are: "):
         load(path, ["features"], ["a", "b"])
 
@@ -153,6 +153,26 @@ def test_torchscript_tuple_and_its_names(torch, tmp_path):
     assert float(only["output1"][0, 0]) == 2
     with pytest.raises(EngineError, match=r"its input b \(float32\) is fed by no port"):
         load(path, ["a"])
+
+
+def test_torchscript_ports_of_other_names_feed_its_arguments_by_position(torch, tmp_path, caplog):
+    class Difference(torch.nn.Module):
+        def forward(self, a, b):
+            return a - b
+
+    path = tmp_path / "difference.pt"
+    example = torch.zeros(1, 2), torch.zeros(1, 2)
+    torch.jit.save(torch.jit.trace(Difference(), example), str(path))
+    caplog.set_level("INFO", logger="modelflow")
+    model = load(path, ["Input", "Other"])
+    ones = np.ones((3, 2), np.float32)
+    found = model.run({"Input": ones * 3, "Other": ones})
+    assert float(found["output"][0, 0]) == 2
+    assert "by position: Input -> a, Other -> b" in caplog.text
+    with pytest.raises(EngineError, match=r"no input 'Other'"):
+        load(path, ["a", "Other"])  # a name in common: then all are meant by name
+    with pytest.raises(EngineError, match=r"no input 'Input'"):
+        load(path, ["Input"])
 
 
 def test_exported_dict_has_its_keys(torch, tmp_path):

@@ -1,10 +1,12 @@
+import re
 import sys
 
 import pytest
 
-from modelflow.errors import ConfigError
+from modelflow.errors import ConfigError, UnknownFlowUnitError
 from modelflow.flowunit.registry import Registry
 from modelflow.flowunit.spec import Kind
+from modelflow.graph.read import read_graph
 from modelflow.testing import read_unit, run_unit
 
 UNIT = """
@@ -340,6 +342,13 @@ def test_a_wrong_configuration_is_found_in_the_file(tmp_path, old, new, message)
         Registry([tmp_path]).find("find_masks")
 
 
-def test_a_missing_folder_is_an_error(tmp_path):
-    with pytest.raises(ConfigError, match="there is no such folder"):
-        Registry([tmp_path / "nowhere"])
+def test_a_missing_folder_is_an_error_only_where_a_unit_is_missing(tmp_path):
+    registry = Registry([tmp_path / "nowhere"])
+    assert registry.find("resize").name == "resize"
+    said = f"the folder {tmp_path / 'nowhere'} of [driver] dir is not there"
+    assert said in registry.problems()
+    with pytest.raises(UnknownFlowUnitError, match=rf"flow unit 'mine'.*; {re.escape(said)}"):
+        registry.find("mine")
+    graph = f'driver = {{dir = ["{tmp_path}/nowhere"]}}\n[graph]\ngraphconf = "digraph {{ %s }}"'
+    edges = "i[type=input] r[flowunit=mean] o[type=output] i -> r -> o"
+    assert read_graph(graph % edges).notes == (said,)

@@ -54,8 +54,8 @@ def test_an_unknown_unit_names_the_nearest():
         Registry().find("resise")
 
 
-def test_skip_default_leaves_the_built_in_units_out():
-    with pytest.raises(UnknownFlowUnitError):
+def test_skip_default_leaves_the_built_in_units_out_and_says_so():
+    with pytest.raises(UnknownFlowUnitError, match=r"'resize' is one of .*skip-default = true"):
         Registry(skip_default=True).find("resize")
 
 

@@ -15,53 +15,7 @@ from flowunits import httpserver_sync_receive, httpserver_sync_reply
 from modelflow import Buffer, ConfigError
 from modelflow.errors import FlowFailed, MissingDependencyError
 from modelflow.testing import run_unit
-
-GRAPH = """digraph web {{
-    receive [flowunit={unit}, endpoint="{endpoint}"{options}]
-    work [{work}]
-    reply [flowunit=httpserver_sync_reply]
-    receive -> work -> reply
-}}"""
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
-
-
-class Service:
-    """A flow that answers requests with what ``work`` makes of them."""
-
-    def __init__(self, work, options="", *, path="/", scheme="http", work_options="threads=4"):
-        self.port = free_port()
-        self.endpoint = f"{scheme}://127.0.0.1:{self.port}{path}"
-        unit = modelflow.flowunit(name="work")(work)
-        text = GRAPH.format(
-            unit="httpserver_sync_receive",
-            endpoint=self.endpoint,
-            options=options,
-            work=f"flowunit=work, batch_size=1, {work_options}",
-        )
-        self.flow = modelflow.Flow(text, units=[unit])
-
-    def __enter__(self):
-        self.flow.start_run()
-        return self
-
-    def __exit__(self, *_):
-        self.flow.stop()
-
-    def connect(self, **more):
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=30, **more)
-
-    def ask(self, body=b"", path="/", method="POST", headers=None):
-        connection = self.connect()
-        try:
-            connection.request(method, path, body, headers or {})
-            response = connection.getresponse()
-            return response.status, response.read(), dict(response.getheaders())
-        finally:
-            connection.close()
+from tests.flowunits.http_service import GRAPH, Service, free_port
 
 
 def echo(buffer: Buffer):
@@ -146,7 +100,7 @@ def test_status_headers_and_bodies_are_the_graphs():
         assert "c" not in headers
 
 
-def test_errors_have_their_status_and_say_what_was_wrong():
+def test_errors_have_their_status_and_tell_no_insides_but_to_the_log(caplog):
     def fails(buffer: Buffer):
         """Fails."""
         if buffer.data == b"bad":
@@ -165,7 +119,12 @@ def test_errors_have_their_status_and_say_what_was_wrong():
             "message": "no good",
         }
         status, body, _ = service.ask(b"other")
-        assert (status, json.loads(body)["error"]["message"]) == (500, "broken")
+        told = json.loads(body)["error"]
+        assert status == 500
+        assert (told.keys(), told["type"]) == ({"type", "message", "id"}, "Internal Server Error")
+        assert "broken" not in told["message"]  # nor anything else of what is inside
+    logged = [r for r in caplog.records if told["id"] in r.getMessage()]
+    assert "RuntimeError: broken" in logged[0].getMessage()
 
 
 class Gate:

@@ -57,6 +57,8 @@ def test_every_format_decodes_to_the_pixels_of_opencv(photo, encode, image_forma
     assert buffer.meta == {
         "width": 319,
         "height": 201,
+        "width_stride": 319 * (1 if pix_fmt == "gray" else 3),
+        "height_stride": 201,
         "channel": 1 if pix_fmt == "gray" else 3,
         "pix_fmt": pix_fmt,
         "layout": "hwc",

@@ -1,6 +1,9 @@
 """Results to real webhooks and files; tried again, given up, in order."""
 
+import contextlib
 import json
+import socket
+import threading
 from http.server import BaseHTTPRequestHandler
 from typing import ClassVar
 
@@ -200,3 +203,50 @@ def test_targets_that_do_not_fit_say_why(brokers, what):
 def test_a_wrong_target_stops_the_start():
     with pytest.raises(FlowFailed):
         modelflow.Flow(GRAPH.format(brokers="[]", options="")).start_run()
+
+
+def test_an_answer_without_end_holds_nobody_up():
+    class Endless(Quiet, BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.end_headers()
+            with contextlib.suppress(ConnectionError):
+                while True:
+                    self.wfile.write(b"x" * (1 << 16))
+
+    with LocalServer(Endless) as server:
+        assert not send([b"x"], [broker("webhook", url=server.root)])
+
+
+@pytest.mark.parametrize("status", [200, 302])
+def test_an_answer_that_drips_is_given_up_in_time(status):
+    done = threading.Event()
+
+    class Dripping(Quiet, BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.wfile.write(b"HTTP/1.0 %d OK\r\n" % status)
+            with contextlib.suppress(ConnectionError):
+                while not done.wait(0.02):  # each read has its byte in time
+                    self.wfile.write(b"X")
+
+    with LocalServer(Dripping) as server, contextlib.ExitStack() as stack:
+        stack.callback(done.set)
+        (error,) = send([b"x"], [broker("webhook", url=server.root, timeout_ms=100)])
+    assert "the answer was not there in time" in error or "timed out" in error
+
+
+def test_errors_hold_no_secrets_of_a_url():
+    with Hook(lambda number, body: True) as hook:
+        url = hook.url + "/secret?token=hush"
+        (error,) = send([b"x"], [broker("webhook", url=url)])
+    assert "answered 503" in error
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/secret?token=hush"
+    (refused,) = send([b"x"], [broker("webhook", url=url)])
+    assert f"http://127.0.0.1:{port}: " in refused
+    (odd,) = send([b"x"], [broker("webhook", url="http://127.0.0.1/secret token=hush")])
+    for text in (error, refused, odd):
+        assert not any(word in text for word in ("secret", "hush"))

@@ -205,6 +205,8 @@ def test_transpose_gives_planes(photo):
     assert buffer.meta == {
         "width": 319,
         "height": 201,
+        "width_stride": 319,
+        "height_stride": 201,
         "channel": 3,
         "pix_fmt": "bgr",
         "layout": "chw",

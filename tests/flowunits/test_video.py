@@ -398,3 +398,12 @@ def test_a_video_is_published_over_rtsp(video):
     assert len(received) == 60
     for number, pixels in enumerate(received):
         assert np.abs(pixels.astype(int) - picture(number)).mean() < 10
+
+
+def test_errors_hold_no_secrets_of_an_address():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    _, (error,), _ = read(f"http://me:p@ss@127.0.0.1:{port}/a.mp4?token=hush&x=1")
+    assert f"'http://127.0.0.1:{port}/a.mp4?...'" in error
+    assert "hush" not in error
+    assert "ss@" not in error

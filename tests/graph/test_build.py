@@ -230,3 +230,15 @@ def test_paths_in_a_file_are_relative_to_it_and_those_of_the_caller_are_not(tmp_
 def test_a_branch_that_leads_nowhere_is_noted():
     (note,) = build("i -> condition condition:yes -> o").notes
     assert note == "node 'condition': what leaves by 'no' goes nowhere: nothing is connected to it"
+
+
+def test_an_unknown_attribute_is_a_note_where_the_graph_is_not_strict():
+    text = (
+        "[graph]\nstrict=%s\ngraphconf='digraph {i[type=input] o[type=output] "
+        "r[flowunit=resize, image_width=4, image_height=4, image_witdh=5] i -> r -> o}'"
+    )
+    graph = read_graph(text % "false")
+    assert any("unknown option 'image_witdh'" in note for note in graph.notes)
+    assert "image_witdh" not in graph.nodes["r"].options
+    with pytest.raises(GraphError, match="unknown option 'image_witdh'"):
+        read_graph(text % "true")

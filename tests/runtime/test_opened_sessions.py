@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from modelflow.buffer import Buffer
+from modelflow.errors import FlowFailed
 from modelflow.flowunit.spec import Kind
 from modelflow.flowunit.unit import FlowUnit
 from modelflow.stream_io import StreamIO
@@ -12,13 +12,17 @@ from tests.runtime.graphs import Running, graph_of, spec_of
 
 
 def source(values, **more):
-    """A source that gives ``values``, one a call."""
+    """A source of ``values``, one a call; a pair is a value and what its session is given."""
 
     class Source(FlowUnit):
         def process(self, ctx):
             index = ctx.state.setdefault("index", 0)
             ctx.state["index"] += 1
-            ctx.emit([values[index]])
+            if isinstance(values[index], tuple):
+                value, given = values[index]
+                ctx.open_session(value, **given)
+            else:
+                ctx.emit([values[index]])
             if index + 1 == len(values):
                 ctx.finish()
 
@@ -94,7 +98,7 @@ def test_what_nobody_waits_for_any_more_is_not_worked_on():
     def keep(ctx):
         seen.extend(row.data for row in ctx.input())
 
-    values = [Buffer("late", {"time_out": 0.0}), Buffer("in time", {"time_out": 3600.0})]
+    values = [("late", {"deadline": 0.0}), ("in time", {"deadline": 3600.0})]
     graph = graph_of({"source": source(values), "keep": sink(keep)}, ["source -> keep"])
     with Running(graph) as flow:
         assert flow.scheduler.wait(timeout=30)
@@ -163,3 +167,96 @@ def test_a_stop_drops_the_sessions_that_are_open():
         gate.set()
         stopping.join()
         assert not flow.scheduler._sessions
+
+
+@pytest.mark.parametrize("is_failing", [False, True])
+def test_the_end_of_a_session_is_told_once_outside_of_its_lock(is_failing):
+    told, gate, flows = [], threading.Event(), []
+
+    def ended(number):
+        # Whoever is told may use the flow: nothing is locked.
+        flows[0].scheduler.sources["source"].progress.wake()
+        flows[0].scheduler.wait(timeout=0)
+        told.append(number)
+        if is_failing:
+            raise OSError(number)
+
+    def keep(ctx):
+        assert gate.wait(30)
+
+    values = [(number, {"on_end": lambda number=number: ended(number)}) for number in range(4)]
+    graph = graph_of({"source": source(values), "keep": sink(keep)}, ["source -> keep"])
+    with Running(graph) as flow:
+        flows.append(flow)
+        gate.set()
+        assert flow.scheduler.wait(timeout=30)
+    assert sorted(told) == [0, 1, 2, 3]
+
+
+def test_the_end_of_a_cancelled_session_is_told_too():
+    told, begun, go = [], threading.Event(), threading.Event()
+
+    def slow(ctx):
+        begun.set()
+        assert go.wait(30)
+
+    values = [(n, {"on_end": lambda n=n: told.append(n)}) for n in range(3)]
+    nodes = {"source": source(values), "slow": (sink(slow), {"threads": 1, "batch_size": 1})}
+    with Running(graph_of(nodes, ["source -> slow"])) as flow:
+        assert begun.wait(30)
+        stopping = threading.Thread(target=lambda: flow.scheduler.stop(drain=False))
+        stopping.start()
+        go.set()
+        stopping.join()
+    assert len(told) == len(set(told))
+    session = flow.scheduler.sources["source"]
+    late = []
+    session.on_end(lambda: late.append(True))
+    assert late == [True]  # it is over: at once
+
+
+def test_sources_begin_when_every_unit_is_open_and_before_the_start_returns():
+    order = []
+
+    class Source(FlowUnit):
+        def begin(self):
+            order.append("begin")
+
+        def process(self, ctx):
+            ctx.finish()
+
+    class Sink(FlowUnit):
+        def open(self, config):
+            order.append("open")
+
+        def process(self, ctx):
+            pass
+
+    nodes = {
+        "source": spec_of(Source, name="source", inputs=()),
+        "sink": (spec_of(Sink, name="sink", outputs=()), {"threads": 2}),
+    }
+    with Running(graph_of(nodes, ["source -> sink"])):
+        assert order == ["open", "open", "begin"]
+
+
+def test_a_source_that_cannot_begin_ends_the_start():
+    class Source(FlowUnit):
+        def begin(self):
+            message = "somebody was faster"
+            raise OSError(message)
+
+        def process(self, ctx):
+            ctx.hold()
+
+    def keep(ctx):
+        pass
+
+    nodes = {"source": spec_of(Source, name="source", inputs=()), "keep": sink(keep)}
+    with (
+        pytest.raises(FlowFailed) as raised,
+        Running(graph_of(nodes, ["source -> keep"])),
+    ):
+        pass
+    assert "node 'source'" in str(raised.value.exceptions[0])
+    assert "somebody was faster" in str(raised.value.exceptions[0])

@@ -4,14 +4,18 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from modelflow.buffer import Buffer
 from modelflow.compat.modelbox.configuration import Configuration
 from modelflow.compat.modelbox.device import Device
 from modelflow.compat.modelbox.flowunit import DataContext, FlowUnit
 from modelflow.compat.modelbox.status import Status, StatusCode
+from modelflow.errors import EndFlow
 from modelflow.flowunit.spec import Kind
 from modelflow.flowunit.unit import Context
 from modelflow.flowunit.unit import FlowUnit as NativeFlowUnit
+from modelflow.serve.payload import RAW
 
 if TYPE_CHECKING:
     from modelflow.compat.modelbox.metadata import FlowUnitEvent
@@ -31,7 +35,7 @@ class StatusError(Exception):
         self.status = status
 
 
-class StopFlow(BaseException):
+class StopFlow(EndFlow):
     """A unit returned ``STATUS_STOP`` or ``STATUS_SHUTDOWN``: the flow ends."""
 
     def __init__(self, status: Status) -> None:
@@ -149,7 +153,11 @@ class UnitAdapter(NativeFlowUnit):
         for port in ctx.outputs:
             given = data.output(port)
             if given is not None:
-                ctx.outputs[port].extend(given.natives())
+                natives = given.natives()
+                for native in natives:
+                    if isinstance(native.data, np.ndarray) and native.data.dtype == np.uint8:
+                        native.set(RAW, True)  # a reply sends its bytes, not its numbers
+                ctx.outputs[port].extend(natives)
 
     def _data_context(self) -> DataContext:
         outputs = () if self.spec is None else tuple(port.name for port in self.spec.outputs)

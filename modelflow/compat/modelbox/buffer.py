@@ -1,5 +1,6 @@
 """`Buffer`: ModelBox's view of one of modelflow's."""
 
+import contextlib
 import math
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -9,11 +10,12 @@ import numpy.typing as npt
 
 from modelflow.buffer import Buffer as NativeBuffer
 from modelflow.errors import FlowUnitError
+from modelflow.serve.payload import PAYLOAD_MARKS, TEXT
 
 if TYPE_CHECKING:
     from modelflow.compat.modelbox.device import Device
 
-__all__ = ["Buffer", "ModelBoxDataType", "header"]
+__all__ = ["Buffer", "ModelBoxDataType", "header", "outgoing"]
 
 
 class ModelBoxDataType(IntEnum):
@@ -105,7 +107,8 @@ class Buffer:
             self._set_array(whole, shapes)
             return
         if isinstance(data, bytes | bytearray | memoryview):
-            data = np.frombuffer(data, np.uint8)
+            self.native.data = bytes(data)
+            return
         array = np.asarray(data)
         if array.ndim == 0:
             message = "got an array without dimensions; expected one at least"
@@ -123,10 +126,16 @@ class Buffer:
     # -- payload --------------------------------------------------------------------------------
 
     def as_object(self) -> Any:
-        """Returns the payload: a text as it is, anything else as a fresh array of one dimension."""
+        """Returns the payload: a text as it is, anything else as a fresh array of one dimension.
+
+        What an HTTP request brought is a text where it can be read as one.
+        """
         data = self.native.data
         if isinstance(data, str):
             return data
+        if isinstance(data, bytes) and self.native.get(TEXT):
+            with contextlib.suppress(UnicodeDecodeError):  # no text: an image, say
+                return data.decode()
         if isinstance(data, bytes | bytearray | memoryview):
             return np.frombuffer(data, np.uint8).copy()
         if isinstance(data, np.ndarray):
@@ -160,6 +169,9 @@ class Buffer:
     def __bytes__(self) -> bytes:
         return self.as_bytes()
 
+    def __buffer__(self, flags: int) -> memoryview:
+        return memoryview(self.as_bytes())
+
     def __str__(self) -> str:
         data = self.native.data
         return data if isinstance(data, str) else self.as_bytes().decode()
@@ -181,6 +193,8 @@ class Buffer:
             ValueError: there is none; the message names those that are there.
         """
         meta, data = self.native.meta, self.native.data
+        if isinstance(data, bytes):
+            data = np.frombuffer(data, np.uint8)
         if isinstance(data, np.ndarray) and key in ("shape", "type"):
             # Of the payload itself: meta may have come along with another one.
             if key == "type":
@@ -193,7 +207,9 @@ class Buffer:
 
     def copy_meta(self, other: "Buffer") -> None:
         """Takes over the meta of ``other``; what is there already stays."""
-        self.native.copy_meta(other.native)
+        for key, value in other.native.meta.items():
+            if key not in PAYLOAD_MARKS:  # said of the other's payload
+                self.native.meta.setdefault(key, value)
 
     # -- errors ---------------------------------------------------------------------------------
 
@@ -237,6 +253,15 @@ def header(native: NativeBuffer) -> NativeBuffer:
     copied.error = native.error
     copied.inherit_meta(native)
     return copied
+
+
+def outgoing(buffer: Buffer) -> NativeBuffer:
+    """Returns what goes on into the graph: an array has the shape that its meta ``shape`` says."""
+    native = header(buffer.native)
+    shape, data = native.get("shape"), native.data
+    if isinstance(data, np.ndarray) and _fits(shape, data) and not isinstance(shape[0], list):
+        native.data = data.reshape(shape)
+    return native
 
 
 def _meta_value(value: Any) -> Any:

@@ -6,8 +6,9 @@ from typing import Any, Self
 import numpy as np
 
 from modelflow.buffer import Buffer as NativeBuffer
-from modelflow.compat.modelbox.buffer import Buffer, header
+from modelflow.compat.modelbox.buffer import Buffer, outgoing
 from modelflow.compat.modelbox.device import Device
+from modelflow.serve.payload import PAYLOAD_MARKS
 
 __all__ = ["BufferList"]
 
@@ -68,7 +69,8 @@ class BufferList:
         for mine, theirs in zip(self._buffers, other._buffers, strict=False):
             if is_override:
                 for key, value in theirs.native.meta.items():
-                    mine.native.set(key, value)
+                    if key not in PAYLOAD_MARKS:
+                        mine.native.set(key, value)
             mine.copy_meta(theirs)
 
     def get_bytes(self) -> int:
@@ -80,8 +82,8 @@ class BufferList:
         return self._device
 
     def natives(self) -> list[NativeBuffer]:
-        """Returns copies of the native headers."""
-        return [header(buffer.native) for buffer in self._buffers]
+        """Returns copies of the native headers, as they go on into the graph."""
+        return [outgoing(buffer) for buffer in self._buffers]
 
     def __len__(self) -> int:
         return len(self._buffers)

@@ -60,7 +60,7 @@ class _CallbackHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         level = _level(record.levelno)
         text = record.getMessage()
-        self._callback(level, record.pathname, record.lineno, record.funcName, text)
+        self._callback(level, record.filename, record.lineno, record.funcName, text)
 
 
 class Log:

@@ -3,7 +3,7 @@
 import weakref
 from typing import Any
 
-from modelflow.compat.modelbox.buffer import Buffer
+from modelflow.compat.modelbox.buffer import Buffer, outgoing
 from modelflow.compat.modelbox.status import Status, StatusCode, status_of
 from modelflow.errors import EndOfStream, StreamError
 from modelflow.stream_io import StreamIO
@@ -27,7 +27,7 @@ class FlowStreamIO:
         """Sends a buffer, an array or a text to an input of the graph."""
         buffer = data if isinstance(data, Buffer) else Buffer(None, data)
         try:
-            self._stream.send(port, Buffer(buffer).native)
+            self._stream.send(port, outgoing(buffer))
         except KeyError as error:
             return status_of(error, StatusCode.STATUS_INVALID)
         except StreamError as error:

@@ -1,5 +1,6 @@
 """What a TorchScript module or an exported program takes and gives."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -10,8 +11,11 @@ import numpy as np
 from modelflow.device.torch_memory import load_torch
 from modelflow.engine.engine import LoadRequest, TensorSpec, unknown_port
 from modelflow.errors import EngineError
+from modelflow.log import LEVELS
 
 __all__ = ["Ports", "exported_ports", "numpy_dtype", "script_ports"]
+
+_log = logging.getLogger(__name__)
 
 _FLOAT = np.dtype(np.float32)
 
@@ -36,6 +40,9 @@ def script_ports(request: LoadRequest, module: Any) -> Ports:
 
     The types are those that the unit declares, float32 where it declares none.
 
+    Ports that share no name with the arguments of ``forward`` feed them in their order, if they are
+    as many, and a note in the log says so.
+
     Raises:
         EngineError: no argument of that name, one that no port feeds, or a result that is no
             tensor, tuple or dict of tensors.
@@ -50,6 +57,8 @@ def script_ports(request: LoadRequest, module: Any) -> Ports:
             "expected Tensor"
         )
         raise EngineError(message)
+    if request.inputs and not set(request.inputs) & {spec.name for spec in known}:
+        known = _by_position(request, known)
     _check_inputs(request, known)
     names = _result_names(request, str(module.forward.schema.returns[0].type))
     return _ports(request, known, {name: TensorSpec(name, _FLOAT) for name in names})
@@ -108,6 +117,18 @@ def _ports(
         )
     )
     return Ports(tuple(inputs), specs, () if names == ["output"] else tuple(places))
+
+
+def _by_position(request: LoadRequest, known: Sequence[TensorSpec]) -> list[TensorSpec]:
+    """Returns the arguments under the names of the unit's ports, if they are as many."""
+    if len(known) != len(request.inputs):
+        return list(known)
+    pairs = ", ".join(
+        f"{port} -> {spec.name}" for port, spec in zip(request.inputs, known, strict=True)
+    )
+    text = "model %s: no port is called as an argument of forward; by position: %s"
+    _log.log(LEVELS["NOTICE"], text, request.path, pairs)
+    return [TensorSpec(port, request.types.get(port, _FLOAT)) for port in request.inputs]
 
 
 def _check_inputs(request: LoadRequest, known: Sequence[TensorSpec]) -> None:

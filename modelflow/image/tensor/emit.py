@@ -87,8 +87,8 @@ def emit_scaled(ctx: Context, scale: ChannelScale) -> None:
     """Scales the data of each shape and type at once."""
 
     def read(buffer: Buffer) -> tuple[Hashable, Any]:
-        layout = scale.check(buffer)
-        return (layout, tuple(buffer.data.shape), buffer.data.dtype), buffer.data
+        data, layout = scale.check(buffer)
+        return (layout, tuple(data.shape), data.dtype), data
 
     def work(key: Any, items: list[Any]) -> Sequence[Any]:
         rows: Sequence[Any] = scaled(stacked(items), key[0], scale).unbind(0)

@@ -14,7 +14,7 @@ from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError
-from modelflow.flowunit.unit import StreamContext
+from modelflow.flowunit.unit import Opening, StreamContext
 from modelflow.runtime.call import UnitCall
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.delayed import Delayed
@@ -28,10 +28,6 @@ from modelflow.runtime.worker import Worker, WorkerOwner
 __all__ = ["KIND", "SourceCall", "SourceWorker"]
 
 logger = logging.getLogger("modelflow")
-
-# The meta of a buffer that begins a session: see `FlowUnitSpec.is_session_opened`.
-TIME_OUT = "time_out"
-SESSION = "session"
 
 
 class SourceCall(UnitCall):
@@ -53,6 +49,10 @@ class SourceCall(UnitCall):
         except BaseException as error:
             raise self._error(error, None) from error
         return [self._given(context.outputs[name]) for name in self._outputs]
+
+    def row(self, opening: Opening) -> list[Buffer]:
+        """Returns the buffers of an item that begins a session, one an output."""
+        return self._given([opening.values[name] for name in self._outputs])
 
 
 class SourceWorker(Worker):
@@ -152,6 +152,8 @@ class SourceWorker(Worker):
             is_last = self._is_over = self._owner.is_draining and not self._events
         if not is_last:
             columns, is_last = self._produce()
+            if self.stage.plan.spec.is_session_opened:
+                columns = [[] for _ in columns]
         self._emit(columns, is_last)
         return not is_last
 
@@ -167,6 +169,8 @@ class SourceWorker(Worker):
             self._post,
         )
         context.event = self._events.popleft() if self._events else None
+        if self.stage.plan.spec.is_session_opened:
+            context.openings = []
         start = time.perf_counter()
         self._enter("process")
         try:
@@ -178,15 +182,18 @@ class SourceWorker(Worker):
         self._leave()
         with self._has_event:
             self._is_held, self._is_over = context.is_held, is_last
-        rows = len(columns[0]) if columns else 0
+        openings = context.openings or ()
+        rows = (len(columns[0]) if columns else 0) + len(openings)
         self._stats.count(rows, self.call.failed, time.perf_counter() - start)
+        if context.openings is not None:
+            for row in zip(*columns, strict=True):
+                self._begin_session(list(row), _EMITTED)
+            for opening in openings:
+                self._begin_session(self.call.row(opening), opening)
         return columns, is_last
 
     def _emit(self, columns: Columns, is_last: bool) -> None:
         session = self.session
-        if self.stage.plan.spec.is_session_opened:
-            self._open_sessions(columns)
-            columns = [[] for _ in columns]
         count = len(columns[0])
         first = session.progress.enter(self.stage.plan.node, count)
         if is_last:
@@ -196,26 +203,25 @@ class SourceWorker(Worker):
         span = Span(session.stream, range(first, first + count), is_last)
         self.stage.outbox.emit(Batch([span], columns, False), columns, self.call.has_errors)
 
-    def _open_sessions(self, columns: Columns) -> None:
-        """Sends each row on as a whole session."""
-        node = self.stage.plan.node
-        for row in zip(*columns, strict=True):
-            session = self.open_session()
-            context = row[0].get(SESSION)
-            if context is not None:
-                session.context.update(context)
-                del row[0].meta[SESSION]
-            due = row[0].get(TIME_OUT)
-            if due is not None:
-                session.has_deadlines = True
-                for buffer in row:
-                    buffer._deadline = self._clock.now() + due
-            if session.progress.enter(node, 1) is None:
-                continue  # the flow is being stopped
-            session.progress.close()
-            span = Span(session.stream, range(1), True)
-            cells = [[cell] for cell in row]
-            self.stage.outbox.emit(Batch([span], cells, False), cells, self.call.has_errors)
+    def _begin_session(self, row: list[Buffer], opening: Opening) -> None:
+        """Sends an item on as a whole session."""
+        session = self.open_session()
+        session.context.update(opening.context)
+        if opening.on_end is not None:
+            session.on_end(opening.on_end)
+        if opening.deadline is not None:
+            session.has_deadlines = True
+            for buffer in row:
+                buffer._deadline = self._clock.now() + opening.deadline
+        if session.progress.enter(self.stage.plan.node, 1) is None:
+            return  # the flow is being stopped
+        session.progress.close()
+        span = Span(session.stream, range(1), True)
+        cells = [[cell] for cell in row]
+        self.stage.outbox.emit(Batch([span], cells, False), cells, self.call.has_errors)
 
+
+# An item that the source has emitted, and said nothing else of.
+_EMITTED = Opening({}, {}, None, None)
 
 KIND = RunningKind(call=SourceCall, worker=SourceWorker, is_ordered=False)

@@ -174,7 +174,7 @@ def test_messages_reach_a_callback_with_their_place():
         (Level.ERROR, "b"),
         (Level.WARN, "c"),
     ]
-    assert found[0][1] == __file__
+    assert found[0][1] == "test_values.py"
     assert found[2][1:4] == ("file.py", 7, "func")
 
 

@@ -1,0 +1,64 @@
+"""Images whose pixels lie in one row, as other frameworks pass them: their meta tell the shape."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from modelflow.buffer import Buffer
+from modelflow.device import array_dtype
+
+__all__ = ["CHANNELS", "shape_of", "unrolled"]
+
+CHANNELS = {"bgr": 3, "rgb": 3, "bgrp": 3, "rgbp": 3, "gray": 1}
+_PLANAR = ("bgrp", "rgbp")
+
+
+def unrolled(buffer: Buffer, where: str) -> Any:
+    """Returns the pixels of a buffer in the shape that its meta name; no copy is made.
+
+    Data that is no row of pixels, or whose meta name no width and height, is returned as it is, and
+    so are bytes of another number: they may be an encoded image.
+
+    Args:
+        buffer: Its data: uint8, (N,), of NumPy or of a device; or bytes.
+        where: The port, for the message.
+
+    Raises:
+        ValueError: a uint8 array (N,) has another number of pixels than its meta say.
+    """
+    data, shape = buffer.data, shape_of(buffer)
+    if shape is None:
+        return data
+    if isinstance(data, bytes | bytearray | memoryview):
+        row = np.frombuffer(data, np.uint8)
+        return row.reshape(shape) if row.size == math.prod(shape) else data
+    if array_dtype(data) != np.uint8 or data.ndim != 1:
+        return data
+    if data.shape[0] != math.prod(shape):
+        size = " x ".join(map(str, shape))
+        message = (
+            f"{where}: got {data.shape[0]} values in one row, the meta say {size} = "
+            f"{math.prod(shape)}; expected meta (width, height, channel, pix_fmt, layout) that fit "
+            "the array"
+        )
+        raise ValueError(message)
+    return data.reshape(shape)
+
+
+def shape_of(buffer: Buffer) -> tuple[int, ...] | None:
+    """Returns the shape of an image array that the meta name; None where they do not.
+
+    (H, W, C), under layout ``chw`` (C, H, W), for nv12 (H * 3 / 2, W). C is the meta ``channel``,
+    else that of the ``pix_fmt``, else 3.
+    """
+    width, height = buffer.get("width"), buffer.get("height")
+    pix_fmt, layout = buffer.get("pix_fmt"), buffer.get("layout")
+    channel = buffer.get("channel", CHANNELS.get(pix_fmt or "", 3))
+    if not all(isinstance(number, int | np.integer) for number in (width, height, channel)):
+        return None
+    if pix_fmt == "nv12":
+        return int(height) * 3 // 2, int(width)
+    if layout == "chw" or (layout is None and pix_fmt in _PLANAR):
+        return int(channel), int(height), int(width)
+    return int(height), int(width), int(channel)

@@ -1,0 +1,1 @@
+"""Whole applications as strangers write them who know ModelBox's documents, and nothing else."""
