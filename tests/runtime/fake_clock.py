@@ -28,7 +28,7 @@ class FakeClock(Clock):
             del self._sleepers[key]
         return self._now < deadline
 
-    def until_sleeping(self, count=1, timeout=10):
+    def until_sleeping(self, count=1, timeout=60):
         """Returns when ``count`` threads wait for a time."""
         with self._lock:
             assert self._lock.wait_for(lambda: len(self._sleepers) >= count, timeout)

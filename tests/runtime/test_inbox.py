@@ -137,24 +137,20 @@ def test_one_worker_collects_while_another_sleeps_and_none_is_lost():
 
 
 def test_producers_wait_at_the_bound_and_go_on_when_half_is_free():
-    box, s = inbox(bounds=(4,), batch_size=1), stream()
+    clock = FakeClock()
+    box, s = inbox(clock=clock, bounds=(4,), batch_size=1), stream()
     box.append(0, [segment(s, 0, 4)])
     assert not box.has_room(0)
-    passed = threading.Event()
-
-    def produce():
-        box.wait_for_room(0)
-        passed.set()
-
-    producer = threading.Thread(target=produce, name="modelflow/test")
+    producer = threading.Thread(target=box.wait_for_room, args=(0, 60.0), name="modelflow/test")
     producer.start()
-    while not box._producers:
-        pass
+    clock.until_sleeping()
+    told = []
+    box.on_room(0, lambda: told.append(box.ready))
     box.take()
-    assert not passed.is_set()
+    assert told == []
     box.take()
     producer.join()
-    assert box.ready == 2
+    assert told == [2]
 
 
 def test_wait_for_room_gives_up_after_its_time():
