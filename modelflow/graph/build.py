@@ -13,6 +13,7 @@ from modelflow.config.schema import (
     SERVING_ALIASES,
     WITHOUT_EFFECT,
 )
+from modelflow.config.variables import masked
 from modelflow.device import Device, parse_devices, require_devices
 from modelflow.errors import (
     ConfigError,
@@ -90,7 +91,8 @@ class _Builder:
             self._nodes, edges, self._unknown | self._unclear, self._is_strict
         )
         if self._findings:
-            raise _error(self._findings)
+            variables = config.variables
+            raise _error([f.hiding(lambda text: masked(text, variables)) for f in self._findings])
         if not self._is_strict:
             connected = {end.node for edge in edges for end in (edge.source, edge.target)}
             for name in [name for name in self._nodes if name not in connected]:

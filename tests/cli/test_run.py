@@ -9,6 +9,8 @@ import sys
 import numpy as np
 import pytest
 
+from modelflow.buffer import Buffer
+from modelflow.cli.writing import ResultWriter
 from tests import programs
 
 
@@ -247,3 +249,28 @@ def test_a_reader_that_goes_away_ends_the_run_quietly(folder):
     done = programs.run(["sh", "-c", "python -m modelflow run endless.dot | head -n 1"], cwd=folder)
     assert len(done.stdout.splitlines()) == 1
     assert done.stderr == ""
+
+
+def test_a_folder_that_is_not_empty_is_told_of(modelflow):
+    arguments = ("run", "small.toml", "--input", "photos", "--output", "out/")
+    assert "not empty" not in modelflow(*arguments).stderr
+    done = modelflow(*arguments)
+    assert "note: out/ is not empty: what is in it stays beside the new files" in done.stderr
+    assert done.returncode == 0
+
+
+def test_results_in_a_folder_are_whole_or_not_there(tmp_path):
+    written = []
+
+    def interrupted(file, array, **more):
+        file.write(b"half of it")
+        written.append(array)
+        raise KeyboardInterrupt
+
+    writer = ResultWriter([f"{tmp_path}/out/"], ["output"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(np, "save", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            writer.write("output", Buffer(np.zeros(3)))
+    assert len(written) == 1
+    assert os.listdir(tmp_path / "out") == []
