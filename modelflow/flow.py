@@ -142,6 +142,8 @@ class Flow:
         self.build()
         scheduler = self._running_scheduler()
         config = self.graph.config
+        if self._log is not None:  # started before
+            self._log.close()
         self._log = FlowLog(config.log, config.path.parent if config.path else Path())
         try:
             scheduler.start()

@@ -42,9 +42,9 @@ def _number(level: str) -> int:
 class FlowLog:
     """The ``[log]`` section of a running flow: its level, and its file with rotation.
 
-    The process has one logger of modelflow, so it is shared while several flows run: each gets at
-    least the messages that it asks for, on the screen if any asks for that. With the last of them
-    the logger is as it was, unless `set_log_level` was called meanwhile.
+    The process has one logger of modelflow, so flows with such a section share it while they run:
+    each gets at least the messages that it asks for, on the screen if any asks for that. With the
+    last of them the logger is as it was, unless `set_log_level` was called meanwhile.
     """
 
     def __init__(self, section: Mapping[str, Any], folder: Path) -> None:
@@ -61,7 +61,8 @@ class FlowLog:
         path = section.get("path")
         self.is_on_screen = not path or bool(section.get("screen", True))
         self._handler = _file_handler(folder / path, section) if path else None
-        _shared.add(self)
+        if self.level is not None or self._handler is not None:
+            _shared.add(self)
         if self._handler is not None:
             logging.getLogger("modelflow").addHandler(self._handler)
 

@@ -99,6 +99,9 @@ def main() -> int:
     modules = modules or [PACKAGE]
     os.chdir(ROOT)
     command = [sys.executable, "-m", "mutmut", "run", "--max-children", str(given.workers)]
+    (ROOT / "mutants").mkdir(
+        exist_ok=True
+    )  # Python forgets a folder that is not there at its start
     # Programs that the tests start must find the mutant as well.
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "mutants")}
     patterns = [f"{module}.*" for module in modules]

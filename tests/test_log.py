@@ -99,3 +99,11 @@ def test_a_flow_that_does_not_start_leaves_the_logger_as_it_was():
     with pytest.raises(modelflow.FlowFailed):
         modelflow.Flow(text).start_run()
     assert state() == before
+
+
+def test_a_flow_that_is_started_again_keeps_one_file(tmp_path):
+    before = state()
+    with flow_of(f"path = '{tmp_path}/a.log'") as flow:
+        flow.start_run()
+        assert state()[2] == 1
+    assert state() == before
