@@ -101,9 +101,10 @@ def test_a_flow_that_does_not_start_leaves_the_logger_as_it_was():
     assert state() == before
 
 
-def test_a_flow_that_is_started_again_keeps_one_file(tmp_path):
+def test_a_flow_that_cannot_be_started_twice_keeps_its_file(tmp_path):
     before = state()
     with flow_of(f"path = '{tmp_path}/a.log'") as flow:
-        flow.start_run()
+        with pytest.raises(modelflow.StreamClosed):
+            flow.start_run()
         assert state()[2] == 1
     assert state() == before
