@@ -46,6 +46,7 @@ _SETTINGS = (
     "queue_policy",
     "is_exception_visible",
 )
+_MANY = 20
 _QUEUE_PREFIX = "queue_size_"
 
 
@@ -297,7 +298,8 @@ class _Builder:
     def _endpoint(self, edge: EdgeConfig, end: PortRef, side: str) -> Endpoint | None:
         node = self._nodes.get(end.node)
         if node is None:
-            near = did_you_mean(end.node, self._nodes)
+            # To look for a near name takes time, and a text from outside may have many wrong ones.
+            near = did_you_mean(end.node, self._nodes) if len(self._findings) < _MANY else ""
             self._wrong(edge.location, f"edge to or from {end.node!r}: no such node{near}")
             return None
         if node.name in self._unknown:

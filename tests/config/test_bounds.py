@@ -4,7 +4,7 @@ import pytest
 
 from modelflow.config.document import MOST_BYTES
 from modelflow.config.read import read_config
-from modelflow.errors import ConfigError
+from modelflow.errors import ConfigError, GraphError
 from modelflow.graph.read import read_graph
 
 LAUGHS = "a: &a0 [x]\n" + "".join(
@@ -160,3 +160,16 @@ def test_a_unit_file_is_held_to_the_same(text, tmp_path):
     (tmp_path / "u.toml").write_text(f"[base]\nname = 'u'\n{text}\n")
     with pytest.raises(ConfigError, match=r"u\.toml"):
         read_unit(tmp_path / "u.toml")
+
+
+def test_a_graph_of_many_mistakes_is_refused_in_the_time_of_few():
+    nodes = [
+        {"name": f"node{n}", "flowunit": "resize", "width": 1, "height": 1} for n in range(5000)
+    ]
+    edges = [{"from": f"nodf{n}", "to": f"nodg{n}"} for n in range(5000)]
+    with pytest.raises(GraphError) as caught:
+        read_graph({"node": nodes, "edge": edges})
+    texts = [finding.message for finding in caught.value.findings]
+    wrong = [text for text in texts if "nodf" in text]
+    assert len(wrong) == 5000
+    assert "did you mean 'node0'" in wrong[0]
