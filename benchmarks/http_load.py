@@ -10,6 +10,7 @@ small limits shows the refusals: 503 beyond max_requests, 504 beyond time_out_ms
 import argparse
 import asyncio
 import collections
+import contextlib
 import json
 import os
 import signal
@@ -21,6 +22,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from child import started
 from measure import print_table
 
 from modelflow.graph.find import ready_graphs
@@ -29,27 +31,40 @@ SAMPLES = ready_graphs() / "models" / "digits" / "samples"
 
 
 class Served:
-    """The graph, served by ``modelflow run`` in a process of its own."""
+    """The graph, served by ``modelflow run`` in a process of its own, for the time of a block."""
 
     def __init__(self, *settings: str) -> None:
-        """Starts it, and waits until it answers."""
+        """Takes settings of nodes, NODE.KEY=VALUE, and chooses a port."""
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         endpoint = f"endpoint=http://127.0.0.1:{self.port}/"
         more = [part for setting in settings for part in ("--set", setting)]
         graph = str(ready_graphs() / "mnist_http.toml")
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "modelflow", "run", graph, "--arg", endpoint, *more],
-            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
-            stderr=subprocess.DEVNULL,
-        )
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port)).close()
-            except ConnectionRefusedError:
+        self._command = ["modelflow", "run", graph, "--arg", endpoint, *more]
+
+    def __enter__(self) -> "Served":
+        """Starts it, and waits until it answers."""
+        with contextlib.ExitStack() as stack:
+            self._process = stack.enter_context(
+                started(
+                    [sys.executable, "-m", *self._command],
+                    env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
+            )
+            body = next(SAMPLES.glob("*.png")).read_bytes()
+            while not asyncio.run(_is_ready(self.port, body)):
+                if self._process.poll() is not None:
+                    text = f"the server has ended; to see why: {' '.join(self._command)}"
+                    raise RuntimeError(text)
                 time.sleep(0.1)
-            else:
-                return
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends it, however it stands."""
+        self._stack.close()
 
     def threads(self) -> int:
         """Returns how many threads it has."""
@@ -58,7 +73,19 @@ class Served:
     def stop(self) -> int:
         """Interrupts it, as Ctrl-C does; returns its exit status."""
         self._process.send_signal(signal.SIGINT)
-        return self._process.wait(30)
+        return self._process.wait()
+
+
+async def _is_ready(port: int, body: bytes) -> bool:
+    """Tells whether a request is answered, by 200: the first ones after a start may not be."""
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    except ConnectionRefusedError:
+        return False
+    try:
+        return (await ask(reader, writer, body))[0] == 200
+    finally:
+        writer.close()
 
 
 async def ask(
@@ -113,6 +140,7 @@ async def _answers(port: int, bodies: list[bytes]) -> list[bytes]:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     found = [await ask(reader, writer, body) for body in bodies]
     writer.close()
+    assert {status for status, _ in found} == {200}
     return [body for _, body in found]
 
 
@@ -131,13 +159,13 @@ def main() -> None:
         ("max_requests=8", ("receive.max_requests=8",)),
         ("time_out_ms=10", ("receive.time_out_ms=10",)),
     ):
-        served = Served(*settings)
-        expected = asyncio.run(_answers(served.port, bodies)) if not settings else None
-        load = Load(served.port, bodies, expected)
-        before = served.threads()
-        asyncio.run(load.run(given.connections, seconds))
-        after = served.threads()
-        status = served.stop()
+        with Served(*settings) as served:
+            expected = asyncio.run(_answers(served.port, bodies)) if not settings else None
+            load = Load(served.port, bodies, expected)
+            before = served.threads()
+            asyncio.run(load.run(given.connections, seconds))
+            after = served.threads()
+            status = served.stop()
         p50, p99 = (float(np.percentile(load.times, p)) * 1e3 for p in (50, 99))
         counts = " ".join(f"{code}:{count}" for code, count in sorted(load.statuses.items()))
         rate = sum(load.statuses.values()) / seconds

@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+from child import started
 from measure import print_table
 from resnet import ITEM_SHAPES, write_small
 
@@ -72,13 +73,12 @@ def main() -> None:
             for _ in range(rounds):
                 for warm_up, figures in found.items():
                     command = [sys.executable, __file__, "--device", given.device]
-                    done = subprocess.run(
-                        [*command, "--one", str(path), engine, warm_up],
-                        capture_output=True,
-                        text=True,
-                        check=True,
-                    )
-                    figures.append(json.loads(done.stdout.splitlines()[-1]))
+                    command += ["--one", str(path), engine, warm_up]
+                    with started(command, stdout=subprocess.PIPE, text=True) as process:
+                        output, _ = process.communicate()
+                    if process.returncode:
+                        raise subprocess.CalledProcessError(process.returncode, command)
+                    figures.append(json.loads(output.splitlines()[-1]))
             for warm_up, figures in found.items():
                 start, first, later = (
                     statistics.median(figure[key] for figure in figures)

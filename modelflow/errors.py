@@ -27,8 +27,8 @@ A time-out that the caller asked for is Python's own ``TimeoutError``.
 """
 
 import difflib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Self
 
 __all__ = [
@@ -55,6 +55,7 @@ __all__ = [
     "StreamMismatchError",
     "UnknownFlowUnitError",
     "WorkerProcessError",
+    "described",
     "did_you_mean",
 ]
 
@@ -85,6 +86,10 @@ class Finding:
     node: str | None = None
     error: "type[ModelflowError] | None" = None
 
+    def hiding(self, mask: Callable[[str], str]) -> "Finding":
+        """Returns this finding with its message through ``mask``, which hides secrets."""
+        return replace(self, message=mask(self.message))
+
     def __str__(self) -> str:
         node = f"node {self.node!r}: " if self.node is not None else ""
         return f"{self.location}: {node}{self.message}"
@@ -94,6 +99,19 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Returns ``"; did you mean 'x'?"`` for the known name nearest to ``name``, else ``""``."""
     near = difflib.get_close_matches(name, sorted(set(known)), n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def described(error: BaseException) -> str:
+    """Returns the class of an exception and what it says, as in ``ValueError: too wide``.
+
+    The class alone where it says nothing, or cannot: an exception comes from anybody's code.
+    """
+    name = type(error).__name__
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - what it raises is nobody's answer
+        return name
+    return f"{name}: {text}" if text else name
 
 
 class ModelflowError(Exception):
@@ -181,8 +199,7 @@ class FlowUnitError(ModelflowError):
         session: str | None = None,
     ) -> Self:
         """Gives the error of ``node`` whose cause is ``cause``, which it names in its message."""
-        text = f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
-        error = cls(text, node=node, unit=unit, phase=phase, session=session)
+        error = cls(described(cause), node=node, unit=unit, phase=phase, session=session)
         error.__cause__ = cause
         return error
 

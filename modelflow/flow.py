@@ -143,12 +143,13 @@ class Flow:
         self.build()
         scheduler = self._running_scheduler()
         config = self.graph.config
-        self._log = FlowLog(config.log, config.path.parent if config.path else Path())
+        log = FlowLog(config.log, config.path.parent if config.path else Path())
         try:
             scheduler.start()
         except BaseException:
-            self._log.close()
+            log.close()
             raise
+        self._log = log
         stop_at_exit(scheduler)
         return self
 

@@ -1,6 +1,7 @@
 """Logging: standard `logging` under the name ``modelflow``; a level by ModelBox's names."""
 
 import logging
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -26,19 +27,24 @@ def set_log_level(level: str) -> None:
     Raises:
         ConfigError: there is no such level.
     """
+    logging.getLogger("modelflow").setLevel(_number(level))
+
+
+def _number(level: str) -> int:
     number = LEVELS.get(level.upper())
     if number is None:
         names = " ".join(LEVELS)
         message = f"log level: got {level!r}; expected one of {names}{did_you_mean(level, LEVELS)}"
         raise ConfigError(message)
-    logging.getLogger("modelflow").setLevel(number)
+    return number
 
 
 class FlowLog:
     """The ``[log]`` section of a running flow: its level, and its file with rotation.
 
-    What it changes holds for modelflow's logger, which the process has once; `close` takes the file
-    away again.
+    The process has one logger of modelflow, so flows with such a section share it while they run:
+    each gets at least the messages that it asks for, on the screen if any asks for that. With the
+    last of them the logger is as it was, unless `set_log_level` was called meanwhile.
     """
 
     def __init__(self, section: Mapping[str, Any], folder: Path) -> None:
@@ -49,25 +55,72 @@ class FlowLog:
             folder: What a relative ``path`` is relative to.
 
         Raises:
-            ConfigError: the file cannot be written.
+            ConfigError: there is no such level, or the file cannot be written.
         """
-        self._logger = logging.getLogger("modelflow")
-        self._propagated = self._logger.propagate
-        self._handler: logging.Handler | None = None
-        if section.get("level"):
-            set_log_level(section["level"])
-        if section.get("path"):
-            self._handler = _file_handler(folder / section["path"], section)
-            self._logger.addHandler(self._handler)
-            self._logger.propagate = bool(section.get("screen", True))
+        self.level = _number(section["level"]) if section.get("level") else None
+        path = section.get("path")
+        self.is_on_screen = not path or bool(section.get("screen", True))
+        self._handler = _file_handler(folder / path, section) if path else None
+        if self.level is not None or self._handler is not None:
+            _shared.add(self)
+        if self._handler is not None:
+            logging.getLogger("modelflow").addHandler(self._handler)
 
     def close(self) -> None:
-        """Closes the file. May be called again."""
+        """Closes the file, and lets go of the logger. May be called again."""
+        _shared.remove(self)
         if self._handler is not None:
-            self._logger.removeHandler(self._handler)
+            logging.getLogger("modelflow").removeHandler(self._handler)
             self._handler.close()
-            self._logger.propagate = self._propagated
-            self._handler = None
+
+
+class _Shared:
+    """The logger of the process, between the flows that run."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._logs: list[FlowLog] = []
+        self._before = self._ours = (0, True)
+
+    def add(self, log: FlowLog) -> None:
+        with self._lock:
+            if not self._logs:
+                self._before = self._ours = self._state()
+            self._logs.append(log)
+            self._settle()
+
+    def remove(self, log: FlowLog) -> None:
+        with self._lock:
+            if log in self._logs:
+                self._logs.remove(log)
+                self._settle()
+
+    def _settle(self) -> None:
+        """Gives the logger what all flows together want, but where somebody else has set it."""
+        logger = logging.getLogger("modelflow")
+        wanted, now = self._wanted(), self._state()
+        if now[0] == self._ours[0]:
+            logger.setLevel(wanted[0])
+        if now[1] == self._ours[1]:
+            logger.propagate = wanted[1]
+        self._ours = wanted
+
+    def _wanted(self) -> tuple[int, bool]:
+        level, is_on_screen = self._before
+        if self._logs:
+            usual = level or logging.getLogger().level
+            levels = [usual if log.level is None else log.level for log in self._logs]
+            if any(log.level is not None for log in self._logs):
+                level = min(levels)
+            is_on_screen &= any(log.is_on_screen for log in self._logs)
+        return level, is_on_screen
+
+    def _state(self) -> tuple[int, bool]:
+        logger = logging.getLogger("modelflow")
+        return logger.level, logger.propagate
+
+
+_shared = _Shared()
 
 
 def _file_handler(path: Path, section: Mapping[str, Any]) -> logging.Handler:

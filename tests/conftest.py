@@ -14,7 +14,7 @@ def no_thread_left():
     before = set(threading.enumerate())
     yield
     left = [t for t in threading.enumerate() if t not in before and t.name.startswith("modelflow")]
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     for thread in left:  # a thread that has been told to stop may still be on its way out
         thread.join(max(0.0, deadline - time.monotonic()))
     alive = [thread.name for thread in left if thread.is_alive()]

@@ -1,11 +1,12 @@
 """The layers are kept, and a planted violation is caught."""
 
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests import programs
 
 ROOT = Path(__file__).resolve().parents[1]
 pytest.importorskip("importlinter")
@@ -13,12 +14,9 @@ pytest.importorskip("importlinter")
 
 def contracts(folder):
     program = "import sys; from importlinter.cli import lint_imports_command as c; sys.exit(c())"
-    return subprocess.run(
+    return programs.run(
         [sys.executable, "-c", f"import sys; sys.path.insert(0, '.'); {program}"],
         cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=110,
     )
 
 

@@ -85,7 +85,7 @@ def test_a_flow_is_built_step_by_step_with_modelboxs_calls():
     assert stream.context == {"user": "me"}
     flow.stop()
     flow.stop()
-    assert flow.wait(1000)
+    assert flow.wait(60_000)
     with pytest.raises(StreamClosed, match="it is stopped"):
         flow.create_stream_io()
 

@@ -51,3 +51,60 @@ def test_a_profile_that_is_asked_for_is_named_in_a_note():
     flow = modelflow.Flow(TEXT.replace("[log]", "[profile]\ntrace = true\nprofile = false\n[log]"))
     (note,) = flow.graph.notes
     assert note.startswith("[profile]: trace has no effect: this version writes no trace")
+
+
+def flow_of(section):
+    dot = "digraph { i [type=input] o [type=output] i -> o }"
+    return modelflow.Flow(f"[log]\n{section}\n[graph]\ngraphconf = '{dot}'")
+
+
+def state():
+    logger = logging.getLogger("modelflow")
+    return logger.level, logger.propagate, len(logger.handlers)
+
+
+def test_a_flow_leaves_the_logger_as_it_was(tmp_path):
+    before = state()
+    with flow_of(f"level = 'DEBUG'\npath = '{tmp_path}/a.log'\nscreen = false"):
+        assert state() == (logging.DEBUG, False, 1)
+    assert state() == before
+
+
+@pytest.mark.parametrize("first_ends_first", [True, False])
+def test_two_flows_share_the_logger_and_the_last_gives_it_back(tmp_path, first_ends_first):
+    modelflow.set_log_level("NOTICE")
+    before = state()
+    first = flow_of(f"level = 'ERROR'\npath = '{tmp_path}/a.log'\nscreen = false").start_run()
+    assert state()[:2] == (logging.ERROR, False)
+    second = flow_of(f"path = '{tmp_path}/b.log'").start_run()
+    assert state() == (before[0], True, 2)
+    one, other = (first, second) if first_ends_first else (second, first)
+    one.stop()
+    expected = (before[0], True) if first_ends_first else (logging.ERROR, False)
+    assert state()[:2] == expected
+    other.stop()
+    assert state() == before
+
+
+def test_a_level_that_is_set_while_a_flow_runs_stays():
+    with flow_of("level = 'DEBUG'"):
+        modelflow.set_log_level("ERROR")
+    assert state()[0] == logging.ERROR
+
+
+def test_a_flow_that_does_not_start_leaves_the_logger_as_it_was():
+    before = state()
+    text = "[log]\nlevel = 'DEBUG'\n[graph]\ngraphconf = '''digraph { f [flowunit=file_source, "
+    text += 'path="/nowhere/*"] s [flowunit=file_sink, path="x"] f -> s }\'\'\''
+    with pytest.raises(modelflow.FlowFailed):
+        modelflow.Flow(text).start_run()
+    assert state() == before
+
+
+def test_a_flow_that_cannot_be_started_twice_keeps_its_file(tmp_path):
+    before = state()
+    with flow_of(f"path = '{tmp_path}/a.log'") as flow:
+        with pytest.raises(modelflow.StreamClosed):
+            flow.start_run()
+        assert state()[2] == 1
+    assert state() == before

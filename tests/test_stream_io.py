@@ -1,5 +1,4 @@
 import asyncio
-import subprocess
 import sys
 import threading
 
@@ -9,6 +8,7 @@ import pytest
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, EndOfStream, FlowUnitError, StreamClosed
 from modelflow.flowunit.unit import FlowUnit
+from tests import programs
 from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of
 
 
@@ -208,8 +208,6 @@ flow.scheduler.start()
 stop_at_exit(flow.scheduler)
 print(flow.infer(1).data)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
-    )
+    done = programs.run([sys.executable, "-c", program], check=True)
     assert done.stdout == "1\n"
     assert done.stderr == ""

@@ -1,13 +1,14 @@
 """The wheel holds the units and the ready graphs, and runs them where nothing else is."""
 
 import os
-import subprocess
 import sys
 import venv
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests import programs
 
 ROOT = Path(__file__).resolve().parents[1]
 pytest.importorskip("tensorflow")
@@ -27,7 +28,7 @@ def wheel(tmp_path_factory):
         str(folder),
         str(ROOT),
     ]
-    subprocess.run(command, check=True, capture_output=True, timeout=110)
+    programs.run(command, check=True)
     (found,) = folder.glob("*.whl")
     return found
 
@@ -57,13 +58,10 @@ def test_the_wheel_runs_the_ready_graphs_in_an_environment_without_the_sources(w
         f"assert modelflow.__file__.startswith({str(site)!r}), modelflow.__file__; "
         "from modelflow.cli.main import main; main(['run', 'digits'])"
     )
-    done = subprocess.run(
+    done = programs.run(
         [str(python), "-c", program],
-        capture_output=True,
-        text=True,
         cwd=tmp_path,
         env=environment,
-        timeout=110,
     )
     assert done.returncode == 0, done.stderr
     assert "accuracy:" in done.stdout.splitlines()[-1]

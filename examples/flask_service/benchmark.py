@@ -4,6 +4,7 @@ python make_model.py && python benchmark.py [--clients 8] [--requests 200] [--ro
 """
 
 import argparse
+import contextlib
 import http.client
 import json
 import os
@@ -22,6 +23,12 @@ from sklearn.datasets import load_sample_images
 HERE = Path(__file__).resolve().parent
 SERVICES = ("baseline", "with_model", "with_flow")
 
+# Starts a program that the kernel ends when this one ends, also when it is killed.
+LAUNCH = """import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+if os.getppid() == int(sys.argv[1]):  # else it has ended before it was asked for
+    os.execv(sys.executable, [sys.executable, sys.argv[2]])"""
+
 
 class Service:
     """One of the services as a process of its own, on a free port of 127.0.0.1."""
@@ -31,7 +38,7 @@ class Service:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.process = subprocess.Popen(
-            [sys.executable, str(HERE / f"{name}.py")],
+            [sys.executable, "-c", LAUNCH, str(os.getpid()), str(HERE / f"{name}.py")],
             env={
                 **os.environ,
                 "PORT": str(self.port),
@@ -46,22 +53,28 @@ class Service:
         # Reading its log ends the wait at once if the service ends; the log says when it serves.
         assert self.process.stderr is not None
         log = []
-        for line in self.process.stderr:
-            log.append(line.decode(errors="replace"))
-            if b"Running on" in line:
-                self._drain = threading.Thread(target=self.process.stderr.read)
-                self._drain.start()
-                return self
-        raise RuntimeError("the service did not start:\n" + "".join(log))
+        try:
+            while b"Running on" not in (line := self.process.stderr.readline()):
+                log.append(line.decode(errors="replace"))
+                if not line:
+                    raise RuntimeError("the service did not start:\n" + "".join(log))
+        except BaseException:
+            self.end()
+            raise
+        self._drain = threading.Thread(target=self.process.stderr.read)
+        self._drain.start()
+        return self
 
     def __exit__(self, *_: object) -> None:
         self.process.send_signal(signal.SIGINT)
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(30)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        self.end()
         self._drain.join()
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
 
     def get(self, path: str) -> dict:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)

@@ -32,6 +32,11 @@ class FileSinkOptions:
     append: bool = option(
         False, help="jsonl: keep the lines of an earlier run; false: begin the file anew."
     )
+    overwrite: bool = option(
+        False,
+        help="Let a path be written more than once in a run, so that the last buffer stays (one "
+        "picture that always is the newest); false: the second is in error.",
+    )
 
 
 SPEC = FlowUnitSpec(

@@ -3,17 +3,19 @@
 import itertools
 import threading
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from flowunits.file_sink import FileSinkOptions
 from flowunits.file_sink.encode import FORMATS, encode, json_line
+from flowunits.file_sink.line_file import LineFile
 from modelflow import Buffer, Context, FlowUnit
 from modelflow.path_template import PathTemplate
 from modelflow.whole_file import write_whole
 
 _MAX_OPEN = 32
+_MAX_KNOWN = 1_000_000  # paths that are known to be written: a service runs for ever
 
 
 class FileSink(FlowUnit):
@@ -32,8 +34,9 @@ class FileSink(FlowUnit):
         self._template = PathTemplate(config.path)
         self._count = itertools.count()
         self._lock = threading.Lock()
-        self._files: dict[Path, BinaryIO] = {}
+        self._files: dict[Path, LineFile] = {}
         self._begun: set[Path] = set()
+        self._written: dict[int, None] = {}  # hashes of paths, the oldest first
 
     def process(self, ctx: Context) -> None:
         """Writes each buffer."""
@@ -53,9 +56,32 @@ class FileSink(FlowUnit):
         if kind == "jsonl":
             self._write_line(path, json_line(self._labelled(buffer)))
         elif kind == "json":
-            write_whole(path, json_line(self._labelled(buffer)))
+            self._write_whole(path, json_line(self._labelled(buffer)))
         else:
-            write_whole(path, encode(buffer, kind, path.suffix.lower(), self._options.quality))
+            contents = encode(buffer, kind, path.suffix.lower(), self._options.quality)
+            self._write_whole(path, contents)
+
+    def _write_whole(self, path: Path, contents: bytes) -> None:
+        if self._options.overwrite:
+            write_whole(path, contents)
+            return
+        key = hash(path)
+        with self._lock:
+            if key in self._written:
+                message = (
+                    f"path: {path} was written in this run before; put {{index}}, {{stem}} or "
+                    "another field into the path, or set overwrite=true to keep the last alone"
+                )
+                raise ValueError(message)
+            self._written[key] = None
+            if len(self._written) > _MAX_KNOWN:
+                del self._written[next(iter(self._written))]
+        try:
+            write_whole(path, contents)
+        except BaseException:
+            with self._lock:
+                self._written.pop(key, None)
+            raise
 
     def _labelled(self, buffer: Buffer) -> Any:
         keys = self._options.meta
@@ -82,17 +108,13 @@ class FileSink(FlowUnit):
 
     def _write_line(self, path: Path, line: bytes) -> None:
         with self._lock:
-            file = self._files.pop(path, None)
-            if file is None:
-                file = self._opened(path)
+            file = self._files.pop(path, None) or self._opened(path)
             self._files[path] = file  # the file used last is closed last
             file.write(line)
-            file.flush()
 
-    def _opened(self, path: Path) -> BinaryIO:
+    def _opened(self, path: Path) -> LineFile:
         while len(self._files) >= _MAX_OPEN:
             self._files.pop(next(iter(self._files))).close()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        is_new = path not in self._begun and not self._options.append
+        file = LineFile(path, is_new=path not in self._begun and not self._options.append)
         self._begun.add(path)
-        return path.open("wb" if is_new else "ab")
+        return file

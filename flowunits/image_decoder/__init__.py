@@ -14,9 +14,15 @@ class ImageDecoderOptions:
         "bgr", help="The pixel format to decode to; bgrp and rgbp are planar."
     )
     max_pixels: int = option(
-        178_956_970,
+        40_000_000,
         help="The most pixels (width x height) that an image may say it has, checked before "
         "anything is decoded.",
+        minimum=1,
+    )
+    max_batch_pixels: int = option(
+        320_000_000,
+        help="The most pixels that the images of one batch may have together, each of which takes "
+        "up to 3 bytes; an image beyond it is in error.",
         minimum=1,
     )
     scaled_decode: bool = option(

@@ -9,7 +9,8 @@ import simplejpeg
 from flowunits.image_decoder import ImageDecoderOptions
 from flowunits.image_decoder.encoded import (
     TURNS,
-    check_pixels,
+    PixelCount,
+    check_header,
     damaged,
     decoded_format,
     encoded_bytes,
@@ -34,17 +35,23 @@ class ImageDecoder(FlowUnit):
 
     def process(self, ctx: Context) -> None:
         """Decodes each buffer by itself."""
-        ctx.emit_each(lambda buffer: self.decode(*self.read(buffer.data)).to_buffer())
+        count = PixelCount(self._options.max_batch_pixels)
+        ctx.emit_each(lambda buffer: self.decode(*self.read(buffer.data, count)).to_buffer())
 
-    def read(self, data: Any) -> tuple[memoryview, Header]:
+    def read(self, data: Any, count: PixelCount) -> tuple[memoryview, Header]:
         """Returns the bytes of an encoded image and its header, checked.
+
+        Args:
+            data: The image.
+            count: The pixels of its batch.
 
         Raises:
             ValueError: no encoded image, or one of more pixels than are allowed.
         """
         encoded = encoded_bytes(data)
         header = read_header(encoded)
-        check_pixels(header, self._options.max_pixels)
+        check_header(header, len(encoded), self._options.max_pixels)
+        count.add(header)
         return encoded, header
 
     def decode(self, data: memoryview, header: Header) -> Image:
@@ -92,6 +99,7 @@ class ImageDecoder(FlowUnit):
                 strict=self._options.strict,
             )
         except ValueError as error:
+            del out  # the error may be kept, and with it what this frame holds
             raise damaged(data, header, str(error)) from error
         if decoded.shape != out.shape:
             raise damaged(data, header, f"decoded {decoded.shape}, the header says {out.shape}")

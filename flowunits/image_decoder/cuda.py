@@ -7,7 +7,7 @@ import numpy as np
 
 from flowunits.image_decoder import ImageDecoderOptions, nvjpeg
 from flowunits.image_decoder.cpu import ImageDecoder as HostDecoder
-from flowunits.image_decoder.encoded import TURNS, decoded_format
+from flowunits.image_decoder.encoded import TURNS, PixelCount, decoded_format
 from flowunits.image_decoder.header import Header
 from modelflow import Buffer, Context, FlowUnit
 from modelflow.device import memory_of
@@ -41,11 +41,12 @@ class ImageDecoder(FlowUnit):
 
     def process(self, ctx: Context) -> None:
         """Decodes the batch, then turns and converts the images of each size at once."""
-        decoded = by_groups(ctx.input(), self._read, self._decode)
+        count = PixelCount(self._options.max_batch_pixels)
+        decoded = by_groups(ctx.input(), lambda buffer: self._read(buffer, count), self._decode)
         ctx.emit(by_groups(decoded, self._group, self._finish))
 
-    def _read(self, buffer: Buffer) -> tuple[Hashable, Any]:
-        data, header = self._host.read(buffer.data)
+    def _read(self, buffer: Buffer, count: PixelCount) -> tuple[Hashable, Any]:
+        data, header = self._host.read(buffer.data, count)
         has_end = bytes(data[-1024:]).rfind(_END_OF_IMAGE) >= 0
         return header.is_plain_jpeg and has_end, (data, header)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from flowunits.image_decoder.header import Header
 
-__all__ = ["TURNS", "check_pixels", "damaged", "decoded_format", "encoded_bytes"]
+__all__ = ["TURNS", "PixelCount", "check_header", "damaged", "decoded_format", "encoded_bytes"]
 
 # EXIF orientation -> whether to transpose, and then what to flip (OpenCV's code: 0 up-down, 1
 # left-right, -1 both). 1 is upright.
@@ -46,15 +46,57 @@ def encoded_bytes(data: Any) -> memoryview:
     return view
 
 
-def check_pixels(header: Header, most: int) -> None:
-    """Raises `ValueError` for an image of no pixels, or of more than ``most``."""
-    pixels = header.width * header.height
-    if not 0 < pixels <= most:
+def check_header(header: Header, size: int, most: int) -> None:
+    """Checks what an image says of itself, before memory is taken for its pixels.
+
+    Args:
+        header: What it says.
+        size: Its bytes, encoded.
+        most: The most pixels that it may have.
+
+    Raises:
+        ValueError: it has no pixels, more than ``most``, or more than can stand in its bytes.
+    """
+    if not 0 < header.pixels <= most:
+        message = f"{_told(header)}; expected 1 to {most}; set max_pixels to allow more"
+        raise ValueError(message)
+    if size < header.least_bytes:
         message = (
-            f"image_decoder: got a {header.format} image of {header.width} x {header.height} = "
-            f"{pixels} pixels; expected 1 to {most}; set max_pixels to allow more"
+            f"{_told(header)} in {size} bytes; so many take {header.least_bytes} bytes at least: "
+            "the image is cut off, or its size is made up"
         )
         raise ValueError(message)
+
+
+class PixelCount:
+    """Counts the pixels of one batch."""
+
+    def __init__(self, most: int) -> None:
+        """Takes the most pixels that a batch may have."""
+        self._most = most
+        self._count = 0
+
+    def add(self, header: Header) -> None:
+        """Counts an image in.
+
+        Raises:
+            ValueError: there are too many with it; it does not count then.
+        """
+        count = self._count + header.pixels
+        if count > self._most:
+            message = (
+                f"{_told(header)}, with the images before it in its batch {count}; expected at "
+                f"most {self._most}; set a smaller batch_size, or max_batch_pixels to allow more"
+            )
+            raise ValueError(message)
+        self._count = count
+
+
+def _told(header: Header) -> str:
+    return (
+        f"image_decoder: got a {header.format} image of {header.width} x {header.height} = "
+        f"{header.pixels} pixels"
+    )
 
 
 def decoded_format(pix_fmt: str) -> str:

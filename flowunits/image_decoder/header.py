@@ -18,6 +18,10 @@ _BARE = {0x01, *range(0xD0, 0xD9)}
 # Start of frame, but for DHT, JPG and DAC, which lie in the same range.
 _FRAMES = set(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _BASELINE, _EXTENDED, _PROGRESSIVE = 0xC0, 0xC1, 0xC2
+_HUFFMAN = {0xC0, 0xC1, 0xC2}  # frames of which each block takes a bit at least
+_BLOCK = 8 * 8
+_PNG_CHANNELS = {2: 3, 4: 2, 6: 4}  # colour type -> values a pixel, where there are several
+_DEFLATE_RATIO = 1040  # no deflate stream holds more times its size
 # Sampling factors (horizontal, vertical) of the luma for chroma of (1, 1): 444 422 420 440 411.
 _LUMA = {(1, 1), (2, 1), (2, 2), (1, 2), (4, 1)}
 
@@ -30,6 +34,7 @@ class Header:
         format: ``jpeg png webp bmp tiff``.
         width, height: As stored, before any rotation.
         orientation: The EXIF orientation, 1 to 8; read for JPEG alone.
+        least_bytes: So many bytes the image takes at least, encoded; 0: nothing is known.
         is_plain_jpeg: A JPEG of one or three 8-bit channels with one of the usual samplings,
             which libjpeg-turbo's own interface decodes to the same pixels as OpenCV.
     """
@@ -39,6 +44,12 @@ class Header:
     height: int
     orientation: int = 1
     is_plain_jpeg: bool = False
+    least_bytes: int = 0
+
+    @property
+    def pixels(self) -> int:
+        """Width times height."""
+        return self.width * self.height
 
 
 def read_header(data: memoryview) -> Header:
@@ -52,7 +63,7 @@ def read_header(data: memoryview) -> Header:
         if head.startswith(b"\xff\xd8"):
             return _read_jpeg(data)
         if head.startswith(b"\x89PNG\r\n\x1a\n"):
-            return Header("png", *struct.unpack_from(">II", head, 16))
+            return _read_png(head)
         if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
             return Header("webp", *_webp_size(head))
         if head.startswith(b"BM"):
@@ -69,6 +80,12 @@ def read_header(data: memoryview) -> Header:
         f"image_decoder: got {len(data)} bytes that begin with {head[:8]!r}; expected {_FORMATS}"
     )
     raise ValueError(message)
+
+
+def _read_png(head: bytes) -> Header:
+    width, height, depth, colour = struct.unpack_from(">IIBB", head, 16)
+    row = 1 + width * depth * _PNG_CHANNELS.get(colour, 1) // 8
+    return Header("png", width, height, least_bytes=row * height // _DEFLATE_RATIO)
 
 
 def _webp_size(head: bytes) -> tuple[int, int]:
@@ -124,7 +141,7 @@ def _read_tags(data: memoryview, wanted: tuple[int, ...]) -> dict[int, int]:
 
 
 def _read_jpeg(data: memoryview) -> Header:
-    orientation, frame = 1, None
+    orientation, frame, is_huffman = 1, None, False
     at = 2
     for _ in range(_MAX_SEGMENTS):
         while data[at] == 0xFF and data[at + 1] == 0xFF:  # fill bytes
@@ -143,11 +160,13 @@ def _read_jpeg(data: memoryview) -> Header:
         segment = data[at + 2 : at + length]
         if marker in _FRAMES:
             frame = _read_frame(marker, segment)
+            is_huffman = marker in _HUFFMAN
         elif marker == 0xE1 and bytes(segment[:6]) == b"Exif\0\0":
             orientation = _exif_orientation(segment[6:])
         elif marker == 0xDA and frame is not None:
             width, height, is_plain = frame
-            return Header("jpeg", width, height, orientation, is_plain)
+            least = width * height // _BLOCK // 8 if is_huffman else 0
+            return Header("jpeg", width, height, orientation, is_plain, least)
         elif marker in (0xD9, 0xDA):
             break
         at += length

@@ -28,7 +28,7 @@ class VideoDecoderOptions:
         maximum=64,
     )
     max_pixels: int = option(
-        178_956_970, help="The most pixels (width x height) of a frame.", minimum=1
+        40_000_000, help="The most pixels (width x height) of a frame.", minimum=1
     )
 
 

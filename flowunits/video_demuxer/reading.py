@@ -174,6 +174,9 @@ def _is_final(error: Exception) -> bool:
 
 def _track(container: Any, stream: Any, source: str, is_turning: bool) -> Track:
     context = stream.codec_context
+    if context is None:
+        message = "its video is of a codec that this FFmpeg does not know; expected one that it has"
+        raise ValueError(message)
     rotation = _rotation(container, stream) if is_turning else 0
     duration = container.duration or 0
     return Track(

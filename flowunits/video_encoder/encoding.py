@@ -1,6 +1,7 @@
 """One video while it is written."""
 
 import os
+import secrets
 import threading
 from collections.abc import Sequence
 from fractions import Fraction
@@ -38,11 +39,13 @@ class Encoding:
         if self._is_file:
             path = Path(target)
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._part = str(path.with_name(f".{path.name}.{os.getpid()}.part"))
+            # A name that nobody foresees: FFmpeg writes through a link that lies there.
+            self._part = str(path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}"))
             _claim(target)
         try:
             self._open(options, first)
         except BaseException:
+            self._drop_part()
             _free(target)
             raise
 
@@ -99,10 +102,15 @@ class Encoding:
             if self._is_file:
                 os.replace(self._part, self._target)
         except (self._av.error.FFmpegError, OSError) as error:
+            self._drop_part()  # it would keep a full disk full
             message = f"video_encoder: {source_label(self._target)!r} cannot be finished: {error}"
             raise ValueError(message) from error
         finally:
             _free(self._target)
+
+    def _drop_part(self) -> None:
+        if self._is_file:
+            Path(self._part).unlink(missing_ok=True)
 
     def _format(self, options: VideoEncoderOptions) -> str | None:
         if options.format != "auto":

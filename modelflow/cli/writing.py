@@ -1,5 +1,6 @@
 """What ``modelflow run --output`` writes: JSON lines, or a file a result."""
 
+import io
 import json
 import os
 import sys
@@ -12,6 +13,7 @@ import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.errors import did_you_mean
+from modelflow.whole_file import write_whole
 
 __all__ = ["ResultWriter"]
 
@@ -44,6 +46,9 @@ class ResultWriter:
             if where != "-" and (where.endswith(os.sep) or path.is_dir() or not path.suffix):
                 path.mkdir(parents=True, exist_ok=True)
                 self._folders[port] = path
+                if any(path.iterdir()):
+                    note = f"note: {where} is not empty: what is in it stays beside the new files"
+                    click.echo(note, err=True)
             elif where != "-":
                 path.parent.mkdir(parents=True, exist_ok=True)
                 self._files[port] = path.open("w", encoding="utf-8")
@@ -82,14 +87,16 @@ class ResultWriter:
         if isinstance(data, np.ndarray) and data.dtype == np.uint8 and buffer.get("pix_fmt"):
             data = _looked_at(buffer)
         if isinstance(data, np.ndarray):
-            np.save(folder / f"{stem}.npy", data, allow_pickle=False)
+            file = io.BytesIO()
+            np.save(file, data, allow_pickle=False)
+            write_whole(folder / f"{stem}.npy", file.getvalue())
         elif isinstance(data, bytes | bytearray | memoryview):
             raw = bytes(data)
             ending = next((end for start, end in _SIGNATURES if raw.startswith(start)), ".bin")
-            (folder / f"{stem}{ending}").write_bytes(raw)
+            write_whole(folder / f"{stem}{ending}", raw)
         else:
             text = json.dumps(_shown(data), ensure_ascii=False)
-            (folder / f"{stem}.json").write_text(text + "\n", encoding="utf-8")
+            write_whole(folder / f"{stem}.json", text.encode() + b"\n")
 
 
 def _looked_at(buffer: Buffer) -> Any:

@@ -1,15 +1,29 @@
-"""A structured file (TOML, YAML, JSON) as plain values, with the line of every key."""
+"""A structured file as plain values, with the line of every key; TOML is read here."""
 
-import json
+import os
+import pathlib
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from modelflow.errors import ConfigError, Finding, Location
+from modelflow.errors import ConfigError, Finding, Location, did_you_mean
 
-__all__ = ["Document", "read_json", "read_toml", "read_yaml"]
+__all__ = [
+    "MOST_BYTES",
+    "MOST_NESTED",
+    "Document",
+    "Path",
+    "check_values",
+    "mistake",
+    "read_text",
+    "read_toml",
+]
+
+# What a graph file may be: a text comes from outside, and takes bounded time and memory.
+MOST_BYTES = 2 << 20
+MOST_NESTED = 50
 
 # The way to a value: keys and places in lists.
 Path = tuple[str | int, ...]
@@ -48,91 +62,105 @@ def read_toml(text: str, file: str) -> Document:
     """Reads TOML.
 
     Raises:
-        ConfigError: it is not TOML; the message has the line.
+        ConfigError: it is not TOML, or nested too deeply; the message has the line.
     """
+    # tomllib takes the square of a dotted key's length in time and memory.
+    if long_key := _LONG_KEY.search(text):
+        line = text.count("\n", 0, long_key.start()) + 1
+        raise mistake(file, line, f"TOML: got a key of more than {MOST_NESTED} parts")
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"^(.*) \(at line (\d+)", str(error))
         line = int(found[2]) if found else text.count("\n") + 1
-        raise _wrong(file, line, f"TOML: {found[1] if found else error}") from error
+        raise mistake(file, line, f"TOML: {found[1] if found else error}") from error
+    except RecursionError as error:
+        problem = f"TOML: values are nested more than {MOST_NESTED} deep"
+        raise mistake(file, _line_of_nesting(text), problem) from error
+    except ValueError as error:  # Python limits the digits of a number
+        raise mistake(file, _line_of_number(text), f"TOML: {error}") from error
     return Document(values, _toml_lines(text), file, text)
 
 
-def read_yaml(text: str, file: str) -> Document:
-    """Reads YAML (plain values only).
+def check_values(document: Document) -> None:
+    """Checks what every format can say and no graph can mean.
 
     Raises:
-        ConfigError: it is not YAML, or no mapping; the message has the line.
+        ConfigError: values nested too deeply, a key that is no text, a number over 64 bits; the
+            message has the line.
     """
-    import yaml
+    pending: list[tuple[Path, Any]] = [((), document.values)]
+    while pending:
+        path, value = pending.pop()
+        inner: Iterable[tuple[Any, Any]] = ()
+        if isinstance(value, Mapping):
+            inner = value.items()
+        elif isinstance(value, list | tuple):
+            inner = enumerate(value)
+        elif isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+            at = document.at(*path)
+            raise mistake(at.file, at.line, f"{path[-1]}: got a number of more than 64 bits")
+        if len(path) > MOST_NESTED:
+            at = document.at(*path)
+            raise mistake(at.file, at.line, f"values are nested more than {MOST_NESTED} deep")
+        for key, item in inner:
+            if isinstance(value, Mapping) and not isinstance(key, str):
+                at = document.at(*path, str(key))
+                problem = f"got the key {key!r} ({type(key).__name__}); expected a text: quote it"
+                raise mistake(at.file, at.line, problem)
+            pending.append(((*path, key), item))
 
-    try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        problem = getattr(error, "problem", None) or str(error)
-        raise _wrong(file, mark.line + 1 if mark else None, f"YAML: {problem}") from error
-    except (ValueError, RecursionError) as error:
-        raise _wrong(file, None, f"YAML: {error}") from error
-    lines: dict[Path, int] = {}
-    if node is not None:
-        _yaml_lines(node, (), lines)
-    return Document(_mapping(values, file), lines, file, text)
 
-
-def read_json(text: str, file: str) -> Document:
-    """Reads JSON.
+def read_text(path: pathlib.Path) -> str:
+    """Returns the text of a file that describes a graph.
 
     Raises:
-        ConfigError: it is not JSON, or no object; the message has the line.
+        ConfigError: it is not there, no file, too long, or not UTF-8.
     """
-    import yaml
-
     try:
-        values = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise _wrong(file, error.lineno, f"JSON: {error.msg}") from error
-    except RecursionError as error:
-        raise _wrong(file, None, f"JSON: {error}") from error
-    lines: dict[Path, int] = {}
+        if path.is_dir():
+            message = f"{path}: is a folder; expected a graph file"
+            raise ConfigError(message)
+        with path.open("rb") as file:
+            raw = file.read(MOST_BYTES + 1)
+    except FileNotFoundError as error:
+        folder = path.parent
+        near = did_you_mean(path.name, os.listdir(folder) if folder.is_dir() else ())
+        message = f"{path}: there is no such file{near}"
+        raise ConfigError(message) from error
+    except OSError as error:
+        message = f"{path!s:.200}: cannot be read: {error.strerror}"
+        raise ConfigError(message) from error
+    if len(raw) > MOST_BYTES:
+        message = f"{path}: has more than {MOST_BYTES} bytes; expected a graph file"
+        raise ConfigError(message)
     try:
-        # JSON is YAML but for tabs between tokens: lines are a help, not the reading itself.
-        node = yaml.compose(text.replace("\t", " "), Loader=yaml.SafeLoader)
-    except (yaml.YAMLError, ValueError):
-        return Document(_mapping(values, file), lines, file, text)
-    if node is not None:
-        _yaml_lines(node, (), lines)
-    return Document(_mapping(values, file), lines, file, text)
+        return raw.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        problem = f"cannot be read: {error}; save it as UTF-8"
+        raise mistake(str(path), line, problem) from error
 
 
-def _mapping(values: Any, file: str) -> dict[str, Any]:
-    if values is None:
-        return {}
-    if not isinstance(values, dict):
-        raise _wrong(file, 1, f"got {type(values).__name__} at the top; expected sections")
-    return values
-
-
-def _wrong(file: str, line: int | None, message: str) -> ConfigError:
+def mistake(file: str, line: int | None, message: str) -> ConfigError:
+    """Returns the error about one mistake in a file."""
     return ConfigError([Finding(Location(file, line), message, error=ConfigError)])
 
 
-def _yaml_lines(node: Any, path: Path, lines: dict[Path, int], depth: int = 0) -> None:
-    if depth > 100:
-        return
-    lines.setdefault(path, node.start_mark.line + 1)
-    if node.id == "mapping":
-        for key, value in node.value:
-            here = (*path, str(key.value))
-            lines[here] = key.start_mark.line + 1
-            _yaml_lines(value, here, lines, depth + 1)
-    elif node.id == "sequence":
-        for place, value in enumerate(node.value):
-            _yaml_lines(value, (*path, place), lines, depth + 1)
+def _line_of_number(text: str) -> int | None:
+    """Returns the line of the first number that Python refuses for its length."""
+    found = _LONG_NUMBER.search(text)
+    return text.count("\n", 0, found.start()) + 1 if found else None
 
 
+_LONG_NUMBER = re.compile(r"[\d_]{4300,}+")
+# Possessive, and from the beginning of a part alone: linear in the length of the text.
+_LONG_KEY = re.compile(
+    r"""(?<![\w-])(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+    r"""(?:\s*+\.\s*+(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+'))"""
+    rf"{{{MOST_NESTED}}}"
+)
+_LONGEST_HEADER = 4096  # of a line, what is searched for a key: the patterns go back and forth
 _HEADER = re.compile(r"\s*(\[\[?)\s*(.+?)\s*\]\]?\s*(?:#.*)?$")
 _KEY = re.compile(
     r"""\s*((?:[\w-]+|"[^"\n]*"|'[^'\n]*')(?:\s*\.\s*(?:[\w-]+|"[^"\n]*"|'[^'\n]*'))*)\s*="""
@@ -151,11 +179,11 @@ def _toml_lines(text: str) -> dict[Path, int]:
     nesting = 0  # of brackets of a value that goes over several lines
     for number, line in enumerate(text.splitlines(), 1):
         if not end and not nesting:
-            if header := _HEADER.match(line):
+            if header := _HEADER.match(line, 0, _LONGEST_HEADER):
                 table = _table(header[1] == "[[", _parts(header[2]), counts)
                 lines[table] = number
                 continue
-            if key := _KEY.match(line):
+            if key := _KEY.match(line, 0, _LONGEST_HEADER):
                 path = (*table, *_parts(key[1]))
                 for length in range(len(table) + 1, len(path) + 1):
                     lines.setdefault(path[:length], number)
@@ -204,3 +232,14 @@ def _value_end(line: str, end: str, nesting: int) -> tuple[str, int]:
             nesting += {"[": 1, "{": 1, "]": -1, "}": -1}.get(line[place], 0)
             place += 1
     return end, nesting
+
+
+def _line_of_nesting(text: str) -> int | None:
+    """Returns the line in which brackets are open more deeply than values may be nested."""
+    end, nesting = "", 0
+    for number, line in enumerate(text.splitlines(), 1):
+        opened = line.count("[") + line.count("{")
+        if not end and nesting + opened > MOST_NESTED:
+            return number
+        end, nesting = _value_end(line, end, nesting)
+    return None

@@ -72,6 +72,8 @@ class FlowConfig:
         path: The file it was read from; None for text, mappings and graphs built in code. Relative
             paths in it are relative to the file's folder.
         notes: Sentences for the user about keys that are accepted and have no effect.
+        variables: Text with variables of the environment put in -> the text as written; so that no
+            message shows what may be a password.
     """
 
     nodes: tuple[NodeConfig, ...]
@@ -84,3 +86,4 @@ class FlowConfig:
     args: Mapping[str, ArgConfig] = field(default_factory=dict)
     path: Path | None = None
     notes: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict, repr=False)

@@ -5,15 +5,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from modelflow.config.document import Document, read_json, read_toml, read_yaml
+from modelflow.config.document import MOST_BYTES, Document, mistake, read_text, read_toml
 from modelflow.config.flow_config import FlowConfig
 from modelflow.config.read_document import config_of
 from modelflow.config.read_dot import read_dot
-from modelflow.errors import ConfigError, Finding, Location, did_you_mean
+from modelflow.errors import ConfigError, did_you_mean
 
 __all__ = ["read_config"]
 
-_MAX_BYTES = 16 << 20
 _BY_SUFFIX = {
     ".toml": "toml",
     ".yaml": "yaml",
@@ -31,7 +30,9 @@ def read_config(
     """Reads a graph.
 
     Args:
-        source: A path, the text of a graph file, or a mapping in the native form.
+        source: A path, the text of a graph file, or a mapping in the native form. A text of one
+            line without ``{`` and ``=`` is a path; where ``format`` is given, only if it ends as a
+            graph file does, or is there.
         format: ``toml``, ``yaml``, ``json`` or ``dot``; None: by the suffix of the path, or by what
             the text begins with.
 
@@ -44,14 +45,17 @@ def read_config(
         raise ConfigError(message)
     if isinstance(source, Mapping):
         return config_of(Document(dict(source), {}, "<mapping>"), None)
-    if isinstance(source, os.PathLike) or _is_path(source):
+    if isinstance(source, os.PathLike) or _is_path(source, format):
         path = Path(source)
-        return _parsed(_content(path), format or _by_suffix(path), str(path), path)
+        return _parsed(read_text(path), format or _by_suffix(path), str(path), path)
     return _parsed(source, format or _by_content(source), "<text>", None)
 
 
-def _is_path(source: str) -> bool:
-    return "\n" not in source and "{" not in source and "=" not in source
+def _is_path(source: str, format: str | None) -> bool:  # noqa: A002
+    """Tells a path from the text of a graph; beside a format only what can well be a path is."""
+    if any(mark in source for mark in "\n{=\0"):
+        return False
+    return format is None or Path(source).suffix.lower() in _BY_SUFFIX or os.path.exists(source)
 
 
 def _by_suffix(path: Path) -> str:
@@ -75,32 +79,14 @@ def _by_content(text: str) -> str:
     return "toml" if is_toml or not words else "yaml"
 
 
-def _content(path: Path) -> str:
-    if path.is_dir():
-        message = f"{path}: is a folder; expected a graph file"
-        raise ConfigError(message)
-    try:
-        size = path.stat().st_size
-        if size > _MAX_BYTES:
-            message = f"{path}: has {size} bytes; expected at most {_MAX_BYTES}"
-            raise ConfigError(message)
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        folder = path.parent
-        near = did_you_mean(path.name, os.listdir(folder) if folder.is_dir() else ())
-        message = f"{path}: there is no such file{near}"
-        raise ConfigError(message) from error
-    except (OSError, UnicodeDecodeError) as error:
-        message = f"{path}: cannot be read: {error}"
-        raise ConfigError(message) from error
-
-
 def _parsed(text: str, format: str, file: str, path: Path | None) -> FlowConfig:  # noqa: A002
-    if len(text) > _MAX_BYTES:
-        at = Location(file)
-        message = f"the text has {len(text)} characters; expected at most {_MAX_BYTES}"
-        raise ConfigError([Finding(at, message, error=ConfigError)])
+    if len(text) > MOST_BYTES:
+        message = f"the text has {len(text)} characters; expected at most {MOST_BYTES}"
+        raise mistake(file, None, message)
     if format == "dot":
         return config_of(Document({}, {}, file), path, read_dot(text, file))
-    reader = {"toml": read_toml, "yaml": read_yaml, "json": read_json}[format]
-    return config_of(reader(text, file), path)
+    if format == "toml":
+        return config_of(read_toml(text, file), path)
+    from modelflow.config.yaml_document import read_json, read_yaml  # loads PyYAML
+
+    return config_of((read_yaml if format == "yaml" else read_json)(text, file), path)

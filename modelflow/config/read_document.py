@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from modelflow.config.document import Document
+from modelflow.config.document import Document, check_values, mistake, read_text
 from modelflow.config.flow_config import ArgConfig, EdgeConfig, FlowConfig, NodeConfig, PortRef
 from modelflow.config.read_dot import DotGraph, read_dot
 from modelflow.config.schema import (
@@ -15,7 +15,7 @@ from modelflow.config.schema import (
     SECTIONS,
     WITHOUT_EFFECT,
 )
-from modelflow.config.variables import expanded
+from modelflow.config.variables import expanded, masked
 from modelflow.errors import ConfigError, Finding, Location, did_you_mean
 from modelflow.flowunit.option import Option
 
@@ -41,6 +41,7 @@ def config_of(document: Document, path: Path | None, dot: DotGraph | None = None
     Raises:
         ConfigError: with every mistake that was found.
     """
+    check_values(document)
     return _Reader(document, path).config(dot)
 
 
@@ -51,7 +52,8 @@ class _Reader:
         self._findings: list[Finding] = []
         self._notes: list[str] = []
         self._unset: set[str] = set()
-        self._values = expanded(document.values, self._unset_at, keep=_DOT_TEXT)
+        self._variables: dict[str, str] = {}
+        self._values = expanded(document.values, self._unset_at, self._variables, keep=_DOT_TEXT)
 
     def config(self, dot: DotGraph | None) -> FlowConfig:
         for key in self._values:
@@ -66,6 +68,7 @@ class _Reader:
         if dot is not None:
             if nodes or edges:
                 self._wrong(("graph",), "got a DOT graph beside [[node]] or [[edge]]; give one")
+            self._notes += dot.notes
             nodes = [self._expanded_node(node) for node in dot.nodes]
             edges = [self._expanded_edge(edge) for edge in dot.edges]
             self._graph_attributes(dot, graph)
@@ -81,10 +84,14 @@ class _Reader:
             graph=graph,
             args=self._args(),
             path=self._path,
-            notes=tuple(self._notes),
+            notes=tuple(masked(note, self._variables) for note in self._notes),
+            variables=self._variables,
         )
         if self._findings:
-            raise ConfigError(sorted(self._findings, key=lambda f: f.location.line or 0))
+            findings = [
+                f.hiding(lambda text: masked(text, self._variables)) for f in self._findings
+            ]
+            raise ConfigError(sorted(findings, key=lambda f: f.location.line or 0))
         return config
 
     # -- sections -------------------------------------------------------------------------------
@@ -140,15 +147,21 @@ class _Reader:
                 return read_dot(joined, at.file, self._first_line(at))
             if file:
                 path = (self._path.parent if self._path else Path()) / file
-                return read_dot(path.read_text(encoding="utf-8"), str(path))
-        except (OSError, UnicodeDecodeError) as error:
-            self._wrong(("graph", "graphconffilepath"), f"graphconffilepath: {error}")
+                return read_dot(self._text_of(path), str(path))
         except ConfigError as error:
             self._findings += error.findings
         else:
             if section["format"] == "graphviz" and "node" not in self._values:
                 self._wrong(("graph",), "[graph]: format is graphviz, but there is no graphconf")
         return None
+
+    def _text_of(self, path: Path) -> str:
+        try:
+            return read_text(path)
+        except ConfigError as error:
+            at = self._at("graph", "graphconffilepath")
+            message = f"graphconffilepath: {error}"
+            raise mistake(at.file, at.line, message) from error
 
     def _first_line(self, at: Location) -> int:
         """The line that the DOT text begins in: TOML drops a line break behind the quotes."""
@@ -221,7 +234,7 @@ class _Reader:
                 self._unset.add(message)
                 self._findings.append(Finding(at, f"{where}{message}", node, ConfigError))
 
-        return expanded(value, report)
+        return expanded(value, report, self._variables)
 
     def _expanded_top(self, value: str) -> Any:
         return self._expanded_at(value, self._at("graph", "graphconf"))

@@ -12,6 +12,10 @@ __all__ = ["DotGraph", "read_dot"]
 
 _COMPASS = frozenset(("n", "ne", "e", "se", "s", "sw", "w", "nw", "c", "_"))
 _MAX_DEPTH = 50
+# Of a text from outside: `{a b c} -> {d e f}` is a product, and defaults are copied to each node.
+_MOST = 200_000
+# What tells a node from another: of two values, one is a mistake.
+_IDENTITY = ("type", "flowunit")
 
 
 @dataclass(frozen=True)
@@ -22,12 +26,14 @@ class DotGraph:
         name: The graph's name, or "".
         attributes: Those of the graph itself (``queue_size=8``, ``graph [..]``).
         nodes, edges: In the order of their first mention.
+        notes: Sentences for the user about values that are replaced further down.
     """
 
     name: str
     attributes: Mapping[str, str]
     nodes: tuple[NodeConfig, ...]
     edges: tuple[EdgeConfig, ...]
+    notes: tuple[str, ...] = ()
 
 
 def read_dot(text: str, file: str = "<text>", first_line: int = 1) -> DotGraph:
@@ -67,7 +73,11 @@ class _Parser:
         self._nodes: dict[str, dict[str, str]] = {}
         self._lines: dict[str, int] = {}
         self._edges: list[EdgeConfig] = []
+        # Node -> attribute -> the value that the node's own statements give, and its line.
+        self._given: dict[str, dict[str, tuple[str, int]]] = {}
+        self._notes: list[str] = []
         self._depth = 0
+        self._copies = 0
 
     def graph(self) -> DotGraph:
         if self._is_word("strict"):
@@ -85,7 +95,7 @@ class _Parser:
             NodeConfig(node, attributes, Location(self._file, self._lines[node]))
             for node, attributes in self._nodes.items()
         )
-        return DotGraph(name, self._attributes, nodes, tuple(self._edges))
+        return DotGraph(name, self._attributes, nodes, tuple(self._edges), tuple(self._notes))
 
     # -- statements -----------------------------------------------------------------------------
 
@@ -134,9 +144,11 @@ class _Parser:
             chain.append(self._endpoint(scope))
         attributes = self._attribute_lists()
         if len(chain) == 1:
+            self._spend(len(ends) * len(attributes))
             for end in ends:
-                self._nodes[end.node].update(attributes)
+                self._give(end.node, attributes, line)
             return
+        self._spend(len(scope.edge) + sum(len(a) * len(b) for a, b in itertools.pairwise(chain)))
         attributes = {**scope.edge, **attributes}
         location = Location(self._file, line)
         for sources, targets in itertools.pairwise(chain):
@@ -145,6 +157,31 @@ class _Parser:
                     tail = PortRef(source.node, source.port or attributes.get("tailport"))
                     head = PortRef(target.node, target.port or attributes.get("headport"))
                     self._edges.append(EdgeConfig(tail, head, location))
+
+    def _give(self, node: str, attributes: Mapping[str, str], line: int) -> None:
+        """Gives a node what a statement of its own says; a later value goes before, with a note."""
+        given = self._given.setdefault(node, {})
+        for key, value in attributes.items():
+            before, first_line = given.get(key, (value, line))
+            if before != value and key in _IDENTITY:
+                at = Location(self._file, line)
+                problem = (
+                    f"DOT: node {node!r}: got {key}={value}, but line {first_line} says {before}; "
+                    "expected one node of that name; rename one"
+                )
+                raise ConfigError([Finding(at, problem, error=ConfigError)])
+            if before != value:
+                self._notes.append(
+                    f"{self._file}:{line}: node {node!r}: {key}={value} replaces {key}={before} of "
+                    f"line {first_line}; are these two nodes?"
+                )
+            given[key] = value, line
+        self._nodes[node].update(attributes)
+
+    def _spend(self, copies: int) -> None:
+        self._copies += copies
+        if self._copies > _MOST:
+            self._fail(f"the graph comes to more than {_MOST} edges and attributes")
 
     # -- endpoints ------------------------------------------------------------------------------
 
@@ -169,14 +206,17 @@ class _Parser:
                 if part not in _COMPASS:  # TensorFlow's ports are called so: output:0
                     port = f"{port}:{part}"
         if name not in self._nodes:
+            self._spend(1 + len(scope.node))
             self._nodes[name] = dict(scope.node)
             self._lines[name] = line
         scope.names[name] = None
         return [PortRef(name, port)]
 
     def _subgraph(self, scope: _Scope) -> list[PortRef]:
+        self._spend(1 + len(scope.node) + len(scope.edge))
         inner = scope.inner()
         self._body(inner, is_top=False)
+        self._spend(len(inner.names))
         scope.names.update(inner.names)
         return [PortRef(name) for name in inner.names]
 

@@ -7,23 +7,30 @@ from typing import Any
 
 from modelflow.errors import did_you_mean
 
-__all__ = ["escaped", "expanded"]
+__all__ = ["escaped", "expanded", "masked"]
 
 _VARIABLE = re.compile(r"(\\?)\$\{(\w+)\}")
 
 Path = tuple[str | int, ...]
 # Told of a variable that is not there: the way to the text, and the sentence.
 Report = Callable[[Path, str], None]
+# A value of the environment that is so long stands for itself in a message: it may be a password.
+_TELLING = 6
 
 
 def expanded(
-    value: Any, report: Report, path: Path = (), keep: frozenset[Path] = frozenset()
+    value: Any,
+    report: Report,
+    used: dict[str, str],
+    path: Path = (),
+    keep: frozenset[Path] = frozenset(),
 ) -> Any:
     r"""Returns ``value`` with ``${NAME}`` replaced in every text.
 
     Args:
         value: Texts in mappings and lists, in any depth.
         report: Called for each variable that the environment does not have; its text stays.
+        used: Gets, for each text and variable that was replaced, what it was: for `masked`.
         path: The way to ``value``.
         keep: Ways to what is left as it stands.
     """
@@ -32,12 +39,33 @@ def expanded(
     if isinstance(value, str):
         if "${" not in value:
             return value
-        return _VARIABLE.sub(lambda found: _variable(found, report, path), value)
+        text = _VARIABLE.sub(lambda found: _variable(found, report, used, path), value)
+        used[text] = value
+        return text
     if isinstance(value, Mapping):
-        return {key: expanded(item, report, (*path, str(key)), keep) for key, item in value.items()}
+        return {
+            key: expanded(item, report, used, (*path, str(key)), keep)
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [expanded(item, report, (*path, place), keep) for place, item in enumerate(value)]
+        return [
+            expanded(item, report, used, (*path, place), keep) for place, item in enumerate(value)
+        ]
     return value
+
+
+def masked(message: str, used: Mapping[str, str]) -> str:
+    """Returns a message in which no value of the environment stands, but ``${NAME}``.
+
+    Args:
+        message: About a graph file.
+        used: What `expanded` has replaced.
+    """
+    for text, before in sorted(used.items(), key=lambda pair: len(pair[0]), reverse=True):
+        message = message.replace(repr(text), repr(before))
+        if len(text) >= _TELLING:
+            message = message.replace(repr(text)[1:-1], before).replace(text, before)
+    return message
 
 
 def escaped(text: str) -> str:
@@ -45,7 +73,7 @@ def escaped(text: str) -> str:
     return _VARIABLE.sub(r"\1\\${\2}", str(text))
 
 
-def _variable(found: re.Match[str], report: Report, path: Path) -> str:
+def _variable(found: re.Match[str], report: Report, used: dict[str, str], path: Path) -> str:
     if found[1]:
         return found[0][1:]
     value = os.environ.get(found[2])
@@ -54,4 +82,5 @@ def _variable(found: re.Match[str], report: Report, path: Path) -> str:
         message = f"${{{found[2]}}}: the environment has no such variable{near}"
         report(path, f"{message}; set it, or write \\${{{found[2]}}} for the text")
         return found[0]
+    used[value] = found[0]
     return value

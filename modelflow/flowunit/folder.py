@@ -96,7 +96,7 @@ def _text(path: Path) -> str:
 def _unit(path: Path, text: str, find_unit: FindUnit) -> FlowUnitSpec | UnusableUnit:
     try:
         values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # a number or a nesting beyond Python's limits
         found = re.search(r"^(.*) \(at line (\d+)", str(error))
         at = Location(str(path), int(found[2]) if found else None)
         message = f"TOML: {found[1] if found else error}"

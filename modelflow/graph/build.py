@@ -13,6 +13,7 @@ from modelflow.config.schema import (
     SERVING_ALIASES,
     WITHOUT_EFFECT,
 )
+from modelflow.config.variables import masked
 from modelflow.device import Device, parse_devices, require_devices
 from modelflow.errors import (
     ConfigError,
@@ -45,6 +46,7 @@ _SETTINGS = (
     "queue_policy",
     "is_exception_visible",
 )
+_MANY = 20
 _QUEUE_PREFIX = "queue_size_"
 
 
@@ -90,7 +92,8 @@ class _Builder:
             self._nodes, edges, self._unknown | self._unclear, self._is_strict
         )
         if self._findings:
-            raise _error(self._findings)
+            variables = config.variables
+            raise _error([f.hiding(lambda text: masked(text, variables)) for f in self._findings])
         if not self._is_strict:
             connected = {end.node for edge in edges for end in (edge.source, edge.target)}
             for name in [name for name in self._nodes if name not in connected]:
@@ -299,7 +302,8 @@ class _Builder:
     def _endpoint(self, edge: EdgeConfig, end: PortRef, side: str) -> Endpoint | None:
         node = self._nodes.get(end.node)
         if node is None:
-            near = did_you_mean(end.node, self._nodes)
+            # To look for a near name takes time, and a text from outside may have many wrong ones.
+            near = did_you_mean(end.node, self._nodes) if len(self._findings) < _MANY else ""
             self._wrong(edge.location, f"edge to or from {end.node!r}: no such node{near}")
             return None
         if node.name in self._unknown:

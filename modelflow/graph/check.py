@@ -23,14 +23,16 @@ def check_edges(
         is_strict: Nodes that nothing connects are an error.
     """
     connected = {end.node for edge in edges for end in (edge.source, edge.target)}
-    fed = {edge.target for edge in edges}
+    fed: dict[str, set[str]] = {}
+    for edge in edges:
+        fed.setdefault(edge.target.node, set()).add(edge.target.port)
     feeding = {edge.source.node for edge in edges}
     findings = []
     for node in nodes.values():
         if node.name in unknown:
             continue
         if node.name in connected:
-            ports = {end.port for end in fed if end.node == node.name} if node.inputs else set()
+            ports = fed.get(node.name, set()) if node.inputs else set()
             findings += _unconnected(node, ports, is_used=node.name in feeding)
         elif is_strict and (len(nodes) > 1 or node.inputs or node.outputs):
             message = "nothing connects it; connect or remove it (or [graph] strict=false)"

@@ -1,8 +1,12 @@
+import os
+import select
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests import programs
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 
@@ -31,12 +35,24 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 )
 def test_benchmark_runs_and_prints_its_rows(program, rows):
     name, *options = program.split()
-    done = subprocess.run(
+    done = programs.run(
         [sys.executable, str(FOLDER / f"{name}.py"), "--quick", *options],
-        capture_output=True,
-        text=True,
-        timeout=110,
     )
     assert done.returncode == 0, done.stderr
     for row in rows:
         assert any(line.startswith(row) for line in done.stdout.splitlines()), row
+
+
+def test_what_a_benchmark_starts_ends_when_the_benchmark_is_killed():
+    code = (
+        "from child import started; import sys\n"
+        "with started([sys.executable, '-c', 'import time; time.sleep(3600)']) as process:\n"
+        "    print(process.pid, flush=True); process.wait()"
+    )
+    command = [sys.executable, "-c", code]
+    with programs.started(command, cwd=FOLDER, stdout=subprocess.PIPE) as benchmark:
+        end = os.pidfd_open(int(benchmark.stdout.readline()))
+        benchmark.kill()
+        benchmark.wait()
+        assert select.select([end], [], [], programs.LIMIT)[0], "a process is left"
+    os.close(end)

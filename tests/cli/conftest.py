@@ -1,10 +1,11 @@
 import os
-import subprocess
 import sys
 
 import cv2
 import numpy as np
 import pytest
+
+from tests import programs
 
 GRAPH = """
 [flow]
@@ -39,11 +40,9 @@ def modelflow(folder):
     """Runs the command line in a process of its own, in the folder."""
 
     def run(*arguments, **more):
-        return subprocess.run(
+        return programs.run(
             [sys.executable, "-m", "modelflow", *arguments],
             cwd=folder,
-            capture_output=True,
-            timeout=60,
             env={**os.environ, "COLUMNS": "200"},
             **{"text": True, **more},
         )

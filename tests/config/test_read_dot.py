@@ -147,3 +147,20 @@ def test_any_text_gives_a_graph_or_a_config_error(text):
             read_dot(source)
         except ConfigError as error:
             assert error.findings[0].location.line  # noqa: PT017 - both outcomes are right
+
+
+def test_a_node_named_twice_with_another_value_is_noted_with_both_lines():
+    graph = read_dot("digraph {\n a [x=1, y=1]\n a [x=2, y=1]\n a [z=3]\n}", "g.dot")
+    (note,) = graph.notes
+    assert note == "g.dot:3: node 'a': x=2 replaces x=1 of line 2; are these two nodes?"
+    assert graph.nodes[0].attributes == {"x": "2", "y": "1", "z": "3"}
+
+
+def test_a_default_that_a_node_replaces_is_not_noted():
+    assert read_dot("digraph { node [x=1] a [x=2] {a} -> b b [x=3] }").notes == ()
+
+
+@pytest.mark.parametrize("key", ["flowunit", "type"])
+def test_a_node_named_twice_for_two_units_is_a_mistake(key):
+    with pytest.raises(ConfigError, match=rf":3: .*node 'a': got {key}=w, but line 2 says v"):
+        read_dot(f"digraph {{\n a [{key}=v]\n a [{key}=w]\n}}")

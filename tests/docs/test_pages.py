@@ -2,11 +2,12 @@
 
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests import programs
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -23,9 +24,7 @@ def _run_shell(line, folder):
     if line.startswith(_SET_UP) or not line or line.startswith("#"):
         return
     program = [sys.executable, "-m", *shlex.split(line)] if line.startswith("modelflow") else None
-    done = subprocess.run(
-        program or ["bash", "-c", line], cwd=folder, capture_output=True, text=True, timeout=120
-    )
+    done = programs.run(program or ["bash", "-c", line], cwd=folder)
     assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
 
 

@@ -1,25 +1,22 @@
 """What holds for the whole process, so each test has one of its own."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests import programs
 
 ROOT = Path(__file__).parents[2]
 
 
 def python(code, **environment):
     env = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"} | environment
-    return subprocess.run(
+    return programs.run(
         [sys.executable, "-W", "error", "-c", code],
         cwd=ROOT,
         env=env,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
     )
 
 
@@ -38,6 +35,7 @@ def test_loading_is_silent_and_threads_hold_for_the_process(frozen_graph):
 from pathlib import Path
 from modelflow.engine import *
 from modelflow.errors import EngineError
+from tests import programs
 load = lambda **o: find_engine("tensorflow").load(
     LoadRequest(Path({str(frozen_graph)!r}), options=InferenceOptions(**o)))
 load(intra_op_threads=1, inter_op_threads=2).close()

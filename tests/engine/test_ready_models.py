@@ -2,7 +2,6 @@
 
 import importlib.util
 import re
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -22,6 +21,7 @@ from modelflow.engine.inference import inference_spec
 from modelflow.flowunit.spec import FlowUnitSpec, Port
 from modelflow.flowunit.unit import Context
 from modelflow.testing import run_unit
+from tests import programs
 
 GRAPHS = Path(__file__).parents[2] / "graphs"
 DIGITS = GRAPHS / "models" / "digits"
@@ -91,11 +91,9 @@ def test_digits_report_prints_files_and_accuracy(capsys):
 def test_frozen_graph_script_makes_the_ports_of_the_unit(tmp_path):
     path = tmp_path / "frozen_graph.pb"
     script = CLASSIFY / "make_frozen_graph.py"
-    subprocess.run(
+    programs.run(
         [sys.executable, str(script), "--tiny", "--output", str(path)],
         check=True,
-        capture_output=True,
-        timeout=100,
     )
     unit = tomllib.loads((CLASSIFY / "classify_infer.toml").read_text())
     port, result = unit["input"]["input1"], unit["output"]["output1"]

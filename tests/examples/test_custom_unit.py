@@ -1,7 +1,6 @@
 """The example of one unit in three forms: each does the same, alone and in the graph."""
 
 import importlib.util
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 import modelflow
 from modelflow.testing import check_flow_unit, read_unit, run_unit
+from tests import programs
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "custom_unit"
 GRAPH = EXAMPLE / "graph.toml"
@@ -85,11 +85,11 @@ def test_the_graph_names_the_function_by_its_place(monkeypatch):
 def test_the_script_writes_a_coarse_image(script, tmp_path):
     cv2.imwrite(str(tmp_path / "a.png"), IMAGE)
     command = [sys.executable, str(EXAMPLE / script), "a.png", "b.png"]
-    subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
+    programs.run(command, cwd=tmp_path, check=True)
     found = cv2.imread(str(tmp_path / "b.png"))
     np.testing.assert_array_equal(found, coarsened(IMAGE, 16))
 
 
 def test_the_folder_passes_its_own_test():
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "units"]
-    subprocess.run(command, cwd=EXAMPLE, check=True, timeout=60)
+    programs.run(command, cwd=EXAMPLE, check=True)

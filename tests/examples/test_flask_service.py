@@ -1,9 +1,10 @@
 import importlib.util
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests import programs
 
 pytest.importorskip("tensorflow")
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "flask_service"
@@ -13,12 +14,12 @@ FOLDER = Path(__file__).resolve().parents[2] / "examples" / "flask_service"
 def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
     command = [sys.executable, str(FOLDER / "make_model.py"), "--tiny", "--to", str(folder)]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    programs.run(command, check=True)
     return folder
 
 
 def test_the_three_services_give_the_same_answers_under_load(model):
-    done = subprocess.run(
+    done = programs.run(
         [
             sys.executable,
             str(FOLDER / "benchmark.py"),
@@ -31,9 +32,6 @@ def test_the_three_services_give_the_same_answers_under_load(model):
             "--clients",
             "8",
         ],
-        capture_output=True,
-        text=True,
-        timeout=110,
     )
     assert done.returncode == 0, done.stderr
     _title, header, *rows = done.stdout.splitlines()

@@ -1,9 +1,10 @@
 """``modelflow.flowunit`` is the decorator and the package of that name, whatever comes first."""
 
-import subprocess
 import sys
 
 import pytest
+
+from tests import programs
 
 
 @pytest.mark.parametrize(
@@ -27,8 +28,9 @@ def other(value):
 
 import modelflow.flowunit.registry as registry
 import modelflow.flowunit.folder
+from tests import programs
 assert bare.SPEC.name == "bare" and other.SPEC.name == "named"
 assert registry.Registry(skip_default=True).find("named") is other.SPEC
 assert modelflow.flowunit.folder.read_folder
 """
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    programs.run([sys.executable, "-c", program], check=True)

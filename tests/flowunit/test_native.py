@@ -1,7 +1,6 @@
 """Units in dynamic libraries: built by a compiler here, and called."""
 
 import dataclasses
-import subprocess
 import sys
 import threading
 
@@ -13,6 +12,7 @@ from modelflow.errors import ConfigError
 from modelflow.flowunit.native import include_folder
 from modelflow.flowunit.option import Option
 from modelflow.testing import check_flow_unit, read_unit, run_unit
+from tests import programs
 
 TOML = """
 [base]
@@ -91,7 +91,7 @@ def build(folder, code=CODE, abi=1, size_type="MODELFLOW_INT64", base="", ports=
     (folder / "pair.toml").write_text(TOML.format(base=base, ports=ports))
     flags = [f"-DABI={abi}", f"-DSIZE_TYPE={size_type}", f"-I{include_folder()}"]
     command = ["c++", "-std=c++17", "-shared", "-fPIC", *flags, "-o", "libpair.so", "pair.cpp"]
-    subprocess.run(command, cwd=folder, check=True)
+    programs.run(command, cwd=folder, check=True)
     return folder / "pair.toml"
 
 
@@ -206,6 +206,6 @@ def test_other_threads_run_while_a_library_works(tmp_path):
 
 def test_the_command_line_says_where_the_header_is():
     command = [sys.executable, "-m", "modelflow", "version", "--include"]
-    folder = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    folder = programs.run(command, check=True).stdout.strip()
     assert folder == str(include_folder())
     assert (include_folder() / "modelflow_unit.h").is_file()

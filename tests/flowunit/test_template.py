@@ -1,4 +1,3 @@
-import subprocess
 import sys
 from pathlib import Path
 
@@ -7,6 +6,7 @@ import pytest
 from modelflow.errors import ConfigError
 from modelflow.flowunit.template import UNIT_KINDS, new_graph, new_unit
 from modelflow.testing import read_unit
+from tests import programs
 
 SETTINGS = Path(__file__).resolve().parents[2] / "pyproject.toml"
 
@@ -21,9 +21,7 @@ def test_a_new_unit_works_and_passes_its_own_test_and_the_linter(kind, tmp_path)
     ):
         if command[0] == "ruff" and not _has_ruff():
             continue
-        done = subprocess.run(
-            [sys.executable, "-m", *command], capture_output=True, text=True, cwd=tmp_path
-        )
+        done = programs.run([sys.executable, "-m", *command], cwd=tmp_path)
         assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -37,9 +35,7 @@ def test_a_new_native_unit_builds_by_one_command_and_passes_its_own_test(tmp_pat
     names = [path.name for path in paths]
     assert names == ["my_unit.toml", "my_unit.cpp", "Makefile", "test_my_unit.py"]
     command = ["pytest", "-q", "-p", "no:cacheprovider", str(paths[-1])]
-    done = subprocess.run(
-        [sys.executable, "-m", *command], capture_output=True, text=True, cwd=tmp_path
-    )
+    done = programs.run([sys.executable, "-m", *command], cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

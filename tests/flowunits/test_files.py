@@ -263,3 +263,52 @@ def test_files_are_written_with_the_usual_rights(tmp_path):
     write(tmp_path / "a", b"x")
     (tmp_path / "b").write_bytes(b"x")
     assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode
+
+
+def test_a_path_that_is_written_twice_in_a_run_is_an_error(tmp_path):
+    items = [Buffer(b"1", {"path": "a/x.jpg"}), Buffer(b"2", {"path": "b/x.jpg"})]
+    (error,) = write(tmp_path / "{stem}.bin", *items)
+    assert "x.bin was written in this run before; put {index}" in error.get_error_msg()
+    assert (tmp_path / "x.bin").read_bytes() == b"1"
+    assert write(tmp_path / "{stem}.bin", items[1]) == []  # another run
+    assert write(tmp_path / "{stem}.bin", *items, overwrite=True) == []
+    assert (tmp_path / "x.bin").read_bytes() == b"2"
+
+
+def test_a_path_that_could_not_be_written_may_be_tried_again(tmp_path, monkeypatch):
+    unit = file_sink.SPEC.create("cpu")
+    unit.open(file_sink.SPEC.configure({"path": str(tmp_path / "a" / "x")}))
+    (tmp_path / "a").write_text("in the way")
+    with pytest.raises(OSError, match="a"):
+        unit._write(Buffer(b"x"))
+    (tmp_path / "a").unlink()
+    unit._write(Buffer(b"x"))
+    assert (tmp_path / "a" / "x").read_bytes() == b"x"
+
+
+def test_a_line_that_was_refused_is_not_written_later(tmp_path):
+    resource = pytest.importorskip("resource")
+    file = tmp_path / "lines.jsonl"
+    unit = file_sink.SPEC.create("cpu")
+    unit.open(file_sink.SPEC.configure({"path": str(file)}))
+    unit._write(Buffer("first"))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # As on a full disk: half a line, then an error.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (12, before[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            unit._write(Buffer("second"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert file.read_text() == '"first"\n'
+    unit._write(Buffer("third"))
+    unit.close()
+    assert file.read_text() == '"first"\n"third"\n'
+
+
+def test_lines_are_not_written_through_a_link(tmp_path):
+    (tmp_path / "elsewhere").write_text("precious")
+    (tmp_path / "lines.jsonl").symlink_to(tmp_path / "elsewhere")
+    (error,) = write(tmp_path / "lines.jsonl", {"a": 1})
+    assert "Too many levels of symbolic links" in error.get_error_msg()
+    assert (tmp_path / "elsewhere").read_text() == "precious"

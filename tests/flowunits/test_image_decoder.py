@@ -263,3 +263,55 @@ def test_random_bytes_behind_each_magic_never_escape_as_another_error(encode, ph
                 broken[at] = rng.integers(0, 256)
             with contextlib.suppress(ValueError):
                 read_header(memoryview(bytes(broken)))
+
+
+def test_an_image_whose_pixels_cannot_stand_in_its_bytes_is_refused_before_memory_is_taken(
+    photo, encode, monkeypatch
+):
+    monkeypatch.setattr("flowunits.image_decoder.cpu.empty_image", None)
+    jpeg = bytearray(encode(photo))
+    at = jpeg.index(b"\xff\xc0")
+    struct.pack_into(">HH", jpeg, at + 5, 6000, 6000)
+    text = "got a jpeg image of 6000 x 6000 = 36000000 pixels in"
+    message = error_of(bytes(jpeg[:60_000]))
+    assert text in message
+    assert "so many take 70312 bytes at least" in message
+
+
+def test_a_png_whose_pixels_cannot_stand_in_its_bytes_is_refused(photo, encode):
+    png = bytearray(encode(photo[:100, :100], "PNG"))
+    struct.pack_into(">II", png, 16, 6000, 6000)
+    assert "take 103851 bytes at least" in error_of(bytes(png))
+
+
+@pytest.mark.parametrize("image_format", ["JPEG", "PNG"])
+@pytest.mark.parametrize("settings", [{}, {"progressive": True}, {"optimize": True}])
+def test_the_emptiest_picture_is_not_taken_for_a_bomb(encode, image_format, settings):
+    for mode in ("L", "RGB", "1" if image_format == "PNG" else "CMYK"):
+        blank = np.full((3000, 3000, 3), 255, np.uint8)
+        data = encode(blank, image_format, mode, **settings)
+        assert pixels_of(data, pix_fmt="gray").shape == (3000, 3000, 1)
+
+
+def test_the_pixels_of_a_batch_have_a_bound(photo, encode):
+    data = encode(photo)
+    first, second, third = decode(data, data, data, max_batch_pixels=2 * photo[..., 0].size)
+    assert (first.has_error(), second.has_error()) == (False, False)
+    assert "with the images before it in its batch 192357; expected" in third.get_error_msg()
+    assert "set a smaller batch_size, or max_batch_pixels" in third.get_error_msg()
+
+
+def test_a_kept_error_keeps_no_pixels(photo, encode):
+    whole = encode(photo)
+    damaged = whole[: len(whole) // 2] + b"\xff\xd9"
+    (buffer,) = decode(damaged)
+    frames = []
+    error = buffer.error
+    while error is not None:
+        trace = error.__traceback__
+        while trace is not None:
+            frames.append(trace.tb_frame)
+            trace = trace.tb_next
+        error = error.__cause__
+    kept = [value for frame in frames for value in frame.f_locals.values()]
+    assert not any(isinstance(value, np.ndarray) and value.ndim == 3 for value in kept)

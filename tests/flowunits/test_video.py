@@ -1,5 +1,6 @@
 """Videos: read from files and the network, decoded, encoded; whole, cut off and damaged."""
 
+import os
 import socket
 import threading
 from dataclasses import replace
@@ -166,7 +167,7 @@ def test_packets_of_something_else_are_errors():
     packets += [Buffer(7, {"track": track}), Buffer(b"x", {"track": replace(track, codec="h9")})]
     packets.append(Buffer(b"x", {"track": replace(track, width=100_000, height=100_000)}))
     expected = ["got no meta 'track'"] * 2 + ["got 0 bytes", "got int", "no decoder for the codec"]
-    expected.append("expected at most 178956970")
+    expected.append("expected at most 40000000")
     found = run_unit(video_decoder.SPEC, {"in_video_packet": packets})["out_video_frame"]
     for text, buffer in zip(expected, found, strict=True):
         assert text in buffer.get_error_msg()
@@ -407,3 +408,30 @@ def test_errors_hold_no_secrets_of_an_address():
     assert f"'http://127.0.0.1:{port}/a.mp4?...'" in error
     assert "hush" not in error
     assert "ss@" not in error
+
+
+def test_the_draft_of_a_video_cannot_be_foreseen_and_does_not_stay(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").write_text("precious")
+    (tmp_path / f".v.mp4.{os.getpid()}.part").symlink_to(tmp_path / "elsewhere")
+    drafts: list[str] = []
+
+    def refused(draft, target):
+        drafts.append(draft)
+        raise OSError("no space left")
+
+    monkeypatch.setattr("flowunits.video_encoder.encoding.os.replace", refused)
+    encoded([picture(0)] * 3, tmp_path / "v.mp4")
+    assert (tmp_path / "elsewhere").read_text() == "precious"
+    assert len(drafts) == 1
+    assert not os.path.exists(drafts[0])
+
+
+def test_a_video_of_an_unknown_codec_is_an_error_of_its_own(tmp_path):
+    path = write_video(tmp_path / "v.mkv", codec="mpeg4")
+    data = path.read_bytes()
+    assert b"V_MPEG4/ISO/ASP" in data
+    path.write_bytes(data.replace(b"V_MPEG4/ISO/ASP", b"V_UNKNOWN/X/ASP"))
+    frames, (text,), _ = read(path)
+    assert frames == []
+    assert "a codec that this FFmpeg does not know" in text
+    assert "AttributeError" not in text

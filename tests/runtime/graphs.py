@@ -77,7 +77,7 @@ class Running:
     def session(self):
         return StreamIO(self.scheduler, self.scheduler.create_session())
 
-    def infer(self, value, timeout=10.0, port="input"):
+    def infer(self, value, timeout=60.0, port="input"):
         return self.session().exchange({port: value}, timeout)
 
     def __enter__(self):

@@ -15,6 +15,7 @@ import pytest
 import modelflow
 from modelflow.errors import FlowFailed, PlanError
 from modelflow.flowunit.template import new_unit
+from tests import programs
 from tests.runtime import process_units as units
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,7 +36,7 @@ def flow_of(unit, *, threads=1, batch=1, options="", **more):
 def children():
     """The processes of units that this process has now."""
     command = ["ps", "--ppid", str(os.getpid()), "-ww", "-o", "pid=", "-o", "args="]
-    listed = subprocess.run(command, capture_output=True, text=True, check=False)
+    listed = programs.run(command)
     return [int(x.split()[0]) for x in listed.stdout.splitlines() if "executors.child" in x]
 
 
@@ -200,7 +201,7 @@ def test_a_stop_without_draining_does_not_wait_for_a_process():
     busy_process(flow)
     stopping = threading.Thread(target=lambda: flow.stop(drain=False))
     stopping.start()
-    stopping.join(20)
+    stopping.join(60)
     assert not stopping.is_alive()
 
 
@@ -277,7 +278,7 @@ def test_a_unit_of_the_main_module(tmp_path, is_guarded):
     script = tmp_path / "script.py"
     script.write_text(MAIN.replace("GUARD", guard))
     command = [sys.executable, str(script)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = programs.run(command)
     if is_guarded:
         assert done.stdout.strip() == "[0, 2, 4, 6, 8]", done.stderr
     else:
@@ -300,13 +301,13 @@ stream.recv("output")
 def test_nothing_outlives_a_flow_whose_process_is_killed(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(ORPHANS)
-    parent = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
-    pids = [int(text) for text in parent.stdout.readline().split()]
-    assert len(pids) == 2
-    ends = [os.pidfd_open(pid) for pid in pids]
-    parent.kill()
-    parent.wait()
-    parent.stdout.close()
-    for end in ends:
-        assert select.select([end], [], [], 30)[0], "a process is left"
-        os.close(end)
+    command = [sys.executable, str(script)]
+    with programs.started(command, stdout=subprocess.PIPE, text=True) as parent:
+        pids = [int(text) for text in parent.stdout.readline().split()]
+        assert len(pids) == 2
+        ends = [os.pidfd_open(pid) for pid in pids]
+        parent.kill()
+        parent.wait()
+        for end in ends:
+            assert select.select([end], [], [], programs.LIMIT)[0], "a process is left"
+            os.close(end)

@@ -189,7 +189,7 @@ def test_results_that_nobody_receives_hold_send_back_and_say_so():
             stream.send("input", 10, timeout=0)
         assert flow.infer(1).data == 2  # nobody else is held back
         assert stream.recv().data == 1
-        stream.send("input", 10, timeout=5)
+        stream.send("input", 10, timeout=60)
 
 
 def test_max_in_flight_bounds_the_whole_graph():
@@ -203,7 +203,7 @@ def test_max_in_flight_bounds_the_whole_graph():
             stream.send("input", 3, timeout=0)
         gate.open.set()
         assert stream.recv().data == 0
-        stream.send("input", 3, timeout=5)
+        stream.send("input", 3, timeout=60)
         stream.close_input()
         assert [b.data for b in stream] == [1, 2, 3]
 
@@ -217,7 +217,7 @@ def test_cancel_frees_max_in_flight_for_others():
         first.send("input", 1)
         first.cancel()
         second = flow.session()
-        second.send("input", 2, timeout=5)
+        second.send("input", 2, timeout=60)
         gate.open.set()
         assert second.recv().data == 2
 
@@ -276,7 +276,7 @@ def test_a_source_runs_to_its_end_through_a_sink():
     got = []
     nodes = {"source": counting_source(100, step=7), "sink": collecting_sink(got)}
     with Running(graph_of(nodes, ["source -> sink"])) as flow:
-        assert flow.scheduler.wait(timeout=10)
+        assert flow.scheduler.wait(timeout=60)
     assert got == list(range(100))
 
 
@@ -288,11 +288,12 @@ def test_errors_that_end_at_a_sink_are_kept_with_their_session():
             ctx.emit([1, "bad", 3])
             ctx.finish()
 
-    nodes = {"source": spec_of(Three, inputs=()), "sink": collecting_sink(got)}
+    sink = (collecting_sink(got), {"batch_size": 1, "threads": 1})
+    nodes = {"source": spec_of(Three, inputs=()), "sink": sink}
     with Running(graph_of(nodes, ["source -> sink"])) as flow:
-        flow.scheduler.wait(timeout=10)
+        assert flow.scheduler.wait(timeout=60)
         session = flow.scheduler.sources["source"]
-    assert got == [1, 3] or got == [1, 1, 3]  # the first was stored before its batch failed
+    assert got == [1, 3]
     assert session.progress.error_count == 1
     assert "cannot store" in str(session.progress.errors[0])
 
@@ -304,7 +305,7 @@ def test_a_failing_source_ends_its_stream_with_the_error():
 
     nodes = {"source": spec_of(Fails, inputs=()), "sink": collecting_sink([])}
     with Running(graph_of(nodes, ["source -> sink"])) as flow:
-        assert flow.scheduler.wait(timeout=10)
+        assert flow.scheduler.wait(timeout=60)
         assert "no such camera" in str(flow.scheduler.sources["source"].progress.errors[0])
 
 
@@ -441,7 +442,7 @@ def test_a_unit_that_hangs_is_named_and_everyone_else_ends():
     gate = Gate()
     settings = {"threads": 1, "batch_size": 1}
     graph = chain((per_item(add_one), settings), (gate.spec(), settings), (spec_of(), settings))
-    flow = Running(graph, stop_timeout=0.3)
+    flow = Running(graph, stop_timeout=2)
     flow.scheduler.start()
     stream = flow.session()
     stream.send("input", 1)
@@ -450,7 +451,7 @@ def test_a_unit_that_hangs_is_named_and_everyone_else_ends():
         flow.scheduler.stop()
     (error,) = caught.value.exceptions
     assert error.node == "n1"
-    assert "did not return within 0.3 s" in str(error)
+    assert "did not return within 2 s" in str(error)
     assert "in wait" in str(error)
     alive = [t.name for t in threading.enumerate() if t.name.startswith("modelflow/")]
     assert alive == ["modelflow/test/n1/0"]
@@ -512,7 +513,7 @@ def test_an_inline_source_runs_in_wait():
     got = []
     nodes = {"source": counting_source(20, step=3), "sink": collecting_sink(got)}
     with Running(graph_of(nodes, ["source -> sink"]), is_inline=True) as flow:
-        assert flow.scheduler.wait(timeout=1)
+        assert flow.scheduler.wait(timeout=60)
     assert got == list(range(20))
 
 

@@ -31,10 +31,10 @@ def test_watchdog_names_the_node_that_does_not_come_back(caplog):
         ) as flow:
             stream = flow.session()
             stream.send("input", 1)
-            assert entered.wait(10)
+            assert entered.wait(60)
             clock.until_sleeping()
             clock.advance(5)
-            assert said.wait(10)
+            assert said.wait(60)
             leave.set()
             assert stream.recv().data == 1
     finally:

@@ -15,6 +15,7 @@ import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.device import Device
+from modelflow.errors import described
 from modelflow.flowunit.spec import factory_of
 from modelflow.flowunit.unit import Context, FlowUnit
 from modelflow.runtime.call import returned_error
@@ -159,7 +160,7 @@ def _portable(error: BaseException) -> Exception:
         except Exception:  # noqa: BLE001 - whatever its class does when it is copied
             copied = None
     if copied is None or type(copied) is not type(error):
-        copied = RuntimeError(f"{type(error).__name__}: {error}")
+        copied = RuntimeError(described(error))
     copied.add_note(f"In the process of the unit:\n{text}")
     return copied
 

@@ -241,7 +241,7 @@ def test_a_unit_without_inputs_feeds_itself_and_ends_the_flow(tmp_path):
     assert flow.init(str(path))
     assert flow.run_async()
     result = modelbox.Status()
-    assert flow.wait(20_000, result)
+    assert flow.wait(60_000, result)
     assert result
     assert flow.stop()
     assert (tmp_path / "seen.txt").read_text().split("\n") == [
@@ -268,7 +268,7 @@ def test_a_unit_that_returns_stop_ends_the_flow(tmp_path):
     stream = flow.create_stream_io()
     stream.send("i", "x")
     result = modelbox.Status()
-    assert flow.wait(20_000, result)
+    assert flow.wait(60_000, result)
     assert result == STOP
     assert flow.wait(0, result) == modelbox.Status.StatusCode.STATUS_SHUTDOWN
     assert stream.recv("o") is None  # nobody hangs
@@ -430,7 +430,7 @@ def test_an_endless_source_is_ended_by_a_sink_that_returns_stop(tmp_path):
     assert flow.build()
     assert flow.run_async()
     result = modelbox.Status()
-    assert flow.wait(20_000, result)
+    assert flow.wait(60_000, result)
     assert result == STOP
     flow.stop()
 

@@ -1,3 +1,4 @@
+import queue
 import threading
 
 import pytest
@@ -369,12 +370,12 @@ def test_a_reader_that_does_not_read_stops_the_events_of_its_session_alone(bound
 
 
 def test_a_held_stream_waits_for_an_event_from_another_thread():
-    contexts = []
+    contexts = queue.SimpleQueue()
 
     def process(ctx):
         if ctx.event is None:
             ctx.hold()
-            contexts.append(ctx)
+            contexts.put(ctx)
         else:
             ctx.emit([ctx.event])
 
@@ -382,9 +383,9 @@ def test_a_held_stream_waits_for_an_event_from_another_thread():
         stream = flow.session()
         stream.send("input", 1)
         stream.close_input()
+        context = contexts.get()
         with pytest.raises(TimeoutError):
             stream.recv(timeout=0.2)
-        (context,) = contexts
         answers = []
         thread = threading.Thread(target=lambda: answers.append(context.send_event("late")))
         thread.start()

@@ -1,0 +1,32 @@
+"""A program that a benchmark starts, and that never outlives it."""
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+
+__all__ = ["started"]
+
+# The kernel interrupts the program when the benchmark ends, also when that is killed. A program of
+# our own between the two, since a function that runs after a fork may deadlock beside threads.
+_LAUNCH = """import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+if os.getppid() == int(sys.argv[1]):  # else it has ended before it was asked for
+    os.execvp(sys.argv[2], sys.argv[2:])"""
+
+
+@contextlib.contextmanager
+def started(command: Sequence[str], **more: object) -> Iterator[subprocess.Popen]:
+    """Starts a program; what is left of it at the end of the block is killed.
+
+    Args:
+        command: The program and its arguments.
+        more: As for `subprocess.Popen`.
+    """
+    launch = [sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid())]
+    with subprocess.Popen([*launch, *command], **more) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
