@@ -25,7 +25,7 @@ import numpy as np
 from child import started
 from measure import print_table
 
-from modelflow.graph.find import ready_graphs
+from modelflow.config.find import ready_graphs
 
 SAMPLES = ready_graphs() / "models" / "digits" / "samples"
 

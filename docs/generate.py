@@ -15,10 +15,10 @@ from modelflow.config.schema import (
     SERVING_ALIASES,
     WITHOUT_EFFECT,
 )
-from modelflow.flowunit.folder_schema import BASE_KEYS, PORT_KEYS
-from modelflow.flowunit.option import Option, type_name
-from modelflow.flowunit.registry import Registry
-from modelflow.flowunit.spec import FlowUnitSpec
+from modelflow.registry.folder_schema import BASE_KEYS, PORT_KEYS
+from modelflow.registry.registry import Registry
+from modelflow.unit.option import Option, type_name
+from modelflow.unit.spec import FlowUnitSpec
 
 HERE = Path(__file__).resolve().parent
 NOTE = "<!-- Written by docs/generate.py; change what it is made from, and run `make docs`. -->\n"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from modelflow.buffer import Buffer
+    from modelflow.config.in_code import FlowGraphDesc
     from modelflow.device import Device, available_devices, empty
     from modelflow.errors import (
         Cancelled,
@@ -32,15 +33,14 @@ if TYPE_CHECKING:
         UnknownFlowUnitError,
     )
     from modelflow.flow import Flow
-    from modelflow.flowunit.function import flowunit
-    from modelflow.flowunit.option import Config, Option, option
-    from modelflow.flowunit.spec import FlowUnitSpec, Kind, Port
-    from modelflow.flowunit.unit import Context, FlowUnit
-    from modelflow.graph.desc import FlowGraphDesc
     from modelflow.graph.read import read_graph
     from modelflow.log import set_log_level
     from modelflow.model import Model
     from modelflow.stream_io import StreamIO
+    from modelflow.unit.function import flowunit
+    from modelflow.unit.option import Config, Option, option
+    from modelflow.unit.spec import FlowUnitSpec, Kind, Port
+    from modelflow.unit.unit import Context, FlowUnit
 
 __version__ = "0.1.0"
 
@@ -69,11 +69,11 @@ _HOMES = {
         "UnknownFlowUnitError",
     ),
     "modelflow.flow": ("Flow",),
-    "modelflow.flowunit.function": ("flowunit",),
-    "modelflow.flowunit.option": ("Config", "Option", "option"),
-    "modelflow.flowunit.spec": ("FlowUnitSpec", "Kind", "Port"),
-    "modelflow.flowunit.unit": ("Context", "FlowUnit"),
-    "modelflow.graph.desc": ("FlowGraphDesc",),
+    "modelflow.unit.function": ("flowunit",),
+    "modelflow.unit.option": ("Config", "Option", "option"),
+    "modelflow.unit.spec": ("FlowUnitSpec", "Kind", "Port"),
+    "modelflow.unit.unit": ("Context", "FlowUnit"),
+    "modelflow.config.in_code": ("FlowGraphDesc",),
     "modelflow.graph.read": ("read_graph",),
     "modelflow.log": ("set_log_level",),
     "modelflow.model": ("Model",),
@@ -129,9 +129,8 @@ def __getattr__(name: str) -> Any:
     if home is None:
         message = f"module 'modelflow' has no attribute {name!r}"
         raise AttributeError(message)
-    value = getattr(importlib.import_module(home), name)
-    # The package `modelflow.flowunit` bears the decorator's name, and stands for it once loaded.
-    return globals().setdefault(name, value)
+    value = globals()[name] = getattr(importlib.import_module(home), name)
+    return value
 
 
 def __dir__() -> list[str]:

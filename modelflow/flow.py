@@ -6,8 +6,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from modelflow.config.find import find_graph
 from modelflow.errors import StreamClosed, did_you_mean
-from modelflow.graph.find import find_graph
 from modelflow.graph.graph import Graph
 from modelflow.graph.read import read_graph
 from modelflow.log import FlowLog

@@ -11,9 +11,9 @@ from modelflow.engine.inference import inference_spec
 from modelflow.engine.model_file import read_model_file
 from modelflow.errors import ConfigError
 from modelflow.flow import Flow
-from modelflow.flowunit.folder import read_unit_folder
-from modelflow.flowunit.spec import FlowUnitSpec
+from modelflow.registry.folder import read_unit_folder
 from modelflow.runtime.stats import NodeStats
+from modelflow.unit.spec import FlowUnitSpec
 
 __all__ = ["Model"]
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from modelflow.flowunit import function
+from modelflow.unit import function
 
 
 @pytest.fixture(autouse=True)

@@ -1,5 +1,6 @@
 """The layers are kept, and a planted violation is caught."""
 
+import configparser
 import shutil
 import sys
 from pathlib import Path
@@ -53,3 +54,25 @@ def test_a_planted_violation_is_caught(copy, file, line, contract):
     assert done.returncode == 1
     broken = [text for text in done.stdout.splitlines() if text.endswith("BROKEN")]
     assert any(contract in text for text in broken), done.stdout
+
+
+# What units, and their authors, may import: the rest of the package may change any day.
+PUBLIC = {
+    "modelflow." + name
+    for name in ("device", "errors", "files", "http", "image", "testing", "video")
+}
+
+
+def test_every_module_is_public_or_forbidden_to_units():
+    settings = configparser.ConfigParser(comment_prefixes=(";", "#"))
+    settings.read(ROOT / "setup.cfg")
+    contract = settings["importlinter:contract:units-use-public-names"]
+    forbidden = set(contract["forbidden_modules"].split())
+    modules = {
+        f"modelflow.{path.stem}" for path in (ROOT / "modelflow").iterdir() if path.suffix == ".py"
+    }
+    modules |= {
+        f"modelflow.{path.parent.name}" for path in (ROOT / "modelflow").glob("*/__init__.py")
+    }
+    assert forbidden | PUBLIC == modules - {"modelflow.__init__"}
+    assert not forbidden & PUBLIC

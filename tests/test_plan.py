@@ -1,8 +1,8 @@
 import pytest
 
 from modelflow.errors import PlanError
-from modelflow.flowunit.spec import Kind
 from modelflow.plan import Origin, Target, make_plan
+from modelflow.unit.spec import Kind
 from tests.runtime.graphs import chain, graph_of, spec_of
 
 

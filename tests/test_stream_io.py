@@ -7,7 +7,7 @@ import pytest
 
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, EndOfStream, FlowUnitError, StreamClosed
-from modelflow.flowunit.unit import FlowUnit
+from modelflow.unit.unit import FlowUnit
 from tests import programs
 from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of
 

@@ -13,5 +13,5 @@ class OnCpu(TorchMemory):
 def install(monkeypatch):
     """Makes ``cuda`` a device of this machine, whose memory is torch's on the CPU."""
     memory = OnCpu()
-    monkeypatch.setattr(lookup, "_memories", {"cuda": memory})
+    monkeypatch.setitem(lookup.MEMORIES.instances, "cuda", memory)
     return memory

@@ -11,8 +11,8 @@ from flowunits.file_sink import FileSinkOptions
 from flowunits.file_sink.encode import FORMATS, encode, json_line
 from flowunits.file_sink.line_file import LineFile
 from modelflow import Buffer, Context, FlowUnit
-from modelflow.path_template import PathTemplate
-from modelflow.whole_file import write_whole
+from modelflow.files.path_template import PathTemplate
+from modelflow.files.whole_file import write_whole
 
 _MAX_OPEN = 32
 _MAX_KNOWN = 1_000_000  # paths that are known to be written: a service runs for ever

@@ -1,7 +1,7 @@
 """``httpserver_async``: HTTP requests, answered at once."""
 
 from modelflow import FlowUnitSpec, Port
-from modelflow.serve import ListenOptions
+from modelflow.http import ListenOptions
 
 SPEC = FlowUnitSpec(
     name="httpserver_async",

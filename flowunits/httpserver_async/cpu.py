@@ -1,8 +1,8 @@
 """``httpserver_async`` on the CPU."""
 
 from modelflow import Context, FlowUnit
-from modelflow.serve import ListenOptions
-from modelflow.serve.request_source import RequestSource
+from modelflow.http import ListenOptions
+from modelflow.http.request_source import RequestSource
 
 # Seconds within which the body of a request must be there.
 _BODY_TIMEOUT = 30.0

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from modelflow import FlowUnitSpec, Port, option
-from modelflow.serve import ListenOptions
+from modelflow.http import ListenOptions
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from flowunits.httpserver_sync_receive import HttpserverSyncReceiveOptions
 from modelflow import Context, FlowUnit
-from modelflow.serve.request_source import RequestSource
+from modelflow.http.request_source import RequestSource
 
 
 class HttpserverSyncReceive(FlowUnit):

@@ -2,9 +2,9 @@
 
 from flowunits.httpserver_sync_reply import HttpserverSyncReplyOptions
 from modelflow import Buffer, Context, FlowUnit
-from modelflow.serve.reply import Reply, reply_of, reply_of_error, reply_of_failure
-from modelflow.serve.request import PendingRequest
-from modelflow.serve.request_source import REQUEST
+from modelflow.http.reply import Reply, reply_of, reply_of_error, reply_of_failure
+from modelflow.http.request import PendingRequest
+from modelflow.http.request_source import REQUEST
 
 
 class HttpserverSyncReply(FlowUnit):

@@ -7,8 +7,8 @@ from typing import Any
 from flowunits.output_broker import OutputBrokerOptions
 from flowunits.output_broker.targets import Target, read_targets
 from modelflow import Buffer, Context, FlowUnit
-from modelflow.serve.payload import RAW
-from modelflow.serve.reply import reply_of
+from modelflow.http.payload import RAW
+from modelflow.http.reply import reply_of
 
 
 @dataclass(eq=False)

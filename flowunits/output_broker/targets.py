@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 from flowunits.output_broker.webhook import post
 from modelflow.errors import did_you_mean
-from modelflow.path_template import PathTemplate
-from modelflow.whole_file import write_whole
+from modelflow.files.path_template import PathTemplate
+from modelflow.files.whole_file import write_whole
 
 __all__ = ["Target", "read_targets"]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from flowunits.video_encoder import VideoEncoderOptions
 from flowunits.video_encoder.encoding import Encoding
 from modelflow import Buffer, Context, FlowUnit
-from modelflow.path_template import PathTemplate
+from modelflow.files.path_template import PathTemplate
 from modelflow.video import is_network_address, load_av
 
 

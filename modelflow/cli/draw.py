@@ -32,7 +32,7 @@ def draw(graph: GraphChoice, output: str | None, form: str | None) -> int:
     modelflow draw graph.toml -o graph.png
     modelflow draw graph.toml --format mermaid -o -
     """
-    from modelflow.graph.draw import draw as picture
+    from modelflow.draw.svg import draw as picture
 
     target = output or f"{graph.path.stem}.{'mmd' if form == 'mermaid' else form or 'svg'}"
     form = form or _BY_SUFFIX.get(Path(target).suffix, "svg")

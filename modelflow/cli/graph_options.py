@@ -33,7 +33,7 @@ class GraphChoice:
         path = Path(self.source)
         if path.suffix or path.exists():
             return path
-        from modelflow.graph.find import find_graph
+        from modelflow.config.find import find_graph
 
         return find_graph(self.source)
 

@@ -11,7 +11,7 @@ from modelflow.cli.completion import completion
 from modelflow.cli.convert import convert
 from modelflow.cli.draw import draw
 from modelflow.cli.model import model
-from modelflow.cli.new import new
+from modelflow.cli.new.command import new
 from modelflow.cli.run import run
 from modelflow.cli.units import units
 from modelflow.cli.version import version, version_text

@@ -130,7 +130,7 @@ def _timing(
 def _of_unit(folder: Path) -> "ModelFile":
     """Gives the model of a unit folder, with the ports and options that its TOML declares."""
     from modelflow.engine.inference import InferenceUnit
-    from modelflow.flowunit.folder import read_unit_folder
+    from modelflow.registry.folder import read_unit_folder
 
     spec = read_unit_folder(folder)
     unit = spec.create(next(iter(spec.devices)))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from modelflow.flowunit.spec import FlowUnitSpec, Port
+    from modelflow.unit.spec import FlowUnitSpec, Port
 
 __all__ = ["units"]
 
@@ -25,7 +25,7 @@ def units(name: str | None, folders: tuple[str, ...], as_json: bool) -> int:
     modelflow units resize
     modelflow units --dir my_units
     """
-    from modelflow.flowunit.registry import Registry
+    from modelflow.registry.registry import Registry
 
     registry = Registry(folders)
     specs = list(registry.specs()) if name is None else [registry.find(name)]
@@ -52,7 +52,7 @@ def _print_list(specs: "list[FlowUnitSpec]") -> None:
 
 
 def _print_unit(spec: "FlowUnitSpec") -> None:
-    from modelflow.flowunit.option import type_name
+    from modelflow.unit.option import type_name
 
     click.echo(f"{spec.name} {spec.version} ({_kind(spec)}, on {', '.join(spec.devices)})")
     if spec.aliases:
@@ -100,7 +100,7 @@ def _example(spec: "FlowUnitSpec") -> str:
 
 
 def _as_json(spec: "FlowUnitSpec") -> dict[str, Any]:
-    from modelflow.flowunit.option import type_name
+    from modelflow.unit.option import type_name
 
     return {
         "name": spec.name,

@@ -6,7 +6,7 @@ import platform
 import click
 
 import modelflow.device
-from modelflow.flowunit.native import include_folder
+from modelflow.registry.native import include_folder
 
 __all__ = ["version", "version_text"]
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.errors import did_you_mean
-from modelflow.whole_file import write_whole
+from modelflow.files.whole_file import write_whole
 
 __all__ = ["ResultWriter"]
 

@@ -17,7 +17,7 @@ from modelflow.config.schema import (
 )
 from modelflow.config.variables import expanded, masked
 from modelflow.errors import ConfigError, Finding, Location, did_you_mean
-from modelflow.flowunit.option import Option
+from modelflow.unit.option import Option
 
 __all__ = ["config_of"]
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 
-from modelflow.flowunit.option import Option
+from modelflow.unit.option import Option
 
 __all__ = [
     "ARG_KEYS",

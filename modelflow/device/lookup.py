@@ -1,20 +1,18 @@
 """Finding the kinds of device, built in and plugged in, and the devices of this machine."""
 
-import importlib
-import threading
 from collections.abc import Sequence
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import numpy as np
 
 from modelflow.device.device import Device
 from modelflow.device.memory import Memory
-from modelflow.errors import DeviceUnavailableError, PlanError, did_you_mean
+from modelflow.errors import DeviceUnavailableError, PlanError
+from modelflow.plugins import Plugins
 
 __all__ = [
     "GROUP",
+    "MEMORIES",
     "array_dtype",
     "available_devices",
     "device_memories",
@@ -24,19 +22,22 @@ __all__ = [
 ]
 
 GROUP = "modelflow.devices"
-_BUILT_IN = {
-    "cpu": "modelflow.device.host:HostMemory",
-    "cuda": "modelflow.device.torch_memory:CudaMemory",
-}
 
-_memories: dict[str, Memory] = {}
-_lock = threading.Lock()
+MEMORIES = Plugins(
+    GROUP,
+    "device",
+    Memory,  # type: ignore[type-abstract]
+    {
+        "cpu": "modelflow.device.host:HostMemory",
+        "cuda": "modelflow.device.torch_memory:CudaMemory",
+    },
+    PlanError,
+)
 
 
 def memory_kinds() -> tuple[str, ...]:
     """Returns the kinds of device that graphs may name, the built-in ones first."""
-    others = sorted({point.name for point in _plug_ins()} - set(_BUILT_IN))
-    return (*_BUILT_IN, *others)
+    return MEMORIES.names()
 
 
 def memory_of(kind: str) -> Memory:
@@ -45,11 +46,7 @@ def memory_of(kind: str) -> Memory:
     Raises:
         PlanError: there is no such kind, or its plug-in cannot be imported.
     """
-    found = _memories.get(kind)
-    if found is None:
-        with _lock:
-            found = _memories.setdefault(kind, _memories.get(kind) or _imported(kind))
-    return found
+    return MEMORIES.find(kind)
 
 
 def device_memories() -> tuple[Memory, ...]:
@@ -94,33 +91,3 @@ def require_devices(devices: Sequence[Device]) -> None:
             + "".join(f"; {reason}" for reason in sorted(reasons))
         )
         raise DeviceUnavailableError(message)
-
-
-@cache
-def _plug_ins() -> tuple[EntryPoint, ...]:
-    return tuple(entry_points(group=GROUP))
-
-
-def _imported(kind: str) -> Memory:
-    if kind in _BUILT_IN:
-        module, _, name = _BUILT_IN[kind].partition(":")
-        found: object = getattr(importlib.import_module(module), name)
-    else:
-        points = [point for point in _plug_ins() if point.name == kind]
-        if not points:
-            kinds = memory_kinds()
-            message = (
-                f"unknown device {kind!r}{did_you_mean(kind, kinds)}; known: {', '.join(kinds)}"
-            )
-            raise PlanError(message)
-        try:
-            found = points[0].load()
-        except (ImportError, AttributeError) as error:
-            message = (
-                f"device {kind!r}: its plug-in {points[0].value!r} cannot be imported: {error}"
-            )
-            raise PlanError(message) from error
-    if not (isinstance(found, type) and issubclass(found, Memory)):
-        message = f"device {kind!r}: got {found!r}; expected a subclass of modelflow.device.Memory"
-        raise PlanError(message)
-    return found()

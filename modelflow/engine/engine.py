@@ -17,49 +17,18 @@ import numpy.typing as npt
 from modelflow.device import CPU, Device
 from modelflow.engine.options import InferenceOptions
 from modelflow.errors import did_you_mean
+from modelflow.wire.tensor import TensorSpec
 
 __all__ = [
     "Arrays",
     "Engine",
     "LoadRequest",
     "LoadedModel",
-    "TensorSpec",
     "one_sentence",
     "unknown_port",
 ]
 
 Arrays = Mapping[str, npt.NDArray[Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class TensorSpec:
-    """One input or output of a model.
-
-    Attributes:
-        name: The port's name, as the unit calls it.
-        dtype: The element type; ``object`` for text (items are ``bytes``).
-        shape: The shape with the batch as axis 0, None for an axis that is free; None as a whole
-            where the model does not say how many axes there are.
-    """
-
-    name: str
-    dtype: np.dtype[Any]
-    shape: tuple[int | None, ...] | None = None
-
-    @property
-    def item_shape(self) -> tuple[int | None, ...] | None:
-        """The shape of one item: without axis 0."""
-        return None if self.shape is None else self.shape[1:]
-
-    @property
-    def batch_size(self) -> int | None:
-        """The length of axis 0 where the model fixes it; None where it is free or not known."""
-        return self.shape[0] if self.shape else None
-
-    def __str__(self) -> str:
-        if self.shape is None:
-            return f"{self.name} ({self.dtype.name})"
-        return f"{self.name} ({self.dtype.name} {shape_text(self.shape)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,12 +123,6 @@ class Engine(ABC):
         model = self.load(request)
         model.close()
         return model.inputs, model.outputs
-
-
-def shape_text(shape: Sequence[int | None]) -> str:
-    """Returns a shape as it stands in messages: ``(?, 224, 224, 3)``."""
-    inner = ", ".join("?" if extent is None else str(extent) for extent in shape)
-    return f"({inner},)" if len(shape) == 1 else f"({inner})"
 
 
 def one_sentence(text: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.engine.batching import BatchFigures, CallSizes, grouped, padded_shape
-from modelflow.engine.engine import LoadedModel, LoadRequest, shape_text
+from modelflow.engine.engine import LoadedModel, LoadRequest
 from modelflow.engine.lookup import find_engine
 from modelflow.engine.model_file import ModelFile, missing_model
 from modelflow.engine.options import ENGINE_OPTIONS, InferenceOptions, options_with_defaults
@@ -19,10 +19,10 @@ from modelflow.engine.staging import InputPort
 from modelflow.engine.versions import chosen_versions
 from modelflow.engine.warmup import in_sizes, recorded_requests, synthetic_requests
 from modelflow.errors import ConfigError, EngineError, Location
-from modelflow.flowunit.folder import UnitFile
-from modelflow.flowunit.folder_schema import DECLARED_TYPES
-from modelflow.flowunit.spec import FlowUnitSpec
-from modelflow.flowunit.unit import Context, FlowUnit
+from modelflow.unit.declared import DECLARED_TYPES, UnitFile
+from modelflow.unit.spec import FlowUnitSpec
+from modelflow.unit.unit import Context, FlowUnit
+from modelflow.wire.tensor import shape_text
 
 __all__ = ["InferenceUnit", "inference_spec", "inference_unit"]
 

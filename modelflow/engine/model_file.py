@@ -7,12 +7,13 @@ from types import MappingProxyType
 from typing import Any
 
 from modelflow.device import CPU
-from modelflow.engine.engine import LoadRequest, TensorSpec, shape_text
+from modelflow.engine.engine import LoadRequest
 from modelflow.engine.lookup import engine_for, find_engine
 from modelflow.engine.options import InferenceOptions, options_with_defaults
 from modelflow.engine.versions import chosen_versions, newest_path
 from modelflow.errors import ConfigError, EngineError
-from modelflow.flowunit.spec import Port
+from modelflow.unit.spec import Port
+from modelflow.wire.tensor import TensorSpec, shape_text
 
 __all__ = ["ModelFile", "missing_model", "read_model_file"]
 

@@ -15,12 +15,12 @@ from modelflow.engine.engine import (
     Engine,
     LoadedModel,
     LoadRequest,
-    TensorSpec,
     one_sentence,
     unknown_port,
 )
 from modelflow.engine.file_form import looks_like
 from modelflow.errors import DeviceUnavailableError, EngineError, MissingDependencyError
+from modelflow.wire.tensor import TensorSpec
 
 __all__ = ["OnnxEngine"]
 

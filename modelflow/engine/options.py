@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from modelflow.errors import ConfigError, did_you_mean
-from modelflow.flowunit.option import option, options_of
+from modelflow.unit.option import option, options_of
 
 __all__ = ["ENGINE_OPTIONS", "InferenceOptions", "options_with_defaults"]
 

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from modelflow.device import CPU, Device, memory_of
-from modelflow.engine.engine import TensorSpec, shape_text
 from modelflow.errors import EngineError
+from modelflow.wire.tensor import TensorSpec, shape_text
 
 __all__ = ["InputPort"]
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from modelflow.device import memory_of
-from modelflow.engine.engine import LoadedModel, TensorSpec
+from modelflow.engine.engine import LoadedModel
 from modelflow.errors import EngineError
+from modelflow.wire.tensor import TensorSpec
 
 __all__ = ["BatchTime", "batch_times", "item_shapes"]
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.engine.engine import LoadedModel, TensorSpec, shape_text
+from modelflow.engine.engine import LoadedModel
 from modelflow.errors import EngineError
+from modelflow.wire.tensor import TensorSpec, shape_text
 
 __all__ = ["in_sizes", "recorded_requests", "synthetic_requests"]
 

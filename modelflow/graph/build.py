@@ -25,10 +25,10 @@ from modelflow.errors import (
     PortError,
     did_you_mean,
 )
-from modelflow.flowunit.registry import Registry
-from modelflow.flowunit.spec import FlowUnitSpec
 from modelflow.graph.check import check_edges, dropping_outputs, in_order
 from modelflow.graph.graph import Edge, Endpoint, Graph, Node, NodeSettings, Role
+from modelflow.registry.registry import Registry
+from modelflow.unit.spec import FlowUnitSpec
 
 __all__ = ["build_graph"]
 

@@ -8,7 +8,7 @@ from typing import Any
 from modelflow.config.flow_config import FlowConfig
 from modelflow.device import CPU, Device
 from modelflow.errors import Location
-from modelflow.flowunit.spec import FlowUnitSpec
+from modelflow.unit.spec import FlowUnitSpec
 
 __all__ = ["Edge", "Endpoint", "Graph", "Node", "NodeSettings", "Role"]
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from modelflow.flowunit.spec import Kind
 from modelflow.graph.graph import Edge, Node
 from modelflow.graph.reach import following, reached
+from modelflow.unit.spec import Kind
 
 __all__ = ["back_edges", "looping_ports", "loops_of"]
 

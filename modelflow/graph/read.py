@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from modelflow.config.flow_config import FlowConfig
+from modelflow.config.in_code import FlowGraphDesc
 from modelflow.config.override import apply_overrides, substitute_args
 from modelflow.config.read import read_config
-from modelflow.flowunit.registry import Registry
 from modelflow.graph.build import build_graph
-from modelflow.graph.desc import FlowGraphDesc
 from modelflow.graph.graph import Graph
+from modelflow.registry.registry import Registry
 
 __all__ = ["read_graph"]
 

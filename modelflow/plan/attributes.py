@@ -3,8 +3,8 @@
 import os
 
 from modelflow.errors import PlanError
-from modelflow.flowunit.spec import Kind
 from modelflow.graph.graph import Node
+from modelflow.unit.spec import Kind
 
 __all__ = ["affinity", "allowed_sizes", "executor", "split_size"]
 

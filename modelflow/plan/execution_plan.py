@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from modelflow.device import Device
-from modelflow.flowunit.spec import FlowUnitSpec, Kind
+from modelflow.unit.spec import FlowUnitSpec, Kind
 
 __all__ = ["ExecutionPlan", "MergePlan", "Origin", "StagePlan", "Target"]
 

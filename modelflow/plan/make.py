@@ -4,7 +4,6 @@ import os
 
 from modelflow.device import CPU
 from modelflow.errors import GraphError, PlanError
-from modelflow.flowunit.spec import Kind
 from modelflow.graph.check import in_order
 from modelflow.graph.graph import Edge, Endpoint, Graph, Node, Role
 from modelflow.graph.loops import back_edges
@@ -12,6 +11,7 @@ from modelflow.graph.scopes import Merge, Scopes, find_scopes
 from modelflow.plan.attributes import affinity, allowed_sizes, executor, split_size
 from modelflow.plan.execution_plan import ExecutionPlan, MergePlan, StagePlan, Target
 from modelflow.plan.origins import find_origins, nodes_between
+from modelflow.unit.spec import Kind
 
 __all__ = ["make_plan"]
 

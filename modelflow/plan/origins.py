@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 
-from modelflow.flowunit.spec import Kind
 from modelflow.graph.graph import Graph, Node, Role
 from modelflow.graph.reach import following, preceding, reached
 from modelflow.graph.scopes import Level, Scopes
 from modelflow.plan.execution_plan import Origin
+from modelflow.unit.spec import Kind
 
 __all__ = ["find_origins", "nodes_between"]
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.errors import EndFlow, FlowUnitError
-from modelflow.flowunit.spec import FlowUnitSpec
-from modelflow.flowunit.unit import Context, FlowUnit
 from modelflow.runtime.segment import Columns, Stream
+from modelflow.unit.spec import FlowUnitSpec
+from modelflow.unit.unit import Context, FlowUnit
 
 __all__ = [
     "BatchCall",

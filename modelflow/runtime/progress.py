@@ -56,6 +56,9 @@ class Progress:
         self._by_port: dict[str, int] = {}
         self._at_exits = [0] * len(ends.counted_at)
         self._freed = 0
+        # Cancelled: its rows have been taken out of what is in flight, all at once. (That it is
+        # finished does not say so: a node counts rows out after it has sent them on.)
+        self._is_dropped = False
         self._open_terminals = len(ends.terminals)
         self._lock = make_lock("progress")
         self._read = Waiting(self._lock)
@@ -109,7 +112,7 @@ class Progress:
         with self._lock:
             self._at_exits[place] += count
             freed = min(self._at_exits) - self._freed
-            if freed and not self.is_finished:
+            if freed and not self._is_dropped:
                 self._freed += freed
                 self._in_flight.remove(freed)
 
@@ -127,7 +130,7 @@ class Progress:
         with self._lock:
             if self.is_finished:
                 return False
-            self.is_closed = self.is_finished = True
+            self.is_closed = self.is_finished = self._is_dropped = True
             if self._in_flight is not None and self.sent > self._freed:
                 self._in_flight.remove(self.sent - self._freed)
             return True

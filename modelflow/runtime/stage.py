@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 from modelflow.device import Device
-from modelflow.flowunit.unit import FlowUnit
 from modelflow.plan import StagePlan
 from modelflow.runtime.call import UnitCall
 from modelflow.runtime.clock import Clock
@@ -23,6 +22,7 @@ from modelflow.runtime.orders.order import InboxPolicy
 from modelflow.runtime.outbox import Outbox, Route
 from modelflow.runtime.stats import NodeStats, WorkerStats
 from modelflow.runtime.transfer import Transfer
+from modelflow.unit.unit import FlowUnit
 
 __all__ = ["Stage"]
 

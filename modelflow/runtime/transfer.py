@@ -6,9 +6,9 @@ from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.device import CPU, Device, Memory, device_memories, memory_of
-from modelflow.flowunit.spec import Port
 from modelflow.runtime.segment import Columns
 from modelflow.runtime.stats import WorkerStats
+from modelflow.unit.spec import Port
 
 __all__ = ["Transfer"]
 

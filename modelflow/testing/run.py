@@ -7,11 +7,9 @@ from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.device import CPU, Device
-from modelflow.flowunit.folder import read_unit_file
-from modelflow.flowunit.registry import Registry
-from modelflow.flowunit.spec import FlowUnitSpec, Kind
-from modelflow.flowunit.unit import FlowUnit, StreamContext
 from modelflow.plan import Origin
+from modelflow.registry.folder import read_unit_file
+from modelflow.registry.registry import Registry
 from modelflow.runtime.call import BatchCall, UnitCall, freeze
 from modelflow.runtime.kinds import running_kind
 from modelflow.runtime.kinds.source import SourceCall
@@ -22,6 +20,8 @@ from modelflow.runtime.segment import Columns
 from modelflow.runtime.session import Session
 from modelflow.runtime.stats import WorkerStats
 from modelflow.runtime.transfer import Transfer
+from modelflow.unit.spec import FlowUnitSpec, Kind
+from modelflow.unit.unit import FlowUnit, StreamContext
 
 __all__ = ["call_of", "called", "opened", "read_unit", "run_unit", "wrapped"]
 

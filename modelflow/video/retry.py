@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from modelflow.flowunit.option import option
+from modelflow.unit.option import option
 
 __all__ = ["RetryOptions"]
 

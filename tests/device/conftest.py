@@ -4,6 +4,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
+from modelflow import plugins
 from modelflow.device import lookup
 
 
@@ -13,10 +14,12 @@ def plug_in(monkeypatch):
 
     def install(**values):
         points = tuple(EntryPoint(name, value, lookup.GROUP) for name, value in values.items())
-        monkeypatch.setattr(lookup, "_plug_ins", lambda: points)
-        monkeypatch.setattr(lookup, "_memories", {})
+        monkeypatch.setattr(plugins, "entry_points", lambda group: points)
+        lookup.MEMORIES.refresh()
 
-    return install
+    yield install
+    monkeypatch.undo()
+    lookup.MEMORIES.refresh()
 
 
 @pytest.fixture

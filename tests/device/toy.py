@@ -5,8 +5,8 @@ import threading
 import numpy as np
 
 from modelflow.device import CPU, Device, Memory
-from modelflow.flowunit.spec import FlowUnitSpec, Port
-from modelflow.flowunit.unit import FlowUnit
+from modelflow.unit.spec import FlowUnitSpec, Port
+from modelflow.unit.unit import FlowUnit
 
 
 class ToyArray:

@@ -26,7 +26,9 @@ class NumpyEngine(Engine):
     """Reads ``.shape`` files: the shape of its input as text."""
 
     suffixes = (".shape",)
-    loaded: list[DoublingModel] = []  # noqa: RUF012
+
+    def __init__(self):
+        self.loaded: list[DoublingModel] = []
 
     def load(self, request):
         text = request.path.read_text().split()

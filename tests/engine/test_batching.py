@@ -16,8 +16,8 @@ from modelflow.engine import Engine, LoadedModel, ModelFile, TensorSpec, lookup,
 from modelflow.engine.batching import CallSizes
 from modelflow.engine.inference import inference_spec
 from modelflow.errors import EngineError, FlowFailed, FlowUnitError, PlanError
-from modelflow.flowunit.unit import Context
 from modelflow.testing import run_unit
+from modelflow.unit.unit import Context
 
 
 class SumModel(LoadedModel):
@@ -60,7 +60,7 @@ class SumEngine(Engine):
 @pytest.fixture
 def engine(monkeypatch):
     engine = SumEngine()
-    monkeypatch.setattr(lookup, "_engines", {"sum": engine})
+    monkeypatch.setitem(lookup.ENGINES.instances, "sum", engine)
     return engine
 
 
@@ -169,7 +169,7 @@ def test_only_the_guilty_of_a_failed_batch_fail(count, guilty):
     engine = SumEngine()
     given = items(*(13 if i in guilty else i + 20 for i in range(count)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lookup, "_engines", {"sum": engine})
+        patch.setitem(lookup.ENGINES.instances, "sum", engine)
         model = SumModel((None, 2))
         patch.setattr(engine, "load", lambda request: model)
         spec = inference_spec(

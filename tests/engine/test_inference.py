@@ -12,9 +12,9 @@ from modelflow.device.pool import _host_pool
 from modelflow.engine import ModelFile, lookup, read_model_file
 from modelflow.engine.inference import InferenceUnit, inference_spec
 from modelflow.errors import ConfigError, DeviceUnavailableError, EngineError
-from modelflow.flowunit.spec import Port
-from modelflow.flowunit.unit import Context
 from modelflow.testing import run_unit
+from modelflow.unit.spec import Port
+from modelflow.unit.unit import Context
 from tests.engine.conftest import expected
 from tests.engine.numpy_engine import NumpyEngine
 
@@ -23,8 +23,7 @@ from tests.engine.numpy_engine import NumpyEngine
 def doubling(monkeypatch, tmp_path):
     """Makes a unit over the plug-in engine, opened; the second value is its model."""
     engine = NumpyEngine()
-    monkeypatch.setattr(engine, "loaded", [])
-    monkeypatch.setattr(lookup, "_engines", {"doubling": engine})
+    monkeypatch.setitem(lookup.ENGINES.instances, "doubling", engine)
     units = []
 
     def make(shape, batch_size=8, **options):
@@ -296,5 +295,4 @@ def test_model_is_closed_when_open_fails_after_loading(doubling, tmp_path, monke
     model = ModelFile(path, "doubling", (Port("x", dtype="uint8"),), (Port("y"),))
     with pytest.raises(EngineError, match="declared as uint8"):
         InferenceUnit(model).open({})
-    assert NumpyEngine.loaded == []
-    assert lookup._engines["doubling"].loaded[-1].closed == 1
+    assert lookup.ENGINES.instances["doubling"].loaded[-1].closed == 1

@@ -3,6 +3,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
+from modelflow import plugins
 from modelflow.engine import engine_for, engine_names, find_engine, lookup, read_model_file
 from modelflow.engine.tensorflow.library import load_tensorflow
 from modelflow.errors import EngineError, MissingDependencyError
@@ -14,10 +15,12 @@ def plug_ins(monkeypatch):
 
     def install(**values):
         points = [EntryPoint(name, value, lookup.GROUP) for name, value in values.items()]
-        monkeypatch.setattr(lookup, "entry_points", lambda group: points)
-        monkeypatch.setattr(lookup, "_engines", {})
+        monkeypatch.setattr(plugins, "entry_points", lambda group: points)
+        lookup.ENGINES.refresh()
 
-    return install
+    yield install
+    monkeypatch.undo()
+    lookup.ENGINES.refresh()
 
 
 def test_unknown_engine_names_the_nearest():

@@ -18,9 +18,9 @@ from flowunits.top_k import SPEC as TOP_K
 from modelflow.buffer import Buffer
 from modelflow.engine import ModelFile, read_model_file
 from modelflow.engine.inference import inference_spec
-from modelflow.flowunit.spec import FlowUnitSpec, Port
-from modelflow.flowunit.unit import Context
 from modelflow.testing import run_unit
+from modelflow.unit.spec import FlowUnitSpec, Port
+from modelflow.unit.unit import Context
 from tests import programs
 
 GRAPHS = Path(__file__).parents[2] / "graphs"

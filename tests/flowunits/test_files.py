@@ -12,7 +12,7 @@ from flowunits import file_sink, file_source
 from modelflow import Buffer, ConfigError
 from modelflow.image import Box
 from modelflow.testing import run_unit
-from tests.flowunit.contexts import source_context
+from tests.unit.contexts import source_context
 
 
 def read(path, **options):

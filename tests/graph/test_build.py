@@ -8,9 +8,9 @@ from modelflow.errors import (
     StreamMismatchError,
     UnknownFlowUnitError,
 )
-from modelflow.flowunit.spec import FlowUnitSpec, Kind, Port
-from modelflow.flowunit.unit import FlowUnit
 from modelflow.graph.read import read_graph
+from modelflow.unit.spec import FlowUnitSpec, Kind, Port
+from modelflow.unit.unit import FlowUnit
 
 
 def unit(name, inputs=("in",), outputs=("out",), **more):

@@ -1,11 +1,11 @@
 import pytest
 
 from modelflow.errors import GraphError, PortError, StreamMismatchError
-from modelflow.flowunit.spec import FlowUnitSpec, Kind, Port
-from modelflow.flowunit.unit import FlowUnit
 from modelflow.graph.loops import back_edges
 from modelflow.graph.read import read_graph
 from modelflow.graph.scopes import find_scopes
+from modelflow.unit.spec import FlowUnitSpec, Kind, Port
+from modelflow.unit.unit import FlowUnit
 
 
 def unit(name, inputs=("in",), outputs=("out",), **more):

@@ -11,8 +11,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from modelflow.buffer import Buffer
-from modelflow.flowunit.spec import Kind
-from modelflow.flowunit.unit import FlowUnit
+from modelflow.unit.spec import Kind
+from modelflow.unit.unit import FlowUnit
 from tests.runtime.graphs import graph_of, spec_of
 
 # Values are below this; loops count their rounds in the digits above.

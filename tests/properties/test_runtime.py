@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelflow.errors import EndOfStream
-from modelflow.flowunit.unit import FlowUnit
+from modelflow.unit.unit import FlowUnit
 from tests.runtime.graphs import Running, graph_of, per_item, spec_of
 
 node_settings = st.fixed_dictionaries(

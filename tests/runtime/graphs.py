@@ -3,12 +3,12 @@
 import itertools
 
 from modelflow.config.flow_config import FlowConfig
-from modelflow.flowunit.spec import FlowUnitSpec, Port
-from modelflow.flowunit.unit import FlowUnit
 from modelflow.graph.graph import Edge, Endpoint, Graph, Node, NodeSettings, Role
 from modelflow.plan import make_plan
 from modelflow.runtime.scheduler import Scheduler, SchedulerOptions
 from modelflow.stream_io import StreamIO
+from modelflow.unit.spec import FlowUnitSpec, Port
+from modelflow.unit.unit import FlowUnit
 
 
 class Forward(FlowUnit):

@@ -3,11 +3,11 @@ import pytest
 
 from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError
-from modelflow.flowunit.spec import FlowUnitSpec, Port
-from modelflow.flowunit.unit import FlowUnit
 from modelflow.runtime.call import freeze, writable
 from modelflow.runtime.kinds.normal import NormalCall
 from modelflow.runtime.segment import Stream
+from modelflow.unit.spec import FlowUnitSpec, Port
+from modelflow.unit.unit import FlowUnit
 from tests.runtime.fake_session import FakeSession
 
 

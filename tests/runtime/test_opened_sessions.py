@@ -5,9 +5,9 @@ import threading
 import pytest
 
 from modelflow.errors import FlowFailed
-from modelflow.flowunit.spec import Kind
-from modelflow.flowunit.unit import FlowUnit
 from modelflow.stream_io import StreamIO
+from modelflow.unit.spec import Kind
+from modelflow.unit.unit import FlowUnit
 from tests.runtime.graphs import Running, graph_of, spec_of
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import modelflow
+from modelflow.cli.new.template import new_unit
 from modelflow.errors import FlowFailed, PlanError
-from modelflow.flowunit.template import new_unit
 from tests import programs
 from tests.runtime import process_units as units
 

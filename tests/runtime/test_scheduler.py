@@ -11,7 +11,7 @@ from modelflow.errors import (
     QueueFullError,
     StreamClosed,
 )
-from modelflow.flowunit.unit import FlowUnit
+from modelflow.unit.unit import FlowUnit
 from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of
 
 

@@ -1,7 +1,7 @@
 import logging
 import threading
 
-from modelflow.flowunit.unit import FlowUnit
+from modelflow.unit.unit import FlowUnit
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, chain, spec_of
 

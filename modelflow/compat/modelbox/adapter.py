@@ -12,10 +12,10 @@ from modelflow.compat.modelbox.device import Device
 from modelflow.compat.modelbox.flowunit import DataContext, FlowUnit
 from modelflow.compat.modelbox.status import Status, StatusCode
 from modelflow.errors import EndFlow
-from modelflow.flowunit.spec import Kind
-from modelflow.flowunit.unit import Context
-from modelflow.flowunit.unit import FlowUnit as NativeFlowUnit
-from modelflow.serve.payload import RAW
+from modelflow.http.payload import RAW
+from modelflow.unit.spec import Kind
+from modelflow.unit.unit import Context
+from modelflow.unit.unit import FlowUnit as NativeFlowUnit
 
 if TYPE_CHECKING:
     from modelflow.compat.modelbox.metadata import FlowUnitEvent

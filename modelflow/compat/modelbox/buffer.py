@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from modelflow.buffer import Buffer as NativeBuffer
 from modelflow.errors import FlowUnitError
-from modelflow.serve.payload import PAYLOAD_MARKS, TEXT
+from modelflow.http.payload import PAYLOAD_MARKS, TEXT
 
 if TYPE_CHECKING:
     from modelflow.compat.modelbox.device import Device

@@ -8,7 +8,7 @@ import numpy as np
 from modelflow.buffer import Buffer as NativeBuffer
 from modelflow.compat.modelbox.buffer import Buffer, outgoing
 from modelflow.compat.modelbox.device import Device
-from modelflow.serve.payload import PAYLOAD_MARKS
+from modelflow.http.payload import PAYLOAD_MARKS
 
 __all__ = ["BufferList"]
 

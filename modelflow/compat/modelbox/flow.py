@@ -16,7 +16,7 @@ from modelflow.errors import FlowFailed, GraphError, ModelflowError, PlanError, 
 from modelflow.flow import Flow as NativeFlow
 
 if TYPE_CHECKING:
-    from modelflow.flowunit.spec import FlowUnitSpec
+    from modelflow.unit.spec import FlowUnitSpec
 
 __all__ = ["Flow"]
 

@@ -10,7 +10,7 @@ from modelflow.compat.modelbox.configuration import Configuration
 from modelflow.compat.modelbox.device import Device
 from modelflow.compat.modelbox.metadata import DataMeta, FlowUnitEvent, SessionContext, Store
 from modelflow.compat.modelbox.status import Status, StatusCode
-from modelflow.flowunit.unit import Context
+from modelflow.unit.unit import Context
 
 __all__ = ["DataContext", "FlowUnit"]
 

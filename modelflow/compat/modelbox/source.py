@@ -12,7 +12,7 @@ from modelflow.compat.modelbox.device import Device
 from modelflow.compat.modelbox.flowunit import FlowUnit
 from modelflow.compat.modelbox.metadata import FlowUnitEvent, SessionContext
 from modelflow.compat.modelbox.status import Status, StatusCode
-from modelflow.flowunit.unit import Context
+from modelflow.unit.unit import Context
 
 __all__ = ["ExternalData", "SourceAdapter"]
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from modelflow.engine.engine import TensorSpec, unknown_port
+from modelflow.engine.engine import unknown_port
 from modelflow.engine.tensorflow.library import load_tensorflow
 from modelflow.errors import EngineError
+from modelflow.wire.tensor import TensorSpec
 
 __all__ = ["PlacedGraph", "numpy_dtype", "tensor_spec"]
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from modelflow.device.torch_memory import load_torch
-from modelflow.engine.engine import LoadRequest, TensorSpec, unknown_port
+from modelflow.engine.engine import LoadRequest, unknown_port
 from modelflow.errors import EngineError
 from modelflow.log import LEVELS
+from modelflow.wire.tensor import TensorSpec
 
 __all__ = ["Ports", "exported_ports", "numpy_dtype", "script_ports"]
 

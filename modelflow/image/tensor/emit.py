@@ -5,11 +5,11 @@ from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.device.torch_memory import stacked
-from modelflow.flowunit.unit import Context
 from modelflow.image.channel_scale import ChannelScale
 from modelflow.image.image import read_image
 from modelflow.image.tensor.batch import ImageBatch
 from modelflow.image.tensor.channel_scale import scaled
+from modelflow.unit.unit import Context
 
 __all__ = ["by_groups", "emit_images", "emit_scaled"]
 

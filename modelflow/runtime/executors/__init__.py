@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from modelflow.device import Device
-from modelflow.flowunit.spec import FlowUnitSpec
-from modelflow.flowunit.unit import FlowUnit
 from modelflow.runtime.executors.process_unit import ProcessUnit
+from modelflow.unit.spec import FlowUnitSpec
+from modelflow.unit.unit import FlowUnit
 
 __all__ = ["EXECUTORS", "Executor", "executor_of"]
 

@@ -16,10 +16,10 @@ import numpy as np
 from modelflow.buffer import Buffer
 from modelflow.device import Device
 from modelflow.errors import described
-from modelflow.flowunit.spec import factory_of
-from modelflow.flowunit.unit import Context, FlowUnit
+from modelflow.ipc.channel import Channel, Ends
 from modelflow.runtime.call import returned_error
-from modelflow.runtime.executors.channel import Channel, Ends
+from modelflow.unit.spec import factory_of
+from modelflow.unit.unit import Context, FlowUnit
 
 __all__ = ["Item", "Job", "main", "run"]
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.errors import PlanError, WorkerProcessError
-from modelflow.flowunit.spec import FlowUnitSpec
-from modelflow.flowunit.unit import Context, FlowUnit
+from modelflow.ipc.channel import Channel, open_channel
 from modelflow.runtime.executors import child
-from modelflow.runtime.executors.channel import Channel, open_channel
 from modelflow.runtime.executors.child import Item, Job
+from modelflow.unit.spec import FlowUnitSpec
+from modelflow.unit.unit import Context, FlowUnit
 
 __all__ = ["ProcessUnit"]
 

@@ -1,11 +1,11 @@
 """The kinds of flow unit as they run: a file each, ending in its `RunningKind`.
 
-A new kind is a file here, its line in this table, and its line in `modelflow.flowunit.spec.Kind`.
+A new kind is a file here, its line in this table, and its line in `modelflow.unit.spec.Kind`.
 """
 
-from modelflow.flowunit.spec import FlowUnitSpec, Kind
 from modelflow.runtime.kind import RunningKind
 from modelflow.runtime.kinds import collapse, condition, expand, loop, normal, source, stream
+from modelflow.unit.spec import FlowUnitSpec, Kind
 
 __all__ = ["running_kind"]
 

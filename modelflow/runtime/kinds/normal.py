@@ -8,10 +8,10 @@ from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.errors import WorkerProcessError
-from modelflow.flowunit.unit import Context
 from modelflow.runtime.call import BatchCall, StreamOf, apart, claim, returned_error
 from modelflow.runtime.kind import RunningKind
 from modelflow.runtime.segment import Columns
+from modelflow.unit.unit import Context
 
 __all__ = ["KIND", "NormalCall"]
 

@@ -14,7 +14,6 @@ from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError
-from modelflow.flowunit.unit import Opening, StreamContext
 from modelflow.runtime.call import UnitCall
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.delayed import Delayed
@@ -24,6 +23,7 @@ from modelflow.runtime.segment import Batch, Columns, Span
 from modelflow.runtime.session import Session
 from modelflow.runtime.stage import Stage
 from modelflow.runtime.worker import Worker, WorkerOwner
+from modelflow.unit.unit import Opening, StreamContext
 
 __all__ = ["KIND", "SourceCall", "SourceWorker"]
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from modelflow.buffer import Buffer
-from modelflow.flowunit.unit import StreamContext
 from modelflow.runtime.call import UnitCall, claim
 from modelflow.runtime.kinds.stream.lane import OpenStream
 from modelflow.runtime.segment import Columns
+from modelflow.unit.unit import StreamContext
 
 __all__ = ["StreamCall"]
 

@@ -1,0 +1,1 @@
+"""``modelflow new``: templates, and the command that writes them."""

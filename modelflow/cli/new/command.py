@@ -1,0 +1,50 @@
+"""``modelflow new``: a working start for a unit or a graph."""
+
+from pathlib import Path
+
+import click
+
+from modelflow.cli.new.template import UNIT_KINDS, new_graph, new_unit
+
+__all__ = ["new"]
+
+
+@click.group()
+def new() -> None:
+    """Writes a new flow unit or graph that works, to be changed."""
+
+
+@new.command()
+@click.argument("name")
+@click.option(
+    "--kind", type=click.Choice(UNIT_KINDS), default="normal", show_default=True, help="Its kind."
+)
+@click.option(
+    "--dir", "folder", type=click.Path(path_type=Path), default=".", help="Where to; default: here."
+)
+def unit(name: str, kind: str, folder: Path) -> int:
+    """Writes the flow unit NAME into a folder of that name: TOML, Python, a test.
+
+    \b
+    modelflow new unit sharpen
+    modelflow new unit my_model --kind inference --dir units
+    """
+    for path in new_unit(name, kind, folder):
+        click.echo(path)
+    return 0
+
+
+@new.command()
+@click.argument("name")
+@click.option(
+    "--dir", "folder", type=click.Path(path_type=Path), default=".", help="Where to; default: here."
+)
+def graph(name: str, folder: Path) -> int:
+    """Writes the graph NAME.toml.
+
+    \b
+    modelflow new graph thumbnails
+    """
+    for path in new_graph(name, folder):
+        click.echo(path)
+    return 0

@@ -1,0 +1,1 @@
+"""Files that units write and name; public, for units."""

@@ -1,0 +1,10 @@
+"""Requests over HTTP, as flow units take and answer them.
+
+Importing this package loads neither the server (uvicorn) nor asyncio: `listener.py` and what builds
+on it do.
+"""
+
+from modelflow.http.endpoint import Endpoint, read_endpoint
+from modelflow.http.options import ListenOptions
+
+__all__ = ["Endpoint", "ListenOptions", "read_endpoint"]

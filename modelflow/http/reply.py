@@ -1,0 +1,146 @@
+"""What is answered: from a buffer's data and meta, or from its error."""
+
+import json
+import logging
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+
+import numpy as np
+
+from modelflow.buffer import Buffer
+from modelflow.errors import DeadlineExceeded, FlowUnitError
+from modelflow.http.payload import RAW
+
+__all__ = ["Reply", "reply_of", "reply_of_error", "reply_of_failure", "reply_of_status"]
+
+_log = logging.getLogger(__name__)
+
+_JSON = "application/json"
+_TEXT = "text/plain; charset=utf-8"
+_BYTES = "application/octet-stream"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer to a request.
+
+    Attributes:
+        status: The HTTP status.
+        body: What is sent.
+        headers: Name -> value.
+    """
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def reply_of(
+    buffer: Buffer, content_type: str = "", asked: Mapping[str, str] | None = None
+) -> Reply:
+    """Returns what a buffer answers: bytes and text as they are, anything else as JSON.
+
+    An array whose meta say so (`RAW`) goes out as its bytes.
+
+    Args:
+        buffer: Its meta ``status`` (200) and ``headers`` (a mapping) are obeyed.
+        content_type: Of the body; ``""``: by its type.
+        asked: The request's own headers, which the meta may still be.
+
+    Raises:
+        ValueError: the data cannot be written as JSON, or the meta are none that HTTP allows.
+    """
+    data = buffer.data
+    if isinstance(data, np.ndarray) and data.dtype == np.uint8 and buffer.get(RAW):
+        data = data.tobytes()
+    if isinstance(data, bytes | bytearray | memoryview):
+        body, kind = bytes(data), _BYTES
+    elif isinstance(data, str):
+        body, kind = data.encode(), _TEXT
+    else:
+        try:
+            body, kind = json.dumps(data, default=_plain).encode(), _JSON
+        except (TypeError, ValueError) as error:
+            message = (
+                f"got {type(data).__name__}, which cannot be written as JSON ({error}); expected "
+                "bytes, text, numbers, lists or mappings"
+            )
+            raise ValueError(message) from error
+    status = buffer.get("status", 200)
+    if isinstance(status, bool) or not isinstance(status, int) or not 200 <= status <= 599:
+        message = f"got the meta status={status!r}; expected an HTTP status, 200 to 599"
+        raise ValueError(message)
+    given = buffer.get("headers")
+    headers = {"content-type": content_type or kind, **_headers(None if given is asked else given)}
+    return Reply(status, body, headers)
+
+
+def reply_of_error(error: FlowUnitError) -> Reply:
+    """Returns the answer to a request that failed.
+
+    400 where the data was refused (a ``ValueError``), with node, unit, type and message; 504 where
+    it came too late; else see `reply_of_failure`.
+    """
+    cause = error.__cause__ or error
+    if isinstance(cause, DeadlineExceeded) or isinstance(error, DeadlineExceeded):
+        return reply_of_status(HTTPStatus.GATEWAY_TIMEOUT, "the request came to its turn too late")
+    if not isinstance(cause, ValueError):
+        return reply_of_failure(error)
+    described = {
+        "node": error.node,
+        "unit": error.unit,
+        "type": type(cause).__name__,
+        "message": str(cause),
+    }
+    body = json.dumps({"error": described}).encode()
+    return Reply(HTTPStatus.BAD_REQUEST, body, {"content-type": _JSON})
+
+
+def reply_of_failure(error: Exception) -> Reply:
+    """Returns the answer 500 to a request that the graph failed on.
+
+    What failed is nobody's business outside: it goes to the log, under an id that is answered.
+    """
+    number = uuid.uuid4().hex[:12]
+    _log.error("request %s failed: %s", number, error, exc_info=error.__cause__ or error)
+    message = "the request failed inside the server, whose log tells why under this id"
+    return _reply_of(HTTPStatus.INTERNAL_SERVER_ERROR, {"message": message, "id": number})
+
+
+def reply_of_status(status: HTTPStatus, message: str) -> Reply:
+    """Returns an answer of the server's own; with ``Retry-After`` where it is 503."""
+    return _reply_of(status, {"message": message})
+
+
+def _reply_of(status: HTTPStatus, described: Mapping[str, str]) -> Reply:
+    body = json.dumps({"error": {"type": status.phrase, **described}}).encode()
+    headers = {"content-type": _JSON}
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        headers["retry-after"] = "1"
+    return Reply(status, body, headers)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    message = f"no JSON for {type(value).__name__}"
+    raise TypeError(message)
+
+
+def _headers(given: Any) -> dict[str, str]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        message = f"got the meta headers={given!r}; expected a mapping of names to values"
+        raise ValueError(message)
+    headers = {str(name).lower(): str(value) for name, value in given.items()}
+    for name, value in headers.items():
+        if not name.isascii() or any(c in name + value for c in "\r\n\0") or ":" in name:
+            message = f"got the header {name!r}={value!r}; expected a name and a value of one line"
+            raise ValueError(message)
+    return headers

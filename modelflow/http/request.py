@@ -1,0 +1,57 @@
+"""A request while a flow works on it."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+
+from modelflow.http.body import BodyBudget
+from modelflow.http.reply import Reply, reply_of_status
+
+__all__ = ["PendingRequest"]
+
+_NO_ANSWER = reply_of_status(
+    HTTPStatus.INTERNAL_SERVER_ERROR, "the graph has ended the request without an answer"
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PendingRequest:
+    """A request, and the way back to who asked.
+
+    Attributes:
+        method: ``GET``, ``POST``, ...
+        uri: The path, with the query.
+        headers: Name in lower case -> value; of several of one name the last.
+        body: What was sent.
+        client: The address of who asked; ``""``: unknown.
+    """
+
+    method: str
+    uri: str
+    headers: Mapping[str, str]
+    body: bytes
+    client: str
+    _loop: asyncio.AbstractEventLoop = field(repr=False)
+    _answer: "asyncio.Future[Reply]" = field(repr=False)
+    _bodies: BodyBudget = field(repr=False)
+
+    def answer(self, reply: Reply) -> None:
+        """Answers; from any thread. A second answer, or one that comes too late, is dropped."""
+        try:
+            self._loop.call_soon_threadsafe(_settle, self._answer, reply)
+        except RuntimeError:
+            return  # the server has ended: nobody listens any more
+
+    def end(self) -> None:
+        """Notes that nobody works on it any more; to be called once, from any thread.
+
+        Who asked and has no answer yet is told so, and is not left to wait.
+        """
+        self._bodies.give_back(len(self.body))
+        self.answer(_NO_ANSWER)
+
+
+def _settle(answer: "asyncio.Future[Reply]", reply: Reply) -> None:
+    if not answer.done():
+        answer.set_result(reply)

@@ -1,0 +1,1 @@
+"""How flow units are found and read: decorated, installed, in folders."""

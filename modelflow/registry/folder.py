@@ -1,0 +1,115 @@
+"""Flow units in folders: which files are unit files, and which unit is meant."""
+
+import os
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+from modelflow.errors import ConfigError, Finding, Location, did_you_mean
+from modelflow.registry.unit_file import FindUnit, UnitFileReader, UnusableUnit
+from modelflow.unit.spec import FlowUnitSpec
+
+__all__ = ["UnusableUnit", "read_folder", "read_unit_file", "read_unit_folder"]
+
+_MAX_BYTES = 1 << 20
+_NAME = re.compile(r"^\s*name\s*=\s*[\"']([^\"']+)[\"']", re.MULTILINE)
+_BASE = re.compile(r"^\s*\[\s*base\s*\]|^\s*base\s*[.=]", re.MULTILINE)
+
+
+def read_folder(folder: Path, find_unit: FindUnit) -> Iterator[FlowUnitSpec | UnusableUnit]:
+    """Gives the units of every unit file in ``folder`` and the folders inside it.
+
+    A unit file is a ``NAME.toml`` with a ``[base]`` section; other TOML files (graphs, say) are
+    passed over, and so are folders whose names begin with a dot. A file that is wrong stands in
+    nobody's way until a graph names its unit: then every mistake in it is listed.
+
+    Args:
+        folder: Where to look.
+        find_unit: Finds the installed unit that a configuration-only unit builds on.
+
+    Raises:
+        ConfigError: the folder is not there, or a file in it cannot be read.
+    """
+    if not folder.is_dir():
+        message = f"{folder}: there is no such folder; [driver] dir names folders of flow units"
+        raise ConfigError(message)
+    for path in _toml_files(folder):
+        text = _text(path)
+        if not _BASE.search(text):
+            continue
+        try:
+            yield _unit(path, text, find_unit)
+        except ConfigError as error:
+            name = _NAME.search(text)
+            yield UnusableUnit(
+                name[1] if name else path.stem,
+                Location(str(path)),
+                str(error),
+                findings=tuple(error.findings),
+            )
+
+
+def read_unit_file(path: Path, find_unit: FindUnit) -> FlowUnitSpec:
+    """Returns the unit of one unit file.
+
+    Raises:
+        ConfigError: it is not one, is wrong (every mistake is listed), or is of a type that this
+            version does not run.
+    """
+    return _usable(_unit(path, _text(path), find_unit))
+
+
+def read_unit_folder(folder: Path, name: str | None = None) -> FlowUnitSpec:
+    """Returns the unit in ``folder``; the one called ``name`` where it holds several.
+
+    Raises:
+        ConfigError: there is none, or several and no name, or it is wrong or cannot be used.
+    """
+    found = {unit.name: unit for unit in read_folder(folder, _no_unit)}
+    if name is None and len(found) == 1:
+        (name,) = found
+    if name is None or name not in found:
+        units = ", ".join(found) or "none"
+        what = f"no unit {name!r}{did_you_mean(name, found)}" if name else "expected one unit"
+        message = f"{folder}: {what} (units: {units})"
+        raise ConfigError(message)
+    return _usable(found[name])
+
+
+def _toml_files(folder: Path) -> Iterator[Path]:
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (Path(place, name) for name in sorted(files) if name.endswith(".toml"))
+
+
+def _text(path: Path) -> str:
+    """Reads the start of a file; a unit file is small."""
+    try:
+        with path.open("rb") as file:
+            return file.read(_MAX_BYTES).decode("utf-8", errors="replace")
+    except OSError as error:
+        message = f"{path}: cannot be read: {error.strerror}"
+        raise ConfigError(message) from error
+
+
+def _unit(path: Path, text: str, find_unit: FindUnit) -> FlowUnitSpec | UnusableUnit:
+    try:
+        values = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # a number or a nesting beyond Python's limits
+        found = re.search(r"^(.*) \(at line (\d+)", str(error))
+        at = Location(str(path), int(found[2]) if found else None)
+        message = f"TOML: {found[1] if found else error}"
+        raise ConfigError([Finding(at, message, error=ConfigError)]) from error
+    return UnitFileReader(path, text, values).unit(find_unit)
+
+
+def _usable(unit: FlowUnitSpec | UnusableUnit) -> FlowUnitSpec:
+    if isinstance(unit, UnusableUnit):
+        raise unit.error()
+    return unit
+
+
+def _no_unit(name: str) -> FlowUnitSpec:
+    message = f"a unit that configures {name!r} cannot be used here; use it in a graph"
+    raise ConfigError(message)

@@ -1,0 +1,263 @@
+"""Where flow units are found: name -> `FlowUnitSpec`."""
+
+import importlib
+import importlib.metadata
+import inspect
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from modelflow.errors import ConfigError, UnknownFlowUnitError, did_you_mean
+from modelflow.registry.folder import UnusableUnit, read_folder
+from modelflow.unit.function import declared_specs
+from modelflow.unit.spec import FlowUnitSpec
+from modelflow.unit.unit import FlowUnit
+
+__all__ = ["Registry", "specs_in"]
+
+GROUP = "modelflow.flowunits"
+
+
+Unit = FlowUnitSpec | UnusableUnit
+# Name or alias -> the units that bear it; more than one where nothing says which is meant.
+Table = dict[str, list[Unit]]
+
+
+class Registry:
+    """The flow units that a graph can use.
+
+    In the order of precedence: those given, those in folders, those declared by the decorator in
+    modules that are already imported, and those of installed packages (the built-in ones among
+    them).
+
+    What is wrong with one unit does not stand in the way of the others. A name that stands twice in
+    one of these, a unit of a type that this version does not run, and an installed package that
+    cannot be imported are errors when they are looked up, and sentences of `problems`. Only a wrong
+    unit file is an error at once.
+
+    Attributes:
+        broken: Installed package -> why it cannot be imported, of those loaded so far.
+        absent: A sentence for each folder that is not there. That is an error only where a unit is
+            missing.
+    """
+
+    def __init__(
+        self,
+        dirs: Iterable[str | Path] = (),
+        *,
+        skip_default: bool = False,
+        units: Iterable[Any] = (),
+    ) -> None:
+        """Reads the folders; installed packages are loaded when first needed.
+
+        Args:
+            dirs: Folders that are searched for unit files (``NAME.toml``), with those inside them.
+            skip_default: Leave out the installed packages.
+            units: Specs, decorated functions, `FlowUnit` classes with a ``SPEC``, or modules.
+
+        Raises:
+            ConfigError: a name stands twice among the units given.
+        """
+        self.broken: dict[str, Exception] = {}
+        self._dirs = tuple(map(str, dirs))
+        absent = [folder for folder in self._dirs if not Path(folder).is_dir()]
+        self.absent = tuple(
+            f"the folder {folder} of [driver] dir is not there" for folder in absent
+        )
+        self._skip_default = skip_default
+        self._installed: Table | None = None
+        self._given = _by_name(spec for unit in units for spec in specs_in(unit))
+        for name in self._given:
+            _only(name, self._given, "the units given")
+        self._folders = _by_name(
+            unit
+            for folder in self._dirs
+            if folder not in absent
+            for unit in read_folder(Path(folder), self._base_unit)
+        )
+
+    def find(self, name: str) -> FlowUnitSpec:
+        """Returns the unit ``name``: a name, an alias, or ``package.module:function``.
+
+        Raises:
+            UnknownFlowUnitError: there is none; the message names the nearest.
+            ConfigError: ``package.module:function`` cannot be imported, or is no flow unit; two
+                units bear the name; or this version does not run the unit.
+        """
+        if ":" in name:
+            return _imported(name)
+        for where, table in self._tables():
+            if name in table:
+                return _only(name, table, where)
+        raise self._unknown(name)
+
+    def specs(self) -> Sequence[FlowUnitSpec]:
+        """Returns every unit that can be used once, by name."""
+        found: dict[str, FlowUnitSpec] = {}
+        for _, table in self._tables():
+            for unit in (unit for units in table.values() for unit in units):
+                if isinstance(unit, FlowUnitSpec):
+                    found.setdefault(unit.name, unit)
+        return [found[name] for name in sorted(found)]
+
+    def problems(self) -> Sequence[str]:
+        """Returns a sentence for each unit, name or package that cannot be used, and why."""
+        found = []
+        for where, table in self._tables():
+            for name in table:
+                try:
+                    _only(name, table, where)
+                except ConfigError as error:
+                    found.append(str(error))
+        return [*found, *self.absent, *self._missing()]
+
+    def _tables(self) -> Iterable[tuple[str, Table]]:
+        yield "the units given", self._given
+        yield "the unit folders", self._folders
+        packages = {} if self._skip_default else self._packages()
+        # The functions of packages are declared once these are loaded; they count as the packages'.
+        theirs = {id(unit) for units in packages.values() for unit in units}
+        yield "decorated functions", _by_name(s for s in declared_specs() if id(s) not in theirs)
+        yield "installed packages", packages
+
+    def _packages(self) -> Table:
+        if self._installed is None:
+            self._installed = self._load_installed()
+        return self._installed
+
+    def _base_unit(self, name: str) -> FlowUnitSpec:
+        """Finds an installed unit that a folder's configuration builds on."""
+        if name not in self._packages():
+            raise UnknownFlowUnitError(
+                f"unknown flow unit {name!r}{did_you_mean(name, self._packages())}"  # noqa: EM102
+            )
+        return _only(name, self._packages(), "installed packages")
+
+    def _load_installed(self) -> Table:
+        found: list[FlowUnitSpec] = []
+        for entry in importlib.metadata.entry_points(group=GROUP):
+            package = entry.dist.name if entry.dist is not None else entry.value
+            try:
+                found += specs_in(entry.load())
+            except Exception as error:  # noqa: BLE001 - another's code: told when it is missed
+                self.broken[package] = error
+        return _by_name(found)
+
+    def _missing(self) -> list[str]:
+        return [
+            f"units of the package {package!r} are missing: {type(error).__name__}: {error}"
+            for package, error in self.broken.items()
+        ]
+
+    def _unknown(self, name: str) -> UnknownFlowUnitError:
+        if self._skip_default and name in self._packages():
+            message = (
+                f"flow unit {name!r} is one of the built-in and installed units, which [driver] "
+                "skip-default = true leaves out; set it to false"
+            )
+            return UnknownFlowUnitError(message)
+        near = did_you_mean(name, [known for _, table in self._tables() for known in table])
+        message = f"unknown flow unit {name!r}"
+        if near:
+            message += near
+        else:
+            places = [f"the folder {folder}" for folder in self._dirs if Path(folder).is_dir()]
+            places += [] if self._skip_default else ["the built-in and installed units"]
+            message += f" (searched: {', '.join(places) or 'no folder, and skip-default is true'})"
+        return UnknownFlowUnitError("; ".join([message, *self.absent, *self._missing()]))
+
+
+def specs_in(unit: Any) -> list[FlowUnitSpec]:
+    """Returns the descriptions in a spec, a decorated function, a class, a module, or a list.
+
+    Raises:
+        ConfigError: there is none in it.
+    """
+    if isinstance(unit, FlowUnitSpec):
+        return [unit]
+    if isinstance(unit, ModuleType):
+        found = getattr(unit, "SPECS", None) or getattr(unit, "SPEC", None) or _made_in(unit)
+        if found:
+            return specs_in(found)
+    elif isinstance(unit, Iterable) and not isinstance(unit, str | bytes):
+        return [spec for item in unit for spec in specs_in(item)]
+    else:
+        spec = getattr(unit, "SPEC", None)
+        if isinstance(spec, FlowUnitSpec):
+            return [spec]
+    message = (
+        f"got {unit!r} as a flow unit; expected a function decorated with @modelflow.flowunit, a "
+        "FlowUnit class with a SPEC, or a FlowUnitSpec"
+    )
+    raise ConfigError(message)
+
+
+def _imported(name: str) -> FlowUnitSpec:
+    module_name, _, attribute = name.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:  # whatever the module does when it is imported
+        message = (
+            f"flow unit {name!r}: cannot import {module_name!r}: {type(error).__name__}: {error}"
+        )
+        raise ConfigError(message) from error
+    unit = getattr(module, attribute, None)
+    if unit is None:
+        near = did_you_mean(attribute, vars(module))
+        message = f"flow unit {name!r}: {module_name!r} has no {attribute!r}{near}"
+        raise ConfigError(message)
+    (spec, *_) = specs_in(unit)
+    return spec
+
+
+def _made_in(module: ModuleType) -> list[FlowUnitSpec]:
+    """Returns the units of the functions and classes that a module defines."""
+    own = [unit for unit in vars(module).values() if inspect.isfunction(unit) or _is_unit(unit)]
+    specs: list[FlowUnitSpec] = []
+    for unit in own:
+        if unit.__module__ == module.__name__ and _has_spec(unit) and unit.SPEC not in specs:
+            specs.append(unit.SPEC)
+    return specs
+
+
+def _is_unit(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, FlowUnit)
+
+
+def _has_spec(value: Any) -> bool:
+    return isinstance(getattr(value, "SPEC", None), FlowUnitSpec)
+
+
+def _by_name(units: Iterable[Unit]) -> Table:
+    found: Table = {}
+    for unit in units:
+        for name in (unit.name, *unit.aliases):
+            others = found.setdefault(name, [])
+            if not any(_is_same(unit, other) for other in others):
+                others.append(unit)
+    return found
+
+
+def _is_same(one: Unit, other: Unit) -> bool:
+    """Tells whether two are one, met twice: a folder inside another one that is searched too."""
+    return one == other or (one.location is not None and one.location == other.location)
+
+
+def _only(name: str, table: Table, where: str) -> FlowUnitSpec:
+    units = table[name]
+    if len(units) > 1:
+        places = " and ".join(str(unit.location or _place(unit)) for unit in units[:2])
+        message = (
+            f"flow unit {name!r} stands twice among {where}: {places}; "
+            "rename or leave out one of them"
+        )
+        raise ConfigError(message)
+    (unit,) = units
+    if isinstance(unit, UnusableUnit):
+        raise unit.error()
+    return unit
+
+
+def _place(unit: Unit) -> str:
+    return str(dict(unit.devices)) if isinstance(unit, FlowUnitSpec) else unit.name

@@ -1,0 +1,314 @@
+"""One unit file, ``NAME.toml``: from its values to a `FlowUnitSpec`, or to all that is wrong."""
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from modelflow.errors import ConfigError, EngineError, Finding, GraphError, Location, did_you_mean
+from modelflow.registry.folder_schema import BASE_KEYS, ENCRYPTION_MESSAGE, TYPES
+from modelflow.registry.native import NativeUnit
+from modelflow.registry.python_module import load_class, names_in, unit_defaults
+from modelflow.registry.unit_sections import UnitSections
+from modelflow.unit.declared import UnitFile
+from modelflow.unit.option import Option, options_from, with_defaults
+from modelflow.unit.spec import FlowUnitSpec, Kind, Port
+
+__all__ = ["FindUnit", "UnitFileReader", "UnusableUnit"]
+
+FindUnit = Callable[[str], FlowUnitSpec]
+MakeUnit = Callable[[UnitFile], FlowUnitSpec]
+# The types of other packages: a callable that takes a `UnitFile` and returns the `FlowUnitSpec`.
+_TYPES_GROUP = "modelflow.unit_types"
+_MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
+
+
+@dataclass(frozen=True)
+class UnusableUnit:
+    """A unit that is described rightly, but that this version or machine cannot run.
+
+    It stands in nobody's way until a graph names it.
+
+    Attributes:
+        name: The unit's name.
+        location: Its file.
+        reason: Why it cannot be used, and what to do.
+        findings: What is wrong with its file.
+    """
+
+    name: str
+    location: Location
+    reason: str
+    aliases: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    def error(self) -> ConfigError:
+        """Returns the error of a graph that names it."""
+        if self.findings:
+            return ConfigError(self.findings)
+        message = f"unit {self.name!r}: {self.reason}"
+        return ConfigError([Finding(self.location, message, error=ConfigError)])
+
+
+class UnitFileReader:
+    """Reads one unit file, collecting what is wrong with it."""
+
+    def __init__(self, path: Path, text: str, values: Mapping[str, Any]) -> None:
+        """Takes the file's path, its text, and the values of the text."""
+        self._path = path
+        self._sections = UnitSections(path, text, values)
+
+    def unit(self, find_unit: FindUnit) -> FlowUnitSpec | UnusableUnit:
+        """Returns the unit.
+
+        Args:
+            find_unit: Finds the installed unit that a configuration-only unit builds on.
+
+        Raises:
+            ConfigError: listing every mistake.
+        """
+        self._sections.check()
+        base = self._sections.keys("base", BASE_KEYS)
+        inputs, outputs = self._sections.ports("input"), self._sections.ports("output")
+        found: FlowUnitSpec | UnusableUnit | None = None
+        if not self._sections.findings:
+            try:
+                found = self._of_type(base, inputs, outputs, find_unit)
+            except ConfigError as error:  # of the description itself: a name, a port twice
+                self._sections.wrong(str(error))
+        if self._sections.findings or found is None:
+            raise ConfigError(self._sections.findings)
+        return found
+
+    def _of_type(
+        self,
+        base: Mapping[str, Any],
+        inputs: tuple[Port, ...],
+        outputs: tuple[Port, ...],
+        find_unit: FindUnit,
+    ) -> FlowUnitSpec | UnusableUnit | None:
+        kind = base["type"]
+        if self._sections.values["encryption"]:
+            return self._unusable(base, ENCRYPTION_MESSAGE)
+        if kind in TYPES:
+            return self._unusable(base, f"type={kind!r}: {TYPES[kind]}")
+        make_other = _maker_of(kind)
+        if kind not in ("python", "c++") and make_other is None:
+            return self._configured(base, inputs, outputs, find_unit)
+        if not inputs and not outputs:
+            self._sections.wrong(
+                "no [input.input1] and no [output.output1]; expected a port at least"
+            )
+            return None
+        if kind in ("python", "c++"):
+            make = self._python if kind == "python" else self._native
+            return make(base, inputs, outputs)
+        assert make_other is not None  # looked at above
+        return self._other(base, inputs, outputs, make_other)
+
+    def _python(
+        self, base: Mapping[str, Any], inputs: tuple[Port, ...], outputs: tuple[Port, ...]
+    ) -> FlowUnitSpec | None:
+        module, _, name = base["entry"].partition("@")
+        if not _MODULE.match(module) or not name.isidentifier():
+            got = base["entry"]
+            self._sections.wrong(
+                f"[base] entry: got {got!r}; expected 'file@ClassName'", "base", "entry"
+            )
+            return None
+        file = self._path.parent.joinpath(*module.split(".")).with_suffix(".py")
+        if not self._has_class(file, module, name):
+            return None
+        kind = _kind(base)
+        notes: tuple[str, ...] = ()
+        if base["stream"] is None and kind is Kind.STREAM:
+            notes = (
+                f"unit {base['name']!r}: 'stream' is left out, so it is a stream unit; "
+                "say stream=false for a normal one",
+            )
+        flags = [flag for flag in _KINDS if base[flag]]
+        if len(flags) > 1:
+            notes += (f"unit {base['name']!r}: got {' and '.join(flags)}; it runs as {kind}",)
+        make = partial(load_class, self._path.parent, module, name, base, not inputs)
+        defaults = unit_defaults(file)
+        if not outputs:
+            defaults.pop("threads", None)  # a sink's effects are in order
+        return FlowUnitSpec(
+            devices={base["device"]: make},
+            inputs=inputs,
+            outputs=outputs,
+            options=options_from(self._sections.values["config"]),
+            kind=kind,
+            accepts_any_option=True,
+            batch_size=base["default_batch_size"],
+            max_batch_size=base["max_batch_size"] or (1 if kind is Kind.STREAM else None),
+            is_exception_visible=base["exception_visible"],
+            is_same_count=base["stream_same_count"],
+            notes=notes,
+            required_files=(file,),
+            **defaults,
+            **self._common(base),
+        )
+
+    def _native(
+        self, base: Mapping[str, Any], inputs: tuple[Port, ...], outputs: tuple[Port, ...]
+    ) -> FlowUnitSpec | None:
+        flags = [flag for flag in ("stream", *_KINDS) if base[flag]]
+        if flags:
+            self._sections.wrong(
+                f"[base] {flags[0]}: units of type c++ are normal ones", "base", flags[0]
+            )
+        if not inputs or not outputs:
+            self._sections.wrong("expected an [input.input1] and an [output.output1]")
+        if not base["entry"]:
+            self._sections.wrong("[base] entry: got nothing; expected a library", "base", "entry")
+        if self._sections.findings:
+            return None
+        library = self._path.parent / base["entry"]
+        return FlowUnitSpec(
+            devices={base["device"]: partial(NativeUnit, library, inputs, outputs)},
+            inputs=inputs,
+            outputs=outputs,
+            options=options_from(self._sections.values["config"]),
+            accepts_any_option=True,
+            batch_size=base["default_batch_size"],
+            max_batch_size=base["max_batch_size"],
+            required_files=(library,),
+            **self._common(base),
+        )
+
+    def _has_class(self, file: Path, module: str, name: str) -> bool:
+        """Reads the Python file without running it: a wrong name is found before anything runs."""
+        if not file.is_file():
+            there = [path.stem for path in file.parent.glob("*.py")]
+            near = did_you_mean(module.rpartition(".")[2], there)
+            self._sections.wrong(
+                f"[base] entry: there is no {file.relative_to(self._path.parent)}{near}",
+                "base",
+                "entry",
+            )
+            return False
+        try:
+            names = names_in(file)
+        except SyntaxError as error:
+            at = Location(str(file), error.lineno)
+            self._sections.findings.append(Finding(at, f"Python: {error.msg}", error=ConfigError))
+            return False
+        if name not in names and "*" not in names:
+            near = did_you_mean(name, {found for found in names if found[:1].isupper()})
+            self._sections.wrong(
+                f"[base] entry: {file.name} has no class {name!r}{near}", "base", "entry"
+            )
+            return False
+        return True
+
+    def _other(
+        self,
+        base: Mapping[str, Any],
+        inputs: tuple[Port, ...],
+        outputs: tuple[Port, ...],
+        make: MakeUnit,
+    ) -> FlowUnitSpec | UnusableUnit | None:
+        if not base["entry"]:
+            self._sections.wrong("[base] entry: got nothing; expected a model", "base", "entry")
+        file = UnitFile(
+            self._path,
+            self._path.parent / base["entry"],
+            base["virtual_type"],
+            inputs,
+            outputs,
+            self._sections.values["config"],
+            self._common(base),
+        )
+        try:
+            return make(file)
+        except (EngineError, ImportError) as error:
+            return self._unusable(base, str(error))
+
+    def _configured(
+        self,
+        base: Mapping[str, Any],
+        inputs: tuple[Port, ...],
+        outputs: tuple[Port, ...],
+        find_unit: FindUnit,
+    ) -> FlowUnitSpec | UnusableUnit | None:
+        try:
+            unit = find_unit(base["type"])
+        except (ConfigError, GraphError) as error:
+            reason = f"type: expected python, c++, inference, or a unit to configure: {error}"
+            return self._unusable(base, reason)
+        options = self._with_defaults(unit)
+        if self._sections.findings:
+            return None
+        spec = dataclasses.replace(
+            unit,
+            **self._common(base),
+            inputs=inputs or unit.inputs,
+            outputs=outputs or unit.outputs,
+            options=with_defaults(unit.options, options),
+            batch_size=base["default_batch_size"] or unit.batch_size,
+            aliases=(),
+        )
+        if not any(option.is_required for option in options):
+            spec.configure({})  # what the options say of one another
+        return spec
+
+    def _with_defaults(self, unit: FlowUnitSpec) -> tuple[Option, ...]:
+        """Returns the unit's options with the values of ``[config]`` as their defaults."""
+        known = {name: o for o in unit.option_list for name in (o.name, *o.aliases)}
+        changed = {option.name: option for option in unit.option_list}
+        for key, value in self._sections.values["config"].items():
+            if key not in known:
+                near = did_you_mean(key, known)
+                message = f"[config]: unit {unit.name!r} has no option {key!r}{near}"
+                self._sections.wrong(message, "config", key)
+                continue
+            option = known[key]
+            try:
+                default = option.convert(value)
+            except ConfigError as error:
+                self._sections.wrong(f"[config]: {error}", "config", key)
+                continue
+            if option.is_path and isinstance(default, str) and default:
+                default = str(self._path.parent / default)
+            changed[option.name] = dataclasses.replace(option, default=default)
+        return tuple(changed.values())
+
+    def _unusable(self, base: Mapping[str, Any], reason: str) -> UnusableUnit:
+        return UnusableUnit(base["name"], Location(str(self._path)), reason)
+
+    def _common(self, base: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "name": base["name"],
+            "description": base["description"],
+            "version": base["version"],
+            "group": base["group_type"] or "Custom",
+            "location": Location(str(self._path)),
+        }
+
+
+_KINDS = ("expand", "collapse", "condition", "loop")
+
+
+def _kind(base: Mapping[str, Any]) -> Kind:
+    """ModelBox's order: expand and collapse win over condition and loop, those over stream."""
+    for flag in _KINDS:
+        if base[flag]:
+            return Kind(flag)
+    return Kind.NORMAL if base["stream"] is False else Kind.STREAM
+
+
+def _maker_of(kind: str) -> MakeUnit | None:
+    """Returns what makes the units of a type other than Python's and C++'s, or None."""
+    if kind == "inference":
+        from modelflow.engine.inference import inference_unit  # only for those who have models
+
+        return inference_unit
+    for point in entry_points(group=_TYPES_GROUP, name=kind):
+        make: MakeUnit = point.load()
+        return make
+    return None

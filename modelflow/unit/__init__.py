@@ -1,0 +1,1 @@
+"""What the author of a flow unit must know: the unit, its description, the decorator."""

@@ -1,0 +1,186 @@
+"""How a function is called as a flow unit: its ports and options, read from its signature."""
+
+import inspect
+import re
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from modelflow.buffer import Buffer
+from modelflow.errors import ConfigError, Location
+from modelflow.unit.option import REQUIRED, Option
+from modelflow.unit.spec import Port
+
+__all__ = ["Signature", "read_signature"]
+
+
+@dataclass(frozen=True)
+class Signature:
+    """How a function is called.
+
+    Attributes:
+        function: The function.
+        inputs, outputs: The names of its ports.
+        takes_buffers: For each input, whether the function wants the `Buffer` itself.
+        is_batched: It takes and gives lists.
+        options: Its options.
+    """
+
+    function: Callable[..., Any]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    takes_buffers: tuple[bool, ...]
+    is_batched: bool
+    options: tuple[Option, ...]
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return self.function.__name__
+
+    @property
+    def description(self) -> str:
+        """The first line of the docstring."""
+        return (inspect.getdoc(self.function) or "").split("\n")[0]
+
+    @property
+    def location(self) -> Location:
+        """Where the function stands."""
+        return _location(self.function)
+
+    def input_ports(self) -> tuple[Port, ...]:
+        """Returns the inputs, described as the docstring describes the parameters."""
+        help_of = _argument_help(self.function)
+        # Positional parameters stand before the others in a signature.
+        parameters = inspect.signature(self.function).parameters
+        return tuple(
+            Port(name, help_of.get(parameter, ""))
+            for name, parameter in zip(self.inputs, parameters, strict=False)
+        )
+
+    def output_ports(self) -> tuple[Port, ...]:
+        """Returns the outputs, described by ``Returns:`` of the docstring."""
+        lines = _section_lines(self.function, "Returns")
+        returned = " ".join(line.strip() for line in lines).strip()
+        return tuple(Port(name, returned) for name in self.outputs)
+
+
+def read_signature(
+    function: Callable[..., Any],
+    inputs: Sequence[str] | None,
+    outputs: Sequence[str],
+    is_batched: bool,
+) -> Signature:
+    """Reads how ``function`` is called.
+
+    Args:
+        function: The function.
+        inputs: The names of the inputs; None: those of the positional parameters.
+        outputs: The names of the outputs.
+        is_batched: It takes and gives lists.
+
+    Raises:
+        ConfigError: it is no function, or cannot be a flow unit; with its place.
+    """
+    _require_function(function, inputs, outputs)
+    hints = _hints(function)
+    help_of = _argument_help(function)
+    positional: list[str] = []
+    options: list[Option] = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            _refuse(function, f"has {parameter}; expected named inputs and keyword-only options")
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            options.append(_option(parameter, hints, help_of))
+        elif parameter.default is not parameter.empty:
+            _refuse(
+                function,
+                f"gives the input {parameter.name!r} a default; options stand behind '*' in the "
+                "signature",
+            )
+        else:
+            positional.append(parameter.name)
+    names = tuple(positional if inputs is None else inputs)
+    if len(names) != len(positional):
+        _refuse(function, f"takes {len(positional)} inputs; inputs= names {len(names)}")
+    wants = tuple(_is_buffer(hints.get(name)) for name in positional)
+    return Signature(function, names, tuple(outputs), wants, is_batched, tuple(options))
+
+
+def _require_function(
+    function: Callable[..., Any], inputs: Sequence[str] | None, outputs: Sequence[str]
+) -> None:
+    if not inspect.isfunction(function):
+        message = f"got {function!r} as a flow unit; expected a function: wrap it in a 'def'"
+        raise ConfigError(message)
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        _refuse(function, "is asynchronous; a flow unit runs on a thread of its own: use 'def'")
+    for what, names in (("inputs", inputs), ("outputs", outputs)):
+        if isinstance(names, str):
+            _refuse(function, f"has {what}={names!r}; expected a tuple: {what}=({names!r},)")
+
+
+def _option(
+    parameter: inspect.Parameter, hints: Mapping[str, Any], help_of: Mapping[str, str]
+) -> Option:
+    default = REQUIRED if parameter.default is parameter.empty else parameter.default
+    wanted = hints.get(parameter.name)
+    if wanted is None:
+        known = default is not REQUIRED and default is not None
+        wanted = type(default) if known else Any
+    return Option(parameter.name, wanted, default, help_of.get(parameter.name, ""))
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """Reads the annotations; those of inputs may be of names that only the type checker knows."""
+    hints: dict[str, Any] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.annotation is parameter.empty:
+            continue
+        alone = SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
+        try:
+            hints |= typing.get_type_hints(alone, getattr(function, "__globals__", {}))
+        except (NameError, TypeError, SyntaxError, AttributeError) as error:
+            if parameter.kind is parameter.KEYWORD_ONLY or "Buffer" in str(parameter.annotation):
+                _refuse(
+                    function,
+                    f"has an annotation of {parameter.name!r} that cannot be read: {error}",
+                )
+    return hints
+
+
+def _is_buffer(hint: Any) -> bool:
+    return hint is Buffer or Buffer in typing.get_args(hint)
+
+
+def _argument_help(function: Callable[..., Any]) -> dict[str, str]:
+    """Reads the ``Args:`` of a Google-style docstring."""
+    found: dict[str, str] = {}
+    name = ""
+    for line in _section_lines(function, "Args"):
+        argument = re.match(r"    (\w+)(?: \([^)]*\))?: (.*)", line)
+        if argument:
+            name = argument[1]
+            found[name] = argument[2].strip()
+        elif name and line.strip():
+            found[name] += " " + line.strip()
+    return found
+
+
+def _section_lines(function: Callable[..., Any], title: str) -> list[str]:
+    """Returns the indented lines below ``title:`` in a docstring."""
+    _, _, below = (inspect.getdoc(function) or "").partition(f"{title}:\n")
+    ends = re.search(r"^\S", below, re.MULTILINE)
+    return below[: ends.start() if ends else None].splitlines()
+
+
+def _location(function: Callable[..., Any]) -> Location:
+    code = getattr(function, "__code__", None)
+    return Location(code.co_filename, code.co_firstlineno) if code else Location("<built-in>")
+
+
+def _refuse(function: Callable[..., Any], problem: str) -> typing.NoReturn:
+    message = f"{_location(function)}: flow unit function {function.__name__}() {problem}"
+    raise ConfigError(message)

@@ -1,0 +1,273 @@
+"""What a flow unit says of itself: kind, ports, options, devices. Light: nothing is loaded."""
+
+import importlib
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from modelflow.errors import ConfigError, Location, did_you_mean
+from modelflow.unit.option import Config, Option, options_of
+
+if TYPE_CHECKING:
+    from modelflow.unit.unit import FlowUnit
+
+__all__ = ["FlowUnitSpec", "Kind", "Port", "factory_of"]
+
+_NAME = re.compile(r"[A-Za-z_][\w.\-]*\Z")
+
+
+class Kind(StrEnum):
+    """The six kinds of flow unit (``docs/reference/units.md`` says what each guarantees)."""
+
+    NORMAL = "normal"
+    STREAM = "stream"
+    CONDITION = "condition"
+    EXPAND = "expand"
+    COLLAPSE = "collapse"
+    LOOP = "loop"
+
+
+_LEAST_OUTPUTS = {
+    Kind.CONDITION: (1, ""),
+    Kind.EXPAND: (1, ""),
+    Kind.COLLAPSE: (1, ": write a stream unit, whose stream_end is called for each sub-stream"),
+    Kind.LOOP: (2, ""),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """One input or output of a unit.
+
+    Attributes:
+        name: Any text; names with other characters than letters are quoted in DOT.
+        description: What passes here: dtype, shape with named axes, colour order, range.
+        dtype: The element type, ``"uint8"``, ``"float32"``; None: any.
+        shape: The shape of one item with named axes, ``"(H, W, 3)"``; None: any.
+        is_optional: The port may be left unconnected (inputs only).
+        is_in_place: The unit writes into the arrays of this input: it gets arrays that nobody else
+            sees (a copy only where somebody does). Elsewhere inputs are read-only.
+        device: The device that the data must be on; None: the node's own.
+    """
+
+    name: str
+    description: str = ""
+    dtype: str | None = None
+    shape: str | None = None
+    is_optional: bool = False
+    is_in_place: bool = False
+    device: str | None = None
+
+
+@dataclass(frozen=True)
+class FlowUnitSpec:
+    """The description of a flow unit, from which graphs are checked before anything runs.
+
+    Attributes:
+        name: The name in ``flowunit=``.
+        devices: Device kind -> the class, a callable that makes an instance, or the text
+            ``"package.module:Class"``, which is imported when a graph first names that device.
+        inputs, outputs: The ports, in order. No inputs: a source. No outputs: a sink.
+        options: A dataclass (fields made with `option`), or a tuple of `Option`.
+        kind: See `Kind`.
+        description: One sentence; its first line is shown in lists.
+        aliases: Other names that graphs may use.
+        version: ``x.y.z``.
+        group: A heading for lists ("Image", "Input").
+        batch_size: The default of the node attribute; None: 8 for `Kind.NORMAL`, else 1. A
+            condition that gives one here of more than 1 is called with batches: each output list
+            is then as long as the batch, with None where the buffer leaves by another output.
+        max_batch_size: The most buffers that a call may get; None: no bound.
+        threads: The default of the node attribute; None: the plan chooses.
+        is_shared: One instance a node, re-entrant, instead of one a worker.
+        is_exception_visible: The unit can be given buffers in error (`Buffer.error`).
+        is_exception_given: It is, also where its node does not say so (ModelBox's rule).
+        is_session_opened: A source each of whose buffers begins a session of its own: they do not
+            wait for one another, and end one by one; see `Context.open_session`. What reaches an
+            output is received from the source's session, in the order in which it comes.
+        is_batch_retried: A failing batch is tried again in halves, so that only the guilty
+            fail. Set False where a second call would do harm.
+        is_same_count: A `Kind.STREAM` unit that gives one buffer for each one, now or later.
+        is_count_assumed: A `Kind.STREAM` unit of any count, whose k-th buffer is taken to belong to
+            the k-th that came in, so that it may be joined and merged (ModelBox's rule).
+        inherits_meta: What stands for an input inherits its meta.
+        is_per_stream: A `Kind.NORMAL` unit whose calls each get buffers of one stream only, with
+            that stream's ``session`` and ``stream_meta``.
+        accepts_any_option: Options that are not declared are passed on as they are.
+        required_files: Files that must be there before the unit can run (a model).
+        location: Where the unit was declared, for messages.
+        notes: Sentences that ``modelflow check`` says of a node that runs this unit.
+    """
+
+    name: str
+    devices: Mapping[str, "str | Callable[[], FlowUnit]"]
+    inputs: tuple[Port, ...] = ()
+    outputs: tuple[Port, ...] = ()
+    options: "type[Any] | tuple[Option, ...]" = ()
+    kind: Kind = Kind.NORMAL
+    description: str = ""
+    aliases: tuple[str, ...] = ()
+    version: str = "1.0.0"
+    group: str = "Generic"
+    batch_size: int | None = None
+    max_batch_size: int | None = None
+    threads: int | None = None
+    is_shared: bool = False
+    is_exception_visible: bool = False
+    is_exception_given: bool = False
+    is_session_opened: bool = False
+    is_batch_retried: bool = True
+    is_same_count: bool = False
+    is_per_stream: bool = False
+    is_count_assumed: bool = False
+    inherits_meta: bool = True
+    accepts_any_option: bool = False
+    required_files: tuple[Path, ...] = ()
+    location: Location | None = None
+    notes: tuple[str, ...] = ()
+    option_list: tuple[Option, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Checks the description itself.
+
+        Raises:
+            ConfigError: a bad name, no device, a port or option twice, or too few ports
+                for the kind.
+        """
+        if not _NAME.match(self.name):
+            message = (
+                f"flow unit {self.name!r}: expected a name of letters, digits, '_', '-' and '.', "
+                "beginning with a letter"
+            )
+            raise ConfigError(message)
+        if not self.devices:
+            message = f"flow unit {self.name!r}: got no device; expected one at least, such as cpu"
+            raise ConfigError(message)
+        self._check_ports()
+        options = self.options if isinstance(self.options, tuple) else options_of(self.options)
+        object.__setattr__(self, "option_list", options)
+        object.__setattr__(self, "devices", MappingProxyType(dict(self.devices)))
+        for what, names in (
+            ("input", [port.name for port in self.inputs]),
+            ("output", [port.name for port in self.outputs]),
+            ("option", [name for option in options for name in (option.name, *option.aliases)]),
+        ):
+            twice = sorted({name for name in names if names.count(name) > 1})
+            if twice:
+                message = f"flow unit {self.name!r}: {what} {twice[0]!r} is declared twice"
+                raise ConfigError(message)
+
+    def _check_ports(self) -> None:
+        least, instead = _LEAST_OUTPUTS.get(self.kind, (0, ""))
+        if least and not self.inputs:
+            message = (
+                f"flow unit {self.name!r}: got no input; a unit of the kind '{self.kind}' has at "
+                "least one (a source is of the kind 'normal')"
+            )
+            raise ConfigError(message)
+        if len(self.outputs) < least:
+            message = (
+                f"flow unit {self.name!r}: got {len(self.outputs)} outputs; a unit of the kind "
+                f"'{self.kind}' has at least {least}{instead}"
+            )
+            raise ConfigError(message)
+
+    @property
+    def is_source(self) -> bool:
+        """Tells whether the unit has no inputs: it produces until it says that it is done."""
+        return not self.inputs
+
+    @property
+    def is_sink(self) -> bool:
+        """Tells whether the unit has no outputs."""
+        return not self.outputs
+
+    def unknown_options(
+        self, given: Mapping[str, Any], also: Collection[str] = ()
+    ) -> dict[str, str]:
+        """Returns a sentence for each option that the unit does not have.
+
+        Args:
+            given: The options by name or alias.
+            also: Other names that may be written in the same place, for suggestions.
+        """
+        if self.accepts_any_option:
+            return {}
+        known = [name for option in self.option_list for name in (option.name, *option.aliases)]
+        return {
+            name: self._unknown_option(name, [*known, *also]) for name in given if name not in known
+        }
+
+    def configure(self, given: Mapping[str, Any], also: Collection[str] = ()) -> Any:
+        """Converts the options of a node and adds the defaults.
+
+        Args:
+            given: The options by name or alias.
+            also: Other names that may be written in the same place, for suggestions.
+
+        Returns:
+            An instance of the options dataclass, or a `Config` where there is none.
+
+        Raises:
+            ConfigError: listing each unknown option, missing option and value that does not fit.
+        """
+        known = {name: o for o in self.option_list for name in (o.name, *o.aliases)}
+        values: dict[str, Any] = {}
+        problems = list(self.unknown_options(given, also).values())
+        for name, value in given.items():
+            if name in known:
+                try:
+                    values[known[name].name] = known[name].convert(value)
+                except ConfigError as error:
+                    problems.append(str(error))
+            elif self.accepts_any_option:
+                values[name] = value
+        written = {known[name].name for name in given if name in known}
+        absent = [option for option in self.option_list if option.name not in written]
+        problems += [
+            f"option {option.name!r} of unit {self.name!r} is required"
+            for option in absent
+            if option.is_required
+        ]
+        values |= {option.name: option.default for option in absent}
+        if problems:
+            raise ConfigError("\n".join(problems))
+        if isinstance(self.options, tuple):
+            return Config(values)
+        try:
+            return self.options(**values)
+        except ValueError as error:  # the dataclass's own check across options
+            message = f"options of unit {self.name!r}: {error}"
+            raise ConfigError(message) from error
+
+    def _unknown_option(self, name: str, known: Collection[str]) -> str:
+        expected = ", ".join(option.name for option in self.option_list) or "none"
+        near = did_you_mean(name, known)
+        return f"unknown option {name!r} of unit {self.name!r}{near} (options: {expected})"
+
+    def create(self, device: str) -> "FlowUnit":
+        """Makes an instance for ``device`` (a kind, ``"cpu"``), loading its module if need be.
+
+        Raises:
+            MissingDependencyError: a package that the unit's module imports is not installed.
+        """
+        unit = factory_of(self.devices[device])()
+        unit.spec = self
+        return unit
+
+
+def factory_of(target: "str | Callable[[], FlowUnit]") -> "Callable[[], FlowUnit]":
+    """Returns what makes instances: ``target`` itself, or what ``"package.module:Class"`` names.
+
+    Raises:
+        ImportError: the module cannot be imported.
+    """
+    if not isinstance(target, str):
+        return target
+    module, _, name = target.partition(":")
+    factory: Callable[[], FlowUnit] = getattr(importlib.import_module(module), name)
+    return factory

@@ -1,0 +1,50 @@
+"""What is known of a tensor before there is one: its name, its type, its shape.
+
+A model's input ``TensorSpec("image", float32, (None, 224, 224, 3))`` takes batches of any length;
+`TensorSpec.item_shape` is that of one item, ``(224, 224, 3)``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["TensorSpec", "shape_text"]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """One input or output of a model.
+
+    Attributes:
+        name: The port's name, as the unit calls it.
+        dtype: The element type; ``object`` for text (items are ``bytes``).
+        shape: The shape with the batch as axis 0, None for an axis that is free; None as a whole
+            where the model does not say how many axes there are.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int | None, ...] | None = None
+
+    @property
+    def item_shape(self) -> tuple[int | None, ...] | None:
+        """The shape of one item: without axis 0."""
+        return None if self.shape is None else self.shape[1:]
+
+    @property
+    def batch_size(self) -> int | None:
+        """The length of axis 0 where the model fixes it; None where it is free or not known."""
+        return self.shape[0] if self.shape else None
+
+    def __str__(self) -> str:
+        if self.shape is None:
+            return f"{self.name} ({self.dtype.name})"
+        return f"{self.name} ({self.dtype.name} {shape_text(self.shape)})"
+
+
+def shape_text(shape: Sequence[int | None]) -> str:
+    """Returns a shape as it stands in messages: ``(?, 224, 224, 3)``."""
+    inner = ", ".join("?" if extent is None else str(extent) for extent in shape)
+    return f"({inner},)" if len(shape) == 1 else f"({inner})"

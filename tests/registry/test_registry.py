@@ -1,0 +1,182 @@
+import importlib.metadata
+import sys
+import types
+
+import pytest
+
+import modelflow.registry.registry as registry_module
+from modelflow.errors import ConfigError, UnknownFlowUnitError
+from modelflow.registry.registry import Registry, specs_in
+from modelflow.unit.function import flowunit
+from modelflow.unit.spec import FlowUnitSpec
+from modelflow.unit.unit import FlowUnit
+
+SPEC = FlowUnitSpec("mine", {"cpu": FlowUnit}, aliases=("my_unit",))
+
+
+class Described(FlowUnit):
+    SPEC = FlowUnitSpec("described", {"cpu": FlowUnit})
+
+
+def test_the_built_in_units_are_found_by_name_and_alias():
+    registry = Registry()
+    assert registry.find("resize") is registry.find("cv_resize")
+    assert not registry.broken
+
+
+def test_given_units_win_over_built_in_ones():
+    own = FlowUnitSpec("resize", {"cpu": FlowUnit})
+    assert Registry(units=[own]).find("resize") is own
+    assert Registry().find("resize") is not own
+
+
+def test_units_may_be_specs_functions_classes_modules_and_lists():
+    @flowunit
+    def here(value):
+        return value
+
+    registry = Registry(units=[SPEC, here, Described], skip_default=True)
+    assert registry.find("my_unit") is SPEC
+    assert registry.find("here") is here.SPEC
+    assert registry.find("described") is Described.SPEC
+    assert specs_in([SPEC, [here]]) == [SPEC, here.SPEC]
+
+
+def test_something_else_is_refused():
+    with pytest.raises(ConfigError, match="got 5 as a flow unit; expected a function"):
+        Registry(units=[5])
+
+
+def test_an_unknown_unit_names_the_nearest():
+    with pytest.raises(
+        UnknownFlowUnitError, match="unknown flow unit 'resise'; did you mean 'resi"
+    ):
+        Registry().find("resise")
+
+
+def test_skip_default_leaves_the_built_in_units_out_and_says_so():
+    with pytest.raises(UnknownFlowUnitError, match=r"'resize' is one of .*skip-default = true"):
+        Registry(skip_default=True).find("resize")
+
+
+def test_a_unit_is_found_by_its_place():
+    assert Registry().find(f"{__name__}:Described") is Described.SPEC
+    with pytest.raises(ConfigError, match="has no 'Describd'; did you mean 'Described'"):
+        Registry().find(f"{__name__}:Describd")
+    with pytest.raises(ConfigError, match="cannot import 'no_such_module'"):
+        Registry().find("no_such_module:x")
+
+
+def test_the_same_name_twice_among_the_given_is_refused():
+    with pytest.raises(ConfigError, match="flow unit 'mine' stands twice among the units given"):
+        Registry(units=[SPEC, FlowUnitSpec("mine", {"cpu": Described})])
+
+
+def test_specs_gives_every_unit_once_by_name():
+    names = [spec.name for spec in Registry(units=[SPEC]).specs()]
+    assert names == sorted(set(names))
+    assert {"mine", "resize", "image_decoder"} <= set(names)
+
+
+def test_a_broken_package_is_named_and_disturbs_no_other(monkeypatch):
+    broken = importlib.metadata.EntryPoint("x", "no_such_package:SPECS", registry_module.GROUP)
+    real = importlib.metadata.entry_points
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **k: [broken, *real(**k)])
+    registry = Registry()
+    assert registry.find("resize").name == "resize"
+    with pytest.raises(
+        UnknownFlowUnitError,
+        match=r"units of the package .* are missing: ModuleNotFoundError: No module",
+    ):
+        registry.find("from_that_package")
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """Installs packages as pip does, as far as entry points are concerned."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def install(package, code):
+        (tmp_path / f"{package}.py").write_text(code)
+        info = tmp_path / f"{package}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[modelflow.flowunits]\n{package} = {package}\n")
+
+    yield install
+    for package in [name for name in sys.modules if name.startswith("installed_")]:
+        del sys.modules[package]
+
+
+UNITS = """
+import modelflow
+
+@modelflow.flowunit(name="{name}")
+def work(value):
+    return value
+"""
+
+
+def test_an_installed_package_is_searched_after_the_import_of_nothing(installed):
+    installed("installed_one", UNITS.format(name="from_package"))
+    registry = Registry()
+    assert "installed_one" not in sys.modules, "packages are loaded when first needed"
+    assert registry.find("from_package").location is not None
+    assert "from_package" in [spec.name for spec in registry.specs()]
+
+
+def test_a_package_that_fails_in_any_way_is_named_and_disturbs_no_other(installed):
+    installed("installed_bad", "raise RuntimeError('no licence')")
+    registry = Registry()
+    assert registry.find("resize")
+    problems = [problem for problem in registry.problems() if "installed_bad" in problem]
+    assert len(problems) == 1
+    assert "'installed_bad' are missing: RuntimeError: no licence" in problems[0]
+    with pytest.raises(UnknownFlowUnitError, match="RuntimeError: no licence"):
+        registry.find("its_unit")
+
+
+def test_two_packages_with_one_name_are_an_error_of_that_name_alone(installed):
+    installed("installed_two", UNITS.format(name="in_both"))
+    installed("installed_three", UNITS.format(name="in_both"))
+    registry = Registry()
+    assert registry.find("resize")
+    for _ in range(2):  # that their functions are declared by now makes no difference
+        with pytest.raises(ConfigError, match=r"twice among installed packages: .*installed_t"):
+            registry.find("in_both")
+
+
+def test_a_module_gives_the_units_that_it_defines(monkeypatch):
+    module = types.ModuleType("own_units")
+    exec(
+        "import modelflow\nfrom modelflow import FlowUnit\n"
+        + "class C(FlowUnit):\n    SPEC = modelflow.FlowUnitSpec('c', {'cpu': 'own_units:C'})\n"
+        + UNITS.format(name="f"),
+        vars(module),
+    )
+    assert [spec.name for spec in specs_in(module)] == ["c", "f"]
+    with pytest.raises(ConfigError, match="as a flow unit; expected a function"):
+        specs_in(types.ModuleType("empty"))
+
+
+def test_the_same_function_name_in_two_modules_is_an_error_when_it_is_looked_up():
+    for number in range(2):
+        code = compile(UNITS.format(name="twice_declared"), f"file{number}.py", "exec")
+        exec(code, {"__name__": f"module{number}"})
+    registry = Registry()
+    assert registry.find("resize")
+    with pytest.raises(ConfigError, match=r"file0.py:4 and file1.py:4; rename"):
+        registry.find("twice_declared")
+
+
+def test_an_unknown_unit_says_where_was_searched(tmp_path):
+    with pytest.raises(UnknownFlowUnitError, match=r"searched: the folder .*, the built-in and"):
+        Registry([tmp_path]).find("zzzzzz")
+    with pytest.raises(UnknownFlowUnitError, match="skip-default is true"):
+        Registry(skip_default=True).find("zzzzzz")
+
+
+def test_a_module_that_fails_in_any_way_is_named(installed):
+    installed("installed_four", "nothing_here")
+    with pytest.raises(ConfigError, match="cannot import 'installed_four': NameError"):
+        Registry(skip_default=True).find("installed_four:unit")

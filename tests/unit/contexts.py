@@ -1,0 +1,10 @@
+"""Contexts for tests that call a unit themselves."""
+
+from modelflow.unit.unit import StreamContext
+
+
+def source_context(outputs, state=None):
+    """What a source's ``process`` is given."""
+    return StreamContext(
+        {}, outputs, {}, {} if state is None else state, {}, lambda _event, _delay: True
+    )

@@ -1,0 +1,76 @@
+from dataclasses import dataclass
+
+import pytest
+
+from modelflow.errors import ConfigError
+from modelflow.unit.option import Option, option
+from modelflow.unit.spec import FlowUnitSpec, Kind, Port
+from modelflow.unit.unit import FlowUnit
+
+
+@dataclass(frozen=True)
+class Options:
+    width: int = option(help="Width in pixels.", aliases=("image_width",), minimum=1)
+    quality: int = option(90, help="Quality.", maximum=100)
+
+    def __post_init__(self):
+        if self.width == 13:
+            raise ValueError("13 brings bad luck")
+
+
+SPEC = FlowUnitSpec("unit", {"cpu": FlowUnit}, options=Options)
+
+
+def test_configure_converts_and_fills_in_defaults():
+    assert SPEC.configure({"image_width": "5"}) == Options(width=5, quality=90)
+
+
+def test_configure_lists_every_mistake():
+    with pytest.raises(ConfigError) as caught:
+        SPEC.configure({"qualty": 5, "quality": "x"})
+    assert str(caught.value).splitlines() == [
+        "unknown option 'qualty' of unit 'unit'; did you mean 'quality'? (options: width, quality)",
+        "option 'quality': got 'x'; expected a whole number",
+        "option 'width' of unit 'unit' is required",
+    ]
+
+
+def test_configure_passes_on_what_the_dataclass_itself_refuses():
+    with pytest.raises(ConfigError, match="options of unit 'unit': 13 brings bad luck"):
+        SPEC.configure({"width": 13})
+
+
+def test_a_wrong_required_option_is_reported_once():
+    with pytest.raises(ConfigError) as caught:
+        SPEC.configure({"width": "x"})
+    assert str(caught.value) == "option 'width': got 'x'; expected a whole number"
+
+
+def test_undeclared_options_pass_where_the_unit_takes_any():
+    spec = FlowUnitSpec("any", {"cpu": FlowUnit}, accepts_any_option=True)
+    assert spec.configure({"a": "1"}).a == "1"
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"name": "1st"}, "expected a name of letters"),
+        ({"devices": {}}, "expected one at least"),
+        ({"inputs": (Port("a"), Port("a"))}, "input 'a' is declared twice"),
+        ({"options": (Option("x"), Option("y", aliases=("x",)))}, "option 'x' is declared twice"),
+    ],
+)
+def test_a_wrong_description_is_refused(more, message):
+    with pytest.raises(ConfigError, match=message):
+        FlowUnitSpec(**{"name": "unit", "devices": {"cpu": FlowUnit}, **more})
+
+
+def test_create_imports_the_class_that_a_text_names():
+    spec = FlowUnitSpec("unit", {"cpu": "modelflow.unit.unit:FlowUnit"})
+    assert type(spec.create("cpu")) is FlowUnit
+
+
+@pytest.mark.parametrize("kind", ["condition", "expand", "collapse", "loop"])
+def test_kinds_that_give_something_need_an_output(kind):
+    with pytest.raises(ConfigError, match=f"a unit of the kind '{kind}' has at least"):
+        FlowUnitSpec("unit", {"cpu": FlowUnit}, inputs=(Port("in"),), kind=Kind(kind))
