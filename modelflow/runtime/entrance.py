@@ -213,10 +213,11 @@ class Entrance:
         if progress.is_closed:
             raise self._ended(session)
         if progress.has_entered(port.name) >= progress.sent:  # a new row, not a partner
-            who = f"send to {port.name!r}"
-            blocker = self._entry_blocker(session, who, lambda: progress.is_closed)
-            if blocker is not None:
-                return blocker
+            in_flight = self._in_flight
+            is_unread = progress.unread >= self._unread_bound
+            if is_unread or (in_flight is not None and in_flight.is_full):
+                who = f"send to {port.name!r}"
+                return self._entry_blocker(session, who, lambda: progress.is_closed)
         for receiver, number in port.route:
             if isinstance(receiver, Inbox) and not receiver.has_room(number, session):
                 return _inbox_blocker(receiver, number, session)

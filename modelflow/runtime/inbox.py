@@ -55,6 +55,7 @@ class Inbox:
         self.policy = policy
         self.stats = QueueStats() if policy.is_measured else None
         self._order = order
+        self._waiting = order.waiting
         # Producers stop at the bound: a batch of that many rows cannot become fuller.
         self._full = min(policy.batch_size, *policy.bounds)
         self._clock = clock
@@ -62,6 +63,8 @@ class Inbox:
         self._lock = make_lock("inbox")
         self._work = Waiting(self._lock)
         self._room = Waiting(self._lock)
+        # Nothing is to be noted of what arrives.
+        self._is_plain = self.stats is None and not policy.batch_timeout
         self._is_collecting = False
         self._oldest: float | None = None
         self._is_closed = False
@@ -82,13 +85,15 @@ class Inbox:
         with self._lock:
             if self._is_closed:
                 return False
-            if self._matcher is None:
-                self._add(port, segments)  # a cancelled session's are dropped when they are taken
-            else:
+            if self._matcher is not None:
                 self._match(self._matcher, port, segments)
-            if self._order and (self._work.count or self._is_collecting):
+            elif self._is_plain:
+                self._order.add(port, segments)  # a cancelled session's are dropped when taken
+            else:
+                self._add(port, segments)
+            if self._waiting and (self._work.count or self._is_collecting):
                 self._wake_worker()
-            return self._room.is_due
+            return bool(self._room.due)
 
     def _match(self, matcher: Matcher, port: int, segments: Sequence[Segment]) -> None:
         for segment in segments:
@@ -97,11 +102,11 @@ class Inbox:
                 self._drop(session)
             else:
                 self._add(port, matcher.add(port, segment))
-        if self._room:
+        if self._room.count:
             self._signal_room()
 
     def _add(self, port: int, segments: Sequence[Segment]) -> None:
-        if self.policy.batch_timeout and not self._order:
+        if self.policy.batch_timeout and not self._waiting:
             self._oldest = self._clock.now()
         if self.stats is not None:
             now = self._clock.now()
@@ -180,44 +185,47 @@ class Inbox:
 
     def take(self) -> Batch | None:
         """Waits for a batch; None once the inbox is closed."""
-        order = self._order
+        order, waiting = self._order, self._waiting
         batch = None
         with self._lock:
             while batch is None and not self._is_closed:
                 if order.has_delays:
                     order.next_due()
-                if order and not self._is_collecting:
-                    if self._is_due():  # it may have waited: look again at everything
+                if waiting and not self._is_collecting:
+                    if not self.policy.batch_timeout or self._is_due():
                         batch = self._cut()
-                        if self._work.count and order:
+                        if self._work.count and waiting:
                             self._wake_worker()
-                    continue
+                    continue  # it may have waited: look again at everything
                 remaining = order.next_due() if order.has_delays else None
-                if not (order.has_delays and order):
+                if not (order.has_delays and waiting):
                     self._work.wait(self._clock, remaining)
-        if self._room.is_due:
+        if self._room.due:
             self._room.call_due()
         return batch
 
     def take_nowait(self) -> Batch | None:
         """Returns a batch of what is ready, or None; waits where only delayed events are left."""
-        batch, order = None, self._order
+        batch, order, waiting = None, self._order, self._waiting
+        if not waiting and not order.has_delays:
+            return None
         with self._lock:
-            while order.has_delays and (left := order.next_due()) is not None and not order:
+            while order.has_delays and (left := order.next_due()) is not None and not waiting:
                 self._work.wait(self._clock, left)
-            while order and batch is None:
+            while waiting and batch is None:
                 batch = self._cut()
-        self._room.call_due()
+        if self._room.due:
+            self._room.call_due()
         return batch
 
     def _is_due(self) -> bool:
-        """Waits for a fuller batch where the policy says so; True when one is to be cut."""
-        policy, order = self.policy, self._order
-        if not policy.batch_timeout or order.ready == 0:
+        """Waits for a fuller batch; True when one is to be cut."""
+        policy, order, waiting = self.policy, self._order, self._waiting
+        if order.ready == 0:
             return True
         self._is_collecting = True
         try:
-            while order and order.ready < self._full and not self._is_closed:
+            while waiting and order.ready < self._full and not self._is_closed:
                 oldest = self._oldest if self._oldest is not None else self._clock.now()
                 left = oldest + policy.batch_timeout - self._clock.now()
                 if left <= 0:
@@ -225,24 +233,23 @@ class Inbox:
                 self._work.wait(self._clock, left)
         finally:
             self._is_collecting = False
-        return bool(order) and not self._is_closed
+        return bool(waiting) and not self._is_closed
 
     def _wake_worker(self) -> None:
         # While one worker fills its batch, the others sleep: only a broadcast surely reaches it.
-        if self._is_collecting:
-            if self._order.ready >= self._full:
-                self._work.wake()
-        else:
+        if not self._is_collecting:
             self._work.wake_one()
+        elif self._order.ready >= self._full:
+            self._work.wake()
 
     def _cut(self) -> Batch | None:
-        policy, order = self.policy, self._order
-        batch = order.cut(policy.batch_size)
-        if self.stats is not None and batch is not None:
-            self._measure(self.stats, batch)
-        if policy.batch_timeout:
-            self._oldest = self._clock.now() if order else None
-        if self._room:
+        batch = self._order.cut(self.policy.batch_size)
+        if not self._is_plain:
+            if self.stats is not None and batch is not None:
+                self._measure(self.stats, batch)
+            if self.policy.batch_timeout:
+                self._oldest = self._clock.now() if self._waiting else None
+        if self._room.count:
             self._signal_room()
         return batch
 
@@ -277,7 +284,7 @@ class Inbox:
         with self._lock:
             self._order.resume(session)
             self._room.wake()  # the session's senders, whatever is free
-            if self._order and self._work.count:
+            if self._waiting and self._work.count:
                 self._wake_worker()
 
     def change(self, change: Callable[[], Result]) -> Result:
@@ -288,9 +295,9 @@ class Inbox:
         """
         with self._lock:
             result = change()
-            if self._work.count and (self._order or self._order.has_delays):
+            if self._work.count and (self._waiting or self._order.has_delays):
                 self._wake_worker()
-            if self._room:
+            if self._room.count:
                 self._signal_room()
         return result
 
@@ -311,7 +318,7 @@ class Inbox:
         with self._lock:
             self._drop(session)
             self._room.wake()
-            if self._order:
+            if self._waiting:
                 self._work.wake()
         self._room.call_due()
 

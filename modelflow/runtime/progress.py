@@ -160,7 +160,7 @@ class Progress:
 
     def took(self) -> None:
         """Wakes those who wait because too much is unread; called after results were taken."""
-        if self._read:
+        if self._read.count:
             self.wake()
 
     def wake(self) -> None:
@@ -205,6 +205,7 @@ class Progress:
 
     def call_due(self) -> None:
         """Calls those whose wait is over; with no lock held."""
-        self._read.call_due()
+        if self._read.due:
+            self._read.call_due()
         if self._in_flight is not None:
             self._in_flight.call_due()

@@ -66,7 +66,7 @@ class Results:
     @property
     def is_due(self) -> bool:
         """Tells whether `call_due` has something to do."""
-        return self._ready.is_due
+        return bool(self._ready.due)
 
     def call_due(self) -> None:
         """Calls those whose results have come; with no lock held, soon after `put`."""

@@ -119,7 +119,8 @@ class Session:
 
     def finish(self) -> None:
         """Tells everyone that the session is over; called once, with no lock held."""
-        self._tell_end()
+        if self._on_end:
+            self._tell_end()
         self._on_finished(self)  # last: who waits for the end finds everyone told
 
     def _tell_end(self) -> None:

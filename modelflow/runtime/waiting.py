@@ -25,23 +25,21 @@ class Waiting:
         self._ready.call_due()
     """
 
-    __slots__ = ("_callbacks", "_condition", "_due", "_lock", "count")
+    __slots__ = ("_callbacks", "_condition", "_lock", "count", "due")
 
     count: int
-    """How many threads wait now."""
+    """How many wait now, threads and callbacks."""
+    due: deque[Callable[[], None]] | None
+    """The callbacks that `call_due` will call; true where there are any."""
 
     def __init__(self, lock: threading.Lock) -> None:
         """Takes the lock that guards what is waited for."""
         self.count = 0
+        self.due = None
         self._lock = lock
         # Most are never waited for: a condition is made for the first who does.
         self._condition: threading.Condition | None = None
-        self._callbacks: list[Callable[[], None]] = []
-        self._due: deque[Callable[[], None]] | None = None
-
-    def __bool__(self) -> bool:
-        """Tells whether anybody waits."""
-        return self.count > 0 or bool(self._callbacks)
+        self._callbacks: list[Callable[[], None]] | None = None
 
     def wait(self, clock: Clock, timeout: float | None) -> bool:
         """Waits for the next `wake`, with the lock held; False if ``timeout`` seconds passed."""
@@ -54,41 +52,40 @@ class Waiting:
         finally:
             self.count -= 1
 
-    @property
-    def is_due(self) -> bool:
-        """Tells whether `call_due` has something to do."""
-        return bool(self._due)
-
     def add(self, callback: Callable[[], None]) -> None:
         """Has ``callback`` called once, behind the next `wake`; with the lock held."""
-        if self._due is None:
-            self._due = deque()
+        if self._callbacks is None:
+            self._callbacks, self.due = [], deque()
         self._callbacks.append(callback)
+        self.count += 1
 
     def remove(self, callback: Callable[[], None]) -> None:
         """Forgets a callback whose owner waits no longer; takes the lock."""
         with self._lock:
-            if callback in self._callbacks:
+            if self._callbacks and callback in self._callbacks:
                 self._callbacks.remove(callback)
+                self.count -= 1
 
     def wake(self) -> None:
         """Wakes every thread, and makes every callback due; with the lock held."""
-        if self.count and self._condition is not None:
+        if self._condition is not None:
             self._condition.notify_all()
-        if self._callbacks and self._due is not None:
-            self._due.extend(self._callbacks)
-            self._callbacks = []
+        if self._callbacks and self.due is not None:
+            self.due.extend(self._callbacks)
+            self.count -= len(self._callbacks)
+            self._callbacks.clear()
 
     def wake_one(self) -> None:
         """Wakes one of the threads; with the lock held."""
-        if self.count and self._condition is not None:
+        if self._condition is not None:
             self._condition.notify()
 
     def call_due(self) -> None:
         """Calls the callbacks that are due; with no lock held."""
-        while self._due:
+        due = self.due
+        while due:
             try:
-                callback = self._due.popleft()
+                callback = due.popleft()
             except IndexError:  # another thread has just taken the last one
                 return
             try:

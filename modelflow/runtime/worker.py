@@ -57,6 +57,7 @@ class Worker:
     """The thread that runs it, once one does."""
     call: UnitCall
     """What calls the unit, once it is open."""
+    _batch_call: BatchCall
 
     def __init__(self, stage: Stage, number: int, owner: WorkerOwner, clock: Clock) -> None:
         self.stage = stage
@@ -101,7 +102,9 @@ class Worker:
             self._report(error, "open")
             return False
         self._leave()
-        self.call = self.stage.call_of(unit)
+        self.call = call = self.stage.call_of(unit)
+        if isinstance(call, BatchCall):  # the kinds that are not have workers of their own
+            self._batch_call = call
         self._owner.opened()
         return True
 
@@ -180,7 +183,7 @@ class Worker:
                 results = self._process(batch, has_errors)
             self._leave()
             has_errors = has_errors or self.call.has_errors
-            self._note(batch, size, time.perf_counter() - start)
+            self._note(size, time.perf_counter() - start)
             if deadlines is not None:
                 _carry(deadlines, results)
         self.stage.outbox.emit(batch, results, has_errors)
@@ -188,8 +191,7 @@ class Worker:
             self._count_out(batch)
 
     def _process(self, batch: Batch, has_errors: bool) -> Columns:
-        call = self.call
-        assert isinstance(call, BatchCall)  # the kinds that are not have workers of their own
+        call = self._batch_call
         if not self._is_per_stream:
             return call.process(batch.columns, has_errors, batch.stream_of)
         failed, has_given_errors, results = 0, False, []
@@ -237,7 +239,7 @@ class Worker:
         )
         return Buffer.from_error(failure)
 
-    def _note(self, batch: Batch, size: int, seconds: float) -> None:  # noqa: ARG002
+    def _note(self, size: int, seconds: float) -> None:
         self._stats.count(size, self.call.failed, seconds)
         if self._observer is not None:
             now = self._clock.now()

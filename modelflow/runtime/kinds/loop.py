@@ -105,6 +105,18 @@ class _LoopBatch(Batch):
         self.entries = entries
 
 
+class _Work:
+    """True where a loop has something to hand out."""
+
+    __slots__ = ("_order",)
+
+    def __init__(self, order: "Looping") -> None:
+        self._order = order
+
+    def __bool__(self) -> bool:
+        return self._order.has_work()
+
+
 class Looping(Fifo):
     """Hands out what comes back before what enters, and bounds what is inside. An `Order`.
 
@@ -121,8 +133,10 @@ class Looping(Fifo):
         self._inside = 0
         self._most_inside = max(policy.bounds[ENTRY], policy.batch_size)
         self._is_ending = False
+        self.waiting = _Work(self)
 
-    def __bool__(self) -> bool:
+    def has_work(self) -> bool:
+        """Tells whether something has come back, or may enter."""
         return bool(self._returned) or bool(self._queue and self._inside < self._most_inside)
 
     def add(self, port: int, segments: Sequence[Segment]) -> None:

@@ -112,6 +112,8 @@ class NormalCall(BatchCall):
                 "inputs; a normal unit gives one for each"
             )
             raise ValueError(message)
+        if values is sources and self._is_single:
+            return values
         settled = []
         for row, value in enumerate(values):
             buffer = self._wrapped(value)

@@ -34,13 +34,11 @@ class Fair(Fifo):
         super().__init__(policy, width)
         # The sessions that have rows here, in the order of their turns.
         self._turns: deque[Session] = deque()
+        self.waiting = self._turns
         self._segments: dict[Session, deque[Segment]] = {}
         self._rows: dict[Session, int] = {}
         # Rows that count towards the common bound: of a session at most its own bound.
         self._load = 0
-
-    def __bool__(self) -> bool:
-        return bool(self._turns)
 
     def has_room(self, port: int, session: Session | None) -> bool:  # noqa: ARG002 - one bound
         """Tells whether a producer may go on now (with buffers of ``session``)."""

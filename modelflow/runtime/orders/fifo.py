@@ -33,12 +33,10 @@ class Fifo:
         self._width = width
         self._bound = min(policy.bounds)
         self._queue: deque[Segment] = deque()
+        self.waiting: object = self._queue
         self._tickets: dict[Session, int] = {}
         self._paused: dict[Session, deque[Segment]] = {}
         self._paused_rows = 0
-
-    def __bool__(self) -> bool:
-        return bool(self._queue)
 
     def add(self, port: int, segments: Sequence[Segment]) -> None:  # noqa: ARG002 - one way in
         """Puts rows at the end."""
@@ -77,11 +75,12 @@ class Fifo:
         return self._batch(picked) if picked else None
 
     def _batch(self, picked: list[Segment]) -> Batch:
+        policy = self._policy
         batch = Batch.of(picked, self._width)
-        if self._policy.is_measured:
+        if policy.is_measured:
             arrived = [segment.arrived for segment in picked if segment.positions]
             batch.arrived = min(arrived, default=0.0)
-        if self._policy.is_ordered:
+        if policy.is_ordered:
             for span in batch.spans:
                 span.ticket = self._ticket(span)
         return batch
@@ -91,7 +90,8 @@ class Fifo:
 
         What is left of a cancelled session is dropped, and that of a paused one put aside.
         """
-        lacking = size
+        lacking, paused = size, self._paused
+        has_bytes = self._policy.byte_bound is not None
         while segments:
             segment = segments[0]
             count = len(segment.positions)
@@ -99,23 +99,27 @@ class Fifo:
                 break
             segments.popleft()
             session = segment.stream.session
-            if session.is_cancelled:
-                self._discount(segment)
-                self._forget(session)
-                continue
-            if self._paused and session in self._paused:
-                self._discount(segment)
-                self._paused[session].append(segment)
-                self._paused_rows += count
-                continue
-            if count > lacking:
+            is_out = session.is_cancelled or (paused and session in paused)
+            if count > lacking and not is_out:
                 segment, rest = segment.split(lacking)
                 segments.appendleft(rest)
                 count = lacking
-            lacking -= count
-            self._discount(segment)
-            picked.append(segment)
+            self.ready -= count
+            if has_bytes:
+                self.ready_bytes -= bytes_of(segment)
+            if is_out:
+                self._put_aside(session, segment)
+            else:
+                lacking -= count
+                picked.append(segment)
         return lacking
+
+    def _put_aside(self, session: Session, segment: Segment) -> None:
+        if session.is_cancelled:
+            self._forget(session)
+        else:
+            self._paused[session].append(segment)
+            self._paused_rows += len(segment.positions)
 
     def _ticket(self, span: Span) -> int | None:
         session = span.stream.session
@@ -164,13 +168,14 @@ class Fifo:
 
     def drop(self, session: Session) -> None:
         """See `Order.drop`."""
-        kept: deque[Segment] = deque()
+        kept = []
         for segment in self._queue:
             if segment.stream.session is session:
                 self._discount(segment)
             else:
                 kept.append(segment)
-        self._queue = kept
+        self._queue.clear()  # the same object: see `Order.waiting`
+        self._queue.extend(kept)
         self._forget(session)
 
     def clear(self) -> None:

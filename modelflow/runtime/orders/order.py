@@ -44,15 +44,14 @@ class Order(Protocol):
     given them now; only those make producers wait.
     """
 
+    waiting: object
+    """True where `cut` has something to give; always the same object."""
     ready: int
     """Rows that a worker could be given now."""
     ready_bytes: int
     """The bytes of their data, where the policy bounds them."""
     has_delays: bool
     """`next_due` has something to do."""
-
-    def __bool__(self) -> bool:
-        """Tells whether `cut` has something to give."""
 
     def add(self, port: int, segments: Sequence[Segment]) -> None:
         """Takes in what has arrived at a port, or the matched rows of all ports."""

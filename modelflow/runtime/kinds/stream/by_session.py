@@ -36,12 +36,10 @@ class BySession:
         self._width = width
         self._bound = min(policy.bounds)
         self._turns: deque[Lane] = deque()
+        self.waiting: object = self._turns
         self._lanes: dict[Session, Lane] = {}
         self._later: Delayed[tuple[Lane, OpenStream, Any]] = Delayed(clock)
         self._is_draining = self._is_ending = False
-
-    def __bool__(self) -> bool:
-        return bool(self._turns)
 
     # -- in -------------------------------------------------------------------------------------
 
