@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 
-from modelflow.unit.option import Option
+from modelflow.config.node_settings import NodeOptions
+from modelflow.unit.option import Option, options_of
 
 __all__ = [
     "ARG_KEYS",
@@ -116,71 +117,7 @@ NODE_ATTRIBUTES: tuple[Option, ...] = (
     Option("flowunit", str | None, None, "Which unit runs; none: the one named as the node."),
     Option("device", str, "cpu", "cpu, cuda, auto, or a list across devices: 'cuda:0,1;cpu:0'."),
     Option("deviceid", str | None, None, "The device's number, or a list '0,1'; none: 0."),
-    Option(
-        "batch_size",
-        int | None,
-        None,
-        "Most buffers a call of the unit gets; none: the graph's, else the unit's own, else 8 for "
-        "normal units and 1 for the others.",
-        **_POSITIVE,
-    ),
-    Option(
-        "queue_size",
-        int | None,
-        None,
-        "Bound of each input queue, in buffers; none: the graph's, else 32.",
-        **_POSITIVE,
-    ),
-    Option("queue_bytes", int | None, None, "A second bound of the queues, in bytes.", **_POSITIVE),
-    Option(
-        "threads", int | None, None, "Worker threads; none: as planned.", minimum=1, maximum=1024
-    ),
-    Option(
-        "workers",
-        Literal["thread", "process"],
-        "thread",
-        "process: a Python unit runs in worker processes.",
-    ),
-    Option(
-        "batch_timeout_ms",
-        float,
-        0.0,
-        "Longest wait in milliseconds to fill a batch once one buffer waits.",
-        minimum=0,
-        maximum=3_600_000,
-    ),
-    Option(
-        "allowed_batch_sizes",
-        tuple[int, ...],
-        (),
-        "Inference: the sizes of batch that the model is called with ('1,4,8'); a batch is filled "
-        "up to the next with rows that reach no output. The largest is batch_size.",
-        **_POSITIVE,
-    ),
-    Option(
-        "split_size",
-        int,
-        0,
-        "Most buffers of one session in a batch while others wait, so that a request of many "
-        "buffers lets small ones through; queue_size then bounds what one session has waiting "
-        "here. 0: as they come.",
-        minimum=0,
-        maximum=1 << 20,
-    ),
-    Option(
-        "cpu_affinity",
-        str,
-        "",
-        "The processors that the node's threads may use ('0-3,6'), and the threads that an engine "
-        "starts from them; none: any.",
-    ),
-    Option(
-        "queue_policy",
-        Literal["block", "reject"],
-        "block",
-        "reject: refuse with QueueFullError instead of waiting.",
-    ),
-    Option("is_exception_visible", bool, False, "The unit is given buffers in error."),
+    *options_of(NodeOptions),
 )
 
 # Defaults that may stand in the graph itself, for every node.

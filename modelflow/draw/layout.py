@@ -4,7 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from modelflow.graph.graph import Edge, Graph, Node, Role
+from modelflow.graph.graph import Graph
+from modelflow.graph.node import Edge, Node, Role
 
 __all__ = ["Box", "Layout", "Wire", "layout_of"]
 

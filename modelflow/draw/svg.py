@@ -8,7 +8,8 @@ from types import MappingProxyType
 
 from modelflow.draw.layout import LINE, Box, Layout, Wire, layout_of
 from modelflow.errors import ConfigError, MissingDependencyError, ModelflowError, did_you_mean
-from modelflow.graph.graph import Graph, Role
+from modelflow.graph.graph import Graph
+from modelflow.graph.node import Role
 
 __all__ = ["FORMATS", "draw"]
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from modelflow.config.flow_config import EdgeConfig, FlowConfig, NodeConfig, PortRef
+from modelflow.config.node_settings import NodeOptions, NodeSettings
 from modelflow.config.override import CallerText
 from modelflow.config.schema import (
     DRAWING_ATTRIBUTES,
@@ -25,27 +26,17 @@ from modelflow.errors import (
     PortError,
     did_you_mean,
 )
-from modelflow.graph.check import check_edges, dropping_outputs, in_order
-from modelflow.graph.graph import Edge, Endpoint, Graph, Node, NodeSettings, Role
+from modelflow.graph.check import check_edges, dropping_outputs
+from modelflow.graph.graph import Graph
+from modelflow.graph.node import Edge, Endpoint, Node, Role
 from modelflow.registry.registry import Registry
+from modelflow.unit.option import options_of
 from modelflow.unit.spec import FlowUnitSpec
 
 __all__ = ["build_graph"]
 
 _ATTRIBUTES = {option.name: option for option in NODE_ATTRIBUTES}
-_SETTINGS = (
-    "batch_size",
-    "queue_size",
-    "queue_bytes",
-    "threads",
-    "workers",
-    "batch_timeout_ms",
-    "allowed_batch_sizes",
-    "split_size",
-    "cpu_affinity",
-    "queue_policy",
-    "is_exception_visible",
-)
+_SETTINGS = tuple(option.name for option in options_of(NodeOptions))
 _MANY = 20
 _QUEUE_PREFIX = "queue_size_"
 
@@ -88,24 +79,26 @@ class _Builder:
         if not config.nodes:
             self._wrong(self._top(), "the graph has no node; expected one at least")
         edges = self._edges()
-        self._findings += check_edges(
+        findings, proof = check_edges(
             self._nodes, edges, self._unknown | self._unclear, self._is_strict
         )
-        if self._findings:
+        self._findings += findings
+        if self._findings or proof is None:
             variables = config.variables
             raise _error([f.hiding(lambda text: masked(text, variables)) for f in self._findings])
         if not self._is_strict:
             connected = {end.node for edge in edges for end in (edge.source, edge.target)}
             for name in [name for name in self._nodes if name not in connected]:
                 self._notes.append(f"node {name!r}: nothing connects it; left out")
-                del self._nodes[name]
+                del self._nodes[name], proof.order[name]
         self._notes += dropping_outputs(self._nodes.values(), edges)
         return Graph(
             name=config.flow.get("name") or (config.path.stem if config.path else "flow"),
-            nodes=in_order(self._nodes, edges),
+            nodes=proof.order,
             edges=tuple(edges),
             max_in_flight=config.flow.get("max_in_flight"),
             config=config,
+            scopes=proof.scopes,
             notes=tuple(self._notes),
         )
 
@@ -126,14 +119,16 @@ class _Builder:
         attributes = self._sorted_attributes(node, spec)
         settings = self._settings(node, attributes.settings, spec)
         devices = self._devices(node, spec)
+        converted = None
         if spec is not None:
-            self._check_options(node, spec, attributes.options)
+            converted = self._configured(node, spec, attributes.options)
         return Node(
             name=node.name,
             role=Role(role),
             spec=spec,
             devices=devices,
             options=attributes.options,
+            config=converted,
             settings=settings,
             location=node.location,
         )
@@ -260,17 +255,17 @@ class _Builder:
                 self._wrong(node.location, str(error), node.name, DeviceUnavailableError)
         return devices
 
-    def _check_options(
-        self, node: NodeConfig, spec: FlowUnitSpec, options: Mapping[str, Any]
-    ) -> None:
+    def _configured(self, node: NodeConfig, spec: FlowUnitSpec, options: Mapping[str, Any]) -> Any:
+        converted = None
         try:
-            spec.configure(options, also=_ATTRIBUTES)
+            converted = spec.configure(options, also=_ATTRIBUTES)
         except ConfigError as error:
             for line in str(error).splitlines():
                 self._wrong(node.location, line, node.name)
         for path in spec.required_files:
             if self._check_devices and not path.exists():
                 self._wrong(node.location, _missing(spec, path), node.name)
+        return converted
 
     def _attribute(self, node: NodeConfig, name: str) -> Any:
         if name not in node.attributes:

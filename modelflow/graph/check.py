@@ -2,19 +2,37 @@
 
 import graphlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from modelflow.errors import CycleError, Finding, PortError
-from modelflow.graph.graph import Edge, Endpoint, Node, Role
 from modelflow.graph.loops import back_edges
-from modelflow.graph.scopes import find_scopes
+from modelflow.graph.node import Edge, Endpoint, Node, Role
+from modelflow.graph.scopes import Scopes, find_scopes
 
-__all__ = ["check_edges", "dropping_outputs", "in_order"]
+__all__ = ["Proof", "check_edges", "dropping_outputs", "prove"]
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What is known of a graph once its edges are checked."""
+
+    order: dict[str, Node]
+    """The nodes in topological order, those of equal rank in file order."""
+    scopes: Scopes
+    """Which streams pass where."""
+
+
+def prove(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> Proof:
+    """Follows every stream of an acyclic graph; what must not be so is in ``scopes.findings``."""
+    back = back_edges(nodes, edges)
+    order = _in_order(nodes, [edge for edge in edges if edge not in back])
+    return Proof(order, find_scopes(order, edges, back))
 
 
 def check_edges(
     nodes: Mapping[str, Node], edges: Sequence[Edge], unknown: Collection[str], is_strict: bool
-) -> list[Finding]:
-    """Returns everything that is wrong with the edges.
+) -> tuple[list[Finding], Proof | None]:
+    """Returns everything that is wrong with the edges, and what was proved if nothing is.
 
     Args:
         nodes: By name.
@@ -41,10 +59,11 @@ def check_edges(
     forward = [edge for edge in edges if edge not in back]
     cycle = _cycle(nodes, forward)
     if cycle is not None:
-        findings.append(cycle)
-    elif not unknown:
-        findings += find_scopes(in_order(nodes, edges), edges, back).findings
-    return findings
+        return [*findings, cycle], None
+    if unknown:
+        return findings, None
+    proof = prove(nodes, edges)
+    return findings + proof.scopes.findings, proof
 
 
 def dropping_outputs(nodes: Iterable[Node], edges: Sequence[Edge]) -> list[str]:
@@ -58,10 +77,8 @@ def dropping_outputs(nodes: Iterable[Node], edges: Sequence[Edge]) -> list[str]:
     ]
 
 
-def in_order(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> dict[str, Node]:
-    """Returns the nodes in topological order, those of equal rank in file order."""
-    back = back_edges(nodes, edges)
-    sorter = _sorter(nodes, (edge for edge in edges if edge not in back))
+def _in_order(nodes: Mapping[str, Node], forward: Sequence[Edge]) -> dict[str, Node]:
+    sorter = _sorter(nodes, forward)
     sorter.prepare()
     places = {name: place for place, name in enumerate(nodes)}
     ordered: dict[str, Node] = {}

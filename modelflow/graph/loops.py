@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from modelflow.graph.graph import Edge, Node
+from modelflow.graph.node import Edge, Node
 from modelflow.graph.reach import following, reached
 from modelflow.unit.spec import Kind
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from modelflow.graph.graph import Edge
+from modelflow.graph.node import Edge
 
 __all__ = ["following", "preceding", "reached"]
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from modelflow.errors import Finding, PortError, StreamMismatchError
-from modelflow.graph.graph import Edge, Endpoint, Node, Role
 from modelflow.graph.loops import looping_ports, loops_of
+from modelflow.graph.node import Edge, Endpoint, Node, Role
 from modelflow.unit.spec import Kind
 
 __all__ = ["Level", "Merge", "Scope", "Scopes", "find_scopes"]

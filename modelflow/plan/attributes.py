@@ -3,10 +3,10 @@
 import os
 
 from modelflow.errors import PlanError
-from modelflow.graph.graph import Node
+from modelflow.graph.node import Node
 from modelflow.unit.spec import Kind
 
-__all__ = ["affinity", "allowed_sizes", "executor", "split_size"]
+__all__ = ["affinity", "allowed_sizes", "check_split_size", "executor"]
 
 
 def allowed_sizes(node: Node, batch_size: int) -> tuple[int, ...]:
@@ -32,8 +32,8 @@ def allowed_sizes(node: Node, batch_size: int) -> tuple[int, ...]:
     return sizes
 
 
-def split_size(node: Node) -> int:
-    """Returns ``split_size``.
+def check_split_size(node: Node) -> None:
+    """Checks that ``split_size`` can be obeyed.
 
     Raises:
         PlanError: the unit is of another kind than normal.
@@ -42,7 +42,6 @@ def split_size(node: Node) -> int:
         raise _wrong(
             node, "split_size is for normal units, whose batches hold buffers of several sessions"
         )
-    return node.settings.split_size
 
 
 def affinity(node: Node) -> frozenset[int]:

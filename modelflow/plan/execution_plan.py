@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from modelflow.config.node_settings import NodeSettings
 from modelflow.device import Device
 from modelflow.unit.spec import FlowUnitSpec, Kind
 
@@ -23,58 +24,53 @@ class Target:
 
 @dataclass(frozen=True)
 class StagePlan:
-    """One node as it will run.
-
-    Attributes:
-        node: Its name.
-        spec: The unit.
-        config: The unit's options, converted: what ``open`` gets.
-        devices: Its devices; worker N runs on number N modulo their count.
-        threads: How many workers.
-        threads_reason: Why that many.
-        batch_size: Most rows in a call.
-        batch_timeout: Longest wait in seconds for a fuller batch.
-        inputs: The connected input ports.
-        bounds: For each of them, the queue's bound in rows.
-        byte_bound: A second bound in bytes, or None.
-        is_rejecting: ``queue_policy=reject``.
-        routes: For each output port of the unit, what it feeds.
-        is_exception_visible: The unit is given buffers in error.
-        depth: How many expands enclose the node, since the innermost loop.
-        marks: A condition's: the inputs where its branches meet, each with the outputs that lead
-            there.
-        exit_port: A loop's: the output that leads on.
-        moves: Its data may have to be copied between devices.
-        allowed_batch_sizes: The sizes that a call is filled up to, rising; empty: any.
-        split_size: Most rows of one session in a batch while others wait; 0: as they come.
-        cpu_affinity: The processors that its threads may use; empty: any.
-        executor: Where the unit runs: ``"thread"``, or ``"process"``: each worker has one.
-        delivered: The outputs (by place) that feed an output of the graph.
-    """
+    """One node as it will run: what it says (``settings``), and what was chosen for it."""
 
     node: str
+    """The node's name."""
     spec: FlowUnitSpec
+    """The unit."""
     config: Any
+    """The unit's options, converted: what ``open`` gets."""
+    settings: NodeSettings
+    """The attributes of the node, as it gives them; what is chosen from them stands below."""
     devices: tuple[Device, ...]
+    """Its devices; worker N runs on number N modulo their count."""
     threads: int
+    """How many workers."""
     threads_reason: str
+    """Why that many."""
     batch_size: int
-    batch_timeout: float
+    """Most rows in a call."""
     inputs: tuple[str, ...]
+    """The connected input ports."""
     bounds: tuple[int, ...]
-    byte_bound: int | None
-    is_rejecting: bool
+    """For each of them, the queue's bound in rows."""
     routes: tuple[tuple[Target, ...], ...]
+    """For each output port of the unit, what it feeds."""
     is_exception_visible: bool
+    """The unit is given buffers in error."""
     depth: int = 0
+    """How many expands enclose the node, since the innermost loop."""
     marks: tuple[tuple[frozenset[int], Target], ...] = ()
+    """A condition's: the inputs where its branches meet, each with the outputs that lead there."""
     exit_port: int = 0
+    """A loop's: the output that leads on."""
     moves: bool = False
+    """Its data may have to be copied between devices."""
     delivered: frozenset[int] = frozenset()
+    """The outputs (by place) that feed an output of the graph."""
     allowed_batch_sizes: tuple[int, ...] = ()
-    split_size: int = 0
+    """The sizes that a call is filled up to, rising; empty: any."""
     cpu_affinity: frozenset[int] = frozenset()
+    """The processors that its threads may use; empty: any."""
     executor: str = "thread"
+    """Where the unit runs: ``"thread"``, or ``"process"``: each worker has one."""
+
+    @property
+    def batch_timeout(self) -> float:
+        """Longest wait in seconds for a fuller batch."""
+        return self.settings.batch_timeout_ms / 1e3
 
     @property
     def is_terminal(self) -> bool:

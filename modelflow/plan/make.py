@@ -3,12 +3,11 @@
 import os
 
 from modelflow.device import CPU
-from modelflow.errors import GraphError, PlanError
-from modelflow.graph.check import in_order
-from modelflow.graph.graph import Edge, Endpoint, Graph, Node, Role
-from modelflow.graph.loops import back_edges
-from modelflow.graph.scopes import Merge, Scopes, find_scopes
-from modelflow.plan.attributes import affinity, allowed_sizes, executor, split_size
+from modelflow.errors import PlanError
+from modelflow.graph.graph import Graph
+from modelflow.graph.node import Edge, Endpoint, Node, Role
+from modelflow.graph.scopes import Merge
+from modelflow.plan.attributes import affinity, allowed_sizes, check_split_size, executor
 from modelflow.plan.execution_plan import ExecutionPlan, MergePlan, StagePlan, Target
 from modelflow.plan.origins import find_origins, nodes_between
 from modelflow.unit.spec import Kind
@@ -30,14 +29,9 @@ def make_plan(graph: Graph, *, processors: int | None = None) -> ExecutionPlan:
 
     Raises:
         PlanError: this version cannot run a node.
-        GraphError: streams meet that must not (a graph that was not checked).
     """
     processors = processors or len(os.sched_getaffinity(0))
-    nodes, back = in_order(graph.nodes, graph.edges), back_edges(graph.nodes, graph.edges)
-    scopes = find_scopes(nodes, graph.edges, back)
-    if scopes.findings:
-        raise GraphError(scopes.findings)
-    maker = _Maker(graph, scopes)
+    maker = _Maker(graph)
     stages = {
         node.name: maker.stage(node, processors)
         for node in graph.nodes.values()
@@ -48,16 +42,16 @@ def make_plan(graph: Graph, *, processors: int | None = None) -> ExecutionPlan:
         stages=stages,
         entries={name: maker.route(name, name) for name in graph.inputs},
         outputs=graph.outputs,
-        origins=find_origins(graph, scopes),
+        origins=find_origins(graph),
         max_in_flight=graph.max_in_flight,
-        merges={maker.target(merge.edges[0]): maker.merge(merge) for merge in scopes.merges},
+        merges={maker.target(merge.edges[0]): maker.merge(merge) for merge in graph.scopes.merges},
     )
 
 
 class _Maker:
-    def __init__(self, graph: Graph, scopes: Scopes) -> None:
+    def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._scopes = scopes
+        self._scopes = graph.scopes
 
     def stage(self, node: Node, processors: int) -> StagePlan:
         spec, settings = node.spec, node.settings
@@ -79,20 +73,19 @@ class _Maker:
         allowed = allowed_sizes(node, batch_size)
         if allowed and not settings.batch_size:
             batch_size = allowed[-1]
+        check_split_size(node)
         threads, reason = _threads(node, queue_size, batch_size, processors)
         return StagePlan(
             node=node.name,
             spec=spec,
-            config=spec.configure(node.options),
+            config=node.config,
+            settings=settings,
             devices=node.devices,
             threads=threads,
             threads_reason=reason,
             batch_size=batch_size,
-            batch_timeout=settings.batch_timeout_ms / 1e3,
             inputs=inputs,
             bounds=tuple(settings.queue_sizes.get(port, queue_size) for port in inputs),
-            byte_bound=settings.queue_bytes,
-            is_rejecting=settings.queue_policy == "reject",
             routes=tuple(self.route(node.name, port.name) for port in spec.outputs),
             is_exception_visible=spec.is_exception_visible
             and (settings.is_exception_visible or spec.is_exception_given),
@@ -102,7 +95,6 @@ class _Maker:
             moves=self._moves(node),
             delivered=self._delivered(node),
             allowed_batch_sizes=allowed,
-            split_size=split_size(node),
             cpu_affinity=affinity(node),
             executor=executor(node),
         )

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 
-from modelflow.graph.graph import Graph, Node, Role
+from modelflow.graph.graph import Graph
+from modelflow.graph.node import Node, Role
 from modelflow.graph.reach import following, preceding, reached
-from modelflow.graph.scopes import Level, Scopes
+from modelflow.graph.scopes import Level
 from modelflow.plan.execution_plan import Origin
 from modelflow.unit.spec import Kind
 
@@ -14,15 +15,15 @@ __all__ = ["find_origins", "nodes_between"]
 _BREAKING = (Kind.STREAM, Kind.CONDITION, Kind.EXPAND)
 
 
-def find_origins(graph: Graph, scopes: Scopes) -> dict[str, Origin]:
+def find_origins(graph: Graph) -> dict[str, Origin]:
     """Returns the origins: source node -> its ends; ``""`` for the graph's own inputs."""
     origins = {
-        node.name: _origin(graph, scopes, node.name, [node.name])
+        node.name: _origin(graph, node.name, [node.name])
         for node in graph.nodes.values()
         if node.spec is not None and node.spec.is_source
     }
     if graph.inputs:
-        origins[""] = _origin(graph, scopes, "", graph.inputs)
+        origins[""] = _origin(graph, "", graph.inputs)
     return origins
 
 
@@ -32,7 +33,7 @@ def nodes_between(graph: Graph, first: str, last: str) -> set[str]:
     return (reached([first], ways[0]) & reached([last], ways[1])) - {first, last}
 
 
-def _origin(graph: Graph, scopes: Scopes, origin: str, starts: Iterable[str]) -> Origin:
+def _origin(graph: Graph, origin: str, starts: Iterable[str]) -> Origin:
     ways = following(graph.edges)
     there = reached(starts, ways)
     outputs = tuple(name for name in graph.outputs if name in there)
@@ -42,7 +43,7 @@ def _origin(graph: Graph, scopes: Scopes, origin: str, starts: Iterable[str]) ->
         if node.role is Role.FLOWUNIT and node.name in there and not ways.get(node.name)
     )
     terminals = outputs + last
-    whole = {name for name in there if scopes.inputs[name] == (Level(origin),)}
+    whole = {name for name in there if graph.scopes.inputs[name] == (Level(origin),)}
     single = whole & set(terminals)
     is_late = any(_kind(graph.nodes[name]) is Kind.STREAM for name in there)
     spec = graph.nodes[origin].spec if origin else None

@@ -39,7 +39,8 @@ class Connection:
 
 def in_turn(policy: InboxPolicy, width: int, plan: StagePlan, clock: Clock) -> Order:  # noqa: ARG001
     """Makes the order of most kinds: first come, first served, or sessions by turns."""
-    return Fair(policy, width) if plan.split_size else Fifo(policy, width)
+    size = plan.settings.split_size
+    return Fair(policy, width, size) if size else Fifo(policy, width)
 
 
 def _outbox(plan: StagePlan, to: Connection) -> Outbox:  # noqa: ARG001 - as others need it

@@ -98,11 +98,10 @@ class Stage:
             bounds=plan.bounds or (1,),
             batch_size=plan.batch_size,
             batch_timeout=plan.batch_timeout if self.kind.is_gathering else 0.0,
-            byte_bound=plan.byte_bound,
+            byte_bound=plan.settings.queue_bytes,
             unmatched_bounds=tuple(unmatched) if entry_ports else (),
             is_ordered=self._is_ordered,
             is_measured=plan.spec.is_shared and plan.batch_size > 1,
-            split_size=plan.split_size,
         )
 
     def connect(

@@ -142,7 +142,7 @@ class Wiring:
         return EntryPort(
             name,
             tuple(map(self._outer, targets)),
-            any(stage.plan.is_rejecting for stage in stages),
+            any(stage.plan.settings.queue_policy == "reject" for stage in stages),
             lambda: max((stage.expected_wait() or 0.0 for stage in stages), default=0.0) or None,
         )
 

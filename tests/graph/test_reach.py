@@ -1,4 +1,4 @@
-from modelflow.graph.graph import Edge, Endpoint
+from modelflow.graph.node import Edge, Endpoint
 from modelflow.graph.reach import following, preceding, reached
 
 

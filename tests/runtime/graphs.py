@@ -3,7 +3,11 @@
 import itertools
 
 from modelflow.config.flow_config import FlowConfig
-from modelflow.graph.graph import Edge, Endpoint, Graph, Node, NodeSettings, Role
+from modelflow.config.node_settings import NodeSettings
+from modelflow.errors import GraphError
+from modelflow.graph.check import prove
+from modelflow.graph.graph import Graph
+from modelflow.graph.node import Edge, Endpoint, Node, Role
 from modelflow.plan import make_plan
 from modelflow.runtime.scheduler import Scheduler, SchedulerOptions
 from modelflow.stream_io import StreamIO
@@ -47,12 +51,21 @@ def graph_of(nodes, edges, *, max_in_flight=None, name="test"):
             found[node] = Node(node, Role(what))
         else:
             spec, settings = what if isinstance(what, tuple) else (what, {})
-            found[node] = Node(node, Role.FLOWUNIT, spec, settings=NodeSettings(**settings))
+            found[node] = Node(
+                node,
+                Role.FLOWUNIT,
+                spec,
+                config=spec.configure({}),
+                settings=NodeSettings(**settings),
+            )
     ends = []
     for edge in edges:
         source, target = (end.strip() for end in edge.split("->"))
         ends.append(Edge(_end(found, source, "outputs"), _end(found, target, "inputs")))
-    return Graph(name, found, tuple(ends), max_in_flight, FlowConfig((), ()))
+    proof = prove(found, ends)
+    if proof.scopes.findings:
+        raise GraphError(proof.scopes.findings)
+    return Graph(name, proof.order, tuple(ends), max_in_flight, FlowConfig((), ()), proof.scopes)
 
 
 def chain(*specs, **more):

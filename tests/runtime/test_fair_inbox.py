@@ -12,8 +12,8 @@ from tests.runtime.test_inbox import data, segment, stream
 
 
 def inbox(split_size=2, batch_size=4, bound=8, **more):
-    policy = InboxPolicy((bound,), batch_size, split_size=split_size, is_ordered=True, **more)
-    return Inbox("node", ("in",), policy, Fair(policy, 1), FakeClock())
+    policy = InboxPolicy((bound,), batch_size, is_ordered=True, **more)
+    return Inbox("node", ("in",), policy, Fair(policy, 1, split_size), FakeClock())
 
 
 def test_a_small_request_is_in_the_next_batch_however_big_the_one_before_it():

@@ -30,8 +30,10 @@ class Fair(Fifo):
     The bound of the queue holds for each session alone; all together may have 16 times that.
     """
 
-    def __init__(self, policy: InboxPolicy, width: int) -> None:
+    def __init__(self, policy: InboxPolicy, width: int, split_size: int) -> None:
+        """Takes, beside what `Fifo` does, the most rows of a session while others wait."""
         super().__init__(policy, width)
+        self._split_size = split_size
         # The sessions that have rows here, in the order of their turns.
         self._turns: deque[Session] = deque()
         self.waiting = self._turns
@@ -77,7 +79,7 @@ class Fair(Fifo):
             if session.is_cancelled:
                 self.drop(session)
                 continue
-            share = lacking if is_alone else min(lacking, self._policy.split_size)
+            share = lacking if is_alone else min(lacking, self._split_size)
             taken = share - self._take_rows(self._segments[session], share, picked)
             self._add_rows(session, -taken)
             lacking -= taken

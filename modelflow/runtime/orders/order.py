@@ -33,8 +33,6 @@ class InboxPolicy:
     """Spans get tickets, because several workers take from this inbox."""
     is_measured: bool = False
     """Why batches close and how long they waited is counted."""
-    split_size: int = 0
-    """Most rows of one session in a batch while others wait; 0: as they come."""
 
 
 class Order(Protocol):

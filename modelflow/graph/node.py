@@ -1,0 +1,82 @@
+"""The parts of a graph: nodes, their ports, and the edges between these; every name resolved."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from modelflow.config.node_settings import NodeSettings
+from modelflow.device import CPU, Device
+from modelflow.errors import Location
+from modelflow.unit.spec import FlowUnitSpec
+
+__all__ = ["Edge", "Endpoint", "Node", "Role"]
+
+
+class Role(StrEnum):
+    """What a node is: the graph's own input or output port, or a flow unit."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    FLOWUNIT = "flowunit"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A flow unit at its place in the graph, or one of the graph's own ports.
+
+    A graph input has the single output port ``name``, a graph output the single input ``name``.
+
+    Attributes:
+        name: Unique in the graph; errors, threads and statistics are named after it.
+        role: See `Role`.
+        spec: The flow unit; None for the graph's own ports.
+        devices: Where it may run; the first one for graph ports.
+        options: The attributes that are options of the unit, as given.
+        config: The options, converted: what ``open`` gets.
+        settings: See `NodeSettings`.
+        location: Where it was written.
+    """
+
+    name: str
+    role: Role
+    spec: FlowUnitSpec | None = None
+    devices: tuple[Device, ...] = (CPU,)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    config: Any = None
+    settings: NodeSettings = field(default_factory=NodeSettings)
+    location: Location = field(default_factory=Location)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the input ports, connected or not."""
+        if self.spec is not None:
+            return tuple(port.name for port in self.spec.inputs)
+        return (self.name,) if self.role is Role.OUTPUT else ()
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the output ports."""
+        if self.spec is not None:
+            return tuple(port.name for port in self.spec.outputs)
+        return (self.name,) if self.role is Role.INPUT else ()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Endpoint:
+    """A port of a node, resolved."""
+
+    node: str
+    port: str
+
+    def __str__(self) -> str:
+        return f"{self.node}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """An output feeding an input."""
+
+    source: Endpoint
+    target: Endpoint
+    location: Location = field(default_factory=Location)
