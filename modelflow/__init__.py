@@ -38,8 +38,10 @@ if TYPE_CHECKING:
     from modelflow.model import Model
     from modelflow.stream_io import StreamIO
     from modelflow.unit.function import flowunit
+    from modelflow.unit.kind import Kind
     from modelflow.unit.option import Config, Option, option
-    from modelflow.unit.spec import FlowUnitSpec, Kind, Port
+    from modelflow.unit.port import Port
+    from modelflow.unit.spec import FlowUnitSpec
     from modelflow.unit.unit import Context, FlowUnit
 
 __version__ = "0.1.0"
@@ -71,7 +73,9 @@ _HOMES = {
     "modelflow.flow": ("Flow",),
     "modelflow.unit.function": ("flowunit",),
     "modelflow.unit.option": ("Config", "Option", "option"),
-    "modelflow.unit.spec": ("FlowUnitSpec", "Kind", "Port"),
+    "modelflow.unit.kind": ("Kind",),
+    "modelflow.unit.port": ("Port",),
+    "modelflow.unit.spec": ("FlowUnitSpec",),
     "modelflow.unit.unit": ("Context", "FlowUnit"),
     "modelflow.config.in_code": ("FlowGraphDesc",),
     "modelflow.graph.read": ("read_graph",),

@@ -10,6 +10,7 @@ from modelflow.config.find import find_graph
 from modelflow.errors import StreamClosed, did_you_mean
 from modelflow.graph.graph import Graph
 from modelflow.graph.read import read_graph
+from modelflow.graph.signature import Signature, signature_of
 from modelflow.log import FlowLog
 from modelflow.plan import ExecutionPlan, make_plan
 from modelflow.runtime.at_exit import stop_at_exit
@@ -344,6 +345,17 @@ class Flow:
             )
             raise KeyError(message)
         scheduler.reload(node)
+
+    def signature(self) -> Signature:
+        """Returns the names, types and shapes of the graph's inputs and outputs.
+
+        While the flow runs, what the loaded models say of their ports is in it; before, what the
+        units declare.
+        """
+        scheduler = self.build()._running_scheduler()
+        origin = scheduler.plan.origins.get("")
+        single = frozenset[str]() if origin is None else origin.single_outputs
+        return signature_of(self.graph, single, scheduler.tensor)
 
     @property
     def graph(self) -> Graph:

@@ -2,7 +2,7 @@ import pytest
 
 from modelflow.errors import PlanError
 from modelflow.plan import Origin, Target, make_plan
-from modelflow.unit.spec import Kind
+from modelflow.unit.kind import Kind
 from tests.runtime.graphs import chain, graph_of, spec_of
 
 

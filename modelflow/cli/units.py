@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from modelflow.unit.spec import FlowUnitSpec, Port
+    from modelflow.unit.port import Port
+    from modelflow.unit.spec import FlowUnitSpec
 
 __all__ = ["units"]
 

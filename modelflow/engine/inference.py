@@ -22,7 +22,7 @@ from modelflow.errors import ConfigError, EngineError, Location
 from modelflow.unit.declared import DECLARED_TYPES, UnitFile
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import Context, FlowUnit
-from modelflow.wire.tensor import shape_text
+from modelflow.wire.tensor import TensorSpec, shape_text
 
 __all__ = ["InferenceUnit", "inference_spec", "inference_unit"]
 
@@ -88,6 +88,15 @@ class InferenceUnit(FlowUnit):
             serving, self._serving = self._serving, None
             if serving is not None:
                 serving.replace(())
+
+    def tensors(self) -> dict[str, TensorSpec]:
+        """Returns one item of each port, as the newest version of the model has it."""
+        with self._opened().using() as servable:
+            model = servable.model
+            return {
+                tensor.name: TensorSpec(tensor.name, tensor.dtype, tensor.item_shape)
+                for tensor in (*model.inputs, *model.outputs)
+            }
 
     def figures(self) -> dict[str, dict[Any, int]]:
         """Returns the sizes of the engine's calls, the padding, and the cuts by shape."""

@@ -12,7 +12,7 @@ from modelflow.engine.lookup import engine_for, find_engine
 from modelflow.engine.options import InferenceOptions, options_with_defaults
 from modelflow.engine.versions import chosen_versions, newest_path
 from modelflow.errors import ConfigError, EngineError
-from modelflow.unit.spec import Port
+from modelflow.unit.port import Port
 from modelflow.wire.tensor import TensorSpec, shape_text
 
 __all__ = ["ModelFile", "missing_model", "read_model_file"]

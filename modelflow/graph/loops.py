@@ -4,14 +4,16 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from modelflow.graph.node import Edge, Node
 from modelflow.graph.reach import following, reached
-from modelflow.unit.spec import Kind
+from modelflow.unit.kind import Scope
 
 __all__ = ["back_edges", "looping_ports", "loops_of"]
 
 
 def loops_of(nodes: Mapping[str, Node]) -> list[str]:
     """Returns the names of the loop units."""
-    return [n.name for n in nodes.values() if n.spec is not None and n.spec.kind is Kind.LOOP]
+    return [
+        n.name for n in nodes.values() if n.spec is not None and n.spec.traits.scope is Scope.LOOPED
+    ]
 
 
 def back_edges(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> frozenset[Edge]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from modelflow.errors import Finding, PortError, StreamMismatchError
 from modelflow.graph.loops import looping_ports, loops_of
 from modelflow.graph.node import Edge, Endpoint, Node, Role
-from modelflow.unit.spec import Kind
+from modelflow.unit.kind import Scope as ScopeOf
 
 __all__ = ["Level", "Merge", "Scope", "Scopes", "find_scopes"]
 
@@ -190,19 +190,19 @@ class _Finder:
     # -- what leaves ----------------------------------------------------------------------------
 
     def _leave(self, node: Node, scope: Scope) -> None:
-        kind = Kind.NORMAL if node.spec is None or not node.inputs else node.spec.kind
+        kind = ScopeOf.KEPT if node.spec is None else node.spec.traits.scope
         looping = looping_ports(node, self._into, self.scopes.back)
         for port in node.outputs:
             left: Scope | None = scope
-            if kind is Kind.EXPAND:
+            if kind is ScopeOf.OPENED:
                 left = (*scope, Level(node.name))
-            elif kind is Kind.COLLAPSE:
+            elif kind is ScopeOf.CLOSED:
                 left = self._collapsed(node, scope, port)
-            elif kind is Kind.STREAM and not _keeps_numbers(node):
+            elif kind is ScopeOf.RENUMBERED and not _keeps_numbers(node):
                 left = (*scope[:-1], Level(node.name, is_loop=scope[-1].is_loop))
-            elif kind is Kind.CONDITION:
+            elif kind is ScopeOf.BRANCHED:
                 left = (*scope[:-1], scope[-1].through(node.name, frozenset({port})))
-            elif kind is Kind.LOOP and port in looping:
+            elif kind is ScopeOf.LOOPED and port in looping:
                 left = (*scope, Level(node.name, is_loop=True))
             if left is not None:
                 self.scopes.outputs[Endpoint(node.name, port)] = left
@@ -265,7 +265,7 @@ class _Finder:
             waiting += [edge.source.node for edge in self._into[name]]
             spec, scope = self._nodes[name].spec, self.scopes.inputs.get(name, ())
             is_here = bool(scope) and scope[-1].is_loop and scope[-1].origin == loop.name
-            if spec is not None and spec.kind is Kind.STREAM and is_here:
+            if spec is not None and spec.traits.may_keep and is_here:
                 message = (
                     f"is a stream unit on the way round of loop {loop.name!r}; it may wait for "
                     "buffers that come only after it: use a normal unit, or a stream unit inside "
@@ -291,8 +291,8 @@ class _Finder:
         node = self._nodes[level.origin]
         if not node.inputs:
             return f"from the source {level.origin!r}"
-        kind = None if node.spec is None else node.spec.kind
-        how = {Kind.EXPAND: "expanded by", Kind.LOOP: "inside the loop"}
+        kind = None if node.spec is None else node.spec.traits.scope
+        how = {ScopeOf.OPENED: "expanded by", ScopeOf.LOOPED: "inside the loop"}
         return f"{how.get(kind, 'numbered anew by') if kind else ''} {level.origin!r}"
 
 

@@ -4,7 +4,6 @@ import os
 
 from modelflow.errors import PlanError
 from modelflow.graph.node import Node
-from modelflow.unit.spec import Kind
 
 __all__ = ["affinity", "allowed_sizes", "check_split_size", "executor"]
 
@@ -38,7 +37,7 @@ def check_split_size(node: Node) -> None:
     Raises:
         PlanError: the unit is of another kind than normal.
     """
-    if node.settings.split_size and (node.spec is None or node.spec.kind is not Kind.NORMAL):
+    if node.settings.split_size and (node.spec is None or not node.spec.kind.traits.is_plain):
         raise _wrong(
             node, "split_size is for normal units, whose batches hold buffers of several sessions"
         )
@@ -75,7 +74,7 @@ def executor(node: Node) -> str:
     spec = node.spec
     if node.settings.workers == "thread" or spec is None:
         return "thread"
-    if spec.is_source or spec.kind is not Kind.NORMAL:
+    if spec.is_source or not spec.kind.traits.is_plain:
         kind = "a source" if spec.is_source else f"a {spec.kind} unit"
         raise _wrong(node, f"workers='process' is for normal units; this is {kind}")
     if spec.is_shared or spec.is_per_stream or spec.is_exception_given:

@@ -6,7 +6,7 @@ from typing import Any
 
 from modelflow.config.node_settings import NodeSettings
 from modelflow.device import Device
-from modelflow.unit.spec import FlowUnitSpec, Kind
+from modelflow.unit.spec import FlowUnitSpec
 
 __all__ = ["ExecutionPlan", "MergePlan", "Origin", "StagePlan", "Target"]
 
@@ -158,4 +158,4 @@ class ExecutionPlan:
 
 
 def _unit(spec: FlowUnitSpec) -> str:
-    return spec.name if spec.kind is Kind.NORMAL else f"{spec.name} ({spec.kind})"
+    return spec.name if spec.kind.traits.is_plain else f"{spec.name} ({spec.kind})"

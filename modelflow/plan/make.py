@@ -10,12 +10,10 @@ from modelflow.graph.scopes import Merge
 from modelflow.plan.attributes import affinity, allowed_sizes, check_split_size, executor
 from modelflow.plan.execution_plan import ExecutionPlan, MergePlan, StagePlan, Target
 from modelflow.plan.origins import find_origins, nodes_between
-from modelflow.unit.spec import Kind
 
 __all__ = ["make_plan"]
 
 DEFAULT_QUEUE_SIZE = 32
-DEFAULT_BATCH_SIZE = 8
 # Buffers of a session that wait for their turn where branches meet, before the condition waits.
 MERGE_BOUND = 1024
 
@@ -57,7 +55,7 @@ class _Maker:
         spec, settings = node.spec, node.settings
         assert spec is not None  # a flow unit node has one
         away = [str(device) for device in node.devices if device.kind != CPU.kind]
-        if away and (spec.is_source or spec.kind is not Kind.NORMAL):
+        if away and (spec.is_source or not spec.kind.traits.is_plain):
             kind = "source" if spec.is_source else f"{spec.kind} unit"
             message = (
                 f"{node.location}: node {node.name!r}: a {kind} on {away[0]}; this version runs "
@@ -66,8 +64,7 @@ class _Maker:
             raise PlanError(message)
         inputs = self._inputs(node.name)
         queue_size = settings.queue_size or DEFAULT_QUEUE_SIZE
-        default = DEFAULT_BATCH_SIZE if spec.kind is Kind.NORMAL else 1
-        batch_size = settings.batch_size or spec.batch_size or default
+        batch_size = settings.batch_size or spec.batch_size or spec.kind.traits.batch_size
         if spec.max_batch_size is not None:
             batch_size = min(batch_size, spec.max_batch_size)
         allowed = allowed_sizes(node, batch_size)
@@ -126,7 +123,7 @@ class _Maker:
         between = nodes_between(self._graph, merge.condition, merge.target.node)
         specs = [self._graph.nodes[name].spec for name in between]
         # A stream unit may keep buffers until others have come, which the condition lets through.
-        is_keeping = any(spec is not None and spec.kind is Kind.STREAM for spec in specs)
+        is_keeping = any(spec is not None and spec.traits.may_keep for spec in specs)
         return MergePlan(len(merge.edges), None if is_keeping else MERGE_BOUND)
 
     def _inputs(self, node: str) -> tuple[str, ...]:

@@ -7,12 +7,9 @@ from modelflow.graph.node import Node, Role
 from modelflow.graph.reach import following, preceding, reached
 from modelflow.graph.scopes import Level
 from modelflow.plan.execution_plan import Origin
-from modelflow.unit.spec import Kind
+from modelflow.unit.kind import Kind, Traits
 
 __all__ = ["find_origins", "nodes_between"]
-
-# Behind a node of these kinds, a row may be none or many, or come late.
-_BREAKING = (Kind.STREAM, Kind.CONDITION, Kind.EXPAND)
 
 
 def find_origins(graph: Graph) -> dict[str, Origin]:
@@ -45,7 +42,7 @@ def _origin(graph: Graph, origin: str, starts: Iterable[str]) -> Origin:
     terminals = outputs + last
     whole = {name for name in there if graph.scopes.inputs[name] == (Level(origin),)}
     single = whole & set(terminals)
-    is_late = any(_kind(graph.nodes[name]) is Kind.STREAM for name in there)
+    is_late = any(_traits(graph.nodes[name]).may_keep for name in there)
     spec = graph.nodes[origin].spec if origin else None
     is_opening = spec is not None and spec.is_session_opened
     is_counted = single == set(terminals) and not is_late and not is_opening
@@ -69,7 +66,7 @@ def _counted_at(
     ``whole`` are those that every row passes once. What lies behind a node that makes rows late may
     wait for it, also where another way leads there: it is none of them.
     """
-    breaking = [name for name in whole if _kind(graph.nodes[name]) in _BREAKING]
+    breaking = [name for name in whole if _traits(graph.nodes[name]).may_change_count]
     behind = reached([n for name in breaking for n in ways.get(name, ())], ways)
     return tuple(
         name
@@ -78,7 +75,5 @@ def _counted_at(
     )
 
 
-def _kind(node: Node) -> Kind:
-    if node.spec is None or node.spec.is_source:
-        return Kind.NORMAL
-    return node.spec.kind
+def _traits(node: Node) -> Traits:
+    return Kind.NORMAL.traits if node.spec is None else node.spec.traits

@@ -17,7 +17,7 @@ from modelflow.buffer import Buffer
 from modelflow.device import empty
 from modelflow.errors import ConfigError
 from modelflow.unit.declared import DECLARED_TYPES
-from modelflow.unit.spec import Port
+from modelflow.unit.port import Port
 from modelflow.unit.unit import Context, FlowUnit
 
 __all__ = ["NativeUnit", "include_folder"]

@@ -15,8 +15,10 @@ from modelflow.registry.native import NativeUnit
 from modelflow.registry.python_module import load_class, names_in, unit_defaults
 from modelflow.registry.unit_sections import UnitSections
 from modelflow.unit.declared import UnitFile
+from modelflow.unit.kind import Kind
 from modelflow.unit.option import Option, options_from, with_defaults
-from modelflow.unit.spec import FlowUnitSpec, Kind, Port
+from modelflow.unit.port import Port
+from modelflow.unit.spec import FlowUnitSpec
 
 __all__ = ["FindUnit", "UnitFileReader", "UnusableUnit"]
 

@@ -8,7 +8,7 @@ from typing import Any
 from modelflow.errors import ConfigError, Finding, Location, did_you_mean
 from modelflow.registry.folder_schema import PORT_KEYS
 from modelflow.unit.option import Option
-from modelflow.unit.spec import Port
+from modelflow.unit.port import Port
 
 __all__ = ["UnitSections"]
 

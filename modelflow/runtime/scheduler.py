@@ -25,6 +25,7 @@ from modelflow.runtime.stage import Stage
 from modelflow.runtime.stats import NodeStats
 from modelflow.runtime.wiring import Wiring
 from modelflow.runtime.worker import Worker
+from modelflow.wire.tensor import TensorSpec
 
 __all__ = ["Scheduler", "SchedulerOptions"]
 
@@ -330,6 +331,11 @@ class Scheduler:
         """Returns what is kept of sessions, by place: nothing when no session is open."""
         found = self._wiring.held()
         return {**found, "sessions": len(self._sessions)} if self._sessions else found
+
+    def tensor(self, node: str, port: str) -> TensorSpec | None:
+        """Returns what the open unit of a node knows of one item at ``port``; None: nothing."""
+        stage = self._wiring.stages.get(node)
+        return None if stage is None else stage.tensor(port)
 
     def statistics(self) -> dict[str, NodeStats]:
         """Returns the figures of every node at this moment."""

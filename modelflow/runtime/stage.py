@@ -23,6 +23,7 @@ from modelflow.runtime.outbox import Outbox, Route
 from modelflow.runtime.stats import NodeStats, WorkerStats
 from modelflow.runtime.transfer import Transfer
 from modelflow.unit.unit import FlowUnit
+from modelflow.wire.tensor import TensorSpec
 
 __all__ = ["Stage"]
 
@@ -208,6 +209,12 @@ class Stage:
             raise NotImplementedError(message)
         for unit in units:
             unit.reload()
+
+    def tensor(self, port: str) -> TensorSpec | None:
+        """Returns what an open shared unit knows of one item at ``port``; None: nothing."""
+        with self._lock:
+            units = list(self._shared.values())
+        return next((unit.tensors().get(port) for unit in units), None)
 
     # -- figures --------------------------------------------------------------------------------
 

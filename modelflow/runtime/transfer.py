@@ -8,7 +8,7 @@ from modelflow.buffer import Buffer
 from modelflow.device import CPU, Device, Memory, device_memories, memory_of
 from modelflow.runtime.segment import Columns
 from modelflow.runtime.stats import WorkerStats
-from modelflow.unit.spec import Port
+from modelflow.unit.port import Port
 
 __all__ = ["Transfer"]
 

@@ -10,7 +10,8 @@ import numpy as np
 from modelflow.buffer import Buffer
 from modelflow.errors import ConfigError
 from modelflow.testing.run import call_of, called, opened, run_unit, wrapped
-from modelflow.unit.spec import FlowUnitSpec, Kind
+from modelflow.unit.kind import Kind
+from modelflow.unit.spec import FlowUnitSpec
 
 __all__ = ["check_flow_unit"]
 

@@ -20,7 +20,8 @@ from modelflow.runtime.segment import Columns
 from modelflow.runtime.session import Session
 from modelflow.runtime.stats import WorkerStats
 from modelflow.runtime.transfer import Transfer
-from modelflow.unit.spec import FlowUnitSpec, Kind
+from modelflow.unit.kind import Kind
+from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import FlowUnit, StreamContext
 
 __all__ = ["call_of", "called", "opened", "read_unit", "run_unit", "wrapped"]

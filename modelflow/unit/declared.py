@@ -6,7 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from modelflow.unit.spec import Port
+from modelflow.unit.port import Port
 
 __all__ = ["DECLARED_TYPES", "UnitFile"]
 

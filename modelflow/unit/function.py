@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from modelflow.errors import ConfigError, did_you_mean
+from modelflow.unit.kind import Kind
 from modelflow.unit.signature import Signature, read_signature
-from modelflow.unit.spec import FlowUnitSpec, Kind
+from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import Context, FlowUnit
 
 __all__ = ["FlowUnitFunction", "declared_specs", "flowunit"]

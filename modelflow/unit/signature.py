@@ -11,7 +11,7 @@ from typing import Any
 from modelflow.buffer import Buffer
 from modelflow.errors import ConfigError, Location
 from modelflow.unit.option import REQUIRED, Option
-from modelflow.unit.spec import Port
+from modelflow.unit.port import Port
 
 __all__ = ["Signature", "read_signature"]
 

@@ -4,63 +4,21 @@ import importlib
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from modelflow.errors import ConfigError, Location, did_you_mean
+from modelflow.unit.kind import Kind, Traits
 from modelflow.unit.option import Config, Option, options_of
+from modelflow.unit.port import Port
 
 if TYPE_CHECKING:
     from modelflow.unit.unit import FlowUnit
 
-__all__ = ["FlowUnitSpec", "Kind", "Port", "factory_of"]
+__all__ = ["FlowUnitSpec", "factory_of"]
 
 _NAME = re.compile(r"[A-Za-z_][\w.\-]*\Z")
-
-
-class Kind(StrEnum):
-    """The six kinds of flow unit (``docs/reference/units.md`` says what each guarantees)."""
-
-    NORMAL = "normal"
-    STREAM = "stream"
-    CONDITION = "condition"
-    EXPAND = "expand"
-    COLLAPSE = "collapse"
-    LOOP = "loop"
-
-
-_LEAST_OUTPUTS = {
-    Kind.CONDITION: (1, ""),
-    Kind.EXPAND: (1, ""),
-    Kind.COLLAPSE: (1, ": write a stream unit, whose stream_end is called for each sub-stream"),
-    Kind.LOOP: (2, ""),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Port:
-    """One input or output of a unit.
-
-    Attributes:
-        name: Any text; names with other characters than letters are quoted in DOT.
-        description: What passes here: dtype, shape with named axes, colour order, range.
-        dtype: The element type, ``"uint8"``, ``"float32"``; None: any.
-        shape: The shape of one item with named axes, ``"(H, W, 3)"``; None: any.
-        is_optional: The port may be left unconnected (inputs only).
-        is_in_place: The unit writes into the arrays of this input: it gets arrays that nobody else
-            sees (a copy only where somebody does). Elsewhere inputs are read-only.
-        device: The device that the data must be on; None: the node's own.
-    """
-
-    name: str
-    description: str = ""
-    dtype: str | None = None
-    shape: str | None = None
-    is_optional: bool = False
-    is_in_place: bool = False
-    device: str | None = None
 
 
 @dataclass(frozen=True)
@@ -162,7 +120,7 @@ class FlowUnitSpec:
                 raise ConfigError(message)
 
     def _check_ports(self) -> None:
-        least, instead = _LEAST_OUTPUTS.get(self.kind, (0, ""))
+        least, instead = self.kind.traits.least_outputs, self.kind.traits.instead
         if least and not self.inputs:
             message = (
                 f"flow unit {self.name!r}: got no input; a unit of the kind '{self.kind}' has at "
@@ -180,6 +138,11 @@ class FlowUnitSpec:
     def is_source(self) -> bool:
         """Tells whether the unit has no inputs: it produces until it says that it is done."""
         return not self.inputs
+
+    @property
+    def traits(self) -> Traits:
+        """What holds for its kind; a source, whatever it says, is as plain as a normal unit."""
+        return (Kind.NORMAL if self.is_source else self.kind).traits
 
     @property
     def is_sink(self) -> bool:

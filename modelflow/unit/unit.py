@@ -13,6 +13,7 @@ from modelflow.buffer import Buffer
 from modelflow.device import CPU, Device
 from modelflow.errors import did_you_mean
 from modelflow.unit.spec import FlowUnitSpec
+from modelflow.wire.tensor import TensorSpec
 
 __all__ = ["Context", "FlowUnit", "Opening", "StreamContext"]
 
@@ -342,6 +343,13 @@ class FlowUnit:
 
     def figures(self) -> Mapping[str, Mapping[Any, int]]:
         """Returns counters of the unit's own, for the node's statistics; for shared units."""
+        return {}
+
+    def tensors(self) -> Mapping[str, TensorSpec]:
+        """Returns, by port, what the opened unit knows of one item there beyond its description.
+
+        For shared units that load a model.
+        """
         return {}
 
     def stream_start(self, ctx: Context) -> None:

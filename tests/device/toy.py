@@ -5,7 +5,8 @@ import threading
 import numpy as np
 
 from modelflow.device import CPU, Device, Memory
-from modelflow.unit.spec import FlowUnitSpec, Port
+from modelflow.unit.port import Port
+from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import FlowUnit
 
 

@@ -13,7 +13,7 @@ from modelflow.engine import ModelFile, lookup, read_model_file
 from modelflow.engine.inference import InferenceUnit, inference_spec
 from modelflow.errors import ConfigError, DeviceUnavailableError, EngineError
 from modelflow.testing import run_unit
-from modelflow.unit.spec import Port
+from modelflow.unit.port import Port
 from modelflow.unit.unit import Context
 from tests.engine.conftest import expected
 from tests.engine.numpy_engine import NumpyEngine
@@ -296,3 +296,8 @@ def test_model_is_closed_when_open_fails_after_loading(doubling, tmp_path, monke
     with pytest.raises(EngineError, match="declared as uint8"):
         InferenceUnit(model).open({})
     assert lookup.ENGINES.instances["doubling"].loaded[-1].closed == 1
+
+
+def test_an_open_model_says_what_one_item_of_each_port_is(doubling):
+    unit, _ = doubling("? 2")
+    assert {name: tensor.shape for name, tensor in unit.tensors().items()} == {"x": (2,), "y": (2,)}

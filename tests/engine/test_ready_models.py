@@ -5,7 +5,7 @@ import re
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -19,9 +19,12 @@ from modelflow.buffer import Buffer
 from modelflow.engine import ModelFile, read_model_file
 from modelflow.engine.inference import inference_spec
 from modelflow.testing import run_unit
-from modelflow.unit.spec import FlowUnitSpec, Port
+from modelflow.unit.port import Port
 from modelflow.unit.unit import Context
 from tests import programs
+
+if TYPE_CHECKING:
+    from modelflow.unit.spec import FlowUnitSpec
 
 GRAPHS = Path(__file__).parents[2] / "graphs"
 DIGITS = GRAPHS / "models" / "digits"

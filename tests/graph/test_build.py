@@ -9,7 +9,9 @@ from modelflow.errors import (
     UnknownFlowUnitError,
 )
 from modelflow.graph.read import read_graph
-from modelflow.unit.spec import FlowUnitSpec, Kind, Port
+from modelflow.unit.kind import Kind
+from modelflow.unit.port import Port
+from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import FlowUnit
 
 

@@ -4,7 +4,9 @@ from modelflow.errors import GraphError, PortError, StreamMismatchError
 from modelflow.graph.loops import back_edges
 from modelflow.graph.read import read_graph
 from modelflow.graph.scopes import find_scopes
-from modelflow.unit.spec import FlowUnitSpec, Kind, Port
+from modelflow.unit.kind import Kind
+from modelflow.unit.port import Port
+from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import FlowUnit
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from modelflow.buffer import Buffer
-from modelflow.unit.spec import Kind
+from modelflow.unit.kind import Kind
 from modelflow.unit.unit import FlowUnit
 from tests.runtime.graphs import graph_of, spec_of
 

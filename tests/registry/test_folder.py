@@ -7,7 +7,7 @@ from modelflow.errors import ConfigError, UnknownFlowUnitError
 from modelflow.graph.read import read_graph
 from modelflow.registry.registry import Registry
 from modelflow.testing import read_unit, run_unit
-from modelflow.unit.spec import Kind
+from modelflow.unit.kind import Kind
 
 UNIT = """
 [base]

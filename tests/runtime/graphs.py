@@ -11,7 +11,8 @@ from modelflow.graph.node import Edge, Endpoint, Node, Role
 from modelflow.plan import make_plan
 from modelflow.runtime.scheduler import Scheduler, SchedulerOptions
 from modelflow.stream_io import StreamIO
-from modelflow.unit.spec import FlowUnitSpec, Port
+from modelflow.unit.port import Port
+from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import FlowUnit
 
 

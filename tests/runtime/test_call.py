@@ -6,7 +6,8 @@ from modelflow.errors import FlowUnitError
 from modelflow.runtime.call import freeze, writable
 from modelflow.runtime.kinds.normal import NormalCall
 from modelflow.runtime.segment import Stream
-from modelflow.unit.spec import FlowUnitSpec, Port
+from modelflow.unit.port import Port
+from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import FlowUnit
 from tests.runtime.fake_session import FakeSession
 

@@ -6,7 +6,7 @@ import pytest
 
 from modelflow.errors import FlowFailed
 from modelflow.stream_io import StreamIO
-from modelflow.unit.spec import Kind
+from modelflow.unit.kind import Kind
 from modelflow.unit.unit import FlowUnit
 from tests.runtime.graphs import Running, graph_of, spec_of
 

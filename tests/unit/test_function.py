@@ -5,7 +5,7 @@ from modelflow.errors import ConfigError, FlowUnitError
 from modelflow.testing import check_flow_unit, run_unit
 from modelflow.unit.function import declared_specs, flowunit
 from modelflow.unit.option import REQUIRED
-from modelflow.unit.spec import Port
+from modelflow.unit.port import Port
 from tests.unit.contexts import source_context
 
 

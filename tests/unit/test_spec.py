@@ -3,8 +3,10 @@ from dataclasses import dataclass
 import pytest
 
 from modelflow.errors import ConfigError
+from modelflow.unit.kind import Kind
 from modelflow.unit.option import Option, option
-from modelflow.unit.spec import FlowUnitSpec, Kind, Port
+from modelflow.unit.port import Port
+from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import FlowUnit
 
 

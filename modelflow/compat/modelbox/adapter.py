@@ -13,7 +13,7 @@ from modelflow.compat.modelbox.flowunit import DataContext, FlowUnit
 from modelflow.compat.modelbox.status import Status, StatusCode
 from modelflow.errors import EndFlow
 from modelflow.http.payload import RAW
-from modelflow.unit.spec import Kind
+from modelflow.unit.kind import Kind
 from modelflow.unit.unit import Context
 from modelflow.unit.unit import FlowUnit as NativeFlowUnit
 

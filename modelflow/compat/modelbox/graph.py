@@ -9,7 +9,9 @@ from modelflow.compat.modelbox.adapter import FunctionUnit, UnitAdapter
 from modelflow.compat.modelbox.flowunit import DataContext
 from modelflow.config.flow_config import EdgeConfig, FlowConfig, NodeConfig, PortRef
 from modelflow.errors import ConfigError
-from modelflow.unit.spec import FlowUnitSpec, Kind, Port
+from modelflow.unit.kind import Kind
+from modelflow.unit.port import Port
+from modelflow.unit.spec import FlowUnitSpec
 
 __all__ = ["FlowGraphDesc", "FlowNodeDesc", "FlowPortDesc"]
 

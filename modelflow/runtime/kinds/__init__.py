@@ -5,7 +5,8 @@ A new kind is a file here, its line in this table, and its line in `modelflow.un
 
 from modelflow.runtime.kind import RunningKind
 from modelflow.runtime.kinds import collapse, condition, expand, loop, normal, source, stream
-from modelflow.unit.spec import FlowUnitSpec, Kind
+from modelflow.unit.kind import Kind
+from modelflow.unit.spec import FlowUnitSpec
 
 __all__ = ["running_kind"]
 

@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from modelflow.unit.spec import Kind
+from modelflow.unit.kind import Kind
 from tests.runtime.graphs import Running, graph_of, per_item, results_of, told, unit_of
 
 

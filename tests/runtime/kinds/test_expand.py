@@ -3,7 +3,7 @@ import threading
 import pytest
 
 from modelflow.errors import DeadlineExceeded
-from modelflow.unit.spec import Kind
+from modelflow.unit.kind import Kind
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, chain, graph_of, per_item, results_of, unit_of
 

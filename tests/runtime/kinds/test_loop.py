@@ -3,7 +3,7 @@ import threading
 import pytest
 
 from modelflow.errors import Cancelled, DeadlineExceeded
-from modelflow.unit.spec import Kind
+from modelflow.unit.kind import Kind
 from tests.runtime.graphs import Running, graph_of, per_item, results_of, unit_of
 
 inline = pytest.mark.parametrize("options", [{}, {"is_inline": True}], ids=["threads", "inline"])

@@ -5,7 +5,7 @@ import pytest
 
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled
-from modelflow.unit.spec import Kind
+from modelflow.unit.kind import Kind
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import (
     Running,

@@ -1,0 +1,61 @@
+"""One input or output of a flow unit: its name, and what passes there."""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from modelflow.wire.tensor import TensorSpec
+
+__all__ = ["Port"]
+
+_SHAPE = re.compile(r"\(([^()]*)\)\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """One input or output of a unit.
+
+    Attributes:
+        name: Any text; names with other characters than letters are quoted in DOT.
+        description: What passes here: dtype, shape with named axes, colour order, range.
+        dtype: The element type, ``"uint8"``, ``"float32"``; None: any.
+        shape: The shape of one item with named axes, ``"(H, W, 3)"``; None: any.
+        is_optional: The port may be left unconnected (inputs only).
+        is_in_place: The unit writes into the arrays of this input: it gets arrays that nobody else
+            sees (a copy only where somebody does). Elsewhere inputs are read-only.
+        device: The device that the data must be on; None: the node's own.
+    """
+
+    name: str
+    description: str = ""
+    dtype: str | None = None
+    shape: str | None = None
+    is_optional: bool = False
+    is_in_place: bool = False
+    device: str | None = None
+
+    @property
+    def tensor(self) -> TensorSpec | None:
+        """What one item is as a tensor, as far as the port says it; None: no type is declared.
+
+        An axis that has a name instead of a length is free: ``"(H, W, 3)"`` is (None, None, 3). A
+        shape that is prose says nothing.
+        """
+        if self.dtype is None:
+            return None
+        try:
+            dtype = np.dtype(self.dtype)
+        except TypeError:  # a type that NumPy lacks: bfloat16
+            return None
+        return TensorSpec(self.name, dtype, _extents(self.shape))
+
+
+def _extents(shape: str | None) -> tuple[int | None, ...] | None:
+    found = None if shape is None else _SHAPE.match(shape.strip())
+    if found is None:
+        return None
+    parts = [part.strip() for part in found[1].split(",") if part.strip()]
+    if not all(part.isdecimal() or part.isidentifier() or part == "?" for part in parts):
+        return None
+    return tuple(int(part) if part.isdecimal() else None for part in parts)
