@@ -32,6 +32,7 @@ class StreamIO:
         """Made by `Flow`; ``is_owner``: the session is dropped with this object."""
         self._scheduler = scheduler
         self._session = session
+        self._reader = session.reader
         self._is_owner = is_owner
 
     def __del__(self) -> None:
@@ -110,10 +111,12 @@ class StreamIO:
             Cancelled: the session was cancelled.
             KeyError: the graph has no such input.
         """
-        self._scheduler.check_process()
-        entrance, buffers = self._scheduler.entrance, (_sent(data, copy),)
-        entrance.send(self._session, port, buffers, timeout=timeout, deadline=deadline)
-        self._scheduler.pump()
+        scheduler = self._scheduler
+        if scheduler.is_foreign:
+            scheduler.check_process()
+        buffers = (_sent(data, copy),)
+        scheduler.entrance.send(self._session, port, buffers, timeout=timeout, deadline=deadline)
+        scheduler.pump()
 
     def try_send(
         self, port: str, data: Any, deadline: float | None = None, *, copy: bool = False
@@ -227,10 +230,12 @@ class StreamIO:
 
     def recv_buffer(self, port: str | None = None, timeout: float | None = None) -> Buffer:
         """Does what `recv` does, but returns a buffer in error instead of raising it."""
-        results = self._results(port)
-        buffer = results.get(self._scheduler.options.clock, self._pumped(timeout))
-        self._session.reader.took()
-        return _received(buffer)
+        results, scheduler = self._results(port), self._scheduler
+        if scheduler.is_foreign or scheduler.options.is_inline:
+            timeout = self._pumped(timeout)
+        buffer = results.get(scheduler.options.clock, timeout)
+        self._reader.took()
+        return _received(buffer) if buffer._is_exclusive else buffer
 
     def _pumped(self, timeout: float | None) -> float | None:
         """Runs what is ready, in an inline flow; returns how long to wait for a result then."""
@@ -288,7 +293,7 @@ class StreamIO:
         except TimeoutError as error:
             message = f"no result within {timeout:g} s"
             raise TimeoutError(message) from error
-        self._session.reader.took()
+        self._reader.took()
         return _received(buffer)
 
     def exchange(
@@ -458,7 +463,10 @@ def _sent(data: Any, copy: bool) -> Buffer:
     """Returns a buffer of our own: what units do to it, the caller's own buffer does not see."""
     buffer = data.twin() if isinstance(data, Buffer) else Buffer(data)
     array = buffer.data
-    if type(array) is np.ndarray and array.flags.writeable:
+    if type(array) is not np.ndarray:
+        buffer._is_sent = True
+        return buffer
+    if array.flags.writeable:
         # The caller's own array stays writable; units see a read-only view of it.
         buffer.data = array.copy() if copy else array.view()
     freeze(buffer, is_single=False)

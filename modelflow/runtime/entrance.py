@@ -204,8 +204,9 @@ class Entrance:
             if blocker is not None:
                 return blocker
             told = self._put(session, port, buffers, is_last, due)
-        for receiver in told:
-            receiver.call_due()
+        if told:
+            for receiver in told:
+                receiver.call_due()
         return None
 
     def _blocker(self, session: Session, port: EntryPort) -> Blocker | None:
