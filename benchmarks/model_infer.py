@@ -21,7 +21,6 @@ from resnet import ITEM_SHAPES, write_resnet
 import modelflow
 from modelflow.device import Device, host_pool, memory_of
 from modelflow.engine import LoadRequest, find_engine
-from modelflow.engine.options import InferenceOptions
 
 
 class Alone:
@@ -29,8 +28,8 @@ class Alone:
 
     def __init__(self, engine: str, path: Path, device: str, options: dict[str, object]) -> None:
         """Loads the model."""
-        request = LoadRequest(path, Device(device), InferenceOptions(**options))
-        self._model = find_engine(engine).load(request)
+        found = find_engine(engine)
+        self._model = found.load(LoadRequest(path, Device(device), found.options(**options)))
         self._memory = memory_of(self._model.memory.kind)
         (self._input,) = self._model.inputs
 

@@ -160,11 +160,12 @@ def _loaded(file: "ModelFile", device: str) -> "Iterator[LoadedModel]":
 
     (first, *_) = parse_devices(device)
     require_devices((first,))
-    loaded = find_engine(file.engine).load(
+    engine = find_engine(file.engine)
+    loaded = engine.load(
         LoadRequest(
             newest_path(file.path),
             first,
-            options_with_defaults(file.config)(),
+            options_with_defaults(engine.options, file.config)(),
             tuple(port.name for port in file.inputs),
             tuple(port.name for port in file.outputs),
         )

@@ -38,7 +38,7 @@ class LoadRequest:
     Attributes:
         path: The model's file or folder; it exists.
         device: Where it shall run.
-        options: The options of the node.
+        options: The options of the node: an instance of the engine's `Engine.options`.
         inputs, outputs: The ports that the unit declares; empty: all that the model has.
         types: Input -> the type that the unit declares, for models that do not say it.
         batch_sizes: The sizes of batch that `LoadedModel.run` will get, where they are few.
@@ -46,7 +46,7 @@ class LoadRequest:
 
     path: Path
     device: Device = CPU
-    options: InferenceOptions = field(default_factory=InferenceOptions)
+    options: Any = field(default_factory=InferenceOptions)
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     types: Mapping[str, np.dtype[Any]] = field(default_factory=dict)
@@ -93,12 +93,12 @@ class Engine(ABC):
     Attributes:
         suffixes: The file name endings, in lower case, that mean a model of this engine.
         device_kinds: The kinds of device that it can run on.
-        obeys: The options of `InferenceOptions` for engines that it obeys; others are refused.
+        options: The dataclass of its options, built on `InferenceOptions`.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = ()
     device_kinds: ClassVar[tuple[str, ...]] = ("cpu",)
-    obeys: ClassVar[frozenset[str]] = frozenset()
+    options: ClassVar[type[InferenceOptions]] = InferenceOptions
 
     def is_reader_of(self, path: Path) -> bool:
         """Tells whether ``path`` looks like a model of this engine. Loads nothing."""

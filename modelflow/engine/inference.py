@@ -12,7 +12,7 @@ from modelflow.engine.batching import BatchFigures, CallSizes, grouped, padded_s
 from modelflow.engine.engine import LoadedModel, LoadRequest
 from modelflow.engine.lookup import find_engine
 from modelflow.engine.model_file import ModelFile, missing_model
-from modelflow.engine.options import ENGINE_OPTIONS, InferenceOptions, options_with_defaults
+from modelflow.engine.options import InferenceOptions, options_with_defaults
 from modelflow.engine.outputs import items_of, owned
 from modelflow.engine.servable import Servable, Serving, give_memory_back
 from modelflow.engine.staging import InputPort
@@ -57,14 +57,13 @@ class InferenceUnit(FlowUnit):
         """Loads the model on ``self.device``, checks the ports, and warms it up.
 
         Raises:
-            EngineError: the file is missing or no model, its ports do not fit the unit's, an option
-                is not the engine's, or a recorded request does not fit.
+            EngineError: the file is missing or no model, its ports do not fit the unit's, or a
+                recorded request does not fit.
             MissingDependencyError: the engine's package is not installed.
         """
-        self._options = (
-            config if isinstance(config, InferenceOptions) else InferenceOptions(**config)
-        )
-        self._check_options()
+        if not isinstance(config, InferenceOptions):
+            config = find_engine(self.model_file.engine).options(**config)
+        self._options = config
         with self._loading:
             self._serving = Serving(self._load())
 
@@ -264,18 +263,6 @@ class InferenceUnit(FlowUnit):
             servable.run(requests)
             servable.run(in_sizes(requests[0], servable.sizes.all()))
 
-    def _check_options(self) -> None:
-        name, defaults = self.model_file.engine, InferenceOptions()
-        obeyed = find_engine(name).obeys
-        for option in ENGINE_OPTIONS:
-            value = getattr(self._options, option)
-            if option not in obeyed and value != getattr(defaults, option):
-                message = (
-                    f"unit {self.name!r}: {option}={value!r}: the engine {name!r} has no such "
-                    f"option; it has {', '.join(sorted(obeyed)) or 'none'}"
-                )
-                raise EngineError(message)
-
     def _check_types(self, model: LoadedModel) -> None:
         for port, tensor in zip(self.model_file.inputs, model.inputs, strict=True):
             if port.dtype is None:
@@ -304,12 +291,13 @@ def inference_spec(
         EngineError: no engine of that name.
     """
     create = partial(InferenceUnit, model_file, name)
+    engine = find_engine(model_file.engine)
     return FlowUnitSpec(
         name=name,
-        devices=dict.fromkeys(find_engine(model_file.engine).device_kinds, create),
+        devices=dict.fromkeys(engine.device_kinds, create),
         inputs=model_file.inputs,
         outputs=model_file.outputs,
-        options=options_with_defaults(model_file.config),
+        options=options_with_defaults(engine.options, model_file.config),
         description=description or f"Runs the model {model_file.path.name}.",
         version=version,
         group=group,

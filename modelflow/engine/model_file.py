@@ -9,7 +9,7 @@ from typing import Any
 from modelflow.device import CPU
 from modelflow.engine.engine import LoadRequest
 from modelflow.engine.lookup import engine_for, find_engine
-from modelflow.engine.options import InferenceOptions, options_with_defaults
+from modelflow.engine.options import options_with_defaults
 from modelflow.engine.versions import chosen_versions, newest_path
 from modelflow.errors import ConfigError, EngineError
 from modelflow.unit.port import Port
@@ -65,7 +65,7 @@ def read_model_file(
         raise EngineError(absent)
     name = engine_for(newest_path(path)) if engine is None else engine
     try:
-        options: InferenceOptions = options_with_defaults(config or {})()
+        options = options_with_defaults(find_engine(name).options, config or {})()
     except ValueError as error:
         raise ConfigError(str(error)) from error
     request = LoadRequest(

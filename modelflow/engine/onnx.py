@@ -19,6 +19,7 @@ from modelflow.engine.engine import (
     unknown_port,
 )
 from modelflow.engine.file_form import looks_like
+from modelflow.engine.options import GpuMemoryOptions
 from modelflow.errors import DeviceUnavailableError, EngineError, MissingDependencyError
 from modelflow.wire.tensor import TensorSpec
 
@@ -38,7 +39,7 @@ class OnnxEngine(Engine):
 
     suffixes = (".onnx",)
     device_kinds = ("cpu", "cuda")
-    obeys = frozenset({"inter_op_threads", "intra_op_threads", "gpu_memory"})
+    options = GpuMemoryOptions
 
     def load(self, request: LoadRequest) -> LoadedModel:
         """Loads a file and checks its ports; see `Engine.load`."""

@@ -1,4 +1,8 @@
-"""The options of an inference unit."""
+"""The options of an inference unit: those of every engine here, each engine's own with the engine.
+
+An engine declares its options as a dataclass that builds on `InferenceOptions` (`Engine.options`);
+a node that names another engine's option is told so like any other unknown option.
+"""
 
 import dataclasses
 from collections.abc import Mapping
@@ -8,19 +12,7 @@ from typing import Any, Literal
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.unit.option import option, options_of
 
-__all__ = ["ENGINE_OPTIONS", "InferenceOptions", "options_with_defaults"]
-
-# Options that not every engine has: those that it does not obey are refused.
-ENGINE_OPTIONS = (
-    "signature",
-    "inter_op_threads",
-    "intra_op_threads",
-    "gpu_memory",
-    "precision",
-    "channels_last",
-    "cuda_graph",
-    "xla",
-)
+__all__ = ["GpuMemoryOptions", "InferenceOptions", "ThreadOptions", "options_with_defaults"]
 
 
 @dataclass(frozen=True)
@@ -48,51 +40,10 @@ class InferenceOptions:
         help="Buffers of different shapes share a batch: each is filled up with zeros to the "
         "largest, on the axes that the model leaves open.",
     )
-    precision: Literal["", "fp32", "tf32", "fp16", "bf16"] = option(
-        "",
-        help="What the engine calculates in; none: as the model was saved. fp16 and bf16 convert "
-        "weights and inputs, outputs are float32 again.",
-    )
-    channels_last: bool = option(
-        False, help="Weights and images with the channels last in memory; faster for convolutions."
-    )
-    cuda_graph: bool = option(
-        False,
-        help="Capture the model as a CUDA graph for each allowed batch size, which spares the "
-        "launches of its kernels.",
-    )
-    xla: bool = option(
-        False,
-        help="Compile the model with XLA, once for each size of batch: give allowed_batch_sizes.",
-    )
-    signature: str = option(
-        "",
-        help="The signature of a SavedModel; where none is given, serving_default, else the only "
-        "one.",
-    )
     allow_cast: bool = option(
         False,
         help="Convert items of a wider or a whole-number type to the model's own "
         "(float64 to float32); without it such an item is an error.",
-    )
-    inter_op_threads: int = option(
-        0,
-        help="Operations that the engine runs at once, likewise; 0: its own choice.",
-        minimum=0,
-        maximum=4096,
-    )
-    intra_op_threads: int = option(
-        0,
-        help="Threads that share one operation (for the whole process where the engine knows no "
-        "other way: tensorflow, torch); 0: the engine's own choice.",
-        aliases=("engine_threads",),
-        minimum=0,
-        maximum=4096,
-    )
-    gpu_memory: Literal["growth"] | float = option(
-        "growth",
-        help="GPU memory of the engine, for the whole process: growth (taken as needed), a "
-        "fraction of the device up to 1, or MiB above 1.",
     )
     plugin: str = option(
         "",
@@ -109,7 +60,7 @@ class InferenceOptions:
         """Checks the values.
 
         Raises:
-            ValueError: a ModelBox plug-in, serialised settings, or a GPU memory of 0 or less.
+            ValueError: a ModelBox plug-in, or serialised settings.
         """
         if self.plugin:
             message = (
@@ -123,20 +74,61 @@ class InferenceOptions:
                 "use inter_op_threads, intra_op_threads and gpu_memory"
             )
             raise ValueError(message)
+
+
+@dataclass(frozen=True)
+class ThreadOptions(InferenceOptions):
+    """Of engines with threads of their own."""
+
+    inter_op_threads: int = option(
+        0,
+        help="Operations that the engine runs at once, likewise; 0: its own choice.",
+        minimum=0,
+        maximum=4096,
+    )
+    intra_op_threads: int = option(
+        0,
+        help="Threads that share one operation (for the whole process where the engine knows no "
+        "other way: tensorflow, torch); 0: the engine's own choice.",
+        aliases=("engine_threads",),
+        minimum=0,
+        maximum=4096,
+    )
+
+
+@dataclass(frozen=True)
+class GpuMemoryOptions(ThreadOptions):
+    """Of engines that take GPU memory by themselves."""
+
+    gpu_memory: Literal["growth"] | float = option(
+        "growth",
+        help="GPU memory of the engine, for the whole process: growth (taken as needed), a "
+        "fraction of the device up to 1, or MiB above 1.",
+    )
+
+    def __post_init__(self) -> None:
+        """Checks the values.
+
+        Raises:
+            ValueError: a GPU memory of 0 or less; see `InferenceOptions`.
+        """
+        super().__post_init__()
         if self.gpu_memory != "growth" and not 0 < float(self.gpu_memory) < float("inf"):
             message = f"gpu_memory: got {self.gpu_memory}; expected growth, a fraction, or MiB"
             raise ValueError(message)
 
 
-def options_with_defaults(defaults: Mapping[str, Any]) -> type[InferenceOptions]:
-    """Returns `InferenceOptions` whose defaults are those of a unit's ``[config]``.
+def options_with_defaults(
+    options: type[InferenceOptions], defaults: Mapping[str, Any]
+) -> type[InferenceOptions]:
+    """Returns the options of an engine with the defaults of a unit's ``[config]``.
 
     Raises:
         ConfigError: an unknown key, or a value that does not fit.
     """
     if not defaults:
-        return InferenceOptions
-    known = {declared.name: declared for declared in options_of(InferenceOptions)}
+        return options
+    known = {declared.name: declared for declared in options_of(options)}
     unknown = [name for name in defaults if name not in known]
     if unknown:
         message = (
@@ -157,6 +149,4 @@ def options_with_defaults(defaults: Mapping[str, Any]) -> type[InferenceOptions]
         )
         for name, value in defaults.items()
     ]
-    return dataclasses.make_dataclass(
-        InferenceOptions.__name__, fields, bases=(InferenceOptions,), frozen=True
-    )
+    return dataclasses.make_dataclass(options.__name__, fields, bases=(options,), frozen=True)

@@ -8,7 +8,6 @@ import pytest
 
 from modelflow.engine import LoadRequest, engine_for, find_engine, read_model_file
 from modelflow.engine.inference import inference_spec
-from modelflow.engine.options import InferenceOptions
 from modelflow.engine.tensorflow.saved_model import read_signature
 from modelflow.errors import EngineError
 from modelflow.testing import run_unit
@@ -20,13 +19,14 @@ FORMS = ["frozen_graph", "saved_model", "version_1_model", "keras_model", "h5_mo
 
 
 def load(path, inputs=(), outputs=(), **options):
+    engine = find_engine("tensorflow")
     request = LoadRequest(
         path,
-        options=InferenceOptions(**options),
+        options=engine.options(**options),
         inputs=tuple(inputs),
         outputs=tuple(outputs),
     )
-    return find_engine("tensorflow").load(request)
+    return engine.load(request)
 
 
 @pytest.mark.parametrize("form", FORMS)

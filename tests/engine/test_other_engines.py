@@ -9,7 +9,6 @@ import pytest
 from modelflow.device import Device
 from modelflow.engine import LoadRequest, engine_for, find_engine, read_model_file
 from modelflow.engine.inference import inference_spec
-from modelflow.engine.options import InferenceOptions
 from modelflow.errors import DeviceUnavailableError, EngineError, MissingDependencyError
 from modelflow.testing import run_unit
 from tests.engine.conftest import expected, save_onnx
@@ -19,15 +18,16 @@ FORMS = {"onnx_model": "onnx", "torchscript_model": "torch", "exported_model": "
 
 
 def load(path, inputs=(), outputs=(), device=None, types=None, **options):
+    engine = find_engine(engine_for(path))
     request = LoadRequest(
         path,
         device or Device("cpu"),
-        InferenceOptions(**options),
+        engine.options(**options),
         tuple(inputs),
         tuple(outputs),
         types or {},
     )
-    return find_engine(engine_for(path)).load(request)
+    return engine.load(request)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -36,8 +36,9 @@ from pathlib import Path
 from modelflow.engine import *
 from modelflow.errors import EngineError
 from tests import programs
-load = lambda **o: find_engine("tensorflow").load(
-    LoadRequest(Path({str(frozen_graph)!r}), options=InferenceOptions(**o)))
+engine = find_engine("tensorflow")
+load = lambda **o: engine.load(
+    LoadRequest(Path({str(frozen_graph)!r}), options=engine.options(**o)))
 load(intra_op_threads=1, inter_op_threads=2).close()
 load(intra_op_threads=1).close()
 load().close()

@@ -6,7 +6,6 @@ import pytest
 from modelflow.device import Device
 from modelflow.engine import LoadRequest, engine_for, find_engine, read_model_file
 from modelflow.engine.inference import inference_spec
-from modelflow.engine.options import InferenceOptions
 from modelflow.engine.tensorflow import engine as tensorflow_engine
 from modelflow.errors import EngineError
 from modelflow.testing import run_unit
@@ -18,8 +17,8 @@ FORMS = ("frozen_graph", "saved_model", "version_1_model", "keras_model", "h5_mo
 
 
 def load(path, device=None, **options):
-    request = LoadRequest(path, device or Device("cpu"), InferenceOptions(**options))
-    return find_engine(engine_for(path)).load(request)
+    engine = find_engine(engine_for(path))
+    return engine.load(LoadRequest(path, device or Device("cpu"), engine.options(**options)))
 
 
 def scores(ports):

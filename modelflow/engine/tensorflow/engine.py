@@ -8,6 +8,7 @@ from modelflow.engine.engine import Engine, LoadedModel, LoadRequest
 from modelflow.engine.tensorflow.frozen_graph import load_frozen_graph
 from modelflow.engine.tensorflow.keras_model import load_keras_model
 from modelflow.engine.tensorflow.library import loading
+from modelflow.engine.tensorflow.options import TensorFlowOptions
 from modelflow.engine.tensorflow.saved_model import load_saved_model, read_signature
 from modelflow.engine.tensorflow.settings import apply_settings, device_name
 from modelflow.errors import EngineError
@@ -21,9 +22,7 @@ class TensorFlowEngine(Engine):
 
     suffixes: ClassVar[tuple[str, ...]] = (".pb", ".keras", ".h5", ".hdf5")
     device_kinds: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
-    obeys: ClassVar[frozenset[str]] = frozenset(
-        {"signature", "inter_op_threads", "intra_op_threads", "gpu_memory", "xla"}
-    )
+    options = TensorFlowOptions
 
     def is_reader_of(self, path: Path) -> bool:
         """Tells whether ``path`` is a SavedModel's folder or ends as TensorFlow's models do."""

@@ -5,8 +5,8 @@ from typing import Any
 
 from modelflow.device import Device
 from modelflow.device.driver import total_memory
-from modelflow.engine.options import InferenceOptions
 from modelflow.engine.tensorflow.library import load_tensorflow
+from modelflow.engine.tensorflow.options import TensorFlowOptions
 from modelflow.errors import DeviceUnavailableError, EngineError
 
 __all__ = ["apply_settings", "device_name"]
@@ -16,7 +16,7 @@ _MIB = 1 << 20
 _log = logging.getLogger(__name__)
 
 
-def apply_settings(options: InferenceOptions) -> None:
+def apply_settings(options: TensorFlowOptions) -> None:
     """Sets threads and GPU memory before TensorFlow starts.
 
     Raises:

@@ -8,6 +8,7 @@ from modelflow.device.torch_memory import load_torch
 from modelflow.engine.engine import Engine, LoadedModel, LoadRequest, one_sentence
 from modelflow.engine.file_form import looks_like
 from modelflow.engine.torch.model import TorchModel
+from modelflow.engine.torch.options import TorchOptions
 from modelflow.engine.torch.ports import exported_ports, script_ports
 from modelflow.engine.torch.settings import apply_settings, torch_device
 from modelflow.errors import EngineError
@@ -26,15 +27,7 @@ class TorchEngine(Engine):
 
     suffixes: ClassVar[tuple[str, ...]] = (".pt", ".pth", ".ts", ".torchscript", ".pt2")
     device_kinds: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
-    obeys: ClassVar[frozenset[str]] = frozenset(
-        {
-            "inter_op_threads",
-            "intra_op_threads",
-            "precision",
-            "channels_last",
-            "cuda_graph",
-        }
-    )
+    options = TorchOptions
 
     def load(self, request: LoadRequest) -> LoadedModel:
         """Loads a file and checks its ports; see `Engine.load`."""
