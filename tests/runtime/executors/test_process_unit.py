@@ -18,7 +18,7 @@ from modelflow.errors import FlowFailed, PlanError
 from tests import programs
 from tests.runtime import process_units as units
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 GRAPH = """digraph {{
     input [type=input]
     work [flowunit={name}, workers=process, threads={threads}, batch_size={batch}{options}]
