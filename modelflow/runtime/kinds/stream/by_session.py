@@ -245,6 +245,9 @@ class BySession:
     def clear(self) -> None:
         """Drops what waits; the streams that have begun are ended by `abandoned`."""
         self._is_ending = True
+        self.drain()
+        for session in list(self._lanes):
+            self.drop(session)
         self._turns.clear()
         self.ready = self.ready_bytes = 0
 
