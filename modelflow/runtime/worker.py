@@ -107,6 +107,7 @@ class Worker:
 
     def try_close(self) -> None:
         """Closes the unit; an error goes to the owner."""
+        self.thread_id = threading.get_ident()
         self._enter("close")
         try:
             self.stage.close_unit(self.call.unit, self._device)
@@ -116,9 +117,11 @@ class Worker:
 
     def try_step(self) -> bool:
         """Does one batch of what is ready, on the calling thread; False if there was none."""
+        self.thread_id = threading.get_ident()
         try:
             return self.step()
-        except KeyboardInterrupt:  # inline: the user's own
+        except KeyboardInterrupt:  # inline: the user's own, who may stop the flow then
+            self._leave()
             raise
         except BaseException as error:
             self._report(error, "process")
@@ -180,7 +183,7 @@ class Worker:
                 results = self._process(batch, has_errors)
             self._leave()
             has_errors = has_errors or self.call.has_errors
-            self._note(batch, size, time.perf_counter() - start)
+            self._note(size, time.perf_counter() - start)
             if deadlines is not None:
                 _carry(deadlines, results)
         self.stage.outbox.emit(batch, results, has_errors)
@@ -237,7 +240,7 @@ class Worker:
         )
         return Buffer.from_error(failure)
 
-    def _note(self, batch: Batch, size: int, seconds: float) -> None:  # noqa: ARG002
+    def _note(self, size: int, seconds: float) -> None:
         self._stats.count(size, self.call.failed, seconds)
         if self._observer is not None:
             now = self._clock.now()

@@ -248,7 +248,7 @@ class BySession:
         self.drain()
         for session in list(self._lanes):
             self.drop(session)
-        self._turns.clear()
+        self._turns = deque(maxlen=0)  # a worker that comes back gets nothing more
         self.ready = self.ready_bytes = 0
 
     def held(self) -> int:

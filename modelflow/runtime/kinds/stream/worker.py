@@ -56,7 +56,7 @@ class StreamWorker(Worker):
         self._enter("process")
         is_over = self._call(stream, batch)
         self._leave()
-        self._note(batch, len(span.positions), time.perf_counter() - start)
+        self._note(len(span.positions), time.perf_counter() - start)
         if not lane.is_dropped:
             self._emit(stream, is_over)
             self._count_out(batch)
