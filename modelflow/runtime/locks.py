@@ -9,8 +9,7 @@ import threading
 
 __all__ = ["ORDER", "make_lock"]
 
-# Down to the leaves. Two locks of one name are taken together only along an edge of the graph: a
-# merge feeds the inbox behind it, never the other way.
+# Down to the leaves. Two locks of one name are never taken together.
 ORDER = ("entrance", "outbox", "merge", "inbox", "progress", "results", "in_flight", "scheduler")
 
 

@@ -85,8 +85,9 @@ class ThreadRunner:
 
     def worker_here(self) -> Worker | None:
         """Returns the worker whose thread is calling, if any."""
-        here = threading.get_ident()
-        return next((worker for worker in self._workers if worker.thread_id == here), None)
+        here = threading.current_thread()
+        pairs = zip(self._workers, self._threads, strict=True)
+        return next((worker for worker, thread in pairs if thread is here), None)
 
     def join(self, timeout: float) -> list[FlowUnitError]:
         """Joins every thread; those that do not end in time are described by an error each."""
@@ -109,6 +110,8 @@ class InlineRunner:
     def __init__(self, workers: Sequence[Worker]) -> None:
         self._workers = workers
         self._running: list[Worker] = []
+        # One thread at a time: another one may ask for the stop. It comes before every other lock.
+        self._turn = threading.RLock()
 
     def start(self) -> None:
         """Opens every unit, in order, until one fails."""
@@ -119,26 +122,33 @@ class InlineRunner:
 
     def pump(self) -> None:
         """Runs every stage until nothing is ready and every source is over."""
-        moving = True
-        while moving:
-            moving = False
-            for worker in list(self._running):
-                while worker.try_step():
-                    moving = True
-                    if worker.stage.plan.spec.is_source:
-                        break  # first what it has brought
+        with self._turn:
+            moving = True
+            while moving:
+                moving = any([self._step(worker) for worker in list(self._running)])
+
+    def _step(self, worker: Worker) -> bool:
+        is_moving = False
+        while worker.try_step():
+            is_moving = True
+            if worker.stage.plan.spec.is_source:
+                break  # first what it has brought
+        return is_moving
 
     def wake(self) -> None:
         """Does nothing."""
 
     def worker_here(self) -> Worker | None:
-        """Returns the worker that is in a call, if any."""
-        return next((w for w in self._running if w.phase == "process"), None)
+        """Returns the worker whose unit is calling, if any."""
+        here = threading.get_ident()
+        busy = (worker for worker in self._workers if worker.phase != "idle")
+        return next((worker for worker in busy if worker.thread_id == here), None)
 
     def join(self, timeout: float) -> list[FlowUnitError]:  # noqa: ARG002 - nothing waits here
         """Closes every unit."""
-        for worker in self._running:
-            worker.finish()
-            worker.try_close()
-        self._running = []
+        with self._turn:
+            for worker in self._running:
+                worker.finish()
+                worker.try_close()
+            self._running = []
         return []

@@ -433,7 +433,7 @@ class Scheduler:
 
     def _check_not_inside(self) -> None:
         worker = self._runner.worker_here()
-        if worker is not None and worker.phase == "process":
+        if worker is not None:
             message = (
                 f"flow {self.plan.name!r}: stop() was called by node {worker.stage.plan.node!r}, "
                 "on a thread that stop() waits for; call request_stop() there"

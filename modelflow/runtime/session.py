@@ -131,7 +131,9 @@ class Session:
                 return
             try:
                 callback()
-            except Exception:  # it is not the flow's: the session is over all the same
+            except KeyboardInterrupt:  # the user's own, on the main thread
+                raise
+            except BaseException:  # it is not the flow's: the session is over all the same
                 logger.exception("session %r: a callback for its end raised", self.name)
 
     def cancel(self, failure: Exception | None = None) -> bool:

@@ -90,5 +90,7 @@ class Waiting:
                 return
             try:
                 callback()
-            except Exception:
+            except KeyboardInterrupt:  # the user's own, on the main thread
+                raise
+            except BaseException:  # also a SystemExit: it is nothing to whoever calls here
                 logger.exception("a callback that waited for a flow raised")

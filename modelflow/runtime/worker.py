@@ -110,6 +110,7 @@ class Worker:
 
     def try_close(self) -> None:
         """Closes the unit; an error goes to the owner."""
+        self.thread_id = threading.get_ident()
         self._enter("close")
         try:
             self.stage.close_unit(self.call.unit, self._device)
@@ -119,9 +120,11 @@ class Worker:
 
     def try_step(self) -> bool:
         """Does one batch of what is ready, on the calling thread; False if there was none."""
+        self.thread_id = threading.get_ident()
         try:
             return self.step()
-        except KeyboardInterrupt:  # inline: the user's own
+        except KeyboardInterrupt:  # inline: the user's own, who may stop the flow then
+            self._leave()
             raise
         except BaseException as error:
             self._report(error, "process")

@@ -1,3 +1,5 @@
+import asyncio
+import logging
 import threading
 
 import pytest
@@ -11,8 +13,10 @@ from modelflow.errors import (
     QueueFullError,
     StreamClosed,
 )
+from modelflow.unit.kind import Kind
 from modelflow.unit.unit import FlowUnit
-from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of
+from tests.runtime.fake_clock import FakeClock
+from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of, unit_of
 
 
 def add_one(x):
@@ -529,3 +533,286 @@ def test_ctrl_c_while_draining_still_ends_every_thread(monkeypatch):
         flow.scheduler.stop()
     assert not [t for t in threading.enumerate() if t.name.startswith("modelflow/test/n0")]
     flow.scheduler.stop()
+
+
+# -- stopping -------------------------------------------------------------------------------------
+
+
+def stopped(flow, clock, *steps):
+    """Stops a flow on another thread, and turns its clock by ``steps`` seconds meanwhile."""
+    failures = []
+
+    def stop():
+        try:
+            flow.scheduler.stop()
+        except FlowFailed as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=stop, name="modelflow/test/stop")
+    thread.start()
+    for seconds in steps:
+        clock.until_sleeping(2)  # the watchdog, and the stop
+        clock.advance(seconds)
+    thread.join(60)
+    assert not thread.is_alive()
+    assert flow.scheduler.held() == {}
+    return failures
+
+
+def test_stop_while_a_node_gathers_a_batch_ends_every_thread():
+    clock = FakeClock()
+    settings = {"batch_size": 8, "batch_timeout_ms": 300, "threads": 2}
+    flow = Running(chain((spec_of(), settings)), clock=clock)
+    flow.scheduler.start()
+    stream = flow.session()
+    stream.send("input", 1)
+    clock.until_sleeping(2)  # the watchdog, and the worker that gathers
+    flow.scheduler.stop(drain=False)
+    assert flow.scheduler.held() == {}
+
+
+def posting(calls, *, delay=0.0, is_emitting=False):
+    """A stream unit that sends itself events for ever."""
+
+    def process(ctx):
+        calls.release()
+        if is_emitting:
+            ctx.emit([len(ctx.input())])
+        ctx.send_event(True, delay)
+
+    return unit_of(process, kind=Kind.STREAM, name="posting")
+
+
+@pytest.mark.parametrize("is_emitting", [False, True])
+def test_stop_ends_a_stream_that_sends_itself_events_for_ever(is_emitting):
+    clock, calls = FakeClock(), threading.Semaphore(0)
+    graph = chain((posting(calls, is_emitting=is_emitting), {"threads": 1}))
+    flow = Running(graph, clock=clock, stop_timeout=2)
+    flow.scheduler.start()
+    stream = flow.session()
+    stream._session.progress.is_collected = True  # nothing waits for the reader
+    stream.send("input", 1)
+    for _ in range(20):
+        assert calls.acquire(timeout=60)
+    assert stopped(flow, clock, 2.0) == []
+    assert stream.wait(0)
+
+
+def test_stop_brings_what_was_delayed_at_once_and_lets_nothing_be_delayed_again():
+    clock, calls = FakeClock(), threading.Semaphore(0)
+    flow = Running(chain((posting(calls, delay=3600.0), {"threads": 1})), clock=clock)
+    flow.scheduler.start()
+    stream = flow.session()
+    stream.send("input", 1)
+    assert calls.acquire(timeout=60)
+    clock.until_sleeping(2)  # the watchdog, and the worker until the event is due
+    assert stopped(flow, clock) == []
+    assert calls.acquire(timeout=60)  # the one that was delayed
+    assert not calls.acquire(blocking=False)
+
+
+def test_stop_ends_a_source_that_holds():
+    held = threading.Event()
+
+    def process(ctx):
+        ctx.hold()
+        held.set()
+
+    nodes = {"source": unit_of(process, inputs=()), "output": "output"}
+    flow = Running(graph_of(nodes, ["source -> output"]))
+    flow.scheduler.start()
+    assert held.wait(60)
+    flow.scheduler.stop()
+    assert flow.scheduler.held() == {}
+
+
+def test_stop_drops_what_does_not_move_and_says_so():
+    clock, gate, said = FakeClock(), Gate(), []
+
+    class Listener(logging.Handler):
+        def emit(self, record):
+            said.append(record.getMessage())
+            gate.open.set()
+
+    flow = Running(chain((gate.spec(), {"threads": 1})), clock=clock, stop_timeout=2)
+    flow.scheduler.start()
+    stream = flow.session()
+    stream.send("input", 1)
+    gate.entered.acquire()
+    listener = Listener(logging.WARNING)
+    logging.getLogger("modelflow").addHandler(listener)
+    try:
+        assert stopped(flow, clock, 2.0) == []
+    finally:
+        logging.getLogger("modelflow").removeHandler(listener)
+    assert said == ["flow 'test': nothing has moved for 2 s; what is left is dropped"]
+    with pytest.raises(StreamClosed):
+        stream.recv()
+
+
+def test_a_forced_stop_keeps_nothing_of_any_session():
+    gate = Gate()
+
+    def same(ctx):
+        ctx.emit([buffer.data for buffer in ctx.input()])
+
+    specs = [
+        (spec_of(), {"threads": 2}),
+        unit_of(same, kind=Kind.STREAM),
+        unit_of(same, kind=Kind.EXPAND),
+        unit_of(same, kind=Kind.COLLAPSE),
+        (gate.spec(), {"threads": 2, "batch_size": 1}),
+    ]
+    flow = Running(chain(*specs))
+    flow.scheduler.start()
+    streams = [flow.session() for _ in range(5)]
+    for stream in streams:
+        for i in range(10):
+            stream.send("input", i)
+    gate.entered.acquire()
+    assert flow.scheduler.held() != {}
+    gate.open.set()
+    flow.scheduler.stop(drain=False)
+    held = flow.scheduler.held()
+    held.pop("sessions", None)
+    assert held == {}
+
+
+def test_a_session_that_is_cancelled_leaves_nothing_behind_where_branches_meet():
+    gate = Gate()
+
+    def part(ctx):
+        for buffer in ctx.input():
+            ctx.emit([buffer.data], "out" if buffer.data % 2 else "other")
+
+    nodes = {
+        "input": "input",
+        "part": unit_of(part, outputs=("out", "other"), kind=Kind.CONDITION),
+        "slow": (gate.spec(), {"threads": 1}),
+        "quick": spec_of(),
+        "join": spec_of(),
+        "output": "output",
+    }
+    edges = [
+        "input -> part",
+        "part:out -> slow",
+        "part:other -> quick",
+        "slow -> join",
+        "quick -> join",
+        "join -> output",
+    ]
+    with Running(graph_of(nodes, edges)) as flow:
+        stream = flow.session()
+        for i in range(1, 6):
+            stream.send("input", i)
+        gate.entered.acquire()
+        stream.cancel()
+        gate.open.set()
+        assert flow.infer(2).data == 2
+        assert flow.scheduler.held() == {}
+
+
+# -- one session and the others ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("split_size", [0, 1])
+def test_a_session_whose_order_is_held_up_holds_up_nobody_else(split_size):
+    gate = Gate()
+
+    def process(ctx):
+        if any(buffer.data == "slow" for buffer in ctx.input()):
+            gate.entered.release()
+            gate.open.wait()
+        ctx.outputs["out"] = ctx.inputs["in"]
+
+    settings = {"threads": 4, "batch_size": 1, "queue_size": 4, "split_size": split_size}
+    with Running(chain((unit_of(process), settings))) as flow:
+        slow, quick = flow.session(), flow.session()
+        slow.send("input", "slow")
+        gate.entered.acquire()
+        sent = ["slow"]
+        with pytest.raises(TimeoutError, match="queue of node 'n0' is full"):
+            for i in range(1000):
+                slow.send("input", i, timeout=0.2)
+                sent.append(i)
+        assert len(sent) < 100  # it is held back itself
+        for i in range(50):
+            quick.send("input", i, timeout=60)
+            assert quick.recv(timeout=60).data == i
+        assert slow.ready() == 0
+        gate.open.set()
+        slow.close_input()
+        assert [buffer.data for buffer in slow] == sent
+
+
+def test_a_dropped_session_ends_and_nothing_is_kept_of_it(caplog):
+    with Running(chain(per_item(add_one))) as flow:
+        for i in range(50):
+            stream = flow.session()
+            stream.send("input", i)
+            assert stream.recv().data == i + 1
+            del stream
+        last = flow.session()  # ends those that were dropped
+        last.close_input()
+        for session in list(flow.scheduler._sessions):
+            assert flow.scheduler.wait_for(session, 60)
+        assert flow.scheduler.held() == {}
+    assert "was dropped without close_input(); its input ends now" in caplog.text
+
+
+def test_the_watchdog_ends_dropped_sessions_where_nobody_makes_another():
+    clock = FakeClock()
+    with Running(chain(per_item(add_one)), clock=clock, watchdog_interval=5) as flow:
+        stream = flow.session()
+        session = stream._session
+        stream.send("input", 1)
+        clock.until_sleeping(1)
+        del stream
+        waiting = threading.Thread(
+            target=flow.scheduler.wait_for, args=(session,), name="modelflow/test/wait"
+        )
+        waiting.start()
+        clock.until_waiting(1)
+        clock.advance(5)
+        waiting.join(60)
+        assert not waiting.is_alive()
+        assert flow.scheduler.held() == {}
+
+
+def test_a_dropped_session_that_had_ended_its_input_is_finished_quietly(caplog):
+    with Running(chain(per_item(add_one))) as flow:
+        stream = flow.session()
+        session = stream._session
+        stream.send("input", 1)
+        stream.close_input()
+        del stream
+        assert flow.scheduler.wait_for(session, 60)
+        flow.session().close_input()
+    assert "was dropped" not in caplog.text
+
+
+def many(count):
+    """A stream unit that gives ``count`` values for one, an event each."""
+
+    def process(ctx):
+        done = ctx.state.get("done", 0)
+        ctx.emit([done])
+        ctx.state["done"] = done + 1
+        if done + 1 < count:
+            ctx.send_event()
+
+    return unit_of(process, kind=Kind.STREAM, name="many")
+
+
+@pytest.mark.parametrize("options", [{}, {"is_inline": True}], ids=["threads", "inline"])
+@pytest.mark.parametrize("how", ["infer", "exchange_many", "aexchange"])
+def test_who_takes_everything_at_the_end_gets_more_than_results_may_wait(how, options):
+    with Running(chain(many(20)), results_bound=8, **options) as flow:
+        stream = flow.session()
+        if how == "infer":
+            found = stream.exchange({"input": 1}, 60)
+        elif how == "exchange_many":
+            (found,) = stream.exchange_many({"input": [1]}, 60).values()
+        else:
+            found = asyncio.run(stream.aexchange({"input": 1}, 60))
+    assert [buffer.data for buffer in found] == list(range(20))

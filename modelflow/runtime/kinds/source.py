@@ -184,7 +184,7 @@ class SourceWorker(Worker):
             self._is_held, self._is_over = context.is_held, is_last
         openings = context.openings or ()
         rows = (len(columns[0]) if columns else 0) + len(openings)
-        self._stats.count(rows, self.call.failed, time.perf_counter() - start)
+        self._note(rows, time.perf_counter() - start)
         if context.openings is not None:
             for row in zip(*columns, strict=True):
                 self._begin_session(list(row), _EMITTED)

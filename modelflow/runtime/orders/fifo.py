@@ -182,6 +182,7 @@ class Fifo:
         """See `Order.clear`."""
         self._queue.clear()
         self._paused.clear()
+        self._tickets.clear()
         self.ready = self.ready_bytes = self._paused_rows = 0
 
     def held(self) -> int:

@@ -2,9 +2,14 @@ import threading
 
 import pytest
 
+from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, DeadlineExceeded
+from modelflow.runtime.kinds.loop import ENTRY, RETURN, Looping
+from modelflow.runtime.orders.order import InboxPolicy
 from modelflow.unit.kind import Kind
+from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, graph_of, per_item, results_of, unit_of
+from tests.runtime.test_inbox import segment, stream
 
 inline = pytest.mark.parametrize("options", [{}, {"is_inline": True}], ids=["threads", "inline"])
 
@@ -164,3 +169,62 @@ def test_a_buffer_that_goes_round_for_ever_is_named_in_a_warning(monkeypatch, ca
     assert found == [7, 7]
     (record,) = [r for r in caplog.records if "gone round" in r.message]
     assert "node 'loop': a buffer of session '0' has gone round 5 times" in record.message
+
+
+def looping(bound=2, batch_size=1):
+    return Looping(InboxPolicy((bound, bound), batch_size), 1, "again", "loop")
+
+
+def test_a_loop_lets_in_as_many_rows_as_its_queue_holds():
+    here, s = looping(bound=2), stream()
+    here.add(ENTRY, [segment(s, 0, 5)])
+    batches = [here.cut(1), here.cut(1)]
+    assert not here
+    assert here.cut(1) is None
+    leaving, going = here.settle(batches[0], [[Buffer("left")], [None]], False, 0)
+    assert [b.data for part in leaving for b in part.columns[0]] == ["left"]
+    assert going == []
+    assert here
+    assert here.cut(8).size == 1
+
+
+def test_what_comes_back_comes_before_what_enters_and_always_has_room():
+    here, s = looping(bound=2), stream()
+    here.add(ENTRY, [segment(s, 0, 4)])
+    _, going = here.settle(here.cut(1), [[None], [Buffer("again")]], False, 0)
+    assert here.has_room(RETURN, None)
+    assert not here.has_room(ENTRY, None)
+    here.add(RETURN, going)
+    assert [b.data for b in here.cut(2).columns[0]] == ["again", 1]
+
+
+def test_what_goes_round_of_a_dropped_session_is_dropped_where_it_is_found():
+    here, s = looping(bound=2), stream()
+    here.add(ENTRY, [segment(s, 0, 2)])
+    batch = here.cut(1)
+    _, going = here.settle(batch, [[None], [Buffer("again")]], False, 0)
+    here.add(RETURN, going)
+    here.drop(s.session)
+    assert here.held() == 0
+    here.add(RETURN, going)
+    assert here.cut(2) is None
+    assert here.settle(batch, [[Buffer("left")], [None]], False, 0) == ([], [])
+    assert here.held() == 0
+
+
+def test_a_stop_ends_what_goes_round_for_ever_and_says_so():
+    clock = FakeClock()
+    graph = round_about(per_item(lambda x: x), until(1))
+    flow = Running(graph, clock=clock, stop_timeout=2)
+    flow.scheduler.start()
+    s = flow.session()
+    s.send("input", 0)
+    stopping = threading.Thread(target=flow.scheduler.stop, name="modelflow/test/stop")
+    stopping.start()
+    clock.until_sleeping(2)  # the watchdog, and the stop
+    clock.advance(2)
+    stopping.join()
+    assert "the flow stops, and the buffer was still going round (after" in str(
+        s.recv_buffer().error
+    )
+    assert flow.scheduler.held() == {}

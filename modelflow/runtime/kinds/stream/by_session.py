@@ -243,7 +243,10 @@ class BySession:
     def clear(self) -> None:
         """Drops what waits; the streams that have begun are ended by `abandoned`."""
         self._is_ending = True
-        self._turns.clear()
+        self.drain()
+        for session in list(self._lanes):
+            self.drop(session)
+        self._turns = deque(maxlen=0)  # a worker that comes back gets nothing more
         self.ready = self.ready_bytes = 0
 
     def held(self) -> int:

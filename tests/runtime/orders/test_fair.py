@@ -133,3 +133,35 @@ def test_batches_say_why_they_closed_and_how_long_they_waited(reason):
     box.take_nowait()
     assert dict(box.stats.closed) == {reason: 1}
     assert dict(box.stats.waits) == {4.0: 1}
+
+
+def test_a_paused_session_loses_its_turn_until_it_is_resumed():
+    box, held, other = inbox(split_size=1, batch_size=4), stream("held"), stream("other")
+    box.append(0, [segment(held, 0, 2), segment(other, 0, 1)])
+    box.pause(held.session)
+    box.append(0, [segment(held, 2, 1)])
+    batch = box.take_nowait()
+    assert [span.stream for span in batch.spans] == [other]
+    assert box.take_nowait() is None
+    box.resume(held.session)
+    assert data(box.take_nowait()) == [0, 1, 2]
+
+
+def test_a_session_is_paused_and_resumed_more_than_once():
+    box, held = inbox(), stream("held")
+    box.append(0, [segment(held, 0, 1)])
+    for _ in range(2):
+        box.pause(held.session)
+    for _ in range(2):
+        box.resume(held.session)
+    assert data(box.take_nowait()) == [0]
+    assert box.take_nowait() is None
+
+
+def test_a_paused_session_that_is_dropped_is_forgotten():
+    box, held = inbox(), stream("held")
+    box.append(0, [segment(held, 0, 1)])
+    box.pause(held.session)
+    box.discard(held.session)
+    box.resume(held.session)
+    assert box.held() == 0

@@ -18,7 +18,7 @@ from modelflow.errors import FlowFailed, PlanError
 from tests import programs
 from tests.runtime import process_units as units
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 GRAPH = """digraph {{
     input [type=input]
     work [flowunit={name}, workers=process, threads={threads}, batch_size={batch}{options}]
@@ -288,7 +288,7 @@ def test_a_unit_of_the_main_module(tmp_path, is_guarded):
 
 ORPHANS = f"""
 import sys; sys.path.insert(0, {str(ROOT)!r})
-from tests.runtime.test_processes import flow_of, units, children
+from tests.runtime.executors.test_process_unit import flow_of, units, children
 flow = flow_of(units.picky, threads=2).start_run()
 stream = flow.create_stream_io()
 for _ in range(2):

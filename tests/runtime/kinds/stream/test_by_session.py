@@ -1,0 +1,262 @@
+"""One call at a time for each session; events and rows take turns."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelflow.runtime.kinds.stream.by_session import BySession
+from modelflow.runtime.kinds.stream.lane import OpenStream
+from modelflow.runtime.kinds.stream.numbering import Numbering
+from modelflow.runtime.orders.order import InboxPolicy
+from modelflow.runtime.segment import Stream
+from tests.runtime.fake_clock import FakeClock
+from tests.runtime.test_inbox import data, segment, stream
+
+
+def order(bound=8, clock=None, **more):
+    return BySession(InboxPolicy((bound,), **more), 1, clock or FakeClock())
+
+
+def begin(here, size=8):
+    """Takes the next batch, and opens its stream as a worker does."""
+    batch = here.cut(size)
+    if batch.lane.open is None:
+        (span,) = batch.spans
+        batch.lane.open = OpenStream(span.stream, [Numbering(span.stream)])
+    return batch
+
+
+def end(here, batch, *, is_session_end=False, is_parked=False):
+    (span,) = batch.spans
+    if span.is_last or batch.lane.open.is_ended:
+        is_session_end = here.try_end(batch.lane, batch.lane.open) and span.stream.depth == 0
+    return here.done(batch.lane, is_session_end=is_session_end, is_parked=is_parked)
+
+
+def test_a_session_has_one_batch_at_a_time_and_others_pass():
+    here, a, b = order(), stream("a"), stream("b")
+    here.add(0, [segment(a, 0, 4), segment(b, 0, 1)])
+    first, other = begin(here, 2), begin(here, 2)
+    assert (data(first), data(other)) == ([0, 1], [0])
+    assert not here
+    end(here, first)
+    assert data(begin(here, 2)) == [2, 3]
+
+
+def test_a_batch_holds_the_rows_of_one_stream_alone():
+    here, s = order(), stream()
+    subs = [Stream(s.session, s, position) for position in range(2)]
+    here.add(0, [segment(subs[0], 0, 2, is_last=True), segment(subs[1], 0, 1, is_last=True)])
+    batch = begin(here)
+    assert [span.stream for span in batch.spans] == [subs[0]]
+    end(here, batch)
+    assert begin(here).spans[0].stream is subs[1]
+
+
+def test_a_full_batch_takes_the_end_behind_it():
+    here, s = order(), stream()
+    here.add(0, [segment(s, 0, 2), segment(s, 2, 0, is_last=True)])
+    batch = begin(here, 2)
+    assert data(batch) == [0, 1]
+    assert batch.spans[0].is_last
+
+
+def test_events_and_rows_take_turns_so_that_neither_starves():
+    here, s = order(), stream()
+    here.add(0, [segment(s, i, 1) for i in range(3)])
+    seen = []
+    batch = begin(here, 1)
+    for _ in range(6):
+        seen.append(batch.event or data(batch)[0])
+        assert here.post(batch.lane, batch.lane.open, "event", 0.0)
+        end(here, batch)
+        batch = begin(here, 1)
+    assert seen == [0, "event", 1, "event", 2, "event"]
+    assert batch.event == "event"
+
+
+def test_a_stream_stays_open_while_events_are_left():
+    here, s = order(), stream()
+    here.add(0, [segment(s, 0, 1, is_last=True)])
+    batch = begin(here)
+    here.post(batch.lane, batch.lane.open, "once more", 0.0)
+    end(here, batch)
+    again = begin(here)
+    assert again.event == "once more"
+    assert here.held() > 0
+    end(here, again)
+    assert here.held() == 0
+
+
+def test_rows_behind_a_stream_that_waits_for_an_event_do_not_count_as_ready():
+    here, s = order(bound=2), stream()
+    first, second = (Stream(s.session, s, position) for position in range(2))
+    here.add(0, [segment(first, 0, 1, is_last=True), segment(second, 0, 2)])
+    batch = begin(here)
+    assert not here.has_room(0, None)
+    here.post(batch.lane, batch.lane.open, "later", 5.0)
+    end(here, batch)
+    assert here.has_room(0, None)
+    assert here.ready == 0
+    assert not here
+
+
+def test_a_delayed_event_comes_when_it_is_due():
+    clock = FakeClock()
+    here, s = order(clock=clock), stream()
+    here.add(0, [segment(s, 0, 1)])
+    batch = begin(here)
+    assert here.post(batch.lane, batch.lane.open, "late", 5.0)
+    end(here, batch)
+    assert here.next_due() == 5.0
+    assert not here
+    clock.advance(5)
+    assert here.next_due() is None
+    assert not here.has_delays
+    assert begin(here).event == "late"
+
+
+def test_while_the_flow_drains_what_was_delayed_comes_at_once_and_nothing_is_delayed_any_more():
+    here, s = order(), stream()
+    here.add(0, [segment(s, 0, 1)])
+    batch = begin(here)
+    here.post(batch.lane, batch.lane.open, "late", 5.0)
+    here.drain()
+    assert not here.post(batch.lane, batch.lane.open, "later", 5.0)
+    assert here.post(batch.lane, batch.lane.open, "now", 0.0)
+    end(here, batch)
+    late = begin(here)
+    end(here, late)
+    assert (late.event, begin(here).event) == ("late", "now")
+
+
+def test_when_cycles_end_no_event_is_taken_and_a_held_stream_ends():
+    here, s = order(), stream()
+    here.add(0, [segment(s, 0, 1, is_last=True)])
+    batch = begin(here)
+    batch.lane.open.is_held = True
+    end(here, batch)
+    assert not here
+    here.end_cycles()
+    last = begin(here)
+    assert not here.post(last.lane, last.lane.open, "again", 0.0)
+    assert last.spans[0].is_last
+    end(here, last)
+    assert here.held() == 0
+
+
+def test_a_parked_lane_keeps_its_events_until_it_is_let_go():
+    here, s = order(), stream()
+    here.add(0, [segment(s, 0, 2)])
+    batch = begin(here, 1)
+    here.post(batch.lane, batch.lane.open, "event", 0.0)
+    assert end(here, batch, is_parked=True)
+    assert data(begin(here)) == [1]
+    here.done(batch.lane, is_session_end=False, is_parked=True)
+    assert not here
+    here.unpark(batch.lane)
+    assert begin(here).event == "event"
+
+
+def test_a_lane_without_events_is_not_parked():
+    here, s = order(), stream()
+    here.add(0, [segment(s, 0, 1)])
+    assert not end(here, begin(here), is_parked=True)
+
+
+def test_a_dropped_session_s_open_stream_is_ended_and_its_rows_are_gone():
+    here, s = order(), stream()
+    here.add(0, [segment(s, 0, 4)])
+    batch = begin(here, 1)
+    here.drop(s.session)
+    assert not here.post(batch.lane, batch.lane.open, "event", 0.0)
+    end(here, batch)
+    last = begin(here)
+    assert (last.size, last.spans[0].is_last) == (0, True)
+    end(here, last, is_session_end=True)
+    assert here.held() == 0
+
+
+def test_a_session_that_has_not_begun_is_dropped_without_a_call():
+    here, s = order(), stream()
+    here.add(0, [segment(s, 0, 4)])
+    here.drop(s.session)
+    here.drop(stream().session)  # one that it has never seen
+    assert here.cut(1) is None
+    assert here.held() == 0
+
+
+def test_rows_of_a_cancelled_session_are_not_taken_in():
+    here, s = order(), stream()
+    s.session.is_cancelled = True
+    here.add(0, [segment(s, 0, 4)])
+    assert here.held() == 0
+
+
+def test_events_of_a_dropped_session_that_were_delayed_are_dropped_when_they_are_due():
+    clock = FakeClock()
+    here, s = order(clock=clock), stream()
+    here.add(0, [segment(s, 0, 1)])
+    batch = begin(here)
+    here.post(batch.lane, batch.lane.open, "late", 5.0)
+    here.drop(s.session)
+    clock.advance(5)
+    here.next_due()
+    assert not batch.lane.open.events
+
+
+def test_room_is_bounded_by_rows_and_by_bytes_and_half_is_roomy():
+    here, s = order(bound=4, byte_bound=4), stream()
+    rows = segment(s, 0, 4)
+    for buffer in rows.columns[0]:
+        buffer.data = b"x"
+    here.add(0, [rows])
+    assert not here.has_room(0, None)
+    batch = begin(here, 1)
+    assert not here.is_roomy()
+    end(here, batch)
+    begin(here, 1)
+    assert here.is_roomy()
+    assert here.has_room(0, None)
+
+
+def test_clear_leaves_only_the_streams_that_must_be_ended():
+    here, begun, new = order(), stream("begun"), stream("new")
+    here.add(0, [segment(begun, 0, 2), segment(new, 0, 2)])
+    batch = begin(here, 1)
+    here.post(batch.lane, batch.lane.open, "late", 5.0)
+    end(here, batch)
+    here.clear()
+    last = here.abandoned()
+    assert last.spans[0].stream is begun
+    assert here.abandoned() is None
+    here.try_end(last.lane, last.lane.open)
+    here.done(last.lane, is_session_end=True, is_parked=False)
+    assert here.held() == 0
+
+
+def test_pausing_means_nothing_where_calls_are_one_after_the_other():
+    here, s = order(), stream()
+    here.add(0, [segment(s, 0, 1)])
+    here.pause(s.session)
+    assert data(begin(here)) == [0]
+    here.resume(s.session)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), max_size=20), st.integers(1, 4))
+def test_every_session_comes_out_whole_and_in_order(steps, size):
+    here = order(byte_bound=1 << 20)
+    streams = [stream(str(number)) for number in range(3)]
+    sent, got = dict.fromkeys(streams, 0), {s: [] for s in streams}
+    for number, count in steps:
+        s = streams[number]
+        here.add(0, [segment(s, sent[s], count)])
+        sent[s] += count
+    for s in streams:
+        here.add(0, [segment(s, sent[s], 0, is_last=True)])
+    while here:
+        batch = begin(here, size)
+        assert batch.size <= size
+        got[batch.spans[0].stream] += batch.spans[0].positions
+        end(here, batch)
+    assert got == {s: list(range(sent[s])) for s in streams}
+    assert here.held() == 0

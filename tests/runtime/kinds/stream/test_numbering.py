@@ -1,0 +1,73 @@
+"""What a stream unit gives is numbered; what came in in error keeps its place."""
+
+import pytest
+
+from modelflow.buffer import Buffer
+from modelflow.errors import FlowUnitError
+from modelflow.runtime.kinds.stream.numbering import Numbering
+from tests.runtime.test_inbox import stream
+
+
+def bad():
+    return Buffer.from_error(FlowUnitError("no good", node="before"))
+
+
+def values(*data):
+    return [Buffer(value) for value in data]
+
+
+def test_a_free_count_is_numbered_from_0_in_a_stream_of_its_own():
+    source = stream()
+    source.meta["fps"] = 25
+    numbering = Numbering(source)
+    numbering.owe(7, values("in"))
+    assert list(numbering.numbered(values("a", "b"))[0]) == [0, 1]
+    assert list(numbering.numbered(values("c"))[0]) == [2]
+    assert numbering.stream is not source
+    assert numbering.stream.meta == {"fps": 25}
+    assert numbering.owed == 0
+
+
+def test_one_that_keeps_the_count_gives_the_numbers_the_meta_and_the_deadlines_that_came_in():
+    source = stream()
+    numbering = Numbering(source, is_same_count=True)
+    came = Buffer("in", {"path": "x"})
+    came._deadline = 5.0
+    numbering.owe(4, [came])
+    numbering.owe(5, [bad()])
+    numbering.owe(6, values("in"))
+    assert numbering.owed == 2
+    assert numbering.numbered([]) == ([], [])
+    positions, column = numbering.numbered(values("a"))
+    assert positions == [4, 5]
+    assert (column[0].data, column[0].get("path"), column[0]._deadline) == ("a", "x", 5.0)
+    assert column[1].error is not None
+    positions, column = numbering.numbered(values("b"))
+    assert (positions, column[0].data) == ([6], "b")
+    assert numbering.owed == 0
+    assert numbering.stream is source
+
+
+def test_meta_is_not_handed_on_where_the_unit_does_not_want_it():
+    numbering = Numbering(stream(), is_same_count=True)
+    numbering.owe(0, [Buffer("in", {"path": "x"})], inherits_meta=False)
+    (buffer,) = numbering.numbered(values("a"))[1]
+    assert buffer.get("path") is None
+
+
+@pytest.mark.parametrize("gaps", [(0, 1, 2), (0, 5, 6), (3, 4, 9)])
+def test_numbers_of_an_assumed_count_always_rise(gaps):
+    numbering = Numbering(stream(), is_assumed=True)
+    given = []
+    for position in gaps:
+        numbering.owe(position, values("in"))
+        given += numbering.numbered(values("a", "b"))[0]  # more than it was given
+    assert given == sorted(set(given))
+    assert given[0] == gaps[0]
+
+
+def test_an_assumed_count_that_is_kept_gives_the_numbers_that_came_in():
+    numbering = Numbering(stream(), is_assumed=True)
+    for position in (2, 5):
+        numbering.owe(position, values("in"))
+    assert list(numbering.numbered(values("a", "b"))[0]) == [2, 5]

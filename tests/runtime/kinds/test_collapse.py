@@ -1,0 +1,91 @@
+"""What is not a whole stream yet is not ready, and never makes a producer wait."""
+
+from modelflow.buffer import Buffer
+from modelflow.runtime.kinds.collapse import Collapsing
+from modelflow.runtime.orders.order import InboxPolicy
+from modelflow.runtime.segment import Segment, Stream
+from tests.runtime.fake_clock import FakeClock
+from tests.runtime.graphs import Running, chain, unit_of
+from tests.runtime.kinds.test_expand import collapse, expand
+from tests.runtime.test_inbox import segment, stream
+
+
+def order(bound=2):
+    return Collapsing(InboxPolicy((bound,)), 1, 1)
+
+
+def test_a_stream_is_one_row_of_its_parent_once_it_has_ended():
+    here, top = order(), stream()
+    sub = Stream(top.session, top, 7)
+    here.add(0, [segment(sub, 0, 2)])
+    assert (here.ready, bool(here), here.held()) == (0, False, 1)
+    here.add(0, [segment(sub, 2, 1, is_last=True)])
+    batch = here.cut(8)
+    assert (batch.spans[0].stream, batch.spans[0].positions) == (top, (7,))
+    assert [[b.data for b in cell] for cell in batch.columns[0]] == [[0, 1, 2]]
+    assert here.held() == 0
+
+
+def test_what_is_not_complete_never_makes_a_producer_wait():
+    here, top = order(bound=1), stream()
+    sub = Stream(top.session, top, 0)
+    here.add(0, [segment(sub, 0, 100)])
+    assert here.has_room(0, None)
+    here.add(0, [segment(sub, 100, 1, is_last=True)])
+    assert not here.has_room(0, None)
+
+
+def test_a_row_of_several_segments_is_in_error_if_one_of_them_is():
+    here, top = order(), stream()
+    sub = Stream(top.session, top, 0)
+    here.add(0, [Segment(sub, range(1), [[Buffer(1)]], False, True)])
+    here.add(0, [segment(sub, 1, 1, is_last=True)])
+    assert here.cut(8).has_errors
+
+
+def test_an_end_of_an_enclosing_stream_passes():
+    here, top = order(), stream()
+    here.add(0, [segment(top, 0, 0, is_last=True)])
+    assert here.cut(8).spans[0].is_session_end
+
+
+def test_what_a_cancelled_session_has_gathered_is_dropped():
+    here, top = order(), stream()
+    sub = Stream(top.session, top, 0)
+    here.add(0, [segment(sub, 0, 2)])
+    top.session.is_cancelled = True
+    here.add(0, [segment(sub, 2, 1, is_last=True)])
+    assert here.held() == 0
+
+
+def test_clear_and_drop_forget_what_was_gathered():
+    for how in (lambda here, session: here.drop(session), lambda here, session: here.clear()):
+        here, top = order(), stream()
+        here.add(0, [segment(Stream(top.session, top, 0), 0, 2)])
+        how(here, top.session)
+        assert here.held() == 0
+
+
+def test_a_gathered_stream_that_comes_too_late_is_one_error():
+    clock = FakeClock()
+
+    def pass_time(ctx):
+        clock.advance(2.0)
+        ctx.outputs["out"] = ctx.inputs["in"]
+
+    calls = []
+
+    def gather(ctx):
+        calls.append(len(ctx.input()))
+        ctx.emit([sum(b.data for b in ctx.input())])
+
+    graph = chain(expand(), unit_of(pass_time, batch_size=1), collapse(gather))
+    with Running(graph, clock=clock, is_inline=True) as flow:
+        stream = flow.session()
+        stream.send("input", 3, deadline=5.0)
+        stream.send("input", 2, deadline=60.0)
+        stream.close_input()
+        late, good = stream.recv_buffer(), stream.recv_buffer()
+    assert "its deadline passed" in str(late.error)
+    assert good.data == 41  # 20 + 21
+    assert calls == [2]

@@ -1,0 +1,65 @@
+"""Locks that know which of them a thread may take, and what it did wrong."""
+
+import sys
+import threading
+
+from modelflow.runtime import scheduler  # noqa: F401 - whatever makes locks is imported by it
+from modelflow.runtime.locks import ORDER
+from modelflow.runtime.waiting import Waiting
+
+_here = threading.local()
+
+
+def held():
+    """The names of the locks that the calling thread holds."""
+    return [lock.name for lock in getattr(_here, "locks", ())]
+
+
+class OrderedLock:
+    """A lock that is only taken by a thread whose other locks stand earlier in `ORDER`."""
+
+    def __init__(self, name, violations):
+        self.name = name
+        self._violations = violations
+        self._lock = threading.Lock()
+
+    def acquire(self, blocking=True, timeout=-1):
+        if any(ORDER.index(name) >= ORDER.index(self.name) for name in held()):
+            message = f"{self.name!r} is taken by a thread that holds {held()}"
+            self._violations.append(message)
+            raise AssertionError(message)
+        is_taken = self._lock.acquire(blocking, timeout)
+        if is_taken:
+            _here.locks = [*getattr(_here, "locks", ()), self]
+        return is_taken
+
+    def release(self):
+        _here.locks = [lock for lock in _here.locks if lock is not self]
+        self._lock.release()
+
+    def _is_owned(self):
+        """What a condition asks."""
+        return self in getattr(_here, "locks", ())
+
+    def __enter__(self):
+        return self.acquire()
+
+    def __exit__(self, *_):
+        self.release()
+
+
+def order_locks(monkeypatch):
+    """Has the runtime made of such locks; returns the list of what is done wrong from now on."""
+    violations = []
+    for name, module in list(sys.modules.items()):
+        if name.startswith("modelflow.runtime.") and hasattr(module, "make_lock"):
+            monkeypatch.setattr(module, "make_lock", lambda name: OrderedLock(name, violations))
+    call_due = Waiting.call_due
+
+    def call_due_without_locks(waiting):
+        if waiting.is_due and held():
+            violations.append(f"callbacks are called by a thread that holds {held()}")
+        call_due(waiting)
+
+    monkeypatch.setattr(Waiting, "call_due", call_due_without_locks)
+    return violations

@@ -1,0 +1,148 @@
+"""First come, first served; a session whose rows are held up is put aside."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelflow.runtime.orders import fifo
+from modelflow.runtime.orders.fifo import Fifo
+from modelflow.runtime.orders.order import InboxPolicy
+from tests.runtime.test_inbox import data, segment, stream
+
+
+def order(bound=8, **more):
+    return Fifo(InboxPolicy((bound,), **more), 1)
+
+
+def rows_of(batch):
+    return [(span.stream.session.name, p) for span in batch.spans for p in span.positions]
+
+
+def test_a_paused_session_is_passed_by_and_comes_first_when_it_is_resumed():
+    here, held, other = order(), stream("held"), stream("other")
+    here.add(0, [segment(held, 0, 2), segment(other, 0, 1), segment(held, 2, 1)])
+    here.pause(held.session)
+    assert rows_of(here.cut(8)) == [("other", 0)]
+    assert here.ready == 0
+    assert not here
+    here.add(0, [segment(other, 1, 1)])
+    here.resume(held.session)
+    assert here.ready == 4
+    assert rows_of(here.cut(8)) == [("held", 0), ("held", 1), ("held", 2), ("other", 1)]
+
+
+def test_a_paused_session_has_no_room_and_the_others_have():
+    here, held, other = order(), stream("held"), stream("other")
+    here.pause(held.session)
+    assert not here.has_room(0, held.session)
+    assert here.has_room(0, other.session)
+    assert here.has_room(0, None)
+
+
+def test_what_is_put_aside_is_bounded_for_all_sessions_together():
+    here, held, other = order(bound=2), stream("held"), stream("other")
+    here.pause(held.session)
+    here.add(0, [segment(held, 0, 2 * fifo._PAUSED_SHARE)])
+    assert here.cut(8) is None
+    assert not here.has_room(0, other.session)
+    here.resume(held.session)
+    assert not here.has_room(0, other.session)
+    while here:
+        here.cut(8)
+    assert here.has_room(0, other.session)
+
+
+def test_a_paused_session_that_is_dropped_frees_its_place():
+    here, held, other = order(bound=1, byte_bound=100), stream("held"), stream("other")
+    here.pause(held.session)
+    here.add(0, [segment(held, 0, fifo._PAUSED_SHARE)])
+    here.cut(8)
+    here.drop(held.session)
+    assert here.has_room(0, other.session)
+    here.resume(held.session)
+    assert here.held() == 0
+
+
+def test_a_session_that_was_never_paused_is_resumed_without_effect():
+    here, s = order(), stream()
+    here.add(0, [segment(s, 0, 1)])
+    here.resume(s.session)
+    assert here.ready == 1
+
+
+def test_bytes_of_what_is_put_aside_do_not_count():
+    here, held = order(byte_bound=2), stream("held")
+    rows = segment(held, 0, 3)
+    for buffer in rows.columns[0]:
+        buffer.data = b"x"
+    here.add(0, [rows])
+    assert not here.has_room(0, None)
+    here.pause(held.session)
+    assert here.cut(8) is None
+    assert here.has_room(0, None)
+    here.resume(held.session)
+    assert here.ready_bytes == 3
+    assert not here.has_room(0, None)
+
+
+def test_clear_drops_everything():
+    here, held, other = order(is_ordered=True), stream("held"), stream("other")
+    here.add(0, [segment(other, 0, 2), segment(held, 0, 1)])
+    here.cut(1)
+    here.pause(held.session)
+    here.cut(1)
+    here.clear()
+    assert here.held() == 0
+    assert not here
+
+
+def test_an_end_behind_a_full_batch_goes_with_it_and_one_of_another_session_too():
+    here, a, b = order(), stream("a"), stream("b")
+    here.add(0, [segment(a, 0, 1, is_last=True), segment(b, 0, 0, is_last=True)])
+    batch = here.cut(1)
+    assert [span.is_last for span in batch.spans] == [True, True]
+    assert not here
+
+
+def test_nothing_is_delayed():
+    here = order()
+    here.drain()
+    here.end_cycles()
+    assert here.next_due() is None
+    assert not here.has_delays
+
+
+steps = st.lists(
+    st.tuples(st.sampled_from(["add", "cut", "pause", "resume"]), st.integers(0, 2)), max_size=40
+)
+
+
+@given(steps, st.integers(1, 5))
+def test_whatever_is_paused_every_session_comes_out_whole_and_in_order(steps, size):
+    here = order(is_ordered=True, byte_bound=1 << 20)
+    streams = [stream(str(number)) for number in range(3)]
+    sent, got = dict.fromkeys(streams, 0), {s: [] for s in streams}
+    tickets = {s: [] for s in streams}
+
+    def cut():
+        batch = here.cut(size)
+        for span in batch.spans if batch is not None else ():
+            got[span.stream] += span.positions
+            tickets[span.stream].append(span.ticket)
+        assert batch is None or len(data(batch)) <= size
+
+    for what, number in steps:
+        s = streams[number]
+        if what == "add":
+            here.add(0, [segment(s, sent[s], 3)])
+            sent[s] += 3
+        elif what == "cut":
+            cut()
+        else:
+            getattr(here, what)(s.session)
+    for s in streams:
+        here.resume(s.session)
+    while here:
+        cut()
+    assert got == {s: list(range(sent[s])) for s in streams}
+    assert all(numbers == list(range(len(numbers))) for numbers in tickets.values())
+    assert (here.ready, here.ready_bytes) == (0, 0)

@@ -1,0 +1,363 @@
+"""What keeps rows from entering, and what wakes those who wait for it."""
+
+import asyncio
+import sys
+import threading
+
+import pytest
+
+from modelflow.buffer import Buffer
+from modelflow.errors import Cancelled, QueueFullError, StreamClosed
+from modelflow.runtime.entrance import WARN_AFTER
+from tests.runtime.fake_clock import FakeClock
+from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of, told, unit_of
+from tests.runtime.test_scheduler import Gate, counting_source
+
+ONE = {"queue_size": 1, "batch_size": 1, "threads": 1}
+
+
+def forward(x):
+    return x
+
+
+class Caller:
+    """A thread that calls a function, and what comes of it."""
+
+    def __init__(self, function, *args, **more):
+        self.result = None
+
+        def call():
+            try:
+                self.result = function(*args, **more)
+            except Exception as error:  # noqa: BLE001 - looked at by the test
+                self.result = error
+
+        self.thread = threading.Thread(target=call, name="modelflow/test/caller")
+        self.thread.start()
+
+    def join(self):
+        self.thread.join(60)
+        assert not self.thread.is_alive()
+        return self.result
+
+
+class Full:
+    """A flow whose first node is in a call, and whose queue of one is full."""
+
+    def __init__(self, **options):
+        self.gate, self.clock = Gate(), FakeClock()
+        self._running = Running(
+            chain((self.gate.spec(), {**ONE, **options.pop("settings", {})})),
+            clock=self.clock,
+            **options,
+        )
+
+    def __enter__(self):
+        self.flow = self._running.__enter__()
+        self.other = self.flow.session()
+        self.other.send("input", 1)
+        self.gate.entered.acquire()
+        self.other.send("input", 2)
+        return self
+
+    def __exit__(self, *how):
+        self.gate.open.set()
+        self._running.__exit__(*how)
+
+    def sender(self):
+        """A session, and a thread whose `send` waits for it."""
+        stream = self.flow.session()
+        caller = Caller(stream.send, "input", 3)
+        self.clock.until_sleeping(2)  # beside the watchdog
+        return stream, caller
+
+
+@pytest.mark.parametrize(
+    ("end", "error"),
+    [
+        (lambda stream: stream.close_input(), StreamClosed),
+        (lambda stream: stream.cancel(), Cancelled),
+    ],
+    ids=["close_input", "cancel"],
+)
+def test_a_send_that_waits_for_room_ends_when_its_input_does(end, error):
+    with Full() as full:
+        stream, caller = full.sender()
+        end(stream)
+        assert isinstance(caller.join(), error)
+
+
+@pytest.mark.parametrize("end", ["close_input", "cancel"])
+def test_a_send_that_waits_for_its_reader_ends_when_its_input_does(end):
+    clock = FakeClock()
+    with Running(chain(per_item(forward)), clock=clock, results_bound=2) as flow:
+        stream = flow.session()
+        stream.send("input", 1)
+        stream.send("input", 2)
+        caller = Caller(stream.send, "input", 3)
+        clock.until_sleeping(2)
+        getattr(stream, end)()
+        assert isinstance(caller.join(), StreamClosed if end == "close_input" else Cancelled)
+
+
+@pytest.mark.parametrize("end", ["close_input", "cancel"])
+def test_a_send_that_waits_for_max_in_flight_ends_when_its_input_does(end):
+    gate, clock = Gate(), FakeClock()
+    graph = chain((gate.spec(), {"threads": 1}), max_in_flight=1)
+    with Running(graph, clock=clock) as flow:
+        flow.session().send("input", 1)
+        gate.entered.acquire()
+        stream = flow.session()
+        caller = Caller(stream.send, "input", 3)
+        clock.until_sleeping(2)
+        getattr(stream, end)()
+        assert isinstance(caller.join(), StreamClosed if end == "close_input" else Cancelled)
+        gate.open.set()
+
+
+@pytest.mark.parametrize(
+    ("end", "error"),
+    [
+        (lambda flow, stream: stream.close_input(), StreamClosed),
+        (lambda flow, stream: stream.cancel(), Cancelled),
+        (lambda flow, stream: flow.scheduler.stop(drain=False), StreamClosed),
+    ],
+    ids=["close_input", "cancel", "stop"],
+)
+def test_an_asend_that_waits_for_room_ends_when_its_input_or_the_flow_does(end, error):
+    async def ended(full):
+        stream = full.flow.session()
+        send = asyncio.create_task(stream.asend("input", 3))
+        await asyncio.sleep(0)  # the task has begun, and waits
+        ending = Caller(end, full.flow, stream)
+        try:
+            with pytest.raises(error):
+                await asyncio.wait_for(send, 60)
+        finally:
+            full.gate.open.set()
+            assert await asyncio.to_thread(ending.join) is None
+
+    with Full() as full:
+        asyncio.run(ended(full))
+
+
+def test_a_timeout_of_send_says_what_it_waited_for_and_nothing_was_sent():
+    with Full() as full:
+        stream = full.flow.session()
+        caller = Caller(stream.send, "input", 3, timeout=2.0)
+        full.clock.until_sleeping(2)
+        full.clock.advance(2.0)
+        error = caller.join()
+        assert isinstance(error, TimeoutError)
+        assert "within 2 s: the queue of node 'n0' is full (1 buffers)" in str(error)
+        full.gate.open.set()
+        stream.send("input", 4)
+        stream.close_input()
+        assert [b.data for b in stream] == [4]
+
+
+def test_a_send_that_waits_for_long_says_so_once(caplog):
+    with Full() as full:
+        _, caller = full.sender()
+        full.clock.advance(WARN_AFTER)
+        full.clock.until_waiting(1)  # it waits on, with no limit
+        full.gate.open.set()
+        caller.join()
+    said = [r.getMessage() for r in caplog.records if "has waited for" in r.getMessage()]
+    assert said == [
+        "send to 'input' has waited for 5 s: the queue of node 'n0' is full (1 buffers)"
+    ]
+
+
+def test_a_refusal_tells_the_expected_wait():
+    gate = Gate()
+    with Running(chain((gate.spec(), {**ONE, "queue_policy": "reject"}))) as flow:
+        stream = flow.session()
+        stage = flow.scheduler._wiring.stages["n0"]
+        stream.send("input", 1)
+        gate.entered.acquire()
+        stream.send("input", 2)
+        with pytest.raises(QueueFullError, match="refused a buffer") as caught:
+            stream.send("input", 3)
+        assert caught.value.retry_after is None  # nothing is known yet
+        stage.stats[0].count(4, 0, 2.0)  # four rows in two seconds; one is queued
+        with pytest.raises(QueueFullError, match=r"expected wait 0\.5 s") as caught:
+            stream.send("input", 3)
+        assert caught.value.retry_after == 0.5
+        gate.open.set()
+
+
+def race(senders, send):
+    """Calls ``send(i)`` from many threads that change as often as they can; says who got in."""
+    entered, start = [], threading.Barrier(senders)
+
+    def run(number):
+        start.wait(60)
+        try:
+            send(number)
+        except (QueueFullError, TimeoutError):
+            return
+        entered.append(number)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [
+            threading.Thread(target=run, args=(i,), name=f"modelflow/test/{i}")
+            for i in range(senders)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    return entered
+
+
+def test_of_many_senders_at_once_a_queue_of_one_takes_one():
+    gate = Gate()
+    with Running(chain((gate.spec(), {**ONE, "queue_policy": "reject"}))) as flow:
+        flow.session().send("input", "first")
+        gate.entered.acquire()
+        for _ in range(20):
+            streams = [flow.session() for _ in range(16)]
+            assert len(race(16, lambda i, s=streams: s[i].send("input", i))) == 1
+            for stream in streams:
+                stream.cancel()
+        gate.open.set()
+
+
+def test_of_many_senders_at_once_max_in_flight_lets_in_as_many_as_it_says():
+    gate = Gate()
+    with Running(chain((gate.spec(), {"threads": 1}), max_in_flight=2)) as flow:
+        for _ in range(20):
+            streams = [flow.session() for _ in range(16)]
+            entered = race(16, lambda i, s=streams: s[i].send("input", i, timeout=0))
+            assert len(entered) == 2
+            assert flow.scheduler._wiring._in_flight.rows == 2
+            for stream in streams:
+                stream.cancel()
+            assert flow.scheduler._wiring._in_flight.rows == 0
+        gate.open.set()
+
+
+@pytest.mark.parametrize("is_fed_by_two", [False, True])
+def test_what_one_branch_does_to_a_buffer_the_other_does_not_see(is_fed_by_two):
+    def mark(ctx):
+        for buffer in ctx.input():
+            buffer.set("who", "left")
+        ctx.emit([None] * len(ctx.inputs["in"]))
+        ctx.inputs["in"].clear()  # nor what it does to the list
+
+    def look(ctx):
+        ctx.emit([dict(buffer.meta) for buffer in ctx.input()])
+
+    nodes = {
+        "input": "input",
+        "same": spec_of(),
+        "mark": (unit_of(mark, name="mark", inherits_meta=False), {"threads": 1}),
+        "look": unit_of(look, name="look"),
+        "marked": "output",
+        "output": "output",
+    }
+    first = "same" if is_fed_by_two else "input"
+    edges = [f"{first} -> mark", f"{first} -> look", "mark -> marked", "look -> output"]
+    if is_fed_by_two:
+        edges.append("input -> same")
+    else:
+        del nodes["same"]
+    with Running(graph_of(nodes, edges), is_inline=True) as flow:
+        stream = flow.session()
+        own = Buffer(1, {"k": 0})
+        stream.send("input", own)
+        stream.close_input()
+        assert stream.recv("output").data == {"k": 0}
+        assert own.meta == {"k": 0}  # the caller's is the caller's
+        own.set("k", 1)
+
+
+def test_the_same_buffer_may_be_sent_twice():
+    def note(ctx):
+        for number, buffer in enumerate(ctx.input()):
+            buffer.set("n", buffer.get("n", 0) + 1 + number)
+        ctx.outputs["out"] = ctx.inputs["in"]
+
+    with Running(chain((unit_of(note), {"batch_size": 2, "threads": 1}))) as flow:
+        stream, own = flow.session(), Buffer(1)
+        for _ in range(2):
+            stream.send("input", own)
+            assert stream.recv().get("n") == 1
+
+
+def source_graph(count, **more):
+    nodes = {"source": counting_source(count), "output": "output"}
+    return graph_of(nodes, ["source -> output"], **more)
+
+
+def test_a_source_waits_while_too_much_of_it_is_unread_and_says_so(caplog):
+    clock = FakeClock()
+    with Running(source_graph(10), clock=clock, results_bound=3) as flow:
+        session = flow.scheduler.sources["source"]
+        clock.until_sleeping(2)
+        assert session.progress.sent == 3
+        clock.advance(WARN_AFTER)
+        clock.until_waiting(1)
+        assert session.progress.sent == 3
+        results = session.results["output"]
+        got = []
+        for _ in range(10):
+            got.append(results.get(clock, None).data)
+            session.reader.took()
+        assert got == list(range(10))
+    (said,) = [r.getMessage() for r in caplog.records if "has waited" in r.getMessage()]
+    assert said.startswith("it has waited for 5 s: source 'source' waits because 3 buffers of")
+    assert "'output' (3 unread)" in said
+
+
+def test_a_source_waits_while_as_much_is_in_flight_as_may_be():
+    gate, clock = Gate(), FakeClock()
+    nodes = {
+        "source": counting_source(10),
+        "gate": (gate.spec(), {"threads": 1, "queue_size": 64}),
+        "output": "output",
+    }
+    graph = graph_of(nodes, ["source -> gate", "gate -> output"], max_in_flight=2)
+    with Running(graph, clock=clock) as flow:
+        gate.entered.acquire()
+        clock.until_sleeping(2)
+        session = flow.scheduler.sources["source"]
+        assert session.progress.sent == 2
+        gate.open.set()
+        results = session.results["output"]
+        assert [results.get(clock, 60).data for _ in range(10)] == list(range(10))
+
+
+def test_an_input_that_a_caller_forgets_holds_the_other_one_back_and_says_so(monkeypatch):
+    monkeypatch.setattr("modelflow.runtime.stage.UNMATCHED_BOUND", 2)
+
+    def add(ctx):
+        ctx.emit([a.data + b.data for a, b in zip(ctx.inputs["a"], ctx.inputs["b"], strict=True)])
+
+    nodes = {"x": "input", "y": "input", "add": unit_of(add, inputs=("a", "b")), "out": "output"}
+    with Running(graph_of(nodes, ["x -> add:a", "y -> add:b", "add -> out"])) as flow:
+        stream = flow.session()
+        stream.send("x", 1)
+        stream.send("x", 2)
+        message = "2 buffers of input 'a' of node 'add' wait for their partners on its other inputs"
+        with pytest.raises(TimeoutError, match=message):
+            stream.send("x", 3, timeout=0)
+        stream.send("y", 10)
+        stream.send("y", 10)
+        stream.close_input()
+        assert told(stream) == [11, 12]
+
+
+def test_everything_of_two_inputs_is_sent_though_only_one_row_may_be_inside():
+    def add(ctx):
+        ctx.emit([a.data + b.data for a, b in zip(ctx.inputs["a"], ctx.inputs["b"], strict=True)])
+
+    nodes = {"x": "input", "y": "input", "add": unit_of(add, inputs=("a", "b")), "out": "output"}
+    graph = graph_of(nodes, ["x -> add:a", "y -> add:b", "add -> out"], max_in_flight=1)
+    with Running(graph) as flow:
+        assert flow.session().exchange({"x": 1, "y": 2}, 60).data == 3

@@ -1,0 +1,60 @@
+"""The bound on what is inside the whole graph."""
+
+import threading
+
+from modelflow.runtime.in_flight import InFlight
+from tests.runtime.fake_clock import FakeClock
+
+
+def never():
+    return False
+
+
+def test_it_is_full_at_its_bound_until_rows_leave_or_it_is_closed():
+    here = InFlight(2)
+    assert not here.is_full
+    here.add(2)
+    assert here.is_full
+    here.remove(1)
+    assert not here.is_full
+    here.add(5)
+    here.close()
+    assert not here.is_full
+
+
+def test_a_callback_comes_at_once_or_when_rows_have_left():
+    here, calls = InFlight(1), []
+    here.on_room(lambda: calls.append("at once"), never)
+    here.add(1)
+    here.on_room(lambda: calls.append("over"), lambda: True)
+    here.on_room(lambda: calls.append("later"), never)
+    assert calls == ["at once", "over"]
+    here.remove(1)
+    here.call_due()
+    assert calls == ["at once", "over", "later"]
+
+
+def test_a_callback_that_was_taken_back_does_not_come():
+    here, calls = InFlight(1), []
+    here.add(1)
+
+    def call():
+        calls.append(1)
+
+    here.on_room(call, never)
+    here.forget(call)
+    here.close()
+    assert calls == []
+
+
+def test_a_thread_waits_until_it_is_woken_and_not_where_nothing_is_to_enter():
+    here, clock = InFlight(1), FakeClock()
+    here.add(1)
+    here.wait(clock, None, lambda: True)
+    waiter = threading.Thread(
+        target=here.wait, args=(clock, None, never), name="modelflow/test/waiter"
+    )
+    waiter.start()
+    clock.until_waiting()
+    here.wake()
+    waiter.join()

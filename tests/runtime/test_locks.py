@@ -1,0 +1,56 @@
+"""Locks are taken in one order; what calls back holds none."""
+
+import itertools
+
+import pytest
+
+from modelflow.runtime import inbox, outbox
+from modelflow.runtime.locks import ORDER, make_lock
+from tests.runtime.graphs import Running, chain, per_item
+from tests.runtime.ordered_locks import held
+
+
+def test_a_lock_is_free_until_it_is_taken():
+    lock = make_lock("inbox")
+    assert not lock.locked()
+    with lock:
+        assert lock.locked()
+
+
+@pytest.mark.parametrize(("first", "second"), list(itertools.product(ORDER, ORDER)))
+def test_locks_are_taken_in_their_order_alone(first, second, lock_violations):
+    one, other = inbox.make_lock(first), outbox.make_lock(second)
+    if ORDER.index(first) < ORDER.index(second):
+        with one, other:
+            assert held() == [first, second]
+        return
+    with one, pytest.raises(AssertionError, match=f"'{second}' is taken by a thread that holds"):
+        other.acquire()
+    assert len(lock_violations) == 1
+    lock_violations.clear()
+
+
+def test_a_flow_is_made_of_locks_that_are_looked_at(lock_violations):
+    with Running(chain(per_item(lambda x: x))) as flow:
+        with flow.scheduler._wiring.stages["n0"].inbox._lock:
+            assert held() == ["inbox"]
+            with pytest.raises(AssertionError):
+                flow.scheduler.entrance._lock.acquire()
+        assert len(lock_violations) == 1
+        lock_violations.clear()
+
+
+def test_callbacks_run_with_no_lock_held():
+    seen = {}
+
+    def note(name):
+        return lambda: seen.setdefault(name, held())
+
+    with Running(chain((per_item(lambda x: x), {"threads": 3}))) as flow:
+        stream = flow.session()
+        stream._session.on_end(note("end"))
+        stream.on_ready(None, note("ready"))
+        stream.send("input", 1)
+        stream.close_input()
+        assert stream.wait(60)
+    assert seen == {"ready": [], "end": []}

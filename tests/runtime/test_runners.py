@@ -1,0 +1,120 @@
+"""Who runs the stages; whoever is run cannot wait for the end of it."""
+
+import threading
+
+import pytest
+
+from modelflow.errors import FlowFailed
+from tests.runtime.graphs import Running, chain, per_item, spec_of, unit_of
+
+inline = pytest.mark.parametrize("options", [{}, {"is_inline": True}], ids=["threads", "inline"])
+
+
+def same(x):
+    return x
+
+
+class Stopping:
+    """A unit that calls `stop` in one of its methods."""
+
+    def __init__(self, method, call="stop"):
+        self.raised = []
+        self.called = threading.Event()
+
+        def stop(*_):
+            try:
+                getattr(self.flow.scheduler, call)()
+            except RuntimeError as error:
+                self.raised.append(str(error))
+            self.called.set()
+
+        def process(ctx):
+            if method == "process":
+                stop()
+            ctx.outputs["out"] = ctx.inputs["in"]
+
+        hooks = {} if method == "process" else {method: stop}
+        self.spec = unit_of(process, hooks=hooks)
+
+
+@inline
+def test_stop_inside_a_call_of_a_unit_is_refused_at_once(options):
+    unit = Stopping("process")
+    with Running(chain((unit.spec, {"threads": 1})), **options) as unit.flow:
+        assert unit.flow.infer(1).data == 1
+        assert unit.flow.infer(2).data == 2
+    (first, second) = unit.raised
+    assert first == second
+    assert "stop() was called by node 'n0', on a thread that stop() waits for" in first
+    assert "call request_stop() there" in first
+
+
+@inline
+@pytest.mark.parametrize("method", ["open", "close"])
+def test_stop_in_open_or_close_of_a_unit_is_refused_at_once(method, options):
+    unit = Stopping(method)
+    unit.flow = Running(chain((unit.spec, {"threads": 1})), **options)
+    with unit.flow:
+        assert unit.flow.infer(1).data == 1
+    assert len(unit.raised) == 1
+
+
+def test_stop_in_a_callback_on_a_worker_s_thread_is_refused_and_harms_nobody(caplog):
+    with Running(chain(per_item(same))) as flow:
+        stream, done = flow.session(), threading.Event()
+
+        def stop():
+            done.set()
+            flow.scheduler.stop()
+
+        stream.on_ready(None, stop)
+        stream.send("input", 1)
+        assert done.wait(60)
+        assert flow.infer(2).data == 2
+    assert "a callback that waited for a flow raised" in caplog.text
+
+
+@inline
+def test_a_unit_may_ask_for_the_stop(options):
+    unit = Stopping("process", "request_stop")
+    with Running(chain((unit.spec, {"threads": 1})), **options) as unit.flow:
+        stream = unit.flow.session()
+        stream.send("input", 1)
+        stream.close_input()
+        assert [buffer.data for buffer in stream] == [1]
+        assert unit.flow.scheduler.wait(60)
+    assert unit.raised == []
+    assert unit.flow.scheduler.is_stopped
+
+
+def test_a_thread_that_the_system_does_not_give_is_named_with_its_node(monkeypatch):
+    start = threading.Thread.start
+
+    def limited(thread):
+        if thread.name.startswith("modelflow/test/n1"):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    flow = Running(chain(spec_of(), (spec_of(), {"threads": 1})))
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    with pytest.raises(FlowFailed) as caught:
+        flow.scheduler.start()
+    (error,) = caught.value.exceptions
+    assert "node 'n1'" in str(error)
+    assert "can't start new thread" in str(error)
+    assert flow.scheduler.is_stopped
+
+
+def test_an_inline_flow_opens_until_one_fails_and_closes_those_that_are_open():
+    calls = []
+
+    def fails(config):
+        raise OSError("no model")
+
+    hooks = {"open": lambda _: calls.append("open"), "close": lambda: calls.append("close")}
+    good = (unit_of(None, hooks=hooks), {"threads": 1})
+    bad = (unit_of(None, hooks={"open": fails}), {"threads": 1})
+    flow = Running(chain(good, bad, good), is_inline=True)
+    with pytest.raises(FlowFailed, match="flow 'test' failed"):
+        flow.scheduler.start()
+    assert calls == ["open", "close"]
