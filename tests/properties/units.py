@@ -138,9 +138,9 @@ class EventUnit(FlowUnit):
             ctx.state["is_called"] = False
             ctx.emit([waiting.popleft()])
         if waiting and not ctx.state.get("is_called"):
-            ctx.state["is_called"] = True
-            # Refused where the session is cancelled, or the flow ends without its results.
-            ctx.state["is_called"] = ctx.send_event(delay=self.block.delay)
+            # A flow that drains delays nothing any more; one that is cut off takes no event at all.
+            is_called = ctx.send_event(delay=self.block.delay) or ctx.send_event()
+            ctx.state["is_called"] = is_called
 
 
 class SinkUnit(FlowUnit):

@@ -295,6 +295,7 @@ class Looping(Fifo):
         super().clear()
         self._returned.clear()
         self._sessions.clear()
+        self._inside = 0
 
 
 class LoopOutbox(Outbox):

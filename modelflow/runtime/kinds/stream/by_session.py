@@ -38,7 +38,7 @@ class BySession:
         self._turns: deque[Lane] = deque()
         self._lanes: dict[Session, Lane] = {}
         self._later: Delayed[tuple[Lane, OpenStream, Any]] = Delayed(clock)
-        self._is_draining = self._is_ending = False
+        self._is_draining = self._is_ending = self._is_closed = False
 
     def __bool__(self) -> bool:
         return bool(self._turns)
@@ -67,7 +67,9 @@ class BySession:
             self.ready_bytes += sign * bytes_of(segment)
 
     def _offer(self, lane: Lane) -> None:
-        if not lane.is_queued and (lane.has_work or (self._is_ending and lane.is_kept_open)):
+        if self._is_closed or lane.is_queued:
+            return
+        if lane.has_work or (self._is_ending and lane.is_kept_open):
             lane.is_queued = True
             self._turns.append(lane)
 
@@ -209,7 +211,7 @@ class BySession:
         if lane.open is not None and lane.open.is_over:
             lane.open = None
             self.ready += lane.rows
-        if is_session_end or (lane.is_dropped and lane.open is None):
+        if is_session_end or ((lane.is_dropped or self._is_closed) and lane.open is None):
             self._lanes.pop(session, None)
         lane.is_busy = False
         lane.is_parked = is_parked and lane.open is not None and bool(lane.open.events)
@@ -244,8 +246,11 @@ class BySession:
 
     def clear(self) -> None:
         """Drops what waits; the streams that have begun are ended by `abandoned`."""
-        self._is_ending = True
+        self._is_ending = self._is_closed = True
         self._turns.clear()
+        self._later.clear()
+        begun = [lane for lane in self._lanes.values() if lane.open is not None or lane.is_busy]
+        self._lanes = {lane.session: lane for lane in begun}
         self.ready = self.ready_bytes = 0
 
     def held(self) -> int:
