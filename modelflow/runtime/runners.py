@@ -109,6 +109,9 @@ class InlineRunner:
     def __init__(self, workers: Sequence[Worker]) -> None:
         self._workers = workers
         self._running: list[Worker] = []
+        # Of several calling threads one runs the stages; a callback that it calls may pump again.
+        self._turn = threading.RLock()
+        self._thread: int | None = None
 
     def start(self) -> None:
         """Opens every unit, in order, until one fails."""
@@ -119,6 +122,14 @@ class InlineRunner:
 
     def pump(self) -> None:
         """Runs every stage until nothing is ready and every source is over."""
+        with self._turn:
+            before, self._thread = self._thread, threading.get_ident()
+            try:
+                self._pump()
+            finally:
+                self._thread = before
+
+    def _pump(self) -> None:
         moving = True
         while moving:
             moving = False
@@ -132,13 +143,16 @@ class InlineRunner:
         """Does nothing."""
 
     def worker_here(self) -> Worker | None:
-        """Returns the worker that is in a call, if any."""
+        """Returns the worker that is in a call on the calling thread, if any."""
+        if self._thread != threading.get_ident():
+            return None
         return next((w for w in self._running if w.phase == "process"), None)
 
     def join(self, timeout: float) -> list[FlowUnitError]:  # noqa: ARG002 - nothing waits here
         """Closes every unit."""
-        for worker in self._running:
-            worker.finish()
-            worker.try_close()
-        self._running = []
+        with self._turn:
+            for worker in self._running:
+                worker.finish()
+                worker.try_close()
+            self._running = []
         return []

@@ -60,11 +60,12 @@ class BySession:
 
     def _count(self, lane: Lane, segment: Segment, sign: int) -> None:
         rows = sign * len(segment.positions)
+        size = 0 if self._policy.byte_bound is None else sign * bytes_of(segment)
         lane.rows += rows
+        lane.bytes += size
         if not lane.is_stalled:
             self.ready += rows
-        if self._policy.byte_bound is not None:
-            self.ready_bytes += sign * bytes_of(segment)
+            self.ready_bytes += size
 
     def _offer(self, lane: Lane) -> None:
         if self._is_closed or lane.is_queued:
@@ -189,6 +190,7 @@ class BySession:
         """Notes that no more buffers come in; True if nothing else keeps the stream open."""
         if not stream.is_ended:
             self.ready -= lane.rows
+            self.ready_bytes -= lane.bytes
             stream.is_ended = True
         is_kept = bool(stream.events) or (
             not self._is_ending and (stream.is_held or stream.delayed > 0)
@@ -211,6 +213,7 @@ class BySession:
         if lane.open is not None and lane.open.is_over:
             lane.open = None
             self.ready += lane.rows
+            self.ready_bytes += lane.bytes
         if is_session_end or ((lane.is_dropped or self._is_closed) and lane.open is None):
             self._lanes.pop(session, None)
         lane.is_busy = False
@@ -251,6 +254,9 @@ class BySession:
         self._later.clear()
         begun = [lane for lane in self._lanes.values() if lane.open is not None or lane.is_busy]
         self._lanes = {lane.session: lane for lane in begun}
+        for lane in begun:
+            lane.segments.clear()
+            lane.rows = lane.bytes = 0
         self.ready = self.ready_bytes = 0
 
     def held(self) -> int:
