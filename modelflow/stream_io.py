@@ -353,7 +353,8 @@ class StreamIO:
                     )
                 else:
                     self._try_send(port, buffers, deadline, is_last=True)
-            session.progress.close()  # each input has had its end with its last value
+            if not session.progress.is_closed:  # not every input was given values
+                entrance.close(session)
             self._scheduler.pump()
             for output, results in session.results.items():
                 left = None if end is None else max(0.0, end - clock.now())
@@ -390,7 +391,8 @@ class StreamIO:
                 await self._asend(port, buffers, None, deadline, is_last=True)
             else:
                 self._try_send(port, buffers, deadline, is_last=True)
-        session.progress.close()
+        if not session.progress.is_closed:
+            self._entrance.close(session)
         self._scheduler.pump()
         found: dict[str, list[Buffer]] = {}
         for output in self.outputs:

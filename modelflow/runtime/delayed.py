@@ -43,6 +43,10 @@ class Delayed(Generic[Item]):
         while self._items:
             yield heappop(self._items)[2]
 
+    def clear(self) -> None:
+        """Drops every item."""
+        self._items.clear()
+
     def left(self) -> float | None:
         """Returns the seconds until the next item is due; None: there is none."""
         return self._items[0][0] - self._clock.now() if self._items else None

@@ -148,7 +148,7 @@ class Entrance:
         return blocker
 
     def close(self, session: Session) -> None:
-        """Ends every input of the session; what has been sent is still worked on."""
+        """Ends the inputs of the session that have not ended; what was sent is still worked on."""
         with self._lock:
             if session.progress.is_closed:
                 return
@@ -156,6 +156,7 @@ class Entrance:
             due = [
                 receiver
                 for port in self._ports.values()
+                if port.name not in session.progress.ended
                 for receiver in _append(port, Segment(session.stream, (), [[]], True, False))
             ]
         for receiver in due:
@@ -211,7 +212,7 @@ class Entrance:
 
     def _blocker(self, session: Session, port: EntryPort) -> Blocker | None:
         progress = session.progress
-        if progress.is_closed:
+        if progress.is_closed or port.name in progress.ended:
             raise self._ended(session)
         if progress.has_entered(port.name) >= progress.sent:  # a new row, not a partner
             in_flight = self._in_flight
@@ -245,6 +246,10 @@ class Entrance:
         first = session.progress.enter(port.name, len(buffers))
         if first is None:
             raise self._ended(session)
+        if is_last:
+            session.progress.ended.add(port.name)
+            if len(session.progress.ended) == len(self._ports):
+                session.progress.close()
         positions = range(first, first + len(buffers))
         if due is not None:
             session.has_deadlines = True
@@ -339,8 +344,7 @@ def _inbox_blocker(inbox: Inbox, port: int, session: Session) -> Blocker:
 
 def _append(port: EntryPort, segment: Segment) -> list[Receiver]:
     """Appends a segment to every receiver; returns those that must be told with no lock held."""
-    due = []
-    for number, (receiver, target) in enumerate(port.route):
-        if receiver.append(target, (segment if number == 0 else segment.twin(),)):
-            due.append(receiver)
-    return due
+    # Each has its own, made before the first is appended: its reader may change the meta at once.
+    own = (segment, *(segment.twin() for _ in port.route[1:]))
+    routed = zip(port.route, own, strict=True)
+    return [receiver for (receiver, target), part in routed if receiver.append(target, (part,))]

@@ -189,17 +189,15 @@ class Inbox:
         batch = None
         with self._lock:
             while batch is None and not self._is_closed:
-                if order.has_delays:
-                    order.next_due()
+                # Looked at once: what it brings in is seen in the next line.
+                remaining = order.next_due() if order.has_delays else None
                 if waiting and not self._is_collecting:
                     if not self.policy.batch_timeout or self._is_due():
                         batch = self._cut()
                         if self._work.count and waiting:
                             self._wake_worker()
                     continue  # it may have waited: look again at everything
-                remaining = order.next_due() if order.has_delays else None
-                if not (order.has_delays and waiting):
-                    self._work.wait(self._clock, remaining)
+                self._work.wait(self._clock, remaining)
         if self._room.due:
             self._room.call_due()
         return batch
@@ -226,8 +224,9 @@ class Inbox:
         self._is_collecting = True
         try:
             while waiting and order.ready < self._full and not self._is_closed:
-                oldest = self._oldest if self._oldest is not None else self._clock.now()
-                left = oldest + policy.batch_timeout - self._clock.now()
+                if self._oldest is None:  # what was paused has come back
+                    self._oldest = self._clock.now()
+                left = self._oldest + policy.batch_timeout - self._clock.now()
                 if left <= 0:
                     break
                 self._work.wait(self._clock, left)
@@ -337,6 +336,8 @@ class Inbox:
         with self._lock:
             self._is_closed = True
             self._order.clear()
+            if self._matcher is not None:
+                self._matcher.clear()
             self._work.wake()
             self._room.wake()
         self._room.call_due()

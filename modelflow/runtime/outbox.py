@@ -188,10 +188,11 @@ class Outbox:
                 segments = pieces[0][port]
             else:
                 segments = [segment for piece in pieces for segment in piece[port]]
-            if segments:
-                for number, (receiver, target) in enumerate(route):
-                    # Who reads another copy of the list may change it, and the buffers' meta.
-                    own = segments if number == 0 else [segment.twin() for segment in segments]
+            if segments and route:
+                # Each has its own, made before the first is appended: who reads it may change the
+                # list, and the buffers' meta, at once.
+                others = [[segment.twin() for segment in segments] for _ in route[1:]]
+                for (receiver, target), own in zip(route, (segments, *others), strict=True):
                     if receiver.append(target, own):
                         told.append(receiver)
         return told

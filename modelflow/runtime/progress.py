@@ -31,6 +31,8 @@ class Progress:
     """How many errors did."""
     is_closed: bool
     """Nothing can be sent any more."""
+    ended: set[str]
+    """The inputs whose end has gone in; guarded by the entrance, which puts it in."""
     is_finished: bool
     """The end has passed every terminal, or the session was cancelled."""
     is_collected: bool
@@ -53,6 +55,7 @@ class Progress:
         self._results = tuple(results.values())
         self._in_flight = in_flight
         self._is_counted = ends.is_counted
+        self.ended = set()
         self._by_port: dict[str, int] = {}
         self._at_exits = [0] * len(ends.counted_at)
         self._freed = 0

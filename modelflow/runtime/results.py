@@ -54,7 +54,7 @@ class Results:
     def put(self, buffers: Sequence[Buffer], is_last: bool) -> None:
         """Adds results; never waits."""
         with self._lock:
-            if self.is_abandoned:
+            if self.is_abandoned or self._failure is not None:
                 self.taken += len(buffers)
             else:
                 self._items.extend(buffers)
@@ -167,10 +167,10 @@ class Results:
     def on_ready(self, callback: Callable[[], None]) -> None:
         """Calls ``callback`` once, when `get` would not wait (perhaps at once)."""
         with self._lock:
-            if not self.is_ready:
-                self._ready.add(callback)
-                return
-        callback()
+            self._ready.add(callback)
+            if self.is_ready:
+                self._ready.wake()
+        self._ready.call_due()
 
     def forget(self, callback: Callable[[], None]) -> None:
         """Takes back an `on_ready` whose caller waits no longer."""

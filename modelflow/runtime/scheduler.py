@@ -75,7 +75,7 @@ class Scheduler:
         """Builds stages and queues; starts nothing."""
         self.plan = plan
         self.options = options
-        self.is_draining = self.is_foreign = False
+        self.is_draining = self.is_foreign = self._is_aborted = False
         self.observer = options.observer
         self._clock = options.clock
         self._changed = threading.Condition(make_lock("scheduler"))
@@ -121,8 +121,10 @@ class Scheduler:
         with self._changed:
             self._opened_by_sources += 1
             self._sessions[session] = None
-        if source.is_cancelled:
-            session.cancel(source.failure)
+            failure = self._closed_error() if self._is_aborted else source.failure
+            is_late = self._is_aborted or source.is_cancelled
+        if is_late:
+            session.cancel(failure)
         return session
 
     def _opened_finished(self, source: Session, session: Session) -> None:
@@ -405,6 +407,9 @@ class Scheduler:
             if is_first:
                 self._state, self.is_draining = "stopping", True
             self._changed.notify_all()
+        if not (is_first or drain):
+            self._abort()  # somebody else's stop may be draining: nobody is to wait for that
+        with self._changed:
             while not is_first and self._state != "stopped":
                 self._clock.wait(self._changed)
         if is_first:
@@ -441,9 +446,14 @@ class Scheduler:
             raise RuntimeError(message)
 
     def _end(self) -> None:
-        self._abort()
         try:
-            self._errors += self._runner.join(self.options.stop_timeout)
+            try:
+                self._abort()
+            except BaseException:  # Ctrl-C in the middle of it: everyone is told all the same
+                self._abort()
+                raise
+            finally:
+                self._errors += self._runner.join(self.options.stop_timeout)
         finally:
             with self._changed:
                 self._state = "stopped"
@@ -485,6 +495,7 @@ class Scheduler:
     def _abort(self) -> None:
         """Ends every session and wakes every thread; waits for nothing."""
         with self._changed:
+            self._is_aborted = True  # a session that a source opens from now on ends at once
             sessions, failure = list(self._sessions), self._closed_error()
         for session in sessions:
             session.cancel(failure)

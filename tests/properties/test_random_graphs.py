@@ -1,5 +1,6 @@
 """Random graphs of all kinds of unit, run with threads and without, against an interpreter."""
 
+import logging
 import os
 import threading
 
@@ -7,27 +8,16 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from modelflow.errors import Cancelled, EndOfStream
 from modelflow.stream_io import StreamIO
-from tests.properties.random_graphs import (
-    Branch,
-    Chain,
-    Delay,
-    Fork,
-    Loop,
-    Map,
-    Program,
-    Repeat,
-    Tap,
-    plain,
-    programs,
-    sessions,
-)
+from tests.properties.blocks import Branch, Chain, Fork, Loop, Map, Tap
+from tests.properties.clients import LONG, Client, Usage
+from tests.properties.programs import Program, programs, sessions
+from tests.properties.stream_blocks import Delay, Repeat
+from tests.properties.tokens import plain
 from tests.runtime.graphs import Running
 
-# How many graphs in each of the two tests; the long run before a release sets 20000.
-EXAMPLES = int(os.environ.get("MODELFLOW_RANDOM_GRAPHS", "2000"))
-LONG = 15.0
+# How many graphs in each of the tests; the long run before a release sets 20000.
+EXAMPLES = int(os.environ.get("MODELFLOW_RANDOM_GRAPHS", "1500"))
 
 thorough = settings(
     max_examples=EXAMPLES,
@@ -36,123 +26,155 @@ thorough = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
-
-class Client:
-    """Uses one session from threads of its own: one sends, one reads each output."""
-
-    def __init__(self, stream, columns, cancel_after=None):
-        self.stream = stream
-        self.columns = columns
-        self.cancel_after = cancel_after
-        self.outputs = {name: [] for name in self.stream.outputs}
-        self.failures = []
-        jobs = [lambda name=name: self._read(name) for name in self.outputs]
-        if columns is not None:
-            jobs.append(self._send)
-        self.threads = [
-            threading.Thread(target=self._guarded, args=(job,), name=f"modelflow/test/{n}")
-            for n, job in enumerate(jobs)
-        ]
-
-    def _guarded(self, job):
-        try:
-            job()
-        except Cancelled:
-            if self.cancel_after is None:
-                self.failures.append("was cancelled by somebody else")
-        except Exception as error:  # noqa: BLE001 - whatever it is, the test tells it
-            self.failures.append(repr(error))
-
-    def _send(self):
-        for position, values in enumerate(zip(*self.columns, strict=True)):
-            if position == self.cancel_after:
-                self.stream.cancel()
-            for number, value in enumerate(values):
-                self.stream.send(f"in{number}", value, timeout=LONG)
-        self.stream.close_input()
-        if self.cancel_after is not None:
-            self.stream.cancel()
-
-    def _read(self, name):
-        try:
-            while True:
-                self.outputs[name].append(plain(self.stream.recv_buffer(name, timeout=LONG)))
-        except EndOfStream:
-            return
-
-    def join(self):
-        for thread in self.threads:
-            thread.join()
-        assert self.failures == []
-        assert self.stream.wait(LONG), "the session has not ended"
+places = st.frozensets(st.integers(0, 11), max_size=3)
+usages = st.builds(
+    Usage,
+    late=st.one_of(st.just(frozenset()), places),
+    far=st.one_of(st.just(frozenset()), places),
+    cancel_after=st.one_of(st.none(), st.none(), st.integers(0, 12)),
+    reads=st.sampled_from(["waiting", "waiting", "called", "raising"]),
+)
 
 
-def check(stream, outputs, expected):
-    assert outputs == expected.outputs
-    sinks = {name: stream.context.get(name, []) for name in expected.sinks}
-    assert sinks == expected.sinks
-    assert stream.error_count == expected.errors
-
-
-def run_with_threads(program, rows, cancels):
-    """Runs the sessions side by side, and compares those that were not cancelled."""
-    graph = program.graph()
-    columns = [[[v + n for v in values] for n in range(program.inputs)] for values in rows]
-    with Running(graph, stop_timeout=LONG) as flow:
-        clients = [
-            Client(flow.session(), given, cancel)
-            for given, cancel in zip(columns, cancels, strict=True)
-        ]
-        sources = [Client(stream, None) for stream in source_streams(flow)]
-        for client in clients + sources:
-            for thread in client.threads:
-                thread.start()
-        for client in clients + sources:
-            client.join()
-    for client, given_columns in zip(clients, columns, strict=True):
-        if client.cancel_after is None:
-            check(client.stream, client.outputs, program.expected(given_columns))
-    for client, source in zip(sources, program.sources, strict=True):
-        check(client.stream, client.outputs, source.expected())
+@pytest.fixture(autouse=True, scope="module")
+def quiet():
+    """Keeps what callbacks raise on purpose out of the log."""
+    logger = logging.getLogger("modelflow.quiet")
+    is_error = logging.getLogger("modelflow")
+    before, is_error.level = is_error.level, logging.CRITICAL
+    yield logger
+    is_error.level = before
 
 
 def source_streams(flow):
     """The sessions of the sources, in the order of the graph."""
-    return [StreamIO(flow.scheduler, session) for session in flow.scheduler.sources.values()]
+    return [
+        StreamIO(flow.scheduler, session, is_owner=False)
+        for session in flow.scheduler.sources.values()
+    ]
 
 
-def run_inline(program, rows):
+def nothing_is_left(flow):
+    """Checks that a flow whose sessions are over keeps nothing of them."""
+    assert flow.scheduler.held() == {}
+    in_flight = flow.scheduler._wiring._in_flight
+    assert in_flight is None or in_flight.rows == 0
+
+
+def run_with_threads(program, rows, uses):
+    """Runs the sessions side by side, and compares those that were not cancelled."""
+    with Running(program.graph(), stop_timeout=LONG) as flow:
+        clients = [
+            Client(flow.session(), program.columns(values), usage)
+            for values, usage in zip(rows, uses, strict=True)
+        ]
+        sources = [Client(stream, None, Usage()) for stream in source_streams(flow)]
+        for client in clients + sources:
+            client.start()
+        for client in clients + sources:
+            client.join()
+    nothing_is_left(flow)
+    for client, values in zip(clients, rows, strict=True):
+        assert not client.is_cut_off
+        if client.usage.cancel_after is None:
+            client.check(program.expected(values, client.usage.late))
+    for client, source in zip(sources, program.sources, strict=True):
+        client.check(source.expected())
+
+
+def run_until_stopped(program, rows, uses, moment, drain):
+    """Stops the flow when the first session has sent ``moment`` rows; nobody hangs, all is right.
+
+    Where the flow drains, everything that was sent comes out.
+    """
+    is_time = threading.Event()
+
+    def sent(count):
+        if count is None or count >= moment:
+            is_time.set()
+
+    flow = Running(program.graph(), stop_timeout=LONG)
+    flow.scheduler.start()
+    clients = []
+    try:
+        for values, usage in zip(rows, uses, strict=True):
+            told = (lambda _: None) if clients else sent
+            clients.append(Client(flow.session(), program.columns(values), usage, told))
+        sources = [Client(stream, None, Usage()) for stream in source_streams(flow)]
+        for client in clients + sources:
+            client.start()
+        assert is_time.wait(LONG)
+    finally:
+        flow.scheduler.stop(drain)
+    for client in clients + sources:
+        client.join()
+    nothing_is_left(flow)
+    for client, values in zip(clients, rows, strict=True):
+        counts = {client.stream._session.progress.has_entered(name) for name in client.columns}
+        if client.usage.cancel_after is None and len(counts) == 1:
+            check_stopped(
+                client, program.expected(values[: counts.pop()], client.usage.late), drain
+            )
+    for client, source in zip(sources, program.sources, strict=True):
+        check_stopped(client, source.expected(client.stream._session.progress.sent), drain)
+
+
+def check_stopped(client, expected, drain):
+    """Checks a session that a stop has ended; a sender may find it closed in any case."""
+    client.is_cut_off = client.stream._session.is_cancelled
+    assert not (drain and client.is_cut_off)
+    client.check(expected)
+
+
+def run_inline(program, rows, uses):
     """Runs the sessions one after the other on this thread; nothing may be left of them."""
-    graph = program.graph()
-    with Running(graph, is_inline=True) as flow:
+    with Running(program.graph(), is_inline=True) as flow:
         for stream, source in zip(source_streams(flow), program.sources, strict=True):
-            client = Client(stream, None)
+            client = Client(stream, None, Usage())
             for name in stream.outputs:
-                client._read(name)
+                client.read(name)
             assert stream.wait(0)
-            check(stream, client.outputs, source.expected())
-        for values in rows:
-            columns = {f"in{n}": [v + n for v in values] for n in range(program.inputs)}
-            stream = flow.session()
-            found = stream.exchange_many(columns)
-            outputs = {name: [plain(buffer) for buffer in found[name]] for name in found}
-            check(stream, outputs, program.expected(list(columns.values())))
-            assert flow.scheduler.held() == {}
+            client.check(source.expected())
+        for values, usage in zip(rows, uses, strict=True):
+            client = Client(flow.session(), program.columns(values), usage)
+            if usage.late:
+                use_inline(client)
+            else:
+                found = client.stream.exchange_many(client.columns)
+                client.outputs = {name: [*map(plain, found[name])] for name in found}
+            client.check(program.expected(values, usage.late))
+            nothing_is_left(flow)
 
 
-@pytest.mark.timeout(900)
+def use_inline(client):
+    """Sends every row and reads everything, on this thread."""
+    for place in range(len(next(iter(client.columns.values())))):
+        client.send(place)
+    client.stream.close_input()
+    for name in client.outputs:
+        client.read(name)
+    assert client.failures == []
+
+
+@pytest.mark.timeout(3000)
 @thorough
 @given(programs(), sessions, st.data())
 def test_any_graph_gives_what_the_interpreter_gives(program, rows, data):
-    cancels = [data.draw(st.one_of(st.none(), st.none(), st.integers(0, 12))) for _ in rows]
-    run_with_threads(program, rows, cancels)
+    run_with_threads(program, rows, [data.draw(usages) for _ in rows])
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3000)
 @thorough
-@given(programs(), sessions)
-def test_on_one_thread_any_graph_gives_the_same_and_keeps_nothing(program, rows):
-    run_inline(program, rows)
+@given(programs(), sessions, st.data(), st.integers(0, 12), st.booleans())
+def test_any_graph_ends_when_it_is_stopped_and_keeps_nothing(program, rows, data, moment, drain):
+    run_until_stopped(program, rows, [data.draw(usages) for _ in rows], moment, drain)
+
+
+@pytest.mark.timeout(3000)
+@thorough
+@given(programs(), sessions, st.data())
+def test_on_one_thread_any_graph_gives_the_same_and_keeps_nothing(program, rows, data):
+    run_inline(program, rows, [data.draw(usages) for _ in rows])
 
 
 ONE = {"threads": 1, "batch_size": 1, "queue_size": 1}
@@ -198,5 +220,5 @@ FOUND = {
 @pytest.mark.parametrize("program", FOUND.values(), ids=FOUND)
 def test_what_was_found_stays_mended(program):
     rows = [[1, 0, 2, 692, 9972, 1024, 7881, 3944], [1]]
-    run_with_threads(program, rows, [None, None])
-    run_inline(program, rows)
+    run_with_threads(program, rows, [Usage(), Usage()])
+    run_inline(program, rows, [Usage(), Usage()])

@@ -78,6 +78,11 @@ class Matcher:
             for port, buffers in enumerate(self._pending.pop(stream).buffers):
                 self._waiting[port] -= len(buffers)
 
+    def clear(self) -> None:
+        """Drops everything."""
+        self._pending.clear()
+        self._waiting = [0] * len(self._ports)
+
     def _paired(self, stream: Stream, pending: _Pending) -> Segment | None:
         here = [
             port

@@ -181,6 +181,7 @@ class Fifo:
     def clear(self) -> None:
         """See `Order.clear`."""
         self._queue.clear()
+        self._tickets.clear()
         self._paused.clear()
         self._tickets.clear()
         self.ready = self.ready_bytes = self._paused_rows = 0

@@ -39,7 +39,7 @@ class BySession:
         self.waiting: object = self._turns
         self._lanes: dict[Session, Lane] = {}
         self._later: Delayed[tuple[Lane, OpenStream, Any]] = Delayed(clock)
-        self._is_draining = self._is_ending = False
+        self._is_draining = self._is_ending = self._is_closed = False
 
     # -- in -------------------------------------------------------------------------------------
 
@@ -58,14 +58,17 @@ class BySession:
 
     def _count(self, lane: Lane, segment: Segment, sign: int) -> None:
         rows = sign * len(segment.positions)
+        size = 0 if self._policy.byte_bound is None else sign * bytes_of(segment)
         lane.rows += rows
+        lane.bytes += size
         if not lane.is_stalled:
             self.ready += rows
-        if self._policy.byte_bound is not None:
-            self.ready_bytes += sign * bytes_of(segment)
+            self.ready_bytes += size
 
     def _offer(self, lane: Lane) -> None:
-        if not lane.is_queued and (lane.has_work or (self._is_ending and lane.is_kept_open)):
+        if self._is_closed or lane.is_queued:
+            return
+        if lane.has_work or (self._is_ending and lane.is_kept_open):
             lane.is_queued = True
             self._turns.append(lane)
 
@@ -185,6 +188,7 @@ class BySession:
         """Notes that no more buffers come in; True if nothing else keeps the stream open."""
         if not stream.is_ended:
             self.ready -= lane.rows
+            self.ready_bytes -= lane.bytes
             stream.is_ended = True
         is_kept = bool(stream.events) or (
             not self._is_ending and (stream.is_held or stream.delayed > 0)
@@ -207,7 +211,8 @@ class BySession:
         if lane.open is not None and lane.open.is_over:
             lane.open = None
             self.ready += lane.rows
-        if is_session_end or (lane.is_dropped and lane.open is None):
+            self.ready_bytes += lane.bytes
+        if is_session_end or ((lane.is_dropped or self._is_closed) and lane.open is None):
             self._lanes.pop(session, None)
         lane.is_busy = False
         lane.is_parked = is_parked and lane.open is not None and bool(lane.open.events)
@@ -242,11 +247,14 @@ class BySession:
 
     def clear(self) -> None:
         """Drops what waits; the streams that have begun are ended by `abandoned`."""
-        self._is_ending = True
-        self.drain()
-        for session in list(self._lanes):
-            self.drop(session)
-        self._turns = deque(maxlen=0)  # a worker that comes back gets nothing more
+        self._is_ending = self._is_closed = True
+        self._turns.clear()
+        self._later.clear()
+        begun = [lane for lane in self._lanes.values() if lane.open is not None or lane.is_busy]
+        self._lanes = {lane.session: lane for lane in begun}
+        for lane in begun:
+            lane.segments.clear()
+            lane.rows = lane.bytes = 0
         self.ready = self.ready_bytes = 0
 
     def held(self) -> int:

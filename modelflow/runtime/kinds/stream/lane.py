@@ -68,6 +68,7 @@ class Lane:
     """A session's own queue, and its open stream."""
 
     __slots__ = (
+        "bytes",
         "is_busy",
         "is_dropped",
         "is_parked",
@@ -84,6 +85,8 @@ class Lane:
     """The rows that wait, in order."""
     rows: int
     """How many rows that is."""
+    bytes: int
+    """How many bytes their data takes, where the policy bounds them."""
     open: OpenStream | None
     """The stream that the unit works on."""
     is_busy: bool
@@ -98,7 +101,7 @@ class Lane:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.segments = deque()
-        self.rows = 0
+        self.rows = self.bytes = 0
         self.open = None
         self.is_busy = self.is_queued = self.is_parked = self.is_dropped = False
 

@@ -1,0 +1,144 @@
+"""Those who use a session of a drawn graph: they send, read, cancel, each on its own thread."""
+
+import threading
+from dataclasses import dataclass
+
+from modelflow.errors import Cancelled, EndOfStream, StreamClosed
+from tests.properties.tokens import plain
+
+LONG = 30.0  # seconds until what hangs is given up
+
+FAR = 3600.0  # seconds
+PAST = -1.0
+
+
+@dataclass(frozen=True)
+class Usage:
+    """How a session is used: what is sent at which place, when it is cancelled, how it is read."""
+
+    late: frozenset[int] = frozenset()
+    far: frozenset[int] = frozenset()
+    cancel_after: int | None = None
+    reads: str = "waiting"  # or "called": by callbacks; "raising": by callbacks that raise
+
+    def deadline(self, place):
+        return PAST if place in self.late else FAR if place in self.far else None
+
+
+class Client:
+    """Uses one session from threads: one sends, one reads each output, unless callbacks do.
+
+    ``columns``: what to send, by input; None: a source does. ``on_sent``: called with the count of
+    rows that were sent, before each of them and behind the last.
+    """
+
+    def __init__(self, stream, columns, usage, on_sent=lambda count: None):
+        self.stream = stream
+        self.columns = columns
+        self.usage = usage
+        self.on_sent = on_sent
+        self.outputs = {name: [] for name in stream.outputs}
+        self.failures = []
+        self.is_cut_off = False  # the flow has ended before the session did
+        self._has_ended = {name: threading.Event() for name in stream.outputs}
+        jobs = [lambda name=name: self.read(name) for name in self.outputs]
+        if columns is not None:
+            jobs.append(self._send)
+        self.threads = [
+            threading.Thread(target=self._guarded, args=(job,), name=f"modelflow/test/{n}")
+            for n, job in enumerate(jobs)
+        ]
+
+    def start(self):
+        for thread in self.threads:
+            thread.start()
+
+    def _guarded(self, job):
+        try:
+            job()
+        except Cancelled:
+            if self.usage.cancel_after is None:
+                self.failures.append("was cancelled by somebody else")
+        except StreamClosed:
+            self.is_cut_off = True
+        except Exception as error:  # noqa: BLE001 - whatever it is, the test tells it
+            self.failures.append(repr(error))
+
+    # -- sending --------------------------------------------------------------------------------
+
+    def _send(self):
+        try:
+            count = len(next(iter(self.columns.values())))
+            for place in range(count):
+                self.on_sent(place)
+                if place == self.usage.cancel_after:
+                    self.stream.cancel()
+                self.send(place)
+            self.on_sent(count)
+            self.stream.close_input()
+            if self.usage.cancel_after is not None:
+                self.stream.cancel()
+        finally:
+            self.on_sent(None)
+
+    def send(self, place):
+        deadline = self.usage.deadline(place)
+        for port, values in self.columns.items():
+            self.stream.send(port, values[place], timeout=LONG, deadline=deadline)
+
+    # -- reading --------------------------------------------------------------------------------
+
+    def read(self, name):
+        if self.usage.reads == "waiting":
+            self._take_all(name, LONG)
+            return
+        self._called(name)
+        if not self._has_ended[name].wait(LONG):
+            self.failures.append(f"no callback came for {name}")
+
+    def _take_all(self, name, timeout):
+        try:
+            while True:
+                self.outputs[name].append(plain(self.stream.recv_buffer(name, timeout=timeout)))
+        except EndOfStream:
+            self._has_ended[name].set()
+
+    def _called(self, name):
+        """Takes what is there, and asks to be called when there is more."""
+        try:
+            self._take_all(name, 0)
+        except TimeoutError:
+            self.stream.on_ready(name, lambda: self._called(name))
+            if self.usage.reads == "raising":
+                self.stream.on_ready(name, lambda: 1 / 0)
+        except (Cancelled, StreamClosed) as error:
+            raised = error
+            self._has_ended[name].set()
+            self._guarded(lambda: _raise(raised))
+
+    # -- the end --------------------------------------------------------------------------------
+
+    def join(self):
+        for thread in self.threads:
+            thread.join()
+        assert self.failures == []
+        assert self.stream.wait(LONG), "the session has not ended"
+
+    def check(self, expected):
+        """Compares what came out; where the flow has ended before, that is the beginning of it."""
+        found = self.outputs, self._sinks(expected), self.stream.error_count
+        if not self.is_cut_off:
+            assert found == (expected.outputs, expected.sinks, expected.errors)
+            return
+        for name, values in self.outputs.items():
+            assert values == expected.outputs[name][: len(values)]
+        for name, values in found[1].items():
+            assert values == expected.sinks[name][: len(values)]
+        assert found[2] <= expected.errors
+
+    def _sinks(self, expected):
+        return {name: self.stream.context.get(name, []) for name in expected.sinks}
+
+
+def _raise(error):
+    raise error

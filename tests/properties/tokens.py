@@ -1,0 +1,97 @@
+"""What flows through a drawn graph, in the interpreter's terms: rows and ends, in order."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from modelflow.buffer import Buffer
+
+# Values are below this; loops count their rounds in the digits above.
+LOW = 9973
+DIGIT = 10**4
+
+LATE = "its deadline passed before the unit was called"
+
+
+class UnitError(ValueError):
+    """What the units of these graphs raise."""
+
+
+@dataclass(frozen=True)
+class Bad:
+    """An error, by the node that it stems from and its text."""
+
+    node: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """A buffer at its place; ``is_late``: its deadline has passed when it is sent."""
+
+    stream: tuple[Any, ...]
+    position: int
+    value: object
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    is_late: bool = False
+
+    @property
+    def is_bad(self):
+        return isinstance(self.value, Bad)
+
+    def at(self, node):
+        """What ``node`` is given: an error where the row is late."""
+        return replace(self, value=Bad(node, LATE)) if self.is_late and not self.is_bad else self
+
+    def become(self, node, function):
+        """The row with ``function`` of its value, or with the error that it raises."""
+        try:
+            return replace(self, value=function(self.value))
+        except UnitError as error:
+            return replace(self, value=Bad(node, str(error)), meta={})
+
+
+@dataclass(frozen=True)
+class End:
+    stream: tuple[Any, ...]
+
+
+@dataclass
+class Expected:
+    """What one session gives: per output and per sink its values, and how many errors end."""
+
+    outputs: dict[str, Any] = field(default_factory=dict)
+    sinks: dict[str, Any] = field(default_factory=dict)
+    errors: int = 0
+
+
+def low(value):
+    return value % LOW if value < DIGIT else (value % DIGIT) % LOW
+
+
+def kept(value, new):
+    """``new`` with the loops' digits of ``value``."""
+    return value - value % DIGIT + new % LOW
+
+
+def fails_on(value, fails):
+    """Raises `UnitError` for some values; ``fails``: 0: never, else where value % fails == 1."""
+    if fails and low(value) % fails == 1:
+        text = f"fails on {low(value)}"
+        raise UnitError(text)
+
+
+def depth_of(stream):
+    return 0 if not stream else 1 + depth_of(stream[0])
+
+
+def plain(buffer: Buffer):
+    """What a buffer that came out is in the interpreter's terms."""
+    if buffer.error is None:
+        return buffer.data, buffer.meta
+    return Bad(buffer.error.node, str(buffer.error.__cause__))
+
+
+def plain_row(row):
+    """The same of a row."""
+    return row.value if row.is_bad else (row.value, dict(row.meta))
