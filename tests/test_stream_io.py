@@ -247,7 +247,7 @@ def test_on_the_calling_thread_waiting_runs_what_is_ready():
             assert asyncio.run(stream.arecv()).data == 2
 
 
-def test_a_loop_that_has_ended_harms_nobody():
+def test_a_loop_that_has_ended_harms_nobody(monkeypatch):
     with Running(chain(per_item(add_one))) as flow:
         stream = flow.session()
 
@@ -255,7 +255,7 @@ def test_a_loop_that_has_ended_harms_nobody():
             task = asyncio.create_task(stream.arecv())
             await asyncio.sleep(0)  # the task has begun, and waits
             loop = asyncio.get_running_loop()
-            loop.call_soon_threadsafe = closed  # as it is once the loop is closed
+            monkeypatch.setattr(loop, "call_soon_threadsafe", closed)  # as of a loop that is closed
             stream.send("input", 1)
             assert flow.infer(2).data == 3
             task.cancel()

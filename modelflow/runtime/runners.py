@@ -125,7 +125,9 @@ class InlineRunner:
         with self._turn:
             moving = True
             while moving:
-                moving = any([self._step(worker) for worker in list(self._running)])
+                moving = False
+                for worker in list(self._running):
+                    moving = self._step(worker) or moving
 
     def _step(self, worker: Worker) -> bool:
         is_moving = False

@@ -168,7 +168,10 @@ class Late:
 
         first = [before] if before is not None else []
         self.graph = chain(
-            *first, (per_item(slow), {"batch_size": 1}), *middle, (per_item(last), {"batch_size": 1})
+            *first,
+            (per_item(slow), {"batch_size": 1}),
+            *middle,
+            (per_item(last), {"batch_size": 1}),
         )
 
     def answer(self, deadline):

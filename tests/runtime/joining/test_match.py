@@ -61,5 +61,7 @@ def test_streams_are_paired_apart_and_a_session_is_forgotten_with_all_of_them():
 def test_inputs_that_are_out_of_step_are_an_internal_error_that_names_them():
     matcher, s = Matcher("node", ("a", "b")), stream()
     matcher.add(0, segment(s, 0, 1))
-    with pytest.raises(AssertionError, match="inputs of node 'node' are out of step: 'a' is at 0, 'b' at 1"):
+    with pytest.raises(
+        AssertionError, match="inputs of node 'node' are out of step: 'a' is at 0, 'b' at 1"
+    ):
         matcher.add(1, segment(s, 1, 1))

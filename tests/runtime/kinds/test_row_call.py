@@ -3,6 +3,7 @@
 import numpy as np
 
 from modelflow.buffer import Buffer
+from modelflow.errors import FlowUnitError
 from modelflow.runtime.kinds.expand import ExpandCall
 from modelflow.unit.spec import FlowUnitSpec, Kind, Port
 from modelflow.unit.unit import FlowUnit
@@ -34,8 +35,7 @@ def test_a_row_that_fails_is_counted_and_the_others_are_called():
 def test_a_row_that_is_in_error_passes_without_a_call():
     calls = []
     call = call_of(lambda ctx: calls.append(1))
-    bad = Buffer()
-    bad.error = ValueError("before")
+    bad = Buffer.from_error(FlowUnitError("before", node="n"))
     (cells,) = call.process([[bad]], True, lambda row: None)
     assert cells == [[bad]]
     assert calls == []

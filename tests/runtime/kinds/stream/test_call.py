@@ -3,6 +3,7 @@
 import pytest
 
 from modelflow.buffer import Buffer
+from modelflow.errors import FlowUnitError
 from modelflow.runtime.kinds.stream.call import StreamCall
 from modelflow.runtime.kinds.stream.lane import OpenStream
 from modelflow.runtime.kinds.stream.numbering import Numbering
@@ -44,8 +45,7 @@ def test_a_batch_is_one_call_unless_a_row_in_it_is_in_error():
         sizes.append(len(ctx.input()))
         same(ctx)
 
-    bad = Buffer()
-    bad.error = ValueError("before")
+    bad = Buffer.from_error(FlowUnitError("before", node="n"))
     call, open_stream = call_of(process), opened()
     call.rows(open_stream, range(4), [[Buffer(0), Buffer(1), bad, Buffer(3)]], refuse)
     assert sizes == [2, 1]
@@ -67,7 +67,7 @@ def test_what_a_start_raises_is_the_error_of_every_row():
 
 def test_an_end_is_told_whether_the_session_was_cancelled():
     told = []
-    hooks = {"stream_start": lambda ctx: None, "stream_end": lambda ctx: told.append(ctx.is_cancelled)}
+    hooks = {"stream_end": lambda ctx: told.append(ctx.is_cancelled)}
     for is_cancelled in (False, True):
         call, open_stream = call_of(same, hooks=hooks), opened()
         call.start(open_stream, refuse)
