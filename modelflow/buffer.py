@@ -28,7 +28,6 @@ class Buffer:
         "_fence",
         "_is_exclusive",
         "_is_meta_shared",
-        "_is_sent",
         "_meta",
         "data",
         "error",
@@ -46,8 +45,6 @@ class Buffer:
         self._fence: Any = None
         # Set by the runtime: the clock's time after which nobody waits for what becomes of it.
         self._deadline: float | None = None
-        # Set by the runtime: it stands for an item on its way, and for no other one.
-        self._is_sent = False
 
     def twin(self) -> "Buffer":
         """Returns another buffer with the same data: its meta can be changed without harm to ours.
@@ -59,7 +56,7 @@ class Buffer:
         other._meta = self._meta
         other._is_meta_shared = self._is_meta_shared = self._meta is not None
         other._is_exclusive = self._is_exclusive = False
-        other._fence, other._deadline, other._is_sent = self._fence, self._deadline, False
+        other._fence, other._deadline = self._fence, self._deadline
         return other
 
     @classmethod

@@ -122,3 +122,20 @@ def test_rows_are_counted_out_before_the_first_unit_that_may_keep_them():
     assert origin.counted_at == ("stream", "beside")  # not "output": it waits for the stream unit
     assert origin.single_outputs == {"output", "beside"}
     assert not origin.is_counted
+
+
+@pytest.mark.parametrize("kind", [Kind.NORMAL, Kind.STREAM])
+def test_a_condition_is_not_held_back_where_a_branch_may_keep_what_it_was_given(kind):
+    part = spec_of(outputs=("a", "b"), kind=Kind.CONDITION)
+    nodes = {
+        "input": "input",
+        "part": part,
+        "a": spec_of(),
+        "deep": spec_of(kind=kind, is_same_count=kind is Kind.STREAM),
+        "join": spec_of(),
+        "output": "output",
+    }
+    edges = ["input -> part", "part:a -> a", "a -> deep", "deep -> join", "part:b -> join"]
+    (merge,) = make_plan(graph_of(nodes, [*edges, "join -> output"])).merges.values()
+    assert merge.edges == 2
+    assert (merge.bound is None) == (kind is Kind.STREAM)

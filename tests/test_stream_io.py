@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import sys
 import threading
 
@@ -7,9 +8,10 @@ import pytest
 
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, EndOfStream, FlowUnitError, StreamClosed
+from modelflow.unit.kind import Kind
 from modelflow.unit.unit import FlowUnit
 from tests import programs
-from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of
+from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of, unit_of
 
 
 def add_one(x):
@@ -211,3 +213,70 @@ print(flow.infer(1).data)
     done = programs.run([sys.executable, "-c", program], check=True)
     assert done.stdout == "1\n"
     assert done.stderr == ""
+
+
+def keeps_all():
+    """A stream unit that gives nothing until its stream ends."""
+    return unit_of(lambda ctx: None, kind=Kind.STREAM)
+
+
+def test_on_the_calling_thread_what_is_not_there_now_never_comes():
+    with Running(chain(keeps_all()), is_inline=True) as flow:
+        stream = flow.session()
+        stream.send("input", 1)
+        for wait in (
+            lambda: stream.wait_ready(timeout=None),
+            lambda: stream.recv(timeout=None),
+            lambda: stream.recv_buffer(),
+            lambda: asyncio.run(stream.arecv()),
+            lambda: asyncio.run(stream.arecv_buffer(timeout=5)),
+        ):
+            with pytest.raises(TimeoutError, match="no result within 0 s"):
+                wait()
+
+
+def test_on_the_calling_thread_waiting_runs_what_is_ready():
+    with Running(chain(per_item(add_one)), is_inline=True) as flow:
+        for wait in (
+            lambda stream: stream.wait_ready(),
+            lambda stream: None,
+        ):
+            stream = flow.session()
+            flow.scheduler.entrance.send(stream._session, "input", [Buffer(1)])
+            wait(stream)
+            assert asyncio.run(stream.arecv()).data == 2
+
+
+def test_a_loop_that_has_ended_harms_nobody(monkeypatch):
+    with Running(chain(per_item(add_one))) as flow:
+        stream = flow.session()
+
+        async def ended():
+            task = asyncio.create_task(stream.arecv())
+            await asyncio.sleep(0)  # the task has begun, and waits
+            loop = asyncio.get_running_loop()
+            monkeypatch.setattr(loop, "call_soon_threadsafe", closed)  # as of a loop that is closed
+            stream.send("input", 1)
+            assert flow.infer(2).data == 3
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+        def closed(*_):
+            raise RuntimeError("Event loop is closed")
+
+        asyncio.run(ended())
+        assert stream.recv().data == 2
+
+
+def test_an_arecv_that_gives_up_leaves_no_callback_behind():
+    with Running(chain(per_item(add_one))) as flow:
+        stream = flow.session()
+
+        async def poll():
+            for _ in range(20):
+                with pytest.raises(TimeoutError):
+                    await stream.arecv(timeout=0)
+
+        asyncio.run(poll())
+        assert not stream._session.results["output"]._ready

@@ -23,7 +23,6 @@ __all__ = [
     "BatchCall",
     "StreamOf",
     "UnitCall",
-    "apart",
     "claim",
     "freeze",
     "is_alone",
@@ -145,7 +144,12 @@ class UnitCall:
 
     def _given(self, values: Sequence[Any]) -> list[Buffer]:
         """Wraps and freezes what a unit gave on one output."""
-        return [self._frozen(apart(self._wrapped(value))) for value in values]
+        given = []
+        for value in values:
+            buffer = self._wrapped(value)
+            # A unit may keep a buffer of its own, and give it again.
+            given.append(self._frozen(buffer.twin() if buffer is value else buffer))
+        return given
 
     def _everywhere(self, column: list[Buffer]) -> Columns:
         """Returns a column for each output (for a sink: one), with the same items."""
@@ -196,11 +200,6 @@ def claim(error: BaseException) -> None:
         cause = cause.__cause__ or cause.__context__
 
 
-def apart(buffer: Buffer) -> Buffer:
-    """Returns the buffer, or a twin of it where it stands for another item already."""
-    return buffer.twin() if buffer._is_sent else buffer
-
-
 def returned_error(value: object) -> TypeError:
     """Returns the error about a ``process`` that has returned something."""
     message = (
@@ -212,7 +211,6 @@ def returned_error(value: object) -> TypeError:
 
 def freeze(buffer: Buffer, is_single: bool) -> None:
     """Makes the buffer's array read-only; notes whether its next consumer is the only one."""
-    buffer._is_sent = True
     data = buffer.data
     if type(data) is np.ndarray:
         if data.flags.writeable:

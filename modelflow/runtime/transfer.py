@@ -156,4 +156,5 @@ def _replaced(column: Sequence[Any], change: Callable[[Buffer], Buffer]) -> list
 def _with(buffer: Buffer, data: Any) -> Buffer:
     moved = Buffer(data)
     moved.inherit_meta(buffer)
+    moved._deadline = buffer._deadline
     return moved

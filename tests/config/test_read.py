@@ -254,3 +254,21 @@ def test_each_absent_variable_is_named_once_with_its_line_beside_other_mistakes(
 def test_ends_of_native_edges_may_be_quoted(written, expected):
     config = read_config({"node": [{"name": "b"}], "edge": [{"from": written, "to": "b"}]})
     assert config.edges[0].source == expected
+
+
+def test_a_mistake_in_a_table_of_a_node_is_named_with_the_line_of_that_table():
+    text = """[[node]]
+name = "a"
+flowunit = "resize"
+
+[node.config]
+image_width = 4
+
+[[node]]
+name = "b"
+flowunit = "resize"
+
+[node.config]
+flowunit = "crop"
+"""
+    assert found(text) == ["<text>:12: node 'b': 'flowunit' stands twice; give one"]

@@ -180,3 +180,11 @@ def test_a_module_that_fails_in_any_way_is_named(installed):
     installed("installed_four", "nothing_here")
     with pytest.raises(ConfigError, match="cannot import 'installed_four': NameError"):
         Registry(skip_default=True).find("installed_four:unit")
+
+
+def test_of_two_units_of_one_name_the_list_shows_the_one_that_is_used():
+    own = FlowUnitSpec("resize", {"cpu": FlowUnit})
+    registry = Registry(units=[own])
+    shown = [spec for spec in registry.specs() if spec.name == "resize"]
+    assert shown == [registry.find("resize")]
+    assert shown[0] is own

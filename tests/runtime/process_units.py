@@ -1,5 +1,6 @@
 """Units that another process can import."""
 
+import asyncio
 import os
 import time
 from dataclasses import dataclass
@@ -113,5 +114,41 @@ IN_PLACE = FlowUnitSpec(
     "in_place",
     {"cpu": InPlace},
     inputs=(Port("in", is_in_place=True),),
+    outputs=(Port("out"),),
+)
+
+
+class Ending(BaseException):
+    """As a Rust extension raises it."""
+
+
+ENDINGS = {
+    error.__name__: error
+    for error in (SystemExit, GeneratorExit, asyncio.CancelledError, KeyboardInterrupt, Ending)
+}
+
+
+@flowunit
+def ends_by(name):
+    """Raises what is no `Exception`."""
+    if name in ENDINGS:
+        raise ENDINGS[name]("of the item's own")
+    return os.getpid()
+
+
+class HangsInClose(FlowUnit):
+    """Does not come back from ``close``."""
+
+    def process(self, ctx: Context) -> None:
+        ctx.emit([os.getpid() for _ in ctx.input()])
+
+    def close(self):
+        time.sleep(3600)
+
+
+HANGS_IN_CLOSE = FlowUnitSpec(
+    "hangs_in_close",
+    {"cpu": "tests.runtime.process_units:HangsInClose"},
+    inputs=(Port("in"),),
     outputs=(Port("out"),),
 )

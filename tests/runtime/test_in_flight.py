@@ -11,15 +11,11 @@ def never():
 
 
 def test_it_is_full_at_its_bound_until_rows_leave_or_it_is_closed():
-    here = InFlight(2)
-    assert not here.is_full
-    here.add(2)
-    assert here.is_full
-    here.remove(1)
-    assert not here.is_full
-    here.add(5)
-    here.close()
-    assert not here.is_full
+    here, found = InFlight(2), []
+    for change in (lambda: here.add(2), lambda: here.remove(1), lambda: here.add(5), here.close):
+        change()
+        found.append(here.is_full)
+    assert found == [True, False, True, False]
 
 
 def test_a_callback_comes_at_once_or_when_rows_have_left():

@@ -712,7 +712,7 @@ def test_a_session_that_is_cancelled_leaves_nothing_behind_where_branches_meet()
         assert flow.scheduler.held() == {}
 
 
-# -- one session and the others ---------------------------------------------------------------------
+# -- one session and the others -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("split_size", [0, 1])

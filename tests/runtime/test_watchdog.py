@@ -4,6 +4,7 @@ import threading
 from modelflow.unit.unit import FlowUnit
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, chain, spec_of
+from tests.runtime.test_scheduler import Gate
 
 
 def test_watchdog_names_the_node_that_does_not_come_back(caplog):
@@ -42,3 +43,76 @@ def test_watchdog_names_the_node_that_does_not_come_back(caplog):
     (message,) = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert "node 'n0' (unit 'slow') has been in process for 5 s" in message
     assert "in wait" in message
+
+
+def look(flow):
+    """Has the watchdog look, twice as long after each other as it warns."""
+    watchdog = flow.scheduler._runner._watchdog
+    for _ in range(3):
+        watchdog.look()
+
+
+def warnings_of(caplog):
+    return [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+
+
+def test_watchdog_names_a_node_that_waits_for_room_and_whom_for(caplog):
+    gate, clock = Gate(), FakeClock()
+    one = {"threads": 1, "batch_size": 1, "queue_size": 1}
+    with Running(
+        chain((spec_of(), one), (gate.spec(), one)), clock=clock, watchdog_interval=3600
+    ) as flow:
+        stream = flow.session()
+        for i in range(3):  # one in the gate, one in its queue, one before the node that waits
+            stream.send("input", i)
+        gate.entered.acquire()
+        clock.until_waiting(1)
+        look(flow)
+        gate.open.set()
+        stream.close_input()
+        assert len(list(stream)) == 3
+    (said,) = warnings_of(caplog)
+    assert said == (
+        "flow 'test': node 'n0' has not begun a batch for 3600 s although 1 buffers wait for it: "
+        "it waits for room in the queue of 'n1'"
+    )
+
+
+def test_watchdog_names_one_call_once_and_the_next_one_again(caplog):
+    gate, clock = Gate(), FakeClock()
+    with Running(
+        chain((gate.spec(), {"threads": 1, "batch_size": 1})), clock=clock, watchdog_interval=3600
+    ) as flow:
+        stream = flow.session()
+        stream.send("input", 1)
+        gate.entered.acquire()
+        clock._now += 3600  # without waking the watchdog's own thread
+        look(flow)
+        assert len(warnings_of(caplog)) == 1
+        gate.open.set()
+        assert stream.recv().data == 1
+        gate.open.clear()
+        stream.send("input", 2)
+        gate.entered.acquire()
+        look(flow)
+        assert len(warnings_of(caplog)) == 1  # it has only begun
+        clock._now += 3600
+        look(flow)
+        assert len(warnings_of(caplog)) == 2
+        gate.open.set()
+
+
+def test_watchdog_does_not_name_a_node_whose_unit_is_in_a_call_or_that_moves(caplog):
+    gate, clock = Gate(), FakeClock()
+    with Running(
+        chain((gate.spec(), {"threads": 1, "batch_size": 1})), clock=clock, watchdog_interval=3600
+    ) as flow:
+        stream = flow.session()
+        for i in range(3):
+            stream.send("input", i)
+        gate.entered.acquire()
+        look(flow)
+        assert warnings_of(caplog) == []
+        gate.open.set()
+        stream.close_input()
+        assert len(list(stream)) == 3

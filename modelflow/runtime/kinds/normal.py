@@ -8,7 +8,7 @@ from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.errors import WorkerProcessError
-from modelflow.runtime.call import BatchCall, StreamOf, apart, claim, returned_error
+from modelflow.runtime.call import BatchCall, StreamOf, claim, returned_error
 from modelflow.runtime.kind import RunningKind
 from modelflow.runtime.segment import Columns
 from modelflow.unit.unit import Context
@@ -118,7 +118,7 @@ class NormalCall(BatchCall):
         for row, value in enumerate(values):
             buffer = self._wrapped(value)
             if buffer is value and (place or buffer is not sources[row]):
-                buffer = apart(buffer)
+                buffer = buffer.twin()  # the unit may keep its own, and give it again
             if self._inherits_meta and buffer is not sources[row]:
                 for column in columns:
                     buffer.inherit_meta(column[row])

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from modelflow.buffer import Buffer
-from modelflow.runtime.call import BatchCall, StreamOf, apart
+from modelflow.runtime.call import BatchCall, StreamOf
 from modelflow.runtime.segment import Columns, Stream
 
 __all__ = ["RowCall"]
@@ -66,8 +66,8 @@ class RowCall(BatchCall):
 
     def _inheriting(self, value: Any, sources: Columns) -> Buffer:
         buffer = self._wrapped(value)
-        if not any(source is buffer for (source,) in sources):
-            buffer = apart(buffer)
+        if buffer is value and not any(source is buffer for (source,) in sources):
+            buffer = buffer.twin()  # the unit may keep its own, and give it again
         if self._inherits_meta:
             for (source,) in sources:
                 if source is not buffer:

@@ -311,3 +311,26 @@ def test_nothing_outlives_a_flow_whose_process_is_killed(tmp_path):
         for end in ends:
             assert select.select([end], [], [], programs.LIMIT)[0], "a process is left"
             os.close(end)
+
+
+@pytest.mark.parametrize("name", units.ENDINGS)
+def test_whatever_a_unit_raises_there_fails_its_own_item_and_the_process_goes_on(name):
+    with flow_of(units.ends_by) as flow:
+        process = flow.infer("good").data
+        with pytest.raises(modelflow.FlowUnitError, match="of the item's own") as caught:
+            flow.infer(name)
+        assert name in str(caught.value)
+        assert flow.infer("good").data == process
+
+
+def test_a_process_whose_unit_hangs_in_close_is_killed_and_named(monkeypatch):
+    monkeypatch.setattr("modelflow.runtime.executors.process_unit._CLOSE_TIMEOUT", 0.2)
+    flow = flow_of(units.HANGS_IN_CLOSE).start_run()
+    process = flow.infer(1).data
+    with pytest.raises(FlowFailed) as caught:
+        flow.stop()
+    (error,) = caught.value.exceptions
+    assert "the unit's close() did not return within 0.2 s" in str(error)
+    assert f"process {process} was killed" in str(error)
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)

@@ -230,3 +230,19 @@ def test_two_of_three_branches_may_meet():
         ],
     )
     assert results_of(graph, *range(7)) == {"output": [0, 2, 3, 5, 6], "rest": [1, 4]}
+
+
+def test_a_branch_that_keeps_its_rows_until_others_have_passed_does_not_stop_the_flow(monkeypatch):
+    monkeypatch.setattr("modelflow.plan.make.MERGE_BOUND", 2)
+
+    def keep(ctx):
+        kept = ctx.state.setdefault("kept", [])
+        kept += [buffer.data for buffer in ctx.input()]
+        if len(kept) == 10:
+            ctx.emit(kept)
+            kept.clear()
+
+    keeping = unit_of(keep, kind=Kind.STREAM, is_same_count=True)
+    graph = merged(keeping, per_item(lambda x: x), queue_size=1, batch_size=1, threads=1)
+    values = [0, *([1, 2, 4, 6] * 10)]
+    assert results_of(graph, *values) == values

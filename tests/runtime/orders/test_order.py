@@ -1,5 +1,7 @@
 """How much memory waits in a queue."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -28,7 +30,8 @@ def test_bytes_of_counts_arrays_bytes_and_texts(data, size):
 
 def test_bytes_of_counts_what_a_gathered_stream_holds():
     cell = [Buffer(b"12"), Buffer(b"3")]
-    assert bytes_of(Segment(stream(), range(1), [[cell]], False, False)) == 3
+    rows: Any = [[cell]]
+    assert bytes_of(Segment(stream(), range(1), rows, False, False)) == 3
 
 
 def test_a_policy_bounds_rows_and_nothing_else_unless_told():

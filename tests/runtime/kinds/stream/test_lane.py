@@ -15,10 +15,8 @@ def lane():
 
 
 def test_an_empty_lane_has_no_work(lane):
-    assert not (lane.has_work)
-    assert not (lane.has_event)
-    assert not (lane.is_stalled)
-    assert not (lane.is_kept_open)
+    assert not lane.has_work
+    assert not lane.is_kept_open
 
 
 def test_rows_are_work_unless_the_open_stream_waits_for_its_events(lane):

@@ -1,0 +1,195 @@
+"""Whatever a process does with its flows, it ends."""
+
+import os
+import signal
+import sys
+import textwrap
+
+import pytest
+
+from tests import programs
+
+SETUP = """
+import os, signal, sys, threading, time
+import modelflow
+from modelflow import Flow, flowunit
+
+G = "digraph { input[type=input] u[threads=1] output[type=output] input->u->output }"
+inside = threading.Event()
+
+@flowunit(name="u")
+def u(value):
+    if value == "hang":
+        inside.set()
+        threading.Event().wait()
+    return value
+
+def flow(**more):
+    return Flow(G, units=[u], **more)
+
+"""
+# A program that hangs is ended by this, and the test fails.
+LIMIT = 120.0
+
+
+def run(text, *, limit=LIMIT):
+    """Runs a program that must end by itself; returns its status, what it said, and its errors."""
+    done = programs.run([sys.executable, "-c", SETUP + textwrap.dedent(text)], limit=limit)
+    return done.returncode, done.stdout.split(), done.stderr
+
+
+def test_a_flow_that_is_forgotten_is_stopped_and_its_units_are_closed():
+    status, said, errors = run(
+        """
+        class U(modelflow.FlowUnit):
+            SPEC = modelflow.FlowUnitSpec("u", {"cpu": lambda: U()},
+                inputs=(modelflow.Port("in"),), outputs=(modelflow.Port("out"),))
+            def process(self, ctx):
+                ctx.emit([b.data for b in ctx.input()])
+            def close(self):
+                print("closed", flush=True)
+
+        f = Flow(G, units=[U]).start_run()
+        print(f.infer(1).data)
+        """
+    )
+    assert (status, said) == (0, ["1", "closed"]), errors
+
+
+def test_a_process_whose_unit_hangs_ends_and_names_the_node():
+    status, said, errors = run(
+        """
+        f = flow(stop_timeout=0.5).start_run()
+        f.create_stream_io().send("input", "hang")
+        inside.wait()
+        print("end", flush=True)
+        """
+    )
+    assert (status, said) == (0, ["end"]), errors
+    assert "node 'u'" in errors
+    assert "did not return within 0.5 s of being told to stop" in errors
+
+
+def test_a_process_that_was_told_that_a_unit_hangs_ends():
+    status, said, errors = run(
+        """
+        f = flow(stop_timeout=0.5).start_run()
+        f.create_stream_io().send("input", "hang")
+        inside.wait()
+        try:
+            f.stop()
+        except modelflow.FlowFailed:
+            print("failed", flush=True)
+        """
+    )
+    assert (status, said) == (0, ["failed"]), errors
+
+
+def test_a_stream_of_the_parent_is_refused_in_a_forked_process():
+    status, said, errors = run(
+        """
+        with flow() as f:
+            s = f.create_stream_io()
+            s.send("input", 1)
+            if not os.fork():
+                for call in (lambda: s.recv(), lambda: s.send("input", 2), lambda: s.close_input(),
+                             lambda: s.wait(), lambda: s.wait_ready(), lambda: f.infer(1)):
+                    try:
+                        call()
+                    except modelflow.StreamClosed as error:
+                        print("fork" in str(error), flush=True)
+                s.cancel()
+                f.stop()
+                sys.exit(7)
+            print(os.waitstatus_to_exitcode(os.wait()[1]), s.recv().data, flush=True)
+        """
+    )
+    assert (status, said) == (0, [*["True"] * 6, "7", "1"]), errors
+
+
+def test_a_child_that_was_forked_under_load_ends_in_the_ordinary_way():
+    status, said, errors = run(
+        """
+        sys.setswitchinterval(1e-5)
+        with flow() as f:
+            stopping = threading.Event()
+            def load():
+                while not stopping.is_set():
+                    f.infer(1)
+            threads = [threading.Thread(target=load) for _ in range(4)]
+            for t in threads: t.start()
+            children = []
+            for i in range(20):
+                child = os.fork()
+                if not child:
+                    sys.exit(0)  # threads and hooks of the interpreter are ended as ever
+                children.append(child)
+            ends = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+            stopping.set()
+            for t in threads: t.join()
+            print(ends == [0] * 20, f.infer(2).data, flush=True)
+        """
+    )
+    assert (status, said) == (0, ["True", "2"]), errors
+
+
+def test_a_flow_made_after_the_fork_runs_in_the_child():
+    status, said, errors = run(
+        """
+        with flow() as f:
+            f.infer(1)
+            if not os.fork():
+                with flow() as own:
+                    print(own.infer(3).data, flush=True)
+                sys.exit(0)
+            print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
+        """
+    )
+    assert (status, said) == (0, ["3", "0"]), errors
+
+
+@pytest.mark.parametrize("how", ["infer", "send and recv"])
+def test_a_signal_handler_may_ask_for_the_stop_while_the_main_thread_is_in_a_call(how):
+    call = "f.infer(1)" if how == "infer" else 's.send("input", 1); s.recv()'
+    status, said, errors = run(
+        f"""
+        sys.setswitchinterval(1e-5)
+        for turn in range(15):
+            f = flow().start_run()
+            s = f.create_stream_io()
+            signal.signal(signal.SIGALRM, lambda *_: f.request_stop())
+            signal.setitimer(signal.ITIMER_REAL, 0.002 * (turn + 1))
+            try:
+                while True:
+                    {call}
+            except (modelflow.StreamClosed, modelflow.Cancelled, modelflow.EndOfStream):
+                pass
+            f.stop()
+            print(f.is_running, flush=True)
+        """
+    )
+    assert (status, said) == (0, ["False"] * 15), errors
+
+
+def test_ctrl_c_while_a_unit_opens_for_ever_ends_the_process():
+    text = SETUP + textwrap.dedent(
+        """
+        class U(modelflow.FlowUnit):
+            SPEC = modelflow.FlowUnitSpec("u", {"cpu": lambda: U()},
+                inputs=(modelflow.Port("in"),), outputs=(modelflow.Port("out"),))
+            def open(self, config):
+                print("opens", flush=True)
+                threading.Event().wait()
+
+        Flow(G, units=[U], stop_timeout=0.5).start_run()
+        """
+    )
+    command = [sys.executable, "-c", text]
+    pipe = {"stdout": -1, "stderr": -1, "text": True}
+    with programs.started(command, **pipe) as process:
+        assert process.stdout.readline() == "opens\n"
+        os.kill(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=LIMIT)
+    assert process.returncode != 0
+    assert "KeyboardInterrupt" in errors
+    assert "did not return within 0.5 s" in errors

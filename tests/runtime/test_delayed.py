@@ -1,0 +1,33 @@
+"""What is due comes in the order of its time, and of its coming where that is the same."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelflow.runtime.delayed import Delayed
+from tests.runtime.fake_clock import FakeClock
+
+
+def test_items_come_when_they_are_due():
+    clock = FakeClock()
+    later = Delayed(clock)
+    later.add("b", 5)
+    later.add("a", 1)
+    assert bool(later)
+    assert later.left() == 1
+    assert list(later.due()) == []
+    clock.advance(2)
+    assert list(later.due()) == ["a"]
+    assert later.left() == 3
+    clock.advance(3)
+    assert list(later.due()) == ["b"]
+    assert later.left() is None
+    assert not later
+
+
+@given(st.lists(st.integers(0, 5)))
+def test_all_gives_everything_the_earliest_first(delays):
+    later = Delayed(FakeClock())
+    for number, delay in enumerate(delays):
+        later.add((delay, number), delay)
+    assert list(later.all()) == sorted((delay, number) for number, delay in enumerate(delays))
+    assert not later

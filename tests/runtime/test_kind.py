@@ -1,0 +1,33 @@
+"""How units of each kind run, as a value."""
+
+import pytest
+
+from modelflow.runtime.clock import SYSTEM_CLOCK
+from modelflow.runtime.kind import in_turn
+from modelflow.runtime.kinds import running_kind
+from modelflow.runtime.kinds.source import SourceWorker
+from modelflow.runtime.orders.fair import Fair
+from modelflow.runtime.orders.fifo import Fifo
+from modelflow.runtime.orders.order import InboxPolicy
+from modelflow.unit.kind import Kind
+from tests.runtime.graphs import spec_of
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_every_kind_of_unit_runs_in_one_way(kind):
+    outputs = ("back", "exit") if kind is Kind.LOOP else ("out",)
+    assert running_kind(spec_of(kind=kind, outputs=outputs)).call is not None
+
+
+def test_a_source_runs_as_a_source():
+    assert running_kind(spec_of(inputs=())).worker is SourceWorker
+
+
+@pytest.mark.parametrize(("split_size", "order"), [(0, Fifo), (2, Fair)])
+def test_sessions_take_turns_where_the_node_splits(split_size, order):
+    class Plan:
+        pass
+
+    plan = Plan()
+    plan.split_size = split_size
+    assert type(in_turn(InboxPolicy((4,)), 1, plan, SYSTEM_CLOCK)) is order
