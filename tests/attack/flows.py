@@ -55,7 +55,9 @@ def end_after(program, rows, way, moment):
     try:
         streams = [flow.session() for _ in rows]
         users = [
-            threading.Thread(target=use, args=(stream, program.columns(values)), name="modelflow-use")
+            threading.Thread(
+                target=use, args=(stream, program.columns(values)), name="modelflow-use"
+            )
             for stream, values in zip(streams, rows, strict=True)
         ]
         for user in users:

@@ -1,9 +1,9 @@
 """Programs that run a graph, ended by signals at random moments."""
 
+import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -47,7 +47,7 @@ class Target:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
-            env={**programs.os.environ, "TMPDIR": str(folder / "tmp")},
+            env={**os.environ, "TMPDIR": str(folder / "tmp")},
         )
 
     def measure(self, folder):
@@ -56,7 +56,7 @@ class Target:
             _, errors = process.communicate(timeout=LONG * 5)
             assert process.returncode == 0, errors
         self.seconds = time.monotonic() - start
-        assert any((folder / "written").glob(self.pattern)) or not self.pattern
+        assert not self.pattern or any((folder / "written").glob(self.pattern))
 
     def check_outputs(self, folder):
         """Nothing is half written, and no draft is left."""
@@ -128,7 +128,3 @@ def end_after(aim, folder, number, moment):
         error.add_note(where + "\n" + errors)
         raise
     return code, seconds
-
-
-if __name__ == "__main__":
-    sys.exit("python -m tests.attack")

@@ -1,5 +1,6 @@
 """What a run may leave behind, looked at before and after."""
 
+import contextlib
 import os
 import threading
 import time
@@ -19,8 +20,11 @@ def traces():
 
 
 def _children(pid):
-    tasks = Path(f"/proc/{pid}/task").glob("*/children")
-    return {child for task in tasks for child in task.read_text().split()}
+    found: set[str] = set()
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # a thread that has ended meanwhile
+            found.update(task.read_text().split())
+    return found
 
 
 def _shared_memory():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from modelflow.unit.spec import Kind
-from tests.properties.tokens import End, Row, fails_on, kept, low, plain_row
+from tests.properties.tokens import DIGIT, End, Row, fails_on, kept, low, plain_row
 from tests.properties.units import (
     BranchUnit,
     JoinUnit,
@@ -18,7 +18,6 @@ from tests.properties.units import (
     SplitUnit,
     joined,
 )
-from tests.properties.tokens import DIGIT
 from tests.runtime.graphs import spec_of
 
 

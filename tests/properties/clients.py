@@ -111,7 +111,7 @@ class Client:
             self.stream.on_ready(name, lambda: self._called(name))
             if self.usage.reads == "raising":
                 self.stream.on_ready(name, lambda: 1 / 0)
-        except (Cancelled, StreamClosed) as error:
+        except (Cancelled, StreamClosed):
             self._has_ended[name].set()
             self._guarded(lambda: _raise(error))
 

@@ -29,7 +29,9 @@ class Source:
     def expected(self, count=None):
         """What its session gives; ``count``: it was ended after so many rows."""
         values = range(self.count if count is None else count)
-        return expected_of(self.block, [Row((), place, value) for place, value in enumerate(values)])
+        return expected_of(
+            self.block, [Row((), place, value) for place, value in enumerate(values)]
+        )
 
 
 def expected_of(block, rows):
@@ -117,7 +119,7 @@ def _kinds(size, depth, loops, is_free):
 
 
 @st.composite
-def _block(draw, size, depth, loops, *, is_free):  # noqa: C901 - a case a kind
+def _block(draw, size, depth, loops, *, is_free):
     kind = draw(st.sampled_from(_kinds(size, depth, loops, is_free)))
     settings = draw(_settings())
     inner = {"size": size - 1, "depth": depth, "loops": loops, "is_free": False}

@@ -112,7 +112,9 @@ def run_until_stopped(program, rows, uses, moment, drain):
     for client, values in zip(clients, rows, strict=True):
         counts = {client.stream._session.progress.has_entered(name) for name in client.columns}
         if client.usage.cancel_after is None and len(counts) == 1:
-            check_stopped(client, program.expected(values[: counts.pop()], client.usage.late), drain)
+            check_stopped(
+                client, program.expected(values[: counts.pop()], client.usage.late), drain
+            )
     for client, source in zip(sources, program.sources, strict=True):
         check_stopped(client, source.expected(client.stream._session.progress.sent), drain)
 
