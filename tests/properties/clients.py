@@ -1,4 +1,4 @@
-"""Those who use a session of a drawn graph: they send, read, cancel, each on a thread of its own."""
+"""Those who use a session of a drawn graph: they send, read, cancel, on threads of their own."""
 
 import threading
 from dataclasses import dataclass
@@ -113,7 +113,7 @@ class Client:
                 self.stream.on_ready(name, lambda: 1 / 0)
         except (Cancelled, StreamClosed):
             self._has_ended[name].set()
-            self._guarded(lambda: _raise(error))
+            raise  # where it is called: logged; where it reads first: noted
 
     # -- the end --------------------------------------------------------------------------------
 
@@ -137,7 +137,3 @@ class Client:
 
     def _sinks(self, expected):
         return {name: self.stream.context.get(name, []) for name in expected.sinks}
-
-
-def _raise(error):
-    raise error
