@@ -1,4 +1,4 @@
-"""Those who use a session of a drawn graph: they send, read, cancel, each on its own thread."""
+"""Those who use a session of a drawn graph: they send, read, cancel, on threads of their own."""
 
 import threading
 from dataclasses import dataclass
@@ -111,10 +111,9 @@ class Client:
             self.stream.on_ready(name, lambda: self._called(name))
             if self.usage.reads == "raising":
                 self.stream.on_ready(name, lambda: 1 / 0)
-        except (Cancelled, StreamClosed) as error:
-            raised = error
+        except (Cancelled, StreamClosed):
             self._has_ended[name].set()
-            self._guarded(lambda: _raise(raised))
+            raise  # where it is called: logged; where it reads first: noted
 
     # -- the end --------------------------------------------------------------------------------
 
@@ -138,7 +137,3 @@ class Client:
 
     def _sinks(self, expected):
         return {name: self.stream.context.get(name, []) for name in expected.sinks}
-
-
-def _raise(error):
-    raise error

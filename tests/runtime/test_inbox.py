@@ -5,7 +5,10 @@ import threading
 import pytest
 
 from modelflow.buffer import Buffer
+from modelflow.runtime.clock import Clock
 from modelflow.runtime.inbox import Inbox
+from modelflow.runtime.kinds.stream.by_session import BySession
+from modelflow.runtime.kinds.stream.lane import OpenStream
 from modelflow.runtime.orders.fifo import Fifo
 from modelflow.runtime.orders.order import InboxPolicy
 from modelflow.runtime.segment import Segment, Stream
@@ -282,3 +285,74 @@ def test_a_batch_that_the_queue_cannot_hold_is_not_waited_for():
     box, s = inbox(clock=clock, bounds=(2,), batch_size=8, batch_timeout=60), stream()
     box.append(0, [segment(s, 0, 2)])
     assert data(box.take()) == [0, 1]
+
+
+class Passing(Clock):
+    """Time passes while somebody waits, and only then."""
+
+    def __init__(self):
+        self.time, self.waits = 1000.0, []
+
+    def now(self):
+        return self.time
+
+    def wait(self, condition, timeout=None):
+        assert timeout is not None, "nobody would ever end this wait"
+        self.waits.append(timeout)
+        assert len(self.waits) < 10
+        self.time += timeout
+        return False
+
+
+def test_what_falls_due_between_two_looks_at_the_clock_is_handed_out():
+    class Moving(Passing):
+        def now(self):
+            self.time += 0.25
+            return self.time
+
+    clock, session = Moving(), FakeSession()
+    order = BySession(InboxPolicy((8,)), 1, clock)
+    box = Inbox("node", ("in",), order._policy, order, clock)
+    box.append(0, [segment(Stream(session), 0, 1)])
+    lane = box.take().lane
+    lane.open = OpenStream(Stream(session), [])
+    box.change(lambda: order.post(lane, lane.open, "event", 0.6))
+    box.change(lambda: order.done(lane, is_session_end=False, is_parked=False))
+    assert box.take().event == "event"
+
+
+def test_rows_that_come_back_from_a_pause_wait_for_a_fuller_batch_but_not_for_ever():
+    clock, s = Passing(), stream()
+    box = inbox(clock=clock, batch_size=4, batch_timeout=0.5)
+    box.append(0, [segment(s, 0, 1)])
+    box.pause(s.session)
+    assert box.take_nowait() is None
+    box.resume(s.session)
+    assert data(box.take()) == [0]
+    assert clock.waits == [0.5]
+
+
+def test_what_waits_behind_a_held_stream_does_not_count_in_bytes_either():
+    session = FakeSession()
+    policy = InboxPolicy((8,), byte_bound=10)
+    order = BySession(policy, 1, FakeClock())
+    box = Inbox("node", ("in",), policy, order, FakeClock())
+    first, second = Stream(session), Stream(session)
+    box.append(0, [Segment(first, range(1), [[Buffer(b"x")]], True, False)])
+    lane = box.take().lane
+    lane.open = OpenStream(first, [])
+    lane.open.is_held = True
+    box.append(0, [Segment(second, range(1), [[Buffer(bytes(100))]], True, False)])
+    assert not box.has_room(0)
+    assert not box.change(lambda: order.try_end(lane, lane.open))
+    assert box.has_room(0)
+
+
+@pytest.mark.parametrize("ports", [("in",), ("a", "b")])
+def test_a_closed_inbox_keeps_nothing(ports):
+    box, s = inbox(ports, is_ordered=True), stream()
+    box.append(0, [segment(s, 0, 2)])
+    box.take_nowait()
+    box.append(0, [segment(s, 2, 2)])
+    box.close()
+    assert box.held() == 0

@@ -1,6 +1,10 @@
 from modelflow.buffer import Buffer
+from modelflow.plan import Origin
+from modelflow.runtime.clock import SYSTEM_CLOCK
+from modelflow.runtime.entrance import Entrance, EntryPort
 from modelflow.runtime.outbox import Outbox
 from modelflow.runtime.segment import Batch, Span, Stream
+from modelflow.runtime.session import Session
 from tests.runtime.fake_session import FakeSession
 
 
@@ -98,3 +102,31 @@ def test_a_cancelled_stream_is_forgotten():
     emit(box, (s, 0, 0, 1, False))
     assert to.got == []
     assert not box._sessions
+
+
+class Marking(Receiver):
+    """Writes to what it is given at once, as a worker may."""
+
+    def append(self, port, segments):
+        for segment in segments:
+            for buffer in segment.columns[0]:
+                assert buffer.meta == {}
+                buffer.set("mark", True)
+        return super().append(port, segments)
+
+
+def test_no_receiver_sees_what_another_writes_to_its_buffers_at_once():
+    first, second = Marking(), Marking()
+    box = Outbox([((first, 0), (second, 0))], None, 0)
+    emit(box, (stream(), None, 0, 2, False), (stream(), None, 0, 2, False))
+    assert len(second.got) == 2
+
+
+def test_no_consumer_of_an_input_sees_what_another_writes_at_once():
+    first, second = Marking(), Marking()
+    port = EntryPort("input", ((first, 0), (second, 0)), False, lambda: None)
+    entrance = Entrance({"input": port}, None, 10, SYSTEM_CLOCK)
+    ends = Origin(("output",), ("output",), ("output",), frozenset(), is_counted=True)
+    session = Session("s", "", ends, in_flight=None, on_finished=lambda _: None)
+    entrance.send(session, "input", [Buffer(1)])
+    assert len(second.got) == 1

@@ -1,0 +1,110 @@
+"""Random graphs in this process, ended at random moments in one of many ways."""
+
+import contextlib
+import logging
+import random
+import signal
+import threading
+import time
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from modelflow.errors import Cancelled, EndOfStream, StreamClosed
+from tests.attack.traces import LONG, soon, traces
+from tests.properties.programs import programs, sessions
+from tests.runtime.graphs import Running
+
+WAYS = ("stop", "drain", "cancel", "request_stop", "ctrl_c")
+
+
+def attack_flows(moments, number):
+    """Ends ``moments`` random graphs; returns how often in which way, and the longest end."""
+    counts, longest = dict.fromkeys(WAYS, 0), 0.0
+
+    @seed(number)
+    @settings(
+        max_examples=moments,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(programs(), sessions, st.sampled_from(WAYS), st.floats(0, 0.03))
+    def attack(program, rows, way, moment):
+        nonlocal longest
+        before = traces()
+        longest = max(longest, end_after(program, rows, way, moment))
+        counts[way] += 1
+        assert soon(lambda: traces() == before), f"left behind: {traces()}, before: {before}"
+
+    level = logging.getLogger("modelflow").level
+    logging.getLogger("modelflow").setLevel(logging.CRITICAL)
+    try:
+        attack()
+    finally:
+        logging.getLogger("modelflow").setLevel(level)
+    return counts, longest
+
+
+def end_after(program, rows, way, moment):
+    """Ends one graph ``moment`` seconds after its start; returns how long that took."""
+    flow = Running(program.graph(), stop_timeout=LONG)
+    flow.scheduler.start()
+    users = []
+    try:
+        streams = [flow.session() for _ in rows]
+        users = [
+            threading.Thread(
+                target=use, args=(stream, program.columns(values)), name="modelflow-use"
+            )
+            for stream, values in zip(streams, rows, strict=True)
+        ]
+        for user in users:
+            user.start()
+        if way == "ctrl_c":
+            interrupted(flow, program, moment)
+        else:
+            time.sleep(moment)
+        start = time.monotonic()
+        if way == "cancel":
+            random.Random(moment).choice(streams).cancel()
+        if way == "request_stop":
+            flow.scheduler.request_stop(drain=moment < 0.015)
+    finally:
+        start = time.monotonic()
+        flow.scheduler.stop(drain=way != "stop")
+    seconds = time.monotonic() - start
+    for user in users:
+        user.join(LONG)
+        assert not user.is_alive(), "a user of the flow hangs"
+    assert flow.scheduler.held() == {}
+    assert seconds < LONG / 2
+    return seconds
+
+
+def use(stream, columns):
+    """Sends and receives until the end, whoever brings it about."""
+    with contextlib.suppress(StreamClosed, Cancelled):
+        for row in zip(*columns.values(), strict=True):
+            for port, value in zip(columns, row, strict=True):
+                stream.send(port, value, timeout=LONG)
+        stream.close_input()
+        for name in stream.outputs:
+            with contextlib.suppress(EndOfStream):
+                while True:
+                    stream.recv_buffer(name, timeout=LONG)
+
+
+def interrupted(flow, program, moment):
+    """Uses a session on this thread until Ctrl-C comes, as from a terminal."""
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, max(moment, 1e-6))
+        while True:
+            use(flow.session(), program.columns(range(12)))
+    except KeyboardInterrupt:
+        return
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

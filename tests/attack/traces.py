@@ -1,0 +1,55 @@
+"""What a run may leave behind, looked at before and after."""
+
+import contextlib
+import os
+import threading
+import time
+from pathlib import Path
+
+LONG = 60.0  # seconds until what hangs is given up
+
+
+def traces():
+    """The threads, children, descriptors and shared memory of this process."""
+    return {
+        "threads": {t.name for t in threading.enumerate() if t.name.startswith("modelflow")},
+        "children": _children(os.getpid()),
+        "descriptors": len(os.listdir("/proc/self/fd")),
+        "shared memory": _shared_memory(),
+    }
+
+
+def _children(pid):
+    found: set[str] = set()
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # a thread that has ended meanwhile
+            found.update(task.read_text().split())
+    return found
+
+
+def _shared_memory():
+    return {name for name in os.listdir("/dev/shm") if name.startswith(("modelflow", "psm_"))}
+
+
+def of_session(leader):
+    """The processes, but zombies, of a session that was started for one program."""
+    found = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            _, _, rest = stat.read_text().rpartition(") ")
+        except OSError:  # it has ended
+            continue
+        state, _, _, session, *_ = rest.split()
+        if int(session) == leader and state != "Z":
+            found.add(int(stat.parent.name))
+    return found
+
+
+def soon(condition):
+    """Whether ``condition`` comes true; what has been told to end may need a moment."""
+    end = time.monotonic() + LONG
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
