@@ -466,7 +466,6 @@ def _sent(data: Any, copy: bool) -> Buffer:
     buffer = data.twin() if isinstance(data, Buffer) else Buffer(data)
     array = buffer.data
     if type(array) is not np.ndarray:
-        buffer._is_sent = True
         return buffer
     if array.flags.writeable:
         # The caller's own array stays writable; units see a read-only view of it.

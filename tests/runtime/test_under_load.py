@@ -97,7 +97,7 @@ def test_ten_thousand_sessions_that_are_dropped_leave_nothing(caplog):
             stream.send("input", number)
             if number % 2:
                 assert stream.recv(timeout=60).data == number
-        del stream
+            del stream
         flow.infer(1)  # whoever makes a session ends those that were dropped
         gc.collect()
         last = flow.session()
