@@ -182,8 +182,10 @@ class Worker:
             self._enter("process")
             if self._transfer is not None:
                 results, has_errors = self._process_on_device(self._transfer, batch, has_errors)
+            elif self._is_per_stream:
+                results = self._process_by_stream(batch, has_errors)
             else:
-                results = self._process(batch, has_errors)
+                results = self._batch_call.process(batch.columns, has_errors, batch.stream_of)
             self._leave()
             has_errors = has_errors or self.call.has_errors
             self._note(size, time.perf_counter() - start)
@@ -193,10 +195,8 @@ class Worker:
         if self._exits:
             self._count_out(batch)
 
-    def _process(self, batch: Batch, has_errors: bool) -> Columns:
+    def _process_by_stream(self, batch: Batch, has_errors: bool) -> Columns:
         call = self._batch_call
-        if not self._is_per_stream:
-            return call.process(batch.columns, has_errors, batch.stream_of)
         failed, has_given_errors, results = 0, False, []
         for span, columns in cut(batch, batch.columns):
             if columns[0]:
@@ -211,7 +211,10 @@ class Worker:
     ) -> tuple[Columns, bool]:
         with transfer.running():
             has_errors = self._arrive(transfer, batch) or has_errors
-            results = self._process(batch, has_errors)
+            if self._is_per_stream:
+                results = self._process_by_stream(batch, has_errors)
+            else:
+                results = self._batch_call.process(batch.columns, has_errors, batch.stream_of)
             try:
                 transfer.depart(results)
             except Exception as error:

@@ -32,6 +32,8 @@ class Fifo:
         self._policy = policy
         self._width = width
         self._bound = min(policy.bounds)
+        # A batch needs neither tickets nor the time of its oldest row.
+        self._is_plain = not (policy.is_ordered or policy.is_measured)
         self._queue: deque[Segment] = deque()
         self.waiting: object = self._queue
         self._tickets: dict[Session, int] = {}
@@ -72,7 +74,9 @@ class Fifo:
         """See `Order.cut`."""
         picked: list[Segment] = []
         self._take_rows(self._queue, size, picked)
-        return self._batch(picked) if picked else None
+        if not picked:
+            return None
+        return Batch.of(picked, self._width) if self._is_plain else self._batch(picked)
 
     def _batch(self, picked: list[Segment]) -> Batch:
         policy = self._policy
@@ -183,7 +187,6 @@ class Fifo:
         self._queue.clear()
         self._tickets.clear()
         self._paused.clear()
-        self._tickets.clear()
         self.ready = self.ready_bytes = self._paused_rows = 0
 
     def held(self) -> int:
