@@ -112,3 +112,17 @@ def test_who_takes_everything_at_the_end_gets_more_than_results_may_wait(how, op
         else:
             found = asyncio.run(stream.aexchange({"input": 1}, 60))
     assert [buffer.data for buffer in found] == list(range(20))
+
+
+@pytest.mark.parametrize("how", ["infer", "aexchange"])
+def test_who_takes_one_output_after_the_other_is_no_slow_reader_of_the_last(how):
+    nodes = {"input": "input", "many": many(20), "a": "output", "b": "output"}
+    with Running(
+        graph_of(nodes, ["input -> many", "many -> a", "many -> b"]), results_bound=8
+    ) as f:
+        if how == "infer":
+            found = f.session().exchange({"input": 1}, 60)
+        else:
+            found = asyncio.run(f.session().aexchange({"input": 1}, 60))
+    for output in ("a", "b"):
+        assert [buffer.data for buffer in found[output]] == list(range(20))
