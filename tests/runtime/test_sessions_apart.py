@@ -7,7 +7,7 @@ import pytest
 
 from modelflow.unit.spec import Kind
 from tests.runtime.fake_clock import FakeClock
-from tests.runtime.graphs import Running, chain, per_item, unit_of
+from tests.runtime.graphs import Running, chain, graph_of, per_item, unit_of
 from tests.runtime.test_scheduler import Gate, add_one
 
 
