@@ -10,9 +10,18 @@ from modelflow.runtime.waiting import Waiting
 _here = threading.local()
 
 
+def _locks():
+    """The locks that the calling thread holds; in their order, as each was taken in its turn."""
+    try:
+        return _here.locks
+    except AttributeError:
+        _here.locks = []
+        return _here.locks
+
+
 def held():
     """The names of the locks that the calling thread holds."""
-    return [lock.name for lock in getattr(_here, "locks", ())]
+    return [lock.name for lock in _locks()]
 
 
 class OrderedLock:
@@ -20,26 +29,28 @@ class OrderedLock:
 
     def __init__(self, name, violations):
         self.name = name
+        self._place = ORDER.index(name)
         self._violations = violations
         self._lock = threading.Lock()
 
     def acquire(self, blocking=True, timeout=-1):
-        if any(ORDER.index(name) >= ORDER.index(self.name) for name in held()):
+        locks = _locks()
+        if locks and locks[-1]._place >= self._place:
             message = f"{self.name!r} is taken by a thread that holds {held()}"
             self._violations.append(message)
             raise AssertionError(message)
         is_taken = self._lock.acquire(blocking, timeout)
         if is_taken:
-            _here.locks = [*getattr(_here, "locks", ()), self]
+            locks.append(self)
         return is_taken
 
     def release(self):
-        _here.locks = [lock for lock in _here.locks if lock is not self]
+        _locks().remove(self)
         self._lock.release()
 
     def _is_owned(self):
         """What a condition asks."""
-        return self in getattr(_here, "locks", ())
+        return self in _locks()
 
     def __enter__(self):
         return self.acquire()
@@ -57,7 +68,7 @@ def order_locks(monkeypatch):
     call_due = Waiting.call_due
 
     def call_due_without_locks(waiting):
-        if waiting.is_due and held():
+        if waiting.due and _locks():
             violations.append(f"callbacks are called by a thread that holds {held()}")
         call_due(waiting)
 

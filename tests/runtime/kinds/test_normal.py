@@ -21,11 +21,14 @@ class Local:
 def test_a_kept_error_does_not_keep_the_locals_of_its_call(kind):
     seen = []
 
-    def helper(ctx):
+    def deep():
         inner = Local()
         seen.append(weakref.ref(inner))
+        raise KeyError("the cause")
+
+    def helper(ctx):
         try:
-            raise KeyError("the cause")
+            deep()
         except KeyError as error:
             raise ValueError("no good") from error
 

@@ -1,0 +1,219 @@
+"""Stops, in the middle of everything else."""
+
+import signal
+import threading
+
+import pytest
+
+from modelflow.buffer import Buffer
+from modelflow.errors import EndOfStream, StreamClosed
+from modelflow.runtime.results import Results
+from modelflow.unit.kind import Kind
+from modelflow.unit.unit import FlowUnit
+from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of, unit_of
+
+
+def counting_ends(ends):
+    def process(ctx):
+        ctx.emit([buffer.data for buffer in ctx.input()])
+
+    return unit_of(process, kind=Kind.STREAM, hooks={"stream_end": lambda ctx: ends.append(1)})
+
+
+def test_an_input_that_ended_with_its_last_value_does_not_end_again():
+    ends = []
+    with Running(chain((counting_ends(ends), {"threads": 1}))) as flow:
+        stream = flow.session()
+        entrance, session = flow.scheduler.entrance, stream._session
+        entrance.send(session, "input", [stream.create_buffer(1)], is_last=True)
+        entrance.close(session)  # as a stop that drains, at this very moment
+        assert [buffer.data for buffer in stream] == [1]
+    assert ends == [1]
+
+
+def test_nothing_can_be_sent_behind_the_last_value_of_an_input():
+    graph = graph_of(
+        {"a": "input", "b": "input", "join": spec_of(inputs=("in", "b")), "output": "output"},
+        ["a -> join:in", "b -> join:b", "join -> output"],
+    )
+    with Running(graph) as flow:
+        stream = flow.session()
+        entrance, session = flow.scheduler.entrance, stream._session
+        entrance.send(session, "a", [stream.create_buffer(1)], is_last=True)
+        with pytest.raises(StreamClosed, match="closed"):
+            stream.send("a", 2)
+        stream.send("b", 3)
+        stream.close_input()
+        assert stream.recv().data == 1
+        with pytest.raises(EndOfStream):
+            stream.recv(timeout=30)
+
+
+def test_an_exchange_that_leaves_an_input_out_ends_with_errors_for_it():
+    graph = graph_of(
+        {"a": "input", "b": "input", "join": spec_of(inputs=("in", "b")), "output": "output"},
+        ["a -> join:in", "b -> join:b", "join -> output"],
+    )
+    with Running(graph) as flow:
+        (found,) = flow.session().exchange_many({"a": [1]}, 30)["output"]
+    assert "input 'b' ended after 0 buffers" in str(found.error)
+
+
+def test_results_that_come_behind_a_failure_are_dropped():
+    results = Results()
+    results.fail(StreamClosed("the flow has failed"))
+    results.put([Buffer()], False)
+    with pytest.raises(StreamClosed):
+        results.get_nowait()
+
+
+def test_a_stop_that_drops_cuts_another_one_s_drain_short():
+    entered, gate = threading.Event(), threading.Event()
+
+    def slow(x):
+        entered.set()
+        gate.wait()
+        return x
+
+    flow = Running(chain((per_item(slow), {"threads": 1, "batch_size": 1})), stop_timeout=90)
+    flow.scheduler.start()
+    stream = flow.session()
+    for i in range(4):
+        stream.send("input", i)
+    assert entered.wait(30)
+    draining = threading.Thread(target=flow.scheduler.stop, name="modelflow/test/drain")
+    draining.start()
+    while not flow.scheduler.is_draining:
+        pass
+    dropping = threading.Thread(
+        target=flow.scheduler.stop, args=(False,), name="modelflow/test/drop"
+    )
+    dropping.start()
+    with pytest.raises(StreamClosed):
+        stream.recv(timeout=30)
+    gate.set()
+    draining.join()
+    dropping.join()
+    assert flow.scheduler.held() == {}
+
+
+def test_a_session_that_a_source_opens_while_the_flow_is_cut_off_ends(monkeypatch):
+    """It is opened when the sessions have been listed, and before they are ended."""
+    ended, called, gate, release = (threading.Event() for _ in range(4))
+
+    class Source(FlowUnit):
+        def process(self, ctx):
+            if ctx.state.setdefault("is_second", False):
+                called.set()
+                assert gate.wait(30)
+            ctx.open_session(1, on_end=ended.set if ctx.state["is_second"] else None)
+            ctx.state["is_second"] = True
+
+    spec = spec_of(Source, name="source", inputs=(), is_session_opened=True)
+    sink = unit_of(lambda ctx: release.wait(30) and None, outputs=())
+    flow = Running(graph_of({"source": spec, "sink": sink}, ["source -> sink"]))
+    scheduler = flow.scheduler
+    (source,) = scheduler.sources.values()
+    cancel, close = type(source).cancel, scheduler._wiring.close
+
+    def cancel_late(session, failure=None):
+        if session is source:
+            gate.set()
+            ended.wait(2)
+        return cancel(session, failure)
+
+    def close_and_release():
+        close()
+        release.set()
+
+    monkeypatch.setattr(type(source), "cancel", cancel_late)
+    monkeypatch.setattr(scheduler._wiring, "close", close_and_release)
+    scheduler.start()
+    assert called.wait(30)
+    scheduler.stop(drain=False)
+    assert ended.is_set()
+    assert scheduler.held() == {}
+
+
+@pytest.mark.parametrize("drain", [True, False])
+def test_a_unit_of_an_inline_flow_may_ask_for_its_end(drain):
+    def asking(x):
+        flow.scheduler.request_stop(drain)
+        for _ in range(400):  # the stop begins while the unit is still being called
+            if flow.scheduler.is_draining:
+                break
+            threading.Event().wait(0.005)
+        return x
+
+    flow = Running(chain(per_item(asking)), is_inline=True)
+    flow.scheduler.start()
+    stream = flow.session()
+    stream.send("input", 1)
+    assert flow.scheduler.wait(30)
+    flow.scheduler.stop()
+    assert flow.scheduler.is_stopped
+
+
+def test_a_signal_handler_may_end_an_inline_source_that_never_would():
+    calls = []
+
+    def process(ctx):
+        calls.append(1)
+        if len(calls) == 3:
+            signal.raise_signal(signal.SIGUSR1)
+        ctx.emit([1])
+
+    source = unit_of(process, inputs=(), name="source")
+    sink = unit_of(lambda ctx: None, outputs=())
+    flow = Running(graph_of({"source": source, "sink": sink}, ["source -> sink"]), is_inline=True)
+    before = signal.signal(signal.SIGUSR1, lambda *_: flow.scheduler.request_stop())
+    try:
+        flow.scheduler.start()
+        assert flow.scheduler.wait(30)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        flow.scheduler.stop()
+    assert flow.scheduler.held() == {}
+
+
+def test_an_inline_flow_is_used_by_one_thread_at_a_time():
+    inside, most = [], []
+
+    def watched(x):
+        inside.append(x)
+        most.append(len(inside))
+        threading.Event().wait(0.001)  # lets the others in, if anything does
+        inside.remove(x)
+        return x
+
+    with Running(chain(per_item(watched)), is_inline=True) as flow:
+        threads = [
+            threading.Thread(
+                target=lambda n=n: [flow.infer((n, i)) for i in range(20)],
+                name=f"modelflow/test/{n}",
+            )
+            for n in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert most == [1] * 80
+
+
+def test_ctrl_c_while_everyone_is_told_of_the_end_still_ends_every_thread(monkeypatch):
+    flow = Running(chain(per_item(lambda x: x)))
+    flow.scheduler.start()
+    plain, calls = flow.scheduler._wiring.close, []
+
+    def close():
+        calls.append(1)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        plain()
+
+    monkeypatch.setattr(flow.scheduler._wiring, "close", close)
+    with pytest.raises(KeyboardInterrupt):
+        flow.scheduler.stop()
+    assert flow.scheduler.is_stopped
+    assert not [t for t in threading.enumerate() if t.name.startswith("modelflow/test/n0")]
