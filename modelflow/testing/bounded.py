@@ -1,10 +1,11 @@
 """Units that go on by themselves, bounded, so that a run of one ends."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from modelflow.unit.spec import FlowUnitSpec, Kind
-from modelflow.unit.unit import FlowUnit, StreamContext
+from modelflow.unit.unit import Context, FlowUnit, StreamContext
 
 __all__ = ["bounded"]
 
@@ -19,9 +20,9 @@ def bounded(spec: FlowUnitSpec, device: str, max_calls: int) -> FlowUnitSpec:
         return spec
 
     def make() -> FlowUnit:
-        unit = spec.create(device)
-        unit.process = _Bounded(unit, max_calls)  # type: ignore[method-assign]
-        return unit
+        unit: Any = spec.create(device)
+        unit.process = _Bounded(unit.process, max_calls)
+        return unit  # type: ignore[no-any-return]
 
     return replace(spec, devices={device: make})
 
@@ -29,8 +30,8 @@ def bounded(spec: FlowUnitSpec, device: str, max_calls: int) -> FlowUnitSpec:
 class _Bounded:
     """The ``process`` of a unit, which counts."""
 
-    def __init__(self, unit: FlowUnit, max_calls: int) -> None:
-        self._process: Any = unit.process
+    def __init__(self, process: Callable[[Context], object], max_calls: int) -> None:
+        self._process = process
         self._left = max_calls
 
     def __call__(self, context: StreamContext) -> object:

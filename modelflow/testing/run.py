@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from modelflow.buffer import Buffer
-from modelflow.errors import EndOfStream, FlowFailed
+from modelflow.errors import EndOfStream, FlowFailed, FlowUnitError, did_you_mean
 from modelflow.flow import Flow
 from modelflow.registry.folder import read_unit_file
 from modelflow.registry.registry import Registry
@@ -61,6 +61,7 @@ def run_unit(
 
     Raises:
         ConfigError: the options do not fit.
+        KeyError: the unit has no such input.
         Exception: what the unit's ``open`` or ``close`` raised.
     """
     return run_unit_for(spec, [inputs or {}], device, options, max_calls)[0]
@@ -74,6 +75,7 @@ def run_unit_for(
     max_calls: int = 10_000,
 ) -> list[Outputs]:
     """Does what `run_unit` does, for several sessions of one unit, one after the other."""
+    _check_ports(spec, sessions[0])
     spec.configure(options)  # its mistakes as they are, not as those of a graph
     most = max((len(values) for values in sessions[0].values()), default=1)
     batch_size = None if spec.kind is Kind.STREAM else max(1, most)
@@ -86,6 +88,17 @@ def run_unit_for(
             return [_results(flow, spec, inputs) for inputs in sessions]
     except FlowFailed as failure:
         raise _own(failure) from failure
+
+
+def _check_ports(spec: FlowUnitSpec, given: Inputs) -> None:
+    names = [port.name for port in spec.inputs]
+    for port in given:
+        if port not in names:
+            message = (
+                f"flow unit {spec.name!r} has no input {port!r}{did_you_mean(port, names)} "
+                f"(inputs: {', '.join(names) or 'none'})"
+            )
+            raise KeyError(message)
 
 
 def _results(flow: Flow, spec: FlowUnitSpec, inputs: Inputs) -> Outputs:
@@ -101,7 +114,7 @@ def _results(flow: Flow, spec: FlowUnitSpec, inputs: Inputs) -> Outputs:
             whole = {port: [Buffer(values)] for port, values in whole.items()}
         found = stream.exchange_many({input_of(port): values for port, values in whole.items()})
     if spec.is_sink:
-        return {"errors": [Buffer.from_error(error) for error in stream.errors]}
+        return {"errors": list(map(_failed, stream.errors))}
     return {port.name: found[output_of(port.name)] for port in spec.outputs}
 
 
@@ -111,6 +124,11 @@ def _received(stream: StreamIO, output: str) -> Iterator[Buffer]:
             yield stream.recv_buffer(output)
         except EndOfStream:
             return
+
+
+def _failed(error: Exception) -> Buffer:
+    assert isinstance(error, FlowUnitError)  # as everything that comes from a unit
+    return Buffer.from_error(error)
 
 
 def _buffer(value: Any) -> Buffer:

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from modelflow.buffer import Buffer
 from modelflow.errors import EndOfStream, StreamClosed
 from modelflow.runtime.results import Results
 from modelflow.unit.spec import Kind
@@ -61,7 +62,7 @@ def test_an_exchange_that_leaves_an_input_out_ends_with_errors_for_it():
 def test_results_that_come_behind_a_failure_are_dropped():
     results = Results()
     results.fail(StreamClosed("the flow has failed"))
-    results.put([object()], False)
+    results.put([Buffer(1)], False)
     with pytest.raises(StreamClosed):
         results.get_nowait()
 

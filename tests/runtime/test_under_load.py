@@ -92,12 +92,15 @@ def diamond(middle, **more):
 
 def test_ten_thousand_sessions_that_are_dropped_leave_nothing(caplog):
     with Running(chain(per_item(lambda x: x), max_in_flight=4)) as flow:
-        for number in range(10_000):
+
+        def use(number):
             stream = flow.session()
             stream.send("input", number)
             if number % 2:
                 assert stream.recv(timeout=60).data == number
-        del stream
+
+        for number in range(10_000):
+            use(number)
         flow.infer(1)  # whoever makes a session ends those that were dropped
         gc.collect()
         last = flow.session()
