@@ -311,3 +311,14 @@ def test_nothing_outlives_a_flow_whose_process_is_killed(tmp_path):
         for end in ends:
             assert select.select([end], [], [], programs.LIMIT)[0], "a process is left"
             os.close(end)
+
+
+def test_a_process_looks_for_modules_where_the_flow_did_before_its_threads_ran(
+    tmp_path, monkeypatch
+):
+    """A library may change ``sys.path`` while another node's thread imports it, as OpenCV does."""
+    (tmp_path / "typing.py").write_text("raise ImportError('not the typing of Python')")
+    flow = flow_of(units.process_id).build()
+    monkeypatch.syspath_prepend(tmp_path)
+    with flow:
+        assert flow.infer(1).data != os.getpid()
