@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Sequence
 from multiprocessing import spawn
-from multiprocessing.process import ORIGINAL_DIR
 from typing import Any
 
 from modelflow.buffer import Buffer
@@ -120,7 +119,9 @@ class ProcessUnit(FlowUnit):
             raise PlanError(_MAIN.format(self._node))
         job = self._job()
         preparation = spawn.get_preparation_data(f"modelflow/{self._node}")
-        preparation["sys_path"] = [folder or ORIGINAL_DIR for folder in self._search_path]
+        preparation["sys_path"] = [
+            folder or preparation["orig_dir"] for folder in self._search_path
+        ]
         preparation.pop("authkey", None)  # of multiprocessing's own connections
         if b"__main__" not in job:  # the main module is imported there only where it is needed
             for key in ("init_main_from_name", "init_main_from_path"):
