@@ -217,3 +217,24 @@ def test_ctrl_c_while_everyone_is_told_of_the_end_still_ends_every_thread(monkey
         flow.scheduler.stop()
     assert flow.scheduler.is_stopped
     assert not [t for t in threading.enumerate() if t.name.startswith("modelflow/test/n0")]
+
+
+def test_a_unit_that_is_closed_is_left_alone_by_later_stops():
+    calls = []
+
+    class Noting(FlowUnit):
+        def process(self, ctx):
+            ctx.emit([b.data for b in ctx.input()])
+
+        def close(self):
+            calls.append("close")
+
+        def interrupt(self):
+            calls.append("interrupt")
+
+    flow = Running(chain((spec_of(Noting), {"threads": 1})))
+    flow.scheduler.start()
+    flow.scheduler.stop()
+    flow.scheduler.stop(drain=False)
+    assert calls[-1] == "close"
+    assert len(calls) == 2
