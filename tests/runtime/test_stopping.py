@@ -67,6 +67,17 @@ def test_results_that_come_behind_a_failure_are_dropped():
         results.get_nowait()
 
 
+def test_asking_again_after_a_failure_does_not_lengthen_its_traceback():
+    results = Results()
+    results.fail(StreamClosed("the flow has failed"))
+    lengths = []
+    for _ in range(3):
+        with pytest.raises(StreamClosed) as raised:
+            results.get_nowait()
+        lengths.append(len(raised.traceback))
+    assert len(set(lengths)) == 1
+
+
 def test_a_stop_that_drops_cuts_another_one_s_drain_short():
     entered, gate = threading.Event(), threading.Event()
 
