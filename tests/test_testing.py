@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from modelflow import Context, FlowUnit, FlowUnitSpec, Option, Port
+from modelflow import Context, FlowUnit, FlowUnitSpec, Kind, Option, Port
 from modelflow.testing import check_flow_unit, run_unit
 
 
@@ -137,3 +137,78 @@ def test_run_unit_obeys_the_largest_batch():
     found = run_unit(spec_of(Counts, max_batch_size=2), {"in": [1, 2, 3, 4, 5]})["out"]
     assert sizes == [2, 2, 1]
     assert [b.data for b in found] == [1, 2, 3, 4, 5]
+
+
+def stream_spec(unit, **changes):
+    return spec_of(unit, kind=Kind.STREAM, **changes)
+
+
+def test_run_unit_fails_what_a_graph_would_fail():
+    class GivesTooMuch(FlowUnit):
+        def process(self, ctx):
+            ctx.emit([1, 2])
+
+    (found,) = run_unit(stream_spec(GivesTooMuch, is_same_count=True), {"in": [1]})["out"]
+    assert "node 'under_test'" in found.get_error_msg()
+    assert "gave 2 values" in found.get_error_msg()
+
+
+def test_run_unit_gives_a_collapse_its_inputs_as_one_stream():
+    class Sum(FlowUnit):
+        def process(self, ctx):
+            ctx.emit([sum(b.data for b in ctx.input())])
+
+    spec = spec_of(Sum, kind=Kind.COLLAPSE)
+    assert [b.data for b in run_unit(spec, {"in": [1, 2, 3]})["out"]] == [6]
+    assert [b.data for b in run_unit(spec, {"in": []})["out"]] == [0]
+
+
+def test_run_unit_lets_a_loop_go_once():
+    class Halve(FlowUnit):
+        def process(self, ctx):
+            (buffer,) = ctx.input()
+            ctx.emit([buffer.data // 2], "back" if buffer.data > 2 else "out")
+
+    ports = (Port("back", "again"), Port("out", "done"))
+    found = run_unit(spec_of(Halve, kind=Kind.LOOP, outputs=ports), {"in": [8, 2]})
+    assert {port: [b.data for b in buffers] for port, buffers in found.items()} == {
+        "back": [4],
+        "out": [1],
+    }
+
+
+def test_run_unit_bounds_what_goes_on_by_itself():
+    class Numbers(FlowUnit):
+        def process(self, ctx):
+            ctx.emit([0])
+            ctx.hold()
+
+    class Endless(FlowUnit):
+        def process(self, ctx):
+            ctx.emit([len(ctx.input())])
+            ctx.send_event(delay=3600)
+
+    found = run_unit(spec_of(Numbers, inputs=()), max_calls=5)["out"]
+    assert [b.data for b in found] == [0] * 5
+    found = run_unit(stream_spec(Endless), {"in": [1, 2]}, max_calls=3)["out"]
+    assert sorted(b.data for b in found) == [0, 0, 0, 1, 1]
+
+
+def test_run_unit_raises_what_open_and_close_raise():
+    class Broken(FlowUnit):
+        def open(self, config):
+            raise OSError("no such model")
+
+    class BrokenAtEnd(Double):
+        def close(self):
+            raise OSError("cannot close")
+
+    with pytest.raises(OSError, match="no such model"):
+        run_unit(spec_of(Broken), {"in": [1]})
+    with pytest.raises(OSError, match="cannot close"):
+        run_unit(spec_of(BrokenAtEnd), {"in": [1]})
+
+
+def test_run_unit_names_the_inputs_there_are():
+    with pytest.raises(KeyError, match="no input 'inn'; did you mean 'in'"):
+        run_unit(spec_of(Double), {"inn": [1]})

@@ -126,7 +126,7 @@ class Results:
             if not self.is_ended:
                 self._wait(clock, timeout, lambda: self.is_ended)
             if self._failure is not None:
-                raise self._failure
+                raise self._failure.with_traceback(None)  # else each call's is kept
             items = list(self._items)
             self._items.clear()
             self.taken += len(items)
@@ -180,7 +180,7 @@ class Results:
         if self._items:
             return
         if self._failure is not None:
-            raise self._failure
+            raise self._failure.with_traceback(None)  # else each call's is kept
         if self.is_ended:
             message = "everything has come out"
             raise EndOfStream(message)

@@ -406,8 +406,9 @@ class Scheduler:
             is_first = self._state == "running"
             if is_first:
                 self._state, self.is_draining = "stopping", True
+            is_hurried = not (is_first or drain) and self._state == "stopping"
             self._changed.notify_all()
-        if not (is_first or drain):
+        if is_hurried:
             self._abort()  # somebody else's stop may be draining: nobody is to wait for that
         with self._changed:
             while not is_first and self._state != "stopped":

@@ -84,6 +84,7 @@ class Stage:
         self.outbox = Outbox((), None, 0)
         self.exits = {}
         self.stats = [WorkerStats() for _ in range(plan.threads)]
+        self._make = executor_of(plan.executor).prepare(plan.spec, plan.node)
         self._shared: dict[Device, FlowUnit] = {}
         self._users: dict[Device, int] = {}
         self._figures: dict[Device, Figures] = {}
@@ -187,7 +188,7 @@ class Stage:
 
     def _opened(self, device: Device) -> FlowUnit:
         plan = self.plan
-        unit = executor_of(plan.executor).create(plan.spec, plan.node, device)
+        unit = self._make(device)
         unit.device = device
         unit.batch_size = plan.batch_size
         unit.allowed_batch_sizes = plan.allowed_batch_sizes

@@ -1,30 +1,29 @@
-"""Running one flow unit by itself, as a graph would."""
+"""Running one flow unit by itself, as a graph does: in a graph of that node alone."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from modelflow.buffer import Buffer
-from modelflow.device import CPU, Device
-from modelflow.plan import Origin
+from modelflow.errors import EndOfStream, FlowFailed, FlowUnitError, did_you_mean
+from modelflow.flow import Flow
 from modelflow.registry.folder import read_unit_file
 from modelflow.registry.registry import Registry
-from modelflow.runtime.call import BatchCall, UnitCall, freeze
-from modelflow.runtime.kinds import running_kind
-from modelflow.runtime.kinds.source import SourceCall
-from modelflow.runtime.kinds.stream.call import StreamCall
-from modelflow.runtime.kinds.stream.lane import OpenStream
-from modelflow.runtime.kinds.stream.numbering import Numbering
-from modelflow.runtime.segment import Columns
-from modelflow.runtime.session import Session
-from modelflow.runtime.stats import WorkerStats
-from modelflow.runtime.transfer import Transfer
+from modelflow.stream_io import StreamIO
+from modelflow.testing.alone import graph_of, input_of, output_of
+from modelflow.testing.bounded import bounded
 from modelflow.unit.kind import Kind
 from modelflow.unit.spec import FlowUnitSpec
-from modelflow.unit.unit import FlowUnit, StreamContext
 
-__all__ = ["call_of", "called", "opened", "read_unit", "run_unit", "wrapped"]
+__all__ = ["read_unit", "run_unit", "run_unit_for"]
+
+Inputs = Mapping[str, Sequence[Any]]
+Outputs = dict[str, list[Buffer]]
+
+# Results wait for nobody who could read them meanwhile.
+_UNBOUNDED = 1 << 62
 
 
 def read_unit(path: str | os.PathLike[str]) -> FlowUnitSpec:
@@ -38,16 +37,16 @@ def read_unit(path: str | os.PathLike[str]) -> FlowUnitSpec:
 
 def run_unit(
     spec: FlowUnitSpec,
-    inputs: Mapping[str, Sequence[Any]] | None = None,
+    inputs: Inputs | None = None,
     *,
     device: str = "cpu",
     max_calls: int = 10_000,
     **options: Any,
-) -> dict[str, list[Buffer]]:
-    """Opens a unit, calls it as a graph would for one session, and closes it.
+) -> Outputs:
+    """Opens a unit, runs it in a graph of its own for one session, and closes it.
 
     A batch larger than the unit's ``max_batch_size`` makes several calls. To a stream unit, and to
-    a collapse, the inputs are one whole stream.
+    a collapse, the inputs are one whole stream. A loop is called once for each buffer.
 
     Args:
         spec: The unit's description.
@@ -63,139 +62,81 @@ def run_unit(
 
     Raises:
         ConfigError: the options do not fit.
+        KeyError: the unit has no such input.
+        Exception: what the unit's ``open`` or ``close`` raised.
     """
-    unit = opened(spec, device, options)
+    return run_unit_for(spec, [inputs or {}], device, options, max_calls)[0]
+
+
+def run_unit_for(
+    spec: FlowUnitSpec,
+    sessions: Sequence[Inputs],
+    device: str,
+    options: Mapping[str, Any],
+    max_calls: int = 10_000,
+) -> list[Outputs]:
+    """Does what `run_unit` does, for several sessions of one unit, one after the other."""
+    _check_ports(spec, sessions[0])
+    spec.configure(options)  # its mistakes as they are, not as those of a graph
+    most = max((len(values) for values in sessions[0].values()), default=1)
+    batch_size = None if spec.kind is Kind.STREAM else max(1, most)
+    running = bounded(spec, device, max_calls)
+    if spec.kind is Kind.LOOP:  # nothing leads back here: each buffer leaves by one output
+        running = replace(running, kind=Kind.CONDITION)
+    graph = graph_of(running, sessions[0], device, options, batch_size)
     try:
-        call = call_of(unit, spec, tuple(inputs or {}))
-        if spec.is_source:
-            return _drained(spec, call, max_calls)
-        columns = [[wrapped(v) for v in values] for values in (inputs or {}).values()]
-        results = called(call, columns, max_calls)
-    finally:
-        unit.close()
+        with Flow(graph, threads=0, results_bound=_UNBOUNDED) as flow:
+            return [_results(flow, spec, inputs) for inputs in sessions]
+    except FlowFailed as failure:
+        raise _own(failure) from failure
+
+
+def _check_ports(spec: FlowUnitSpec, given: Inputs) -> None:
+    names = [port.name for port in spec.inputs]
+    for port in given:
+        if port not in names:
+            message = (
+                f"flow unit {spec.name!r} has no input {port!r}{did_you_mean(port, names)} "
+                f"(inputs: {', '.join(names) or 'none'})"
+            )
+            raise KeyError(message)
+
+
+def _results(flow: Flow, spec: FlowUnitSpec, inputs: Inputs) -> Outputs:
+    """Sends what one session is given, and returns what comes of it."""
+    if spec.is_source:
+        flow.wait()
+        (stream,) = flow.source_streams.values()
+        found = {name: list(_received(stream, name)) for name in stream.outputs}
+    else:
+        stream = flow.create_stream_io()
+        whole = {port: [_buffer(v) for v in values] for port, values in inputs.items()}
+        if spec.kind is Kind.COLLAPSE:
+            whole = {port: [Buffer(values)] for port, values in whole.items()}
+        found = stream.exchange_many({input_of(port): values for port, values in whole.items()})
     if spec.is_sink:
-        return {"errors": [buffer for buffer in results[0] if buffer.has_error()]}
-    return {port.name: result for port, result in zip(spec.outputs, results, strict=True)}
+        return {"errors": list(map(_failed, stream.errors))}
+    return {port.name: found[output_of(port.name)] for port in spec.outputs}
 
 
-def opened(spec: FlowUnitSpec, device: str, options: Mapping[str, Any]) -> FlowUnit:
-    """Returns a unit, opened on the first device of that kind.
-
-    Raises:
-        ConfigError: the options do not fit.
-    """
-    unit = spec.create(device)
-    unit.device = Device(device)
-    unit.open(spec.configure(options))
-    return unit
+def _received(stream: StreamIO, output: str) -> Iterator[Buffer]:
+    while True:
+        try:
+            yield stream.recv_buffer(output)
+        except EndOfStream:
+            return
 
 
-def call_of(unit: FlowUnit, spec: FlowUnitSpec, inputs: tuple[str, ...]) -> UnitCall:
-    """Returns what calls an opened unit whose ``inputs`` are connected."""
-    return running_kind(spec).call(
-        unit, spec, spec.name, inputs=inputs, consumers=[1] * len(spec.outputs)
-    )
+def _failed(error: Exception) -> Buffer:
+    assert isinstance(error, FlowUnitError)  # as everything that comes from a unit
+    return Buffer.from_error(error)
 
 
-def called(call: UnitCall, columns: Columns, max_calls: int = 10_000) -> Columns:
-    """Calls a unit for all rows; returns what left by each output, without gaps."""
-    spec = call.spec
-    device = call.unit.device
-    if device != CPU:
-        ports = [port for port in spec.inputs if port.name in call.inputs]
-        transfer = Transfer(device, ports, frozenset(range(len(spec.outputs))), WorkerStats())
-        with transfer.running():
-            results = _called(call, transfer.arrive(columns), max_calls)
-            transfer.depart(results)
-        return results
-    return _called(call, columns, max_calls)
+def _buffer(value: Any) -> Buffer:
+    return value if isinstance(value, Buffer) else Buffer(value)
 
 
-def _called(call: UnitCall, columns: Columns, max_calls: int) -> Columns:
-    spec = call.spec
-    session = Session("test", "", _NOWHERE, in_flight=None, on_finished=lambda _: None)
-    if isinstance(call, StreamCall):
-        return _streamed(call, columns, session, max_calls)
-    assert isinstance(call, BatchCall)  # sources are drained
-    if spec.kind is Kind.COLLAPSE:
-        whole: list[list[Any]] = [[column] for column in columns]
-        return call.process(whole, _has_errors(columns), lambda _row: session.stream)
-    stream = session.stream if spec.is_per_stream or spec.kind is not Kind.NORMAL else None
-    step = spec.max_batch_size or max(len(columns[0]), 1)
-    results: list[list[Any]] = [[] for _ in spec.outputs or ("",)]
-    for start in range(0, max(len(columns[0]), 1), step):
-        batch = [column[start : start + step] for column in columns]
-        found: list[list[Any]] = call.process(batch, _has_errors(batch), lambda _row: stream)
-        for result, cells in zip(results, found, strict=True):
-            for cell in cells:
-                if cell is not None:
-                    result.extend(cell if isinstance(cell, list) else [cell])
-    return results
-
-
-_NOWHERE = Origin((), (), (), frozenset(), is_counted=False)
-
-
-def _has_errors(columns: Columns) -> bool:
-    return any(buffer.error for column in columns for buffer in column)
-
-
-def wrapped(value: Any) -> Buffer:
-    """Returns the value as a buffer that a unit may be given: its array is read-only."""
-    buffer = value if isinstance(value, Buffer) else Buffer(value)
-    freeze(buffer, is_single=False)
-    return buffer
-
-
-def _streamed(call: StreamCall, columns: Columns, session: Session, max_calls: int) -> Columns:
-    """Calls a stream unit for one whole stream, and for its own events."""
-    is_same = call.spec.is_same_count and not call.spec.is_sink
-    numberings = [
-        Numbering(session.stream, is_same_count=is_same) for _ in call.spec.outputs or ("",)
-    ]
-    stream = OpenStream(session.stream, numberings)
-    results: Columns = [[] for _ in numberings]
-
-    def post(event: Any, delay: float) -> bool:  # noqa: ARG001 - nobody waits here
-        stream.events.append(event)
-        return True
-
-    def take() -> None:
-        for numbering, given, result in zip(numberings, call.given, results, strict=True):
-            result.extend(numbering.numbered(given)[1])
-        call.begin()
-
-    call.begin()
-    call.start(stream, post)
-    step = call.spec.max_batch_size or call.spec.batch_size or 1
-    for start in range(0, len(columns[0]), step):
-        batch = [column[start : start + step] for column in columns]
-        call.rows(stream, range(start, start + len(batch[0])), batch, post)
-        take()
-    for _ in range(max_calls):
-        if not stream.events:
-            break
-        call.event(stream, stream.events.popleft(), post)
-        take()
-    call.end(stream, is_cancelled=False)
-    take()
-    return results
-
-
-def _drained(spec: FlowUnitSpec, call: UnitCall, max_calls: int) -> dict[str, list[Buffer]]:
-    assert isinstance(call, SourceCall)  # of a spec without inputs
-    found: dict[str, list[Buffer]] = {port.name: [] for port in spec.outputs}
-    state: dict[str, Any] = {}
-    for _ in range(max_calls):
-        context = StreamContext(
-            {}, {name: [] for name in found}, {}, state, {}, lambda _event, _delay: True
-        )
-        context.openings = [] if spec.is_session_opened else None
-        for name, column in zip(found, call.produce(context), strict=True):
-            found[name].extend(column)
-        for opening in context.openings or ():
-            for name, buffer in zip(found, call.row(opening), strict=True):
-                found[name].append(buffer)
-        if context.is_finished:
-            break
-    return found
+def _own(failure: FlowFailed) -> BaseException:
+    """Returns what the unit itself raised."""
+    first = failure.exceptions[0]
+    return first.__cause__ or first

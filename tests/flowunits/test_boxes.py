@@ -1,5 +1,6 @@
 """draw_bbox, nms, yolo_postprocess: against plain loops."""
 
+import dataclasses
 import math
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from flowunits import draw_bbox, nms
 from flowunits.yolo_postprocess import SPEC as YOLO
-from modelflow import Buffer, ConfigError
+from modelflow import Buffer, ConfigError, Port
 from modelflow.image import Box
 from modelflow.testing import run_unit
 from tests.flowunits.conftest import planar_buffer
@@ -259,7 +260,9 @@ def test_yolo_knows_the_options_of_modelbox():
         "anchor_biases": ",".join(str(number) for pair in ANCHORS for number in pair),
     }
     inputs = {f"layer/{n}": [tensor] for n, tensor in enumerate(tensors)}
-    (buffer,) = run_unit(YOLO, inputs, **options)["out_region"]
+    # As a unit of a folder, which names its own ports.
+    spec = dataclasses.replace(YOLO, inputs=tuple(map(Port, inputs)))
+    (buffer,) = run_unit(spec, inputs, **options)["out_region"]
     check_boxes(buffer.data, slow_yolo("v3", tensors))
 
 

@@ -62,9 +62,20 @@ def test_an_exchange_that_leaves_an_input_out_ends_with_errors_for_it():
 def test_results_that_come_behind_a_failure_are_dropped():
     results = Results()
     results.fail(StreamClosed("the flow has failed"))
-    results.put([Buffer()], False)
+    results.put([Buffer(1)], False)
     with pytest.raises(StreamClosed):
         results.get_nowait()
+
+
+def test_asking_again_after_a_failure_does_not_lengthen_its_traceback():
+    results = Results()
+    results.fail(StreamClosed("the flow has failed"))
+    lengths = []
+    for _ in range(3):
+        with pytest.raises(StreamClosed) as raised:
+            results.get_nowait()
+        lengths.append(len(raised.traceback))
+    assert len(set(lengths)) == 1
 
 
 def test_a_stop_that_drops_cuts_another_one_s_drain_short():
@@ -217,3 +228,24 @@ def test_ctrl_c_while_everyone_is_told_of_the_end_still_ends_every_thread(monkey
         flow.scheduler.stop()
     assert flow.scheduler.is_stopped
     assert not [t for t in threading.enumerate() if t.name.startswith("modelflow/test/n0")]
+
+
+def test_a_unit_that_is_closed_is_left_alone_by_later_stops():
+    calls = []
+
+    class Noting(FlowUnit):
+        def process(self, ctx):
+            ctx.emit([b.data for b in ctx.input()])
+
+        def close(self):
+            calls.append("close")
+
+        def interrupt(self):
+            calls.append("interrupt")
+
+    flow = Running(chain((spec_of(Noting), {"threads": 1})))
+    flow.scheduler.start()
+    flow.scheduler.stop()
+    flow.scheduler.stop(drain=False)
+    assert calls[-1] == "close"
+    assert len(calls) == 2

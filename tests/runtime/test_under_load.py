@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import gc
-import os
 import random
 import signal
 import threading
@@ -16,38 +15,12 @@ from modelflow.errors import (
     FlowUnitError,
     QueueFullError,
     StreamClosed,
-    WorkerProcessError,
 )
 from modelflow.runtime.waiting import Waiting
 from modelflow.unit.kind import Kind
 from modelflow.unit.unit import FlowUnit
-from tests import programs
+from tests.runtime.crowds import USERS, side_by_side
 from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of, unit_of
-from tests.runtime.process_units import process_id
-
-USERS = 8
-
-
-def side_by_side(use, count=USERS):
-    """Calls ``use(number)`` on threads of their own; raises what they raised."""
-    failures = []
-
-    def guarded(number):
-        try:
-            use(number)
-        except BaseException as error:  # noqa: BLE001 - raised below
-            failures.append(error)
-
-    threads = [
-        threading.Thread(target=guarded, args=(n,), name=f"modelflow/test/{n}")
-        for n in range(count)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
 
 
 def waiting_callbacks():
@@ -92,12 +65,15 @@ def diamond(middle, **more):
 
 def test_ten_thousand_sessions_that_are_dropped_leave_nothing(caplog):
     with Running(chain(per_item(lambda x: x), max_in_flight=4)) as flow:
-        for number in range(10_000):
+
+        def use(number):
             stream = flow.session()
             stream.send("input", number)
             if number % 2:
                 assert stream.recv(timeout=60).data == number
-            del stream
+
+        for number in range(10_000):
+            use(number)
         flow.infer(1)  # whoever makes a session ends those that were dropped
         gc.collect()
         last = flow.session()
@@ -300,72 +276,3 @@ def test_a_unit_is_reloaded_under_load():
 
         side_by_side(use)
         assert flow.infer(1).data == 100
-
-
-def test_processes_that_are_killed_at_random_cost_what_they_had_and_are_replaced():
-    graph = chain((process_id.SPEC, {"workers": "process", "threads": 2}))
-    with Running(graph) as flow:
-        seen, is_over = [flow.infer(1).data], threading.Event()
-
-        def use(number):
-            chance = random.Random(number)
-            if number == 0:
-                while not is_over.is_set():
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(seen[-1], signal.SIGKILL)
-                    is_over.wait(0.2 * chance.random())
-                return
-            for _ in range(60):
-                found = flow.session().exchange_many({"input": [1]}, 120)["output"][0]
-                if found.error is None:
-                    seen.append(found.data)
-                else:
-                    assert type(found.error.__cause__) is WorkerProcessError
-            is_over.set()
-
-        side_by_side(use, 3)
-        assert flow.infer(1).data > 0
-    for pid in set(seen):
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
-
-
-FORKING = """
-import os, sys, threading, modelflow
-@modelflow.flowunit
-def same(value):
-    return value
-text = "digraph { input[type=input] same[threads=3] output[type=output] input -> same -> output }"
-with modelflow.Flow(text, units=[same]) as flow:
-    is_over = threading.Event()
-    def use():
-        while not is_over.is_set():
-            flow.infer(1)
-    threads = [threading.Thread(target=use) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    stream = flow.create_stream_io()
-    for _ in range(20):
-        child = os.fork()
-        if not child:
-            for call in (stream.recv, stream.close_input, lambda: flow.infer(1)):
-                try:
-                    call()
-                except modelflow.StreamClosed:
-                    continue
-                os._exit(3)
-            stream.cancel()
-            flow.request_stop()
-            flow.stop()
-            sys.exit(0)
-        _, status = os.waitpid(child, 0)
-        assert status == 0, status
-    is_over.set()
-    for thread in threads:
-        thread.join()
-"""
-
-
-def test_children_that_are_forked_under_load_end_and_the_flow_goes_on():
-    done = programs.run(["python", "-c", FORKING], limit=120)
-    assert done.returncode == 0, done.stderr

@@ -32,7 +32,7 @@ def test_a_callback_is_called_once_with_the_lock_free(box):
     calls = []
     box.add(lambda: calls.append(box.lock.locked()))
     assert bool(box.waiting)
-    assert not box.waiting.is_due
+    assert not box.waiting.due
     box.wake()
     box.wake()
     assert calls == [False]

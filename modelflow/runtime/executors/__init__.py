@@ -4,6 +4,7 @@ A stage asks its executor for an instance and calls it like any other unit; what
 instance hides: `ProcessUnit` sends batches to its process and gives back what comes.
 """
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -21,16 +22,20 @@ class Executor:
 
     name: str
     """The node attribute ``workers``."""
-    create: Callable[[FlowUnitSpec, str, Device], FlowUnit]
-    """Makes an instance, not opened yet: description, node, device."""
+    prepare: Callable[[FlowUnitSpec, str], Callable[[Device], FlowUnit]]
+    """Given description and node, before any thread of the flow runs, gives what makes an instance,
+    not opened yet, for a device."""
 
 
-def _on_thread(spec: FlowUnitSpec, node: str, device: Device) -> FlowUnit:  # noqa: ARG001
-    return spec.create(device.kind)
+def _on_thread(spec: FlowUnitSpec, node: str) -> Callable[[Device], FlowUnit]:  # noqa: ARG001
+    return lambda device: spec.create(device.kind)
 
 
-def _in_process(spec: FlowUnitSpec, node: str, device: Device) -> FlowUnit:  # noqa: ARG001
-    return ProcessUnit(spec, node)
+def _in_process(spec: FlowUnitSpec, node: str) -> Callable[[Device], FlowUnit]:
+    # Now: a library that another node's thread imports may change it for a moment, as OpenCV does,
+    # and a process started then would find that library's own modules in the place of Python's.
+    search_path = tuple(sys.path)
+    return lambda _device: ProcessUnit(spec, node, search_path)
 
 
 EXECUTORS = {

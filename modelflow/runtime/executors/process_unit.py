@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from multiprocessing import spawn
 from typing import Any
 
@@ -32,14 +33,16 @@ class ProcessUnit(FlowUnit):
     nothing: the next batch gets a new one.
     """
 
-    def __init__(self, spec: FlowUnitSpec, node: str) -> None:
+    def __init__(self, spec: FlowUnitSpec, node: str, search_path: Sequence[str]) -> None:
         """Stores what to run.
 
         Args:
             spec: The unit.
             node: The node's name, for messages.
+            search_path: Where the process looks for modules, as ``sys.path``.
         """
         self._spec = spec
+        self._search_path = search_path
         self._node = node
         self._config: Any = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -116,6 +119,9 @@ class ProcessUnit(FlowUnit):
             raise PlanError(_MAIN.format(self._node))
         job = self._job()
         preparation = spawn.get_preparation_data(f"modelflow/{self._node}")
+        preparation["sys_path"] = [
+            folder or preparation["orig_dir"] for folder in self._search_path
+        ]
         preparation.pop("authkey", None)  # of multiprocessing's own connections
         if b"__main__" not in job:  # the main module is imported there only where it is needed
             for key in ("init_main_from_name", "init_main_from_path"):
@@ -127,7 +133,7 @@ class ProcessUnit(FlowUnit):
                 [*command, *map(str, theirs), str(os.getpid())],
                 pass_fds=theirs,
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, self._search_path))},
             )
         except BaseException:
             for fd in ours:

@@ -334,3 +334,14 @@ def test_a_process_whose_unit_hangs_in_close_is_killed_and_named(monkeypatch):
     assert f"process {process} was killed" in str(error)
     with pytest.raises(ProcessLookupError):
         os.kill(process, 0)
+
+
+def test_a_process_looks_for_modules_where_the_flow_did_before_its_threads_ran(
+    tmp_path, monkeypatch
+):
+    """A library may change ``sys.path`` while another node's thread imports it, as OpenCV does."""
+    (tmp_path / "typing.py").write_text("raise ImportError('not the typing of Python')")
+    flow = flow_of(units.process_id).build()
+    monkeypatch.syspath_prepend(tmp_path)
+    with flow:
+        assert flow.infer(1).data != os.getpid()

@@ -1,0 +1,87 @@
+"""The graph in which a flow unit runs alone: an input before each of its ports, an output behind.
+
+Of a collapse with the port "boxes"::
+
+    to boxes -> stream:boxes -> UNIT:boxes -> from merged
+
+where "stream" is an expand that makes a stream of the list that it is given.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from modelflow.config.flow_config import FlowConfig
+from modelflow.config.node_settings import NodeSettings
+from modelflow.device import Device
+from modelflow.graph.check import prove
+from modelflow.graph.graph import Graph
+from modelflow.graph.node import Edge, Endpoint, Node, Role
+from modelflow.unit.kind import Kind
+from modelflow.unit.port import Port
+from modelflow.unit.spec import FlowUnitSpec
+from modelflow.unit.unit import Context, FlowUnit
+
+__all__ = ["graph_of", "input_of", "output_of"]
+
+_STREAM = "stream"
+
+
+def input_of(port: str) -> str:
+    """Returns the name of the graph's input before a port."""
+    return f"to {port}"
+
+
+def output_of(port: str) -> str:
+    """Returns the name of the graph's output behind a port."""
+    return f"from {port}"
+
+
+def graph_of(
+    spec: FlowUnitSpec,
+    ports: Iterable[str],
+    device: str,
+    options: Mapping[str, Any],
+    batch_size: int | None,
+) -> Graph:
+    """Returns the graph of a unit.
+
+    Args:
+        spec: The unit.
+        ports: Its inputs that are connected.
+        device: Where it runs.
+        options: Its options.
+        batch_size: Most buffers of a call; None: the unit's own default.
+
+    Raises:
+        ConfigError: the options do not fit.
+    """
+    ports, unit = tuple(ports), spec.name
+    settings = NodeSettings(batch_size=batch_size, threads=1)
+    nodes = {input_of(port): Node(input_of(port), Role.INPUT) for port in ports}
+    before = {port: Endpoint(input_of(port), input_of(port)) for port in ports}
+    edges = []
+    if spec.kind is Kind.COLLAPSE:
+        nodes[_STREAM] = Node(_STREAM, Role.FLOWUNIT, _stream_spec(ports))
+        edges += [Edge(end, Endpoint(_STREAM, port)) for port, end in before.items()]
+        before = {port: Endpoint(_STREAM, port) for port in ports}
+    config = spec.configure(options)
+    nodes[unit] = Node(unit, Role.FLOWUNIT, spec, (Device(device),), options, config, settings)
+    edges += [Edge(end, Endpoint(unit, port)) for port, end in before.items()]
+    for port in (port.name for port in spec.outputs):
+        nodes[output_of(port)] = Node(output_of(port), Role.OUTPUT)
+        edges.append(Edge(Endpoint(unit, port), Endpoint(output_of(port), output_of(port))))
+    proof = prove(nodes, edges)
+    return Graph(unit, proof.order, tuple(edges), None, FlowConfig((), ()), proof.scopes)
+
+
+class _Stream(FlowUnit):
+    """Makes a stream of the list of buffers that each input holds."""
+
+    def process(self, ctx: Context) -> None:
+        for port, (whole,) in ctx.inputs.items():
+            ctx.emit(whole.data, port)
+
+
+def _stream_spec(ports: Iterable[str]) -> FlowUnitSpec:
+    both = tuple(map(Port, ports))
+    return FlowUnitSpec(_STREAM, {"cpu": _Stream}, both, both, kind=Kind.EXPAND)
