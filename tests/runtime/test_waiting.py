@@ -31,12 +31,12 @@ def box():
 def test_a_callback_is_called_once_with_the_lock_free(box):
     calls = []
     box.add(lambda: calls.append(box.lock.locked()))
-    assert bool(box.waiting)
+    assert box.waiting.count == 1
     assert not box.waiting.due
     box.wake()
     box.wake()
     assert calls == [False]
-    assert not box.waiting
+    assert box.waiting.count == 0
 
 
 def test_a_callback_may_wait_again(box):

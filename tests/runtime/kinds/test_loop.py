@@ -179,12 +179,12 @@ def test_a_loop_lets_in_as_many_rows_as_its_queue_holds():
     here, s = looping(bound=2), stream()
     here.add(ENTRY, [segment(s, 0, 5)])
     batches = [here.cut(1), here.cut(1)]
-    assert not here
+    assert not here.waiting
     assert here.cut(1) is None
     leaving, going = here.settle(batches[0], [[Buffer("left")], [None]], False, 0)
     assert [b.data for part in leaving for b in part.columns[0]] == ["left"]
     assert going == []
-    assert here
+    assert here.waiting
     assert here.cut(8).size == 1
 
 

@@ -23,7 +23,7 @@ def test_a_paused_session_is_passed_by_and_comes_first_when_it_is_resumed():
     here.pause(held.session)
     assert rows_of(here.cut(8)) == [("other", 0)]
     assert here.ready == 0
-    assert not here
+    assert not here.waiting
     here.add(0, [segment(other, 1, 1)])
     here.resume(held.session)
     assert here.ready == 4
@@ -92,7 +92,7 @@ def test_clear_drops_everything():
     here.cut(1)
     here.clear()
     assert here.held() == 0
-    assert not here
+    assert not here.waiting
 
 
 def test_an_end_behind_a_full_batch_goes_with_it_and_one_of_another_session_too():
@@ -100,7 +100,7 @@ def test_an_end_behind_a_full_batch_goes_with_it_and_one_of_another_session_too(
     here.add(0, [segment(a, 0, 1, is_last=True), segment(b, 0, 0, is_last=True)])
     batch = here.cut(1)
     assert [span.is_last for span in batch.spans] == [True, True]
-    assert not here
+    assert not here.waiting
 
 
 def test_nothing_is_delayed():

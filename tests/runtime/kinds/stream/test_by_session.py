@@ -37,7 +37,7 @@ def test_a_session_has_one_batch_at_a_time_and_others_pass():
     here.add(0, [segment(a, 0, 4), segment(b, 0, 1)])
     first, other = begin(here, 2), begin(here, 2)
     assert (data(first), data(other)) == ([0, 1], [0])
-    assert not here
+    assert not here.waiting
     end(here, first)
     assert data(begin(here, 2)) == [2, 3]
 
@@ -97,7 +97,7 @@ def test_rows_behind_a_stream_that_waits_for_an_event_do_not_count_as_ready():
     end(here, batch)
     assert here.has_room(0, None)
     assert here.ready == 0
-    assert not here
+    assert not here.waiting
 
 
 def test_a_delayed_event_comes_when_it_is_due():
@@ -108,7 +108,7 @@ def test_a_delayed_event_comes_when_it_is_due():
     assert here.post(batch.lane, batch.lane.open, "late", 5.0)
     end(here, batch)
     assert here.next_due() == 5.0
-    assert not here
+    assert not here.waiting
     clock.advance(5)
     assert here.next_due() is None
     assert not here.has_delays
@@ -135,7 +135,7 @@ def test_when_cycles_end_no_event_is_taken_and_a_held_stream_ends():
     batch = begin(here)
     batch.lane.open.is_held = True
     end(here, batch)
-    assert not here
+    assert not here.waiting
     here.end_cycles()
     last = begin(here)
     assert not here.post(last.lane, last.lane.open, "again", 0.0)
@@ -152,7 +152,7 @@ def test_a_parked_lane_keeps_its_events_until_it_is_let_go():
     assert end(here, batch, is_parked=True)
     assert data(begin(here)) == [1]
     here.done(batch.lane, is_session_end=False, is_parked=True)
-    assert not here
+    assert not here.waiting
     here.unpark(batch.lane)
     assert begin(here).event == "event"
 
