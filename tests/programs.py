@@ -16,10 +16,12 @@ LIMIT = 800.0
 
 # The kernel ends the program when the test's process ends, however it does. A program of our own
 # between the two, since a function that runs after a fork may deadlock where there are threads.
-# Python ignores SIGPIPE, and what is ignored stays so in the next program.
+# Python ignores SIGPIPE, a shell SIGINT in the background, and what is ignored stays so in the next
+# program.
 _LAUNCH = """import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 if os.getppid() == int(sys.argv[1]):  # else that process has ended before it was asked for
     os.execvp(sys.argv[2], sys.argv[2:])"""
 
