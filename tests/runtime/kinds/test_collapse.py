@@ -18,7 +18,7 @@ def test_a_stream_is_one_row_of_its_parent_once_it_has_ended():
     here, top = order(), stream()
     sub = Stream(top.session, top, 7)
     here.add(0, [segment(sub, 0, 2)])
-    assert (here.ready, bool(here), here.held()) == (0, False, 1)
+    assert (here.ready, bool(here.waiting), here.held()) == (0, False, 1)
     here.add(0, [segment(sub, 2, 1, is_last=True)])
     batch = here.cut(8)
     assert (batch.spans[0].stream, batch.spans[0].positions) == (top, (7,))

@@ -46,7 +46,7 @@ def test_what_is_put_aside_is_bounded_for_all_sessions_together():
     assert not here.has_room(0, other.session)
     here.resume(held.session)
     assert not here.has_room(0, other.session)
-    while here:
+    while here.waiting:
         here.cut(8)
     assert here.has_room(0, other.session)
 
@@ -141,7 +141,7 @@ def test_whatever_is_paused_every_session_comes_out_whole_and_in_order(steps, si
             getattr(here, what)(s.session)
     for s in streams:
         here.resume(s.session)
-    while here:
+    while here.waiting:
         cut()
     assert got == {s: list(range(sent[s])) for s in streams}
     assert all(numbers == list(range(len(numbers))) for numbers in tickets.values())

@@ -253,7 +253,7 @@ def test_every_session_comes_out_whole_and_in_order(steps, size):
         sent[s] += count
     for s in streams:
         here.add(0, [segment(s, sent[s], 0, is_last=True)])
-    while here:
+    while here.waiting:
         batch = begin(here, size)
         assert batch.size <= size
         got[batch.spans[0].stream] += batch.spans[0].positions
