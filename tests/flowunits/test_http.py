@@ -187,7 +187,7 @@ def test_too_many_requests_are_refused_at_once():
 
 def test_what_takes_too_long_is_given_up_and_not_worked_on():
     gate, work = gated()
-    with Service(work, ", time_out_ms=100", work_options="threads=1") as service:
+    with Service(work, ", time_out_ms=100", work_options="threads=1,batch_size=1") as service:
         threads, found = ask_all(service, 3)
         for thread in threads:
             thread.join()
