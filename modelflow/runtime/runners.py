@@ -112,7 +112,6 @@ class InlineRunner:
         self._running: list[Worker] = []
         # Of several calling threads one runs the stages; a callback that it calls may pump again.
         self._turn = threading.RLock()
-        self._thread: int | None = None
 
     def start(self) -> None:
         """Opens every unit, in order, until one fails."""
@@ -124,30 +123,28 @@ class InlineRunner:
     def pump(self) -> None:
         """Runs every stage until nothing is ready and every source is over."""
         with self._turn:
-            before, self._thread = self._thread, threading.get_ident()
-            try:
-                self._pump()
-            finally:
-                self._thread = before
+            moving = True
+            while moving:
+                moving = False
+                for worker in list(self._running):
+                    moving = self._step(worker) or moving
 
-    def _pump(self) -> None:
-        moving = True
-        while moving:
-            moving = False
-            for worker in list(self._running):
-                while worker.try_step():
-                    moving = True
-                    if worker.stage.plan.spec.is_source:
-                        break  # first what it has brought
+    def _step(self, worker: Worker) -> bool:
+        is_moving = False
+        while worker.try_step():
+            is_moving = True
+            if worker.stage.plan.spec.is_source:
+                break  # first what it has brought
+        return is_moving
 
     def wake(self) -> None:
         """Does nothing."""
 
     def worker_here(self) -> Worker | None:
-        """Returns the worker that is in a call on the calling thread, if any."""
-        if self._thread != threading.get_ident():
-            return None
-        return next((w for w in self._running if w.phase == "process"), None)
+        """Returns the worker whose unit is calling, if any."""
+        here = threading.get_ident()
+        busy = (worker for worker in self._workers if worker.phase != "idle")
+        return next((worker for worker in busy if worker.thread_id == here), None)
 
     def join(self, timeout: float) -> list[FlowUnitError]:  # noqa: ARG002 - nothing waits here
         """Closes every unit."""

@@ -1,7 +1,10 @@
 """How units of each kind run, as a value."""
 
+from types import SimpleNamespace
+
 import pytest
 
+from modelflow.config.node_settings import NodeSettings
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.runtime.kind import in_turn
 from modelflow.runtime.kinds import running_kind
@@ -25,9 +28,5 @@ def test_a_source_runs_as_a_source():
 
 @pytest.mark.parametrize(("split_size", "order"), [(0, Fifo), (2, Fair)])
 def test_sessions_take_turns_where_the_node_splits(split_size, order):
-    class Plan:
-        pass
-
-    plan = Plan()
-    plan.split_size = split_size
+    plan = SimpleNamespace(settings=NodeSettings(split_size=split_size))
     assert type(in_turn(InboxPolicy((4,)), 1, plan, SYSTEM_CLOCK)) is order
