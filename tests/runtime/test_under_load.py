@@ -25,7 +25,7 @@ from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of, un
 
 def waiting_callbacks():
     gc.collect()
-    return [c for o in gc.get_objects() if type(o) is Waiting for c in o._callbacks]
+    return [c for o in gc.get_objects() if type(o) is Waiting for c in o._callbacks or ()]
 
 
 def in_flight(flow):
