@@ -180,7 +180,7 @@ class Entrance:
 
         Nobody waits for it where ``is_over``; `wake` follows when that changes.
         """
-        return self._entry_blocker(session, f"source {node!r}", is_over)
+        return self._entry_blocker(session, "source", node, is_over)
 
     def refused(self, port: EntryPort, blocker: Blocker) -> QueueFullError:
         """Returns the error for a row that there is no room for, with the expected wait."""
@@ -215,23 +215,25 @@ class Entrance:
         if progress.is_closed or port.name in progress.ended:
             raise self._ended(session)
         if progress.has_entered(port.name) >= progress.sent:  # a new row, not a partner
-            in_flight = self._in_flight
-            is_unread = progress.unread >= self._unread_bound
-            if is_unread or (in_flight is not None and in_flight.is_full):
-                who = f"send to {port.name!r}"
-                return self._entry_blocker(session, who, lambda: progress.is_closed)
+            blocker = self._entry_blocker(session, "send to", port.name)
+            if blocker is not None:
+                return blocker
         for receiver, number in port.route:
             if isinstance(receiver, Inbox) and not receiver.has_room(number, session):
                 return _inbox_blocker(receiver, number, session)
         return None
 
     def _entry_blocker(
-        self, session: Session, who: str, is_over: Callable[[], bool]
+        self, session: Session, what: str, name: str, is_over: Callable[[], bool] | None = None
     ) -> Blocker | None:
-        if session.progress.unread >= self._unread_bound:
-            return self._unread_blocker(session, who, is_over)
-        if self._in_flight is not None and self._in_flight.is_full:
-            return _in_flight_blocker(self._in_flight, self._clock, is_over)
+        """Returns what holds back a new row; ``is_over`` unless given: the input is closed."""
+        progress, in_flight = session.progress, self._in_flight
+        if progress.unread >= self._unread_bound:
+            is_over = is_over or (lambda: progress.is_closed)
+            return self._unread_blocker(session, f"{what} {name!r}", is_over)
+        if in_flight is not None and in_flight.is_full:
+            is_over = is_over or (lambda: progress.is_closed)
+            return _in_flight_blocker(in_flight, self._clock, is_over)
         return None
 
     def _put(

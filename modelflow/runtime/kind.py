@@ -29,10 +29,10 @@ class Connection:
     """A condition's: which outputs meet where."""
     inbox: Inbox
     """The stage's own queue."""
+    gate: Inbox | None
+    """The same, where several workers take from it and their results must be put in order."""
     order: Order
     """The order of that queue."""
-    is_ordered: bool
-    """Several workers take from it, and what they give must be put in order."""
     limit: int
     """Most rows of a session that may wait for their turn behind the stage."""
 
@@ -44,7 +44,7 @@ def in_turn(policy: InboxPolicy, width: int, plan: StagePlan, clock: Clock) -> O
 
 
 def _outbox(plan: StagePlan, to: Connection) -> Outbox:  # noqa: ARG001 - as others need it
-    return Outbox(to.routes, to.inbox if to.is_ordered else None, to.limit)
+    return Outbox(to.routes, to.gate, to.limit)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """One session: what travels with its data, where its results arrive, and how it ends."""
 
-import logging
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -10,10 +10,9 @@ from modelflow.runtime.in_flight import InFlight
 from modelflow.runtime.progress import Progress
 from modelflow.runtime.results import Results, SharedResults
 from modelflow.runtime.segment import Stream
+from modelflow.runtime.waiting import call_each
 
 __all__ = ["Session"]
-
-logger = logging.getLogger("modelflow")
 
 
 class Session:
@@ -96,7 +95,7 @@ class Session:
         self.failure = None
         self._opener = opener
         self._on_finished = on_finished
-        self._on_end: list[Callable[[], None]] = []
+        self._on_end: deque[Callable[[], None]] = deque()
 
     @property
     def is_finished(self) -> bool:
@@ -124,17 +123,7 @@ class Session:
         self._on_finished(self)  # last: who waits for the end finds everyone told
 
     def _tell_end(self) -> None:
-        while self._on_end:
-            try:
-                callback = self._on_end.pop(0)
-            except IndexError:  # another thread has just taken the last one
-                return
-            try:
-                callback()
-            except KeyboardInterrupt:  # the user's own, on the main thread
-                raise
-            except BaseException:  # it is not the flow's: the session is over all the same
-                logger.exception("session %r: a callback for its end raised", self.name)
+        call_each(self._on_end, "session %r: a callback for its end raised", self.name)
 
     def cancel(self, failure: Exception | None = None) -> bool:
         """Ends the session: its queued data is dropped, its readers and senders wake.

@@ -122,8 +122,9 @@ class Stage:
         plan = self.plan
         limit = max(plan.bounds, default=1) + plan.threads * plan.batch_size
         self.exits = exits
+        gate = self.inbox if self._is_ordered else None
         self.outbox = self.kind.outbox(
-            plan, Connection(routes, marks, self.inbox, self.order, self._is_ordered, limit)
+            plan, Connection(routes, marks, self.inbox, gate, self.order, limit)
         )
 
     def call_of(self, unit: FlowUnit) -> UnitCall:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from modelflow.runtime.clock import Clock
 
-__all__ = ["Waiting"]
+__all__ = ["Waiting", "call_each"]
 
 logger = logging.getLogger("modelflow")
 
@@ -82,15 +82,23 @@ class Waiting:
 
     def call_due(self) -> None:
         """Calls the callbacks that are due; with no lock held."""
-        due = self.due
-        while due:
-            try:
-                callback = due.popleft()
-            except IndexError:  # another thread has just taken the last one
-                return
-            try:
-                callback()
-            except KeyboardInterrupt:  # the user's own, on the main thread
-                raise
-            except BaseException:  # also a SystemExit: it is nothing to whoever calls here
-                logger.exception("a callback that waited for a flow raised")
+        if self.due:
+            call_each(self.due, "a callback that waited for a flow raised")
+
+
+def call_each(due: deque[Callable[[], None]], message: str, *arguments: object) -> None:
+    """Takes out callbacks and calls each, with no lock held; several threads may do so at once.
+
+    What one raises harms nobody: it is logged with ``message`` and its ``arguments``.
+    """
+    while due:
+        try:
+            callback = due.popleft()
+        except IndexError:  # another thread has just taken the last one
+            return
+        try:
+            callback()
+        except KeyboardInterrupt:  # the user's own, on the main thread
+            raise
+        except BaseException:  # also a SystemExit: it is nothing to whoever calls here
+            logger.exception(message, *arguments)

@@ -23,7 +23,7 @@ from modelflow.runtime.segment import Batch, Columns, Stream
 from modelflow.runtime.stage import Stage
 from modelflow.runtime.transfer import Transfer
 
-__all__ = ["Worker", "WorkerOwner"]
+__all__ = ["Worker", "WorkerOwner", "deadlines_of"]
 
 
 class WorkerOwner(Protocol):
@@ -175,8 +175,8 @@ class Worker:
             deadlines = None
             for span in batch.spans:
                 if span.stream.session.has_deadlines:
-                    deadlines = _deadlines(batch.columns)
-                    has_errors = self._expire(batch) or has_errors
+                    deadlines = deadlines_of(batch)
+                    has_errors = self._expire(batch, deadlines) or has_errors
                     break
             start = time.perf_counter()
             self._enter("process")
@@ -262,11 +262,10 @@ class Worker:
 
     # -- deadlines ------------------------------------------------------------------------------
 
-    def _expire(self, batch: Batch) -> bool:
+    def _expire(self, batch: Batch, deadlines: Sequence[float | None]) -> bool:
         """Puts an error in the place of every row whose deadline has passed."""
         now, row, has_expired = self._clock.now(), 0, False
         columns: list[list[Any]] = [list(column) for column in batch.columns]
-        deadlines = _deadlines(columns)
         for span in batch.spans:
             for _ in span.positions:
                 due = deadlines[row]
@@ -328,7 +327,7 @@ def _same(stream: Stream, row: int) -> Stream:  # noqa: ARG001 - every row is of
     return stream
 
 
-def _deadlines(columns: Sequence[Sequence[Any]]) -> list[float | None]:
+def deadlines_of(batch: Batch) -> list[float | None]:
     """Returns the earliest deadline of each row, over all ports and all of a gathered stream."""
     return [
         min(
@@ -340,7 +339,7 @@ def _deadlines(columns: Sequence[Sequence[Any]]) -> list[float | None]:
             ),
             default=None,
         )
-        for cells in zip(*columns, strict=True)
+        for cells in zip(*batch.columns, strict=True)
     ]
 
 

@@ -9,6 +9,7 @@ import pytest
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, QueueFullError, StreamClosed
 from modelflow.runtime.entrance import WARN_AFTER
+from modelflow.runtime.progress import Progress
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of, told, unit_of
 from tests.runtime.test_scheduler import Gate, counting_source
@@ -361,3 +362,13 @@ def test_everything_of_two_inputs_is_sent_though_only_one_row_may_be_inside():
     graph = graph_of(nodes, ["x -> add:a", "y -> add:b", "add -> out"], max_in_flight=1)
     with Running(graph) as flow:
         assert flow.session().exchange({"x": 1, "y": 2}, 60).data == 3
+
+
+def test_a_reader_who_catches_up_during_the_look_opens_no_full_queue(monkeypatch):
+    with Full() as full:
+        stream = full.flow.session()
+        unread = iter([1 << 30])  # too much at the first look, nothing at any other
+        monkeypatch.setattr(Progress, "unread", property(lambda _: next(unread, 0)))
+        with pytest.raises(QueueFullError):
+            stream.try_send("input", 3)
+        assert stream._session.progress.sent == 0

@@ -120,8 +120,7 @@ def _described(counts: dict[str, int]) -> str:
 
 
 def _outbox(plan: StagePlan, to: Connection) -> Outbox:  # noqa: ARG001 - as others need it
-    gate = to.inbox if to.is_ordered else None
-    return ConditionOutbox(to.routes, to.marks, gate, to.limit)
+    return ConditionOutbox(to.routes, to.marks, to.gate, to.limit)
 
 
 KIND = RunningKind(call=ConditionCall, outbox=_outbox)

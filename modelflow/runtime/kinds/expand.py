@@ -57,7 +57,7 @@ def _segments(children: list[Stream], column: list[Any], has_errors: bool) -> li
 
 
 def _outbox(plan: StagePlan, to: Connection) -> Outbox:  # noqa: ARG001 - as others need it
-    return ExpandOutbox(to.routes, to.inbox if to.is_ordered else None, to.limit)
+    return ExpandOutbox(to.routes, to.gate, to.limit)
 
 
 KIND = RunningKind(call=ExpandCall, outbox=_outbox)

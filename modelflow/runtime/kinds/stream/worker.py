@@ -14,7 +14,7 @@ from modelflow.runtime.kinds.stream.lane import Lane, OpenStream, StreamBatch
 from modelflow.runtime.kinds.stream.numbering import Numbering
 from modelflow.runtime.segment import Batch, Segment, Stream
 from modelflow.runtime.stage import Stage
-from modelflow.runtime.worker import Worker, WorkerOwner
+from modelflow.runtime.worker import Worker, WorkerOwner, deadlines_of
 
 __all__ = ["StreamWorker"]
 
@@ -49,7 +49,7 @@ class StreamWorker(Worker):
         if stream is None:
             stream = lane.open = self._opened(span.stream)
         if span.stream.session.has_deadlines:
-            self._expire(batch)
+            self._expire(batch, deadlines_of(batch))
         if self._transfer is not None:
             self._arrive(self._transfer, batch)
         start = time.perf_counter()
