@@ -337,10 +337,10 @@ class Flow:
             StreamClosed: the flow does not run.
         """
         scheduler = self._running_scheduler()
-        if node is not None and node not in self.plan.stages:
-            names = ", ".join(self.plan.stages)
+        if node is not None and node not in self.plan.nodes:
+            names = ", ".join(self.plan.nodes)
             message = (
-                f"the graph has no node {node!r}{did_you_mean(node, self.plan.stages)} "
+                f"the graph has no node {node!r}{did_you_mean(node, self.plan.nodes)} "
                 f"(nodes: {names})"
             )
             raise KeyError(message)

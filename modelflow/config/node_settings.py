@@ -1,7 +1,7 @@
 """The attributes that every node may have, each declared once: type, default, bounds, meaning.
 
 The reference manual, the graph reader and the plan read them here. A new attribute is a field of
-`NodeOptions`; whoever obeys it finds its value in ``StagePlan.settings``.
+`NodeOptions`; whoever obeys it finds its value in ``UnitPlan.settings``.
 """
 
 from collections.abc import Mapping
@@ -66,6 +66,11 @@ class NodeOptions:
     )
     queue_policy: Literal["block", "reject"] = option(
         "block", help="reject: refuse with QueueFullError instead of waiting."
+    )
+    fuse: str = option(
+        "",
+        help="Neighbours that bear the same name run as one stage: on the same threads, without a "
+        "queue between them. For normal units with the same threads, batch_size and device.",
     )
     is_exception_visible: bool = option(False, help="The unit is given buffers in error.")
 

@@ -1,6 +1,6 @@
 """What will run where, chosen from a checked graph; nothing runs here."""
 
-from modelflow.plan.execution_plan import ExecutionPlan, Origin, StagePlan, Target
+from modelflow.plan.execution_plan import ExecutionPlan, Origin, StagePlan, Target, UnitPlan
 from modelflow.plan.make import make_plan
 
-__all__ = ["ExecutionPlan", "Origin", "StagePlan", "Target", "make_plan"]
+__all__ = ["ExecutionPlan", "Origin", "StagePlan", "Target", "UnitPlan", "make_plan"]

@@ -8,7 +8,7 @@ from modelflow.config.node_settings import NodeSettings
 from modelflow.device import Device
 from modelflow.unit.spec import FlowUnitSpec
 
-__all__ = ["ExecutionPlan", "MergePlan", "Origin", "StagePlan", "Target"]
+__all__ = ["ExecutionPlan", "MergePlan", "Origin", "StagePlan", "Target", "UnitPlan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,18 +22,43 @@ class Target:
     port: int
 
 
-@dataclass(frozen=True)
-class StagePlan:
-    """One node as it will run: what it says (``settings``), and what was chosen for it."""
+@dataclass(frozen=True, slots=True)
+class UnitPlan:
+    """A unit as one node runs it: what its calls must know."""
 
     node: str
     """The node's name."""
     spec: FlowUnitSpec
     """The unit."""
-    config: Any
+    config: Any = None
     """The unit's options, converted: what ``open`` gets."""
-    settings: NodeSettings
-    """The attributes of the node, as it gives them; what is chosen from them stands below."""
+    settings: NodeSettings = field(default_factory=NodeSettings)
+    """The attributes of the node, as it gives them; what is chosen from them stands in the stage's
+    plan."""
+    inputs: tuple[str, ...] = ()
+    """The connected input ports."""
+    consumers: tuple[int, ...] = ()
+    """For each output port, how many inputs it feeds."""
+    sources: tuple[int, ...] = ()
+    """In a chain, behind its first unit: for each input, the place of the output of the unit before
+    that feeds it."""
+    is_exception_visible: bool = False
+    """The unit is given buffers in error."""
+    exit_port: int = 0
+    """A loop's: the output that leads on."""
+    allowed_batch_sizes: tuple[int, ...] = ()
+    """The sizes that a call is filled up to, rising; empty: any."""
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """What runs on one set of threads behind one queue: a node, or a chain of them.
+
+    It bears the name of its first node: what feeds the stage feeds that one.
+    """
+
+    units: tuple[UnitPlan, ...]
+    """Its units, in the order of the data; one, unless nodes were fused."""
     devices: tuple[Device, ...]
     """Its devices; worker N runs on number N modulo their count."""
     threads: int
@@ -42,35 +67,42 @@ class StagePlan:
     """Why that many."""
     batch_size: int
     """Most rows in a call."""
-    inputs: tuple[str, ...]
-    """The connected input ports."""
     bounds: tuple[int, ...]
-    """For each of them, the queue's bound in rows."""
+    """For each connected input of the first unit, the queue's bound in rows."""
     routes: tuple[tuple[Target, ...], ...]
-    """For each output port of the unit, what it feeds."""
-    is_exception_visible: bool
-    """The unit is given buffers in error."""
+    """For each output port of the last unit, what it feeds."""
     depth: int = 0
     """How many expands enclose the node, since the innermost loop."""
     marks: tuple[tuple[frozenset[int], Target], ...] = ()
     """A condition's: the inputs where its branches meet, each with the outputs that lead there."""
-    exit_port: int = 0
-    """A loop's: the output that leads on."""
     moves: bool = False
     """Its data may have to be copied between devices."""
     delivered: frozenset[int] = frozenset()
     """The outputs (by place) that feed an output of the graph."""
-    allowed_batch_sizes: tuple[int, ...] = ()
-    """The sizes that a call is filled up to, rising; empty: any."""
     cpu_affinity: frozenset[int] = frozenset()
     """The processors that its threads may use; empty: any."""
     executor: str = "thread"
-    """Where the unit runs: ``"thread"``, or ``"process"``: each worker has one."""
+    """Where the units run: ``"thread"``, or ``"process"``: each worker has one a unit."""
+
+    @property
+    def name(self) -> str:
+        """The name of its first node."""
+        return self.units[0].node
+
+    @property
+    def unit(self) -> UnitPlan:
+        """Its first unit; the only one, but in a chain of normal units."""
+        return self.units[0]
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes that it runs, in the order of the data."""
+        return tuple(unit.node for unit in self.units)
 
     @property
     def batch_timeout(self) -> float:
         """Longest wait in seconds for a fuller batch."""
-        return self.settings.batch_timeout_ms / 1e3
+        return self.unit.settings.batch_timeout_ms / 1e3
 
     @property
     def is_terminal(self) -> bool:
@@ -119,7 +151,7 @@ class ExecutionPlan:
 
     Attributes:
         name: The flow's name.
-        stages: By node, in topological order.
+        stages: By the name of their first node, in topological order.
         entries: Graph input -> what it feeds.
         outputs: The graph's outputs.
         merges: Inputs where branches of a condition meet.
@@ -135,26 +167,36 @@ class ExecutionPlan:
     max_in_flight: int | None
     merges: Mapping[Target, MergePlan] = field(default_factory=dict)
 
+    @property
+    def nodes(self) -> dict[str, StagePlan]:
+        """Every node, with the stage that runs it."""
+        return {node: stage for stage in self.stages.values() for node in stage.nodes}
+
     def rows(self) -> list[dict[str, str]]:
         """Explains the plan as a table: one row a node, the same columns in each."""
         return [
-            {
-                "node": stage.node,
-                "unit": _unit(stage.spec),
-                "device": ", ".join(map(str, stage.devices)),
-                "threads": f"{stage.threads} ({stage.threads_reason})",
-                "batch": str(stage.batch_size)
-                + (f", waits {stage.batch_timeout * 1e3:g} ms" if stage.batch_timeout else ""),
-                "queue": ", ".join(
-                    f"{port} {bound}"
-                    for port, bound in zip(stage.inputs, stage.bounds, strict=True)
-                )
-                or "-",
-                "feeds": ", ".join(target.node for route in stage.routes for target in route)
-                or "-",
-            }
+            _row(stage, place)
             for stage in self.stages.values()
+            for place in range(len(stage.units))
         ]
+
+
+def _row(stage: StagePlan, place: int) -> dict[str, str]:
+    unit, following = stage.units[place], stage.units[place + 1 :][:1]
+    queues = zip(unit.inputs, stage.bounds, strict=True) if place == 0 else ()
+    feeds = [target.node for route in stage.routes for target in route]
+    waits = f", waits {stage.batch_timeout * 1e3:g} ms" if stage.batch_timeout else ""
+    return {
+        "node": unit.node,
+        "unit": _unit(unit.spec),
+        "device": ", ".join(map(str, stage.devices)),
+        "threads": f"on those of {stage.name}"
+        if place
+        else f"{stage.threads} ({stage.threads_reason})",
+        "batch": f"{stage.batch_size}{waits}",
+        "queue": ", ".join(f"{port} {bound}" for port, bound in queues) or "-",
+        "feeds": ", ".join([follower.node for follower in following] or feeds) or "-",
+    }
 
 
 def _unit(spec: FlowUnitSpec) -> str:

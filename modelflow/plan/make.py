@@ -8,7 +8,14 @@ from modelflow.graph.graph import Graph
 from modelflow.graph.node import Edge, Endpoint, Node, Role
 from modelflow.graph.scopes import Merge
 from modelflow.plan.attributes import affinity, allowed_sizes, check_split_size, executor
-from modelflow.plan.execution_plan import ExecutionPlan, MergePlan, StagePlan, Target
+from modelflow.plan.execution_plan import (
+    ExecutionPlan,
+    MergePlan,
+    StagePlan,
+    Target,
+    UnitPlan,
+)
+from modelflow.plan.fuse import fuse
 from modelflow.plan.origins import find_origins, nodes_between
 
 __all__ = ["make_plan"]
@@ -35,7 +42,7 @@ def make_plan(graph: Graph, *, processors: int | None = None) -> ExecutionPlan:
         for node in graph.nodes.values()
         if node.role is Role.FLOWUNIT
     }
-    return ExecutionPlan(
+    plan = ExecutionPlan(
         name=graph.name,
         stages=stages,
         entries={name: maker.route(name, name) for name in graph.inputs},
@@ -44,6 +51,7 @@ def make_plan(graph: Graph, *, processors: int | None = None) -> ExecutionPlan:
         max_in_flight=graph.max_in_flight,
         merges={maker.target(merge.edges[0]): maker.merge(merge) for merge in graph.scopes.merges},
     )
+    return fuse(plan, {name: node.location for name, node in graph.nodes.items()})
 
 
 class _Maker:
@@ -72,26 +80,31 @@ class _Maker:
             batch_size = allowed[-1]
         check_split_size(node)
         threads, reason = _threads(node, queue_size, batch_size, processors)
-        return StagePlan(
+        routes = tuple(self.route(node.name, port.name) for port in spec.outputs)
+        unit = UnitPlan(
             node=node.name,
             spec=spec,
             config=node.config,
             settings=settings,
+            inputs=inputs,
+            consumers=tuple(map(len, routes)),
+            is_exception_visible=spec.is_exception_visible
+            and (settings.is_exception_visible or spec.is_exception_given),
+            exit_port=self._exit_port(node),
+            allowed_batch_sizes=allowed,
+        )
+        return StagePlan(
+            units=(unit,),
             devices=node.devices,
             threads=threads,
             threads_reason=reason,
             batch_size=batch_size,
-            inputs=inputs,
             bounds=tuple(settings.queue_sizes.get(port, queue_size) for port in inputs),
-            routes=tuple(self.route(node.name, port.name) for port in spec.outputs),
-            is_exception_visible=spec.is_exception_visible
-            and (settings.is_exception_visible or spec.is_exception_given),
+            routes=routes,
             depth=self._scopes.depth(node.name),
             marks=self._marks(node),
-            exit_port=self._exit_port(node),
             moves=self._moves(node),
             delivered=self._delivered(node),
-            allowed_batch_sizes=allowed,
             cpu_affinity=affinity(node),
             executor=executor(node),
         )

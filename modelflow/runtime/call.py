@@ -15,12 +15,13 @@ import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.errors import EndFlow, FlowUnitError
+from modelflow.plan import UnitPlan
 from modelflow.runtime.segment import Columns, Stream
-from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import Context, FlowUnit
 
 __all__ = [
     "BatchCall",
+    "Call",
     "StreamOf",
     "UnitCall",
     "claim",
@@ -34,7 +35,18 @@ __all__ = [
 StreamOf = Callable[[int], Stream | None]
 
 
-class UnitCall:
+class Call:
+    """What a worker sees of a call, whatever is called."""
+
+    plan: UnitPlan
+    """The unit that is called; in a chain the one that is being called, or was last."""
+    failed: int
+    """How many rows of the last call failed in the unit."""
+    has_errors: bool
+    """Something that the last call gave is in error, its own or one passed on."""
+
+
+class UnitCall(Call):
     """What every kind does around a call: contexts, wrapping, errors.
 
     Its subclasses (`modelflow.runtime.kinds`) know what the kinds of unit are called with, and what
@@ -45,41 +57,18 @@ class UnitCall:
     """The instance, opened."""
     inputs: tuple[str, ...]
     """The connected input ports, in the order of the columns."""
-    failed: int
-    """How many rows of the last call failed in the unit."""
-    has_errors: bool
-    """Something that the last call gave is in error, its own or one passed on."""
 
-    def __init__(
-        self,
-        unit: FlowUnit,
-        spec: FlowUnitSpec,
-        node: str,
-        *,
-        inputs: Sequence[str],
-        consumers: Sequence[int],
-        is_exception_visible: bool = False,
-    ) -> None:
-        """Takes what does not change between batches.
-
-        Args:
-            unit: The instance, opened.
-            spec: Its description.
-            node: The node's name, for errors.
-            inputs: The connected input ports, in the order of the columns.
-            consumers: For each output port of ``spec``, how many inputs it feeds.
-            is_exception_visible: Buffers in error are given to the unit.
-        """
+    def __init__(self, unit: FlowUnit, plan: UnitPlan) -> None:
+        """Takes what does not change between batches: the instance, opened, and its plan."""
         self.unit = unit
-        self.spec = spec
-        self.node = node
+        self.plan = plan
         self.failed = 0
         self.has_errors = False
-        self.inputs = tuple(inputs)
+        self.inputs = plan.inputs
+        self.spec = spec = plan.spec
         self._outputs = tuple(port.name for port in spec.outputs)
-        self._consumers = tuple(consumers)
-        self._is_single = len(consumers) == 1 and consumers[0] == 1
-        self._is_exception_visible = is_exception_visible
+        self._is_single = plan.consumers == (1,)
+        self._is_exception_visible = plan.is_exception_visible
         self._inherits_meta = spec.inherits_meta
         self._is_per_stream = spec.is_per_stream
         in_place = {port.name for port in spec.inputs if port.is_in_place}
@@ -129,7 +118,7 @@ class UnitCall:
         claim(error)
         session = None if stream is None else stream.session.name
         return FlowUnitError.from_exception(
-            error, node=self.node, unit=self.spec.name, session=session
+            error, node=self.plan.node, unit=self.spec.name, session=session
         )
 
     def _wrapped(self, value: Any) -> Buffer:
@@ -161,8 +150,8 @@ class UnitCall:
         return buffer
 
 
-class BatchCall(UnitCall):
-    """A call for the rows of a batch; the kinds that are not called for streams."""
+class BatchCall(Call):
+    """A call for the rows of a batch: of all kinds but streams and sources, or of a chain."""
 
     def process(self, columns: Columns, has_errors: bool, stream_of: StreamOf) -> Columns:
         """Runs the unit over a batch.

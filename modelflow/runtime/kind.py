@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from modelflow.plan import StagePlan
+from modelflow.plan import StagePlan, UnitPlan
 from modelflow.runtime.call import UnitCall
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.inbox import Inbox
@@ -12,6 +12,7 @@ from modelflow.runtime.orders.fair import Fair
 from modelflow.runtime.orders.fifo import Fifo
 from modelflow.runtime.orders.order import InboxPolicy, Order
 from modelflow.runtime.outbox import Outbox, Route
+from modelflow.unit.unit import FlowUnit
 
 if TYPE_CHECKING:
     from modelflow.runtime.worker import Worker
@@ -39,7 +40,7 @@ class Connection:
 
 def in_turn(policy: InboxPolicy, width: int, plan: StagePlan, clock: Clock) -> Order:  # noqa: ARG001
     """Makes the order of most kinds: first come, first served, or sessions by turns."""
-    size = plan.settings.split_size
+    size = plan.unit.settings.split_size
     return Fair(policy, width, size) if size else Fifo(policy, width)
 
 
@@ -51,7 +52,7 @@ def _outbox(plan: StagePlan, to: Connection) -> Outbox:  # noqa: ARG001 - as oth
 class RunningKind:
     """How units of one kind run. What is not given is as for normal units."""
 
-    call: type[UnitCall]
+    call: Callable[[FlowUnit, UnitPlan], UnitCall]
     """What calls an instance."""
     order: Callable[[InboxPolicy, int, StagePlan, Clock], Order] = in_turn
     """Makes the order of the inbox: policy, ports a row has, plan, clock."""
@@ -65,5 +66,3 @@ class RunningKind:
     """Several inputs are paired, row by row."""
     is_gathering: bool = True
     """``batch_timeout_ms`` is obeyed."""
-    settle: Callable[[Any, StagePlan], None] | None = None
-    """Tells a new call what it must know of the plan."""

@@ -13,6 +13,8 @@ __all__ = ["Observer"]
 class Observer(Protocol):
     """Is told by every worker what it has done; from many threads at once, and must not wait.
 
+    ``node`` is the name of the stage: of its first node, where several are fused.
+
     Times are the clock's, in seconds. A flow has none unless it is given one, and then no cost.
     """
 

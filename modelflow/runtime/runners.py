@@ -56,12 +56,12 @@ class ThreadRunner:
         self._threads = [
             threading.Thread(
                 target=worker.main,
-                name=f"modelflow/{flow}/{worker.stage.plan.node}/{worker.number}",
+                name=f"modelflow/{flow}/{worker.stage.plan.name}/{worker.number}",
                 daemon=True,
             )
             for worker in workers
         ]
-        stages: dict[str, Stage] = {worker.stage.plan.node: worker.stage for worker in workers}
+        stages: dict[str, Stage] = {worker.stage.plan.name: worker.stage for worker in workers}
         self._watchdog = Watchdog(flow, workers, tuple(stages.values()), has_work, interval, clock)
 
     def start(self) -> None:
@@ -70,7 +70,7 @@ class ThreadRunner:
             try:
                 thread.start()
             except RuntimeError as error:  # the system's limit of threads
-                plan = worker.stage.plan
+                plan = worker.stage.plan.unit
                 raise FlowUnitError.from_exception(
                     error, node=plan.node, unit=plan.spec.name, phase="start of its thread"
                 ) from error
@@ -133,7 +133,7 @@ class InlineRunner:
         is_moving = False
         while worker.try_step():
             is_moving = True
-            if worker.stage.plan.spec.is_source:
+            if worker.stage.plan.unit.spec.is_source:
                 break  # first what it has brought
         return is_moving
 

@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from modelflow.errors import FlowFailed, FlowUnitError, StreamClosed
-from modelflow.plan import ExecutionPlan
+from modelflow.plan import ExecutionPlan, UnitPlan
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
 from modelflow.runtime.kinds.source import SourceWorker
 from modelflow.runtime.locks import make_lock
 from modelflow.runtime.observer import Observer
 from modelflow.runtime.runners import InlineRunner, Runner, ThreadRunner
 from modelflow.runtime.session import Session
-from modelflow.runtime.stage import Stage
 from modelflow.runtime.stats import NodeStats
 from modelflow.runtime.wiring import Wiring
 from modelflow.runtime.worker import Worker
@@ -95,7 +94,7 @@ class Scheduler:
         self._opening = len(workers)
         self._workers = workers
         self.sources = {
-            worker.stage.plan.node: self._source_session(worker)
+            worker.stage.plan.name: self._source_session(worker)
             for worker in workers
             if isinstance(worker, SourceWorker)
         }
@@ -106,7 +105,7 @@ class Scheduler:
             )
 
     def _source_session(self, worker: SourceWorker) -> Session:
-        node = worker.stage.plan.node
+        node = worker.stage.plan.name
         worker.session = self._wiring.session(node, node, self._finished)
         worker.entrance = self.entrance
         worker.open_session = partial(self._open_session, worker.session)
@@ -169,11 +168,11 @@ class Scheduler:
             FlowUnitError: one of them cannot.
         """
         for worker in self._workers if not self._errors else ():
-            if worker.stage.plan.spec.is_source:
+            if isinstance(worker, SourceWorker):
                 try:
                     worker.call.unit.begin()
                 except Exception as error:
-                    plan = worker.stage.plan
+                    plan = worker.stage.plan.unit
                     raise FlowUnitError.from_exception(
                         error, node=plan.node, unit=plan.spec.name, phase="open"
                     ) from error
@@ -336,12 +335,13 @@ class Scheduler:
 
     def tensor(self, node: str, port: str) -> TensorSpec | None:
         """Returns what the open unit of a node knows of one item at ``port``; None: nothing."""
-        stage = self._wiring.stages.get(node)
-        return None if stage is None else stage.tensor(port)
+        instances = self._wiring.instances.get(node)
+        return None if instances is None else instances.tensor(port)
 
     def statistics(self) -> dict[str, NodeStats]:
         """Returns the figures of every node at this moment."""
-        return {name: stage.statistics() for name, stage in self._wiring.stages.items()}
+        stages = self._wiring.stages.values()
+        return {stats.node: stats for stage in stages for stats in stage.statistics()}
 
     def reload(self, node: str | None) -> None:
         """Lets the shared units of a node (None: of every node that can) take up what is new.
@@ -356,18 +356,17 @@ class Scheduler:
         if not self.is_running:
             message = "the flow does not run; nothing can be reloaded"
             raise StreamClosed(message)
-        stages = self._wiring.stages
-        for stage in stages.values() if node is None else [stages[node]]:
+        nodes = self._wiring.instances
+        for instances in nodes.values() if node is None else [nodes[node]]:
             try:
-                stage.reload()
+                instances.reload()
             except NotImplementedError as error:
                 if node is not None:
-                    raise self._reload_error(stage, error) from error
+                    raise self._reload_error(instances.plan, error) from error
             except Exception as error:
-                raise self._reload_error(stage, error) from error
+                raise self._reload_error(instances.plan, error) from error
 
-    def _reload_error(self, stage: Stage, error: Exception) -> FlowUnitError:
-        plan = stage.plan
+    def _reload_error(self, plan: UnitPlan, error: Exception) -> FlowUnitError:
         return FlowUnitError.from_exception(
             error, node=plan.node, unit=plan.spec.name, phase="reload"
         )
@@ -441,7 +440,7 @@ class Scheduler:
         worker = self._runner.worker_here()
         if worker is not None:
             message = (
-                f"flow {self.plan.name!r}: stop() was called by node {worker.stage.plan.node!r}, "
+                f"flow {self.plan.name!r}: stop() was called by node {worker.at.node!r}, "
                 "on a thread that stop() waits for; call request_stop() there"
             )
             raise RuntimeError(message)

@@ -1,45 +1,37 @@
-"""A running node: its inbox, its outbox, its unit instances.
+"""A running node, or a chain of them: its inbox, its outbox, its unit instances.
 
-Node "infer" with ``threads=2`` on two GPUs, of a shared unit: one inbox, one outbox, two workers,
-and two instances of the unit, one a device. The plan says all of that; the stage holds it.
+Node "infer" with ``threads=2``: one inbox, one outbox, two workers. Nodes "decode" and "resize" as
+one stage: the same, and each worker has an instance of both units. The plan says all of that; the
+stage holds it.
 """
 
-import logging
-import threading
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from modelflow.device import Device
 from modelflow.plan import StagePlan
 from modelflow.runtime.call import UnitCall
 from modelflow.runtime.clock import Clock
-from modelflow.runtime.executors import executor_of
 from modelflow.runtime.inbox import Inbox
+from modelflow.runtime.instances import UnitInstances
 from modelflow.runtime.kind import Connection, RunningKind
 from modelflow.runtime.orders.order import InboxPolicy
 from modelflow.runtime.outbox import Outbox, Route
 from modelflow.runtime.stats import NodeStats, WorkerStats
 from modelflow.runtime.transfer import Transfer
 from modelflow.unit.unit import FlowUnit
-from modelflow.wire.tensor import TensorSpec
 
 __all__ = ["Stage"]
-
-logger = logging.getLogger("modelflow")
 
 # Buffers of one input of the graph that may wait for partners that their caller has not sent.
 UNMATCHED_BOUND = 1024
 
-Figures = Mapping[str, Mapping[Any, int]]
-
 
 class Stage:
-    """One node while it runs; made by `Wiring`, used by its workers."""
+    """One node, or a chain of them, while it runs; made by `Wiring`, used by its workers."""
 
     plan: StagePlan
-    """What was planned for the node."""
+    """What was planned for it."""
     kind: RunningKind
     """How units of its kind run."""
     inbox: Inbox
@@ -49,8 +41,12 @@ class Stage:
     exits: Mapping[str, int]
     """Origin -> the stage's place among the exits of its sessions; only where rows are counted out
     at this stage, and somebody wants to know."""
+    instances: tuple[UnitInstances, ...]
+    """Of each of its units."""
     stats: list[WorkerStats]
     """The counters of its workers."""
+    unit_stats: tuple[list[WorkerStats], ...]
+    """The same by unit; of a stage with one unit these are its own."""
     unread_bound: int
     """Unread results of a session at which a stream unit makes no more of them."""
 
@@ -62,7 +58,7 @@ class Stage:
         unread_bound: int,
         clock: Clock,
     ) -> None:
-        """Makes the stage of a node.
+        """Makes the stage of a plan.
 
         Args:
             plan: What was planned for it.
@@ -76,34 +72,36 @@ class Stage:
         self.unread_bound = unread_bound
         self._is_ordered = plan.threads > 1 and kind.is_ordered
         policy = self._policy(entry_ports)
-        width = max(1, len(plan.inputs)) if kind.is_matching else 1
+        inputs = plan.unit.inputs
+        width = max(1, len(inputs)) if kind.is_matching else 1
         self.order = kind.order(policy, width, plan, clock)
         self.inbox = Inbox(
-            plan.node, plan.inputs, policy, self.order, clock, is_matching=kind.is_matching
+            plan.name, inputs, policy, self.order, clock, is_matching=kind.is_matching
         )
         self.outbox = Outbox((), None, 0)
         self.exits = {}
         self.stats = [WorkerStats() for _ in range(plan.threads)]
-        self._make = executor_of(plan.executor).prepare(plan.spec, plan.node)
-        self._shared: dict[Device, FlowUnit] = {}
-        self._users: dict[Device, int] = {}
-        self._figures: dict[Device, Figures] = {}
-        self._lock = threading.Lock()
-        self._made: list[FlowUnit] = []
+        self.unit_stats = (self.stats,)
+        if len(plan.units) > 1:
+            self.unit_stats = tuple([WorkerStats() for _ in self.stats] for _ in plan.units)
+        self.instances = tuple(
+            UnitInstances(unit, plan.batch_size, plan.executor) for unit in plan.units
+        )
 
     def _policy(self, entry_ports: frozenset[int]) -> InboxPolicy:
         plan = self.plan
         unmatched = [
-            UNMATCHED_BOUND if port in entry_ports else 1 << 62 for port in range(len(plan.inputs))
+            UNMATCHED_BOUND if port in entry_ports else 1 << 62
+            for port in range(len(plan.unit.inputs))
         ]
         return InboxPolicy(
             bounds=plan.bounds or (1,),
             batch_size=plan.batch_size,
             batch_timeout=plan.batch_timeout if self.kind.is_gathering else 0.0,
-            byte_bound=plan.settings.queue_bytes,
+            byte_bound=plan.unit.settings.queue_bytes,
             unmatched_bounds=tuple(unmatched) if entry_ports else (),
             is_ordered=self._is_ordered,
-            is_measured=plan.spec.is_shared and plan.batch_size > 1,
+            is_measured=plan.batch_size > 1 and any(unit.spec.is_shared for unit in plan.units),
         )
 
     def connect(
@@ -127,20 +125,11 @@ class Stage:
             plan, Connection(routes, marks, self.inbox, gate, self.order, limit)
         )
 
-    def call_of(self, unit: FlowUnit) -> UnitCall:
-        """Returns what calls an opened instance of the unit."""
-        plan = self.plan
-        call = self.kind.call(
-            unit,
-            plan.spec,
-            plan.node,
-            inputs=plan.inputs,
-            consumers=[len(route) for route in plan.routes],
-            is_exception_visible=plan.is_exception_visible,
-        )
-        if self.kind.settle is not None:
-            self.kind.settle(call, plan)
-        return call
+    def calls_of(self, units: Sequence[FlowUnit]) -> list[UnitCall]:
+        """Returns what calls opened instances, one of each unit."""
+        return [
+            self.kind.call(unit, plan) for unit, plan in zip(units, self.plan.units, strict=True)
+        ]
 
     def device_of(self, worker: int) -> Device:
         """Returns the device of worker number ``worker``."""
@@ -151,72 +140,10 @@ class Stage:
         plan = self.plan
         if not plan.moves:
             return None
-        by_name = {port.name: port for port in plan.spec.inputs}
-        ports = [by_name[name] for name in plan.inputs]
-        return Transfer(self.device_of(worker), ports, plan.delivered, self.stats[worker])
-
-    # -- units ----------------------------------------------------------------------------------
-
-    def open_unit(self, device: Device) -> FlowUnit:
-        """Gives an opened instance; where the unit is shared, the one of this device.
-
-        Raises:
-            Exception: whatever the unit's constructor or ``open`` raised.
-        """
-        if not self.plan.spec.is_shared:
-            return self._opened(device)
-        with self._lock:  # the others wait while the first one opens
-            unit = self._shared.get(device)
-            if unit is None:
-                unit = self._shared[device] = self._opened(device)
-            self._users[device] = self._users.get(device, 0) + 1
-            return unit
-
-    def close_unit(self, unit: FlowUnit, device: Device) -> None:
-        """Closes an instance; a shared one when its last worker is done with it.
-
-        Raises:
-            Exception: whatever the unit's ``close`` raised.
-        """
-        if self.plan.spec.is_shared:
-            with self._lock:
-                self._users[device] -= 1
-                if self._users[device]:
-                    return
-                self._figures[device] = unit.figures()
-                del self._shared[device]
-        unit.close()
-
-    def _opened(self, device: Device) -> FlowUnit:
-        plan = self.plan
-        unit = self._make(device)
-        unit.device = device
-        unit.batch_size = plan.batch_size
-        unit.allowed_batch_sizes = plan.allowed_batch_sizes
-        self._made.append(unit)  # before it opens: a stop interrupts that, too
-        unit.open(plan.config)
-        return unit
-
-    def reload(self) -> None:
-        """Lets the shared instances take up what has changed outside; on the caller's thread.
-
-        Raises:
-            NotImplementedError: the unit has nothing to take up.
-            Exception: whatever its ``reload`` raised.
-        """
-        with self._lock:
-            units = list(self._shared.values())
-        if not units:
-            message = f"unit {self.plan.spec.name!r} has nothing to reload"
-            raise NotImplementedError(message)
-        for unit in units:
-            unit.reload()
-
-    def tensor(self, port: str) -> TensorSpec | None:
-        """Returns what an open shared unit knows of one item at ``port``; None: nothing."""
-        with self._lock:
-            units = list(self._shared.values())
-        return next((unit.tensors().get(port) for unit in units), None)
+        by_name = {port.name: port for port in plan.unit.spec.inputs}
+        ports = [by_name[name] for name in plan.unit.inputs]
+        stats = self.unit_stats[0][worker]
+        return Transfer(self.device_of(worker), ports, plan.delivered, stats)
 
     # -- figures --------------------------------------------------------------------------------
 
@@ -232,31 +159,22 @@ class Stage:
             return None
         return self.inbox.ready * busy / buffers / self.plan.threads
 
-    def statistics(self) -> NodeStats:
-        """Returns the node's figures at this moment."""
-        plan = self.plan
-        stats = NodeStats.of(plan.node, plan.spec.name, self.stats, self.inbox.ready)
-        if self.inbox.stats is not None:
-            stats = stats.with_queue(self.inbox.stats)
-        with self._lock:
-            running = {device: unit.figures() for device, unit in self._shared.items()}
-            figures = {**self._figures, **running}
-        return replace(stats, figures=_added(figures.values()))
+    def statistics(self) -> list[NodeStats]:
+        """Returns the figures of each of its nodes at this moment."""
+        found = []
+        for place, instances in enumerate(self.instances):
+            unit, workers = instances.plan, self.unit_stats[place]
+            stats = NodeStats.of(
+                unit.node, unit.spec.name, workers, 0 if place else self.inbox.ready
+            )
+            if not place and self.inbox.stats is not None:
+                stats = stats.with_queue(self.inbox.stats)
+            found.append(replace(stats, figures=instances.figures()))
+        return found
 
     def close(self) -> None:
         """Wakes every worker and producer of this stage; what is queued is dropped."""
         self.inbox.close()
         self.outbox.close()
-        for unit in list(self._made):
-            try:
-                unit.interrupt()
-            except Exception:  # the author's; the others are to be interrupted all the same
-                logger.exception("node %r: interrupt() raised", self.plan.node)
-
-
-def _added(units: Iterable[Figures]) -> dict[str, dict[Any, int]]:
-    total: dict[str, Counter[Any]] = {}
-    for figures in units:
-        for name, counts in figures.items():
-            total.setdefault(name, Counter()).update(counts)
-    return {name: dict(counts) for name, counts in total.items()}
+        for instances in self.instances:
+            instances.interrupt()

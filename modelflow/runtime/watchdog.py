@@ -92,12 +92,12 @@ class Watchdog:
         if self._named.get(worker) == since:
             return
         self._named[worker] = since
-        plan = worker.stage.plan
+        unit = worker.at
         logger.warning(
             "flow %r: node %r (unit %r) has been in %s for %.0f s, %d buffers wait for it%s",
             self._flow,
-            plan.node,
-            plan.spec.name,
+            unit.node,
+            unit.spec.name,
             worker.phase,
             now - since,
             worker.stage.inbox.ready,
@@ -121,7 +121,7 @@ class Watchdog:
         logger.warning(
             "flow %r: node %r has not begun a batch for %.0f s although %d buffers wait for it: %s",
             self._flow,
-            stage.plan.node,
+            stage.plan.name,
             self._interval,
             stage.inbox.ready,
             "it waits for room in the queue of " + ", ".join(map(repr, blocked))

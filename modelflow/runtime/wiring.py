@@ -10,6 +10,7 @@ from modelflow.plan import ExecutionPlan, StagePlan, Target
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.entrance import Entrance, EntryPort
 from modelflow.runtime.in_flight import InFlight
+from modelflow.runtime.instances import UnitInstances
 from modelflow.runtime.joining.merge import BRANCH, ORDER, Merge
 from modelflow.runtime.kinds import running_kind
 from modelflow.runtime.leaving import OutputTerminal, SinkTerminal
@@ -26,7 +27,9 @@ class Wiring:
     plan: ExecutionPlan
     """What it was made from."""
     stages: dict[str, Stage]
-    """By node, in topological order."""
+    """By the name of their first node, in topological order."""
+    instances: dict[str, UnitInstances]
+    """By node."""
     entrance: Entrance
     """Where sessions put their data in."""
 
@@ -37,12 +40,17 @@ class Wiring:
         self.stages = {
             name: Stage(
                 stage,
-                running_kind(stage.spec),
+                running_kind(stage.units),
                 entry_ports.get(name, frozenset()),
                 results_bound,
                 clock,
             )
             for name, stage in plan.stages.items()
+        }
+        self.instances = {
+            instances.plan.node: instances
+            for stage in self.stages.values()
+            for instances in stage.instances
         }
         self._terminals = {name: _terminal(plan, name) for name in _terminal_names(plan)}
         self._merges = {
@@ -128,21 +136,21 @@ class Wiring:
         plan = stage.plan
         routes: list[Route] = [tuple(map(self._outer, route)) for route in plan.routes]
         if plan.is_terminal:
-            routes[:1] = [((self._terminals[plan.node], 0),)]
+            routes[:1] = [((self._terminals[plan.nodes[-1]], 0),)]
         marks = [(ports, ((self._merges[target], ORDER),)) for ports, target in plan.marks]
         stage.connect(routes, marks, {} if self._in_flight is None else self._exits(plan))
 
     def _exits(self, plan: StagePlan) -> dict[str, int]:
         if plan.is_terminal:
             return {}  # its terminal counts
-        return _places(self.plan, plan.node)
+        return _places(self.plan, plan.nodes[-1])
 
     def _entry_port(self, name: str, targets: tuple[Target, ...]) -> EntryPort:
         stages = [self.stages[target.node] for target in targets if target.node in self.stages]
         return EntryPort(
             name,
             tuple(map(self._outer, targets)),
-            any(stage.plan.settings.queue_policy == "reject" for stage in stages),
+            any(stage.plan.unit.settings.queue_policy == "reject" for stage in stages),
             lambda: max((stage.expected_wait() or 0.0 for stage in stages), default=0.0) or None,
         )
 
@@ -156,7 +164,10 @@ def _entry_ports(plan: ExecutionPlan) -> dict[str, frozenset[int]]:
 
 
 def _terminal_names(plan: ExecutionPlan) -> list[str]:
-    return [*plan.outputs, *(name for name, stage in plan.stages.items() if stage.is_terminal)]
+    return [
+        *plan.outputs,
+        *(stage.nodes[-1] for stage in plan.stages.values() if stage.is_terminal),
+    ]
 
 
 def _terminal(plan: ExecutionPlan, name: str) -> OutputTerminal | SinkTerminal:

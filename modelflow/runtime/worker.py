@@ -11,19 +11,24 @@ import time
 import traceback
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from modelflow.buffer import Buffer
-from modelflow.errors import DeadlineExceeded, FlowUnitError
-from modelflow.runtime.call import BatchCall, UnitCall
+from modelflow.errors import FlowUnitError
+from modelflow.plan import UnitPlan
+from modelflow.runtime.call import BatchCall, Call, UnitCall
 from modelflow.runtime.clock import Clock
+from modelflow.runtime.deadlines import carry, deadlines_of, expire
 from modelflow.runtime.observer import Observer
 from modelflow.runtime.outbox import cut
 from modelflow.runtime.segment import Batch, Columns, Stream
 from modelflow.runtime.stage import Stage
 from modelflow.runtime.transfer import Transfer
 
-__all__ = ["Worker", "WorkerOwner", "deadlines_of"]
+if TYPE_CHECKING:
+    from modelflow.unit.unit import FlowUnit
+
+__all__ = ["Worker", "WorkerOwner"]
 
 
 class WorkerOwner(Protocol):
@@ -55,7 +60,7 @@ class Worker:
     """The clock's time at which the phase began; None while idle."""
     thread_id: int
     """The thread that runs it, once one does."""
-    call: UnitCall
+    call: Call
     """What calls the unit, once it is open."""
     _batch_call: BatchCall
 
@@ -65,12 +70,14 @@ class Worker:
         self.phase = "idle"
         self.busy_since = None
         self.thread_id = 0
+        self._at = stage.plan.unit
+        self._units: list[FlowUnit] = []
         self._stats = stage.stats[number]
         self._owner = owner
         self._observer = owner.observer
         self._clock = clock
         self._device = stage.device_of(number)
-        self._is_per_stream = stage.plan.spec.is_per_stream
+        self._is_per_stream = any(unit.spec.is_per_stream for unit in stage.plan.units)
         self._exits = stage.exits
         self._transfer = stage.transfer(number)
         self._ended: Columns = [[] for _ in stage.plan.routes or ("",)]
@@ -93,30 +100,45 @@ class Worker:
         self.try_close()
 
     def try_open(self) -> bool:
-        """Opens the unit; an error goes to the owner."""
+        """Opens the unit, or each of a chain; an error goes to the owner."""
         self.thread_id = threading.get_ident()
-        self._enter("open")
-        try:
-            unit = self.stage.open_unit(self._device)
-        except BaseException as error:
-            self._report(error, "open")
-            return False
-        self._leave()
-        self.call = call = self.stage.call_of(unit)
+        for instances in self.stage.instances:
+            self._at = instances.plan
+            self._enter("open")
+            try:
+                self._units.append(instances.open(self._device))
+            except BaseException as error:
+                self._report(error, "open")
+                self.try_close()
+                return False
+            self._leave()
+        self.call = call = self.call_of(self.stage.calls_of(self._units))
         if isinstance(call, BatchCall):  # the kinds that are not have workers of their own
             self._batch_call = call
         self._owner.opened()
         return True
 
+    def call_of(self, calls: Sequence[UnitCall]) -> Call:
+        """Makes one call of those of the stage's units: there is one."""
+        return calls[0]
+
     def try_close(self) -> None:
-        """Closes the unit; an error goes to the owner."""
+        """Closes what it has opened; an error goes to the owner."""
         self.thread_id = threading.get_ident()
-        self._enter("close")
-        try:
-            self.stage.close_unit(self.call.unit, self._device)
-        except BaseException as error:
-            self._report(error, "close")
-        self._leave()
+        for instances, unit in zip(self.stage.instances, self._units, strict=False):
+            self._at = instances.plan
+            self._enter("close")
+            try:
+                instances.close(unit, self._device)
+            except BaseException as error:
+                self._report(error, "close")
+            self._leave()
+        self._units = []
+
+    @property
+    def at(self) -> UnitPlan:
+        """The unit that it opens, calls or closes, or did last."""
+        return self.call.plan if self.phase == "process" else self._at
 
     def try_step(self) -> bool:
         """Does one batch of what is ready, on the calling thread; False if there was none."""
@@ -141,7 +163,7 @@ class Worker:
             outbox.wait_for_room()
 
     def _loop_observed(self, observer: Observer) -> None:
-        inbox, outbox, node = self.stage.inbox, self.stage.outbox, self.stage.plan.node
+        inbox, outbox, node = self.stage.inbox, self.stage.outbox, self.stage.plan.name
         clock, free = self._clock, self._clock.now()
         while (batch := inbox.take()) is not None:
             observer.took(node, self.number, batch.size, free, clock.now())
@@ -175,7 +197,7 @@ class Worker:
             deadlines = None
             for span in batch.spans:
                 if span.stream.session.has_deadlines:
-                    deadlines = deadlines_of(batch)
+                    deadlines = deadlines_of(batch.columns)
                     has_errors = self._expire(batch, deadlines) or has_errors
                     break
             start = time.perf_counter()
@@ -190,10 +212,17 @@ class Worker:
             has_errors = has_errors or self.call.has_errors
             self._note(size, time.perf_counter() - start)
             if deadlines is not None:
-                _carry(deadlines, results)
+                carry(deadlines, results)
         self.stage.outbox.emit(batch, results, has_errors)
         if self._exits:
             self._count_out(batch)
+
+    def _expire(self, batch: Batch, deadlines: Sequence[float | None]) -> bool:
+        """Puts an error in the place of every row whose deadline has passed; False: none has."""
+        now, plan = self._clock.now(), self.stage.plan.unit
+        columns = expire(batch.columns, deadlines, now, plan, batch.stream_of)
+        batch.columns = columns or batch.columns
+        return columns is not None
 
     def _process_by_stream(self, batch: Batch, has_errors: bool) -> Columns:
         call = self._batch_call
@@ -239,7 +268,7 @@ class Worker:
         return False
 
     def _not_moved(self, error: Exception) -> Buffer:
-        plan = self.stage.plan
+        plan = self.stage.plan.unit
         failure = FlowUnitError.from_exception(
             error, node=plan.node, unit=plan.spec.name, phase="transfer"
         )
@@ -249,7 +278,7 @@ class Worker:
         self._stats.count(size, self.call.failed, seconds)
         if self._observer is not None:
             now = self._clock.now()
-            self._observer.called(self.stage.plan.node, self.number, size, now - seconds, now)
+            self._observer.called(self.stage.plan.name, self.number, size, now - seconds, now)
 
     def _count_out(self, batch: Batch) -> None:
         """Notes the rows that are no longer counted in their sessions behind this node."""
@@ -259,35 +288,6 @@ class Worker:
             if place is not None and span.positions:
                 session.progress.leave(place, len(span.positions))
                 session.progress.call_due()
-
-    # -- deadlines ------------------------------------------------------------------------------
-
-    def _expire(self, batch: Batch, deadlines: Sequence[float | None]) -> bool:
-        """Puts an error in the place of every row whose deadline has passed."""
-        now, row, has_expired = self._clock.now(), 0, False
-        columns: list[list[Any]] = [list(column) for column in batch.columns]
-        for span in batch.spans:
-            for _ in span.positions:
-                due = deadlines[row]
-                cell = columns[0][row]  # at a collapse: the list of its stream
-                whole = cell if isinstance(cell, list) else [cell]
-                if due is not None and due < now and all(b.error is None for b in whole):
-                    bad = self._expired(whole[0], span.stream.session.name)
-                    columns[0][row] = [bad] if whole is cell else bad
-                    has_expired = True
-                row += 1
-        batch.columns = columns
-        return has_expired
-
-    def _expired(self, buffer: Buffer, session: str) -> Buffer:
-        message = "its deadline passed before the unit was called"
-        error = FlowUnitError.from_exception(
-            DeadlineExceeded(message),
-            node=self.stage.plan.node,
-            unit=self.stage.plan.spec.name,
-            session=session,
-        )
-        return Buffer.from_error(error, buffer.meta)
 
     # -- reports --------------------------------------------------------------------------------
 
@@ -300,19 +300,19 @@ class Worker:
         self.phase = "idle"
 
     def _report(self, error: BaseException, phase: str) -> None:
+        unit = self.at
         self._leave()
-        plan = self.stage.plan
         if not isinstance(error, FlowUnitError):
             error = FlowUnitError.from_exception(
-                error, node=plan.node, unit=plan.spec.name, phase=phase
+                error, node=unit.node, unit=unit.spec.name, phase=phase
             )
         self._owner.failed(error)
 
     def hung_error(self, seconds: float) -> FlowUnitError:
         """Describes a worker that does not come back: its node, and where it stands."""
-        plan = self.stage.plan
+        unit = self.at
         message = f"did not return within {seconds:g} s of being told to stop{self.position()}"
-        return FlowUnitError(message, node=plan.node, unit=plan.spec.name, phase=self.phase)
+        return FlowUnitError(message, node=unit.node, unit=unit.spec.name, phase=self.phase)
 
     def position(self) -> str:
         """Returns ``"; it is at file:line in function"`` of the code that the thread is in."""
@@ -325,28 +325,3 @@ class Worker:
 
 def _same(stream: Stream, row: int) -> Stream:  # noqa: ARG001 - every row is of this one
     return stream
-
-
-def deadlines_of(batch: Batch) -> list[float | None]:
-    """Returns the earliest deadline of each row, over all ports and all of a gathered stream."""
-    return [
-        min(
-            (
-                buffer._deadline
-                for cell in cells
-                for buffer in (cell if isinstance(cell, list) else (cell,))
-                if buffer._deadline is not None
-            ),
-            default=None,
-        )
-        for cells in zip(*batch.columns, strict=True)
-    ]
-
-
-def _carry(deadlines: Sequence[float | None], results: Sequence[Sequence[Any]]) -> None:
-    """Gives what has become of each row the row's deadline."""
-    for column in results:
-        for due, cell in zip(deadlines, column, strict=True):
-            if due is not None and cell is not None:
-                for buffer in cell if isinstance(cell, list) else (cell,):
-                    buffer._deadline = due

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tests.properties.blocks import Branch, Chain, Fork, Join, Loop, Map, Split, Tap
 from tests.properties.drawing import Drawing
+from tests.properties.fusing import fuse_wherever
 from tests.properties.stream_blocks import Delay, Expand, Repeat
 from tests.properties.tokens import LOW, End, Expected, Row
 from tests.properties.units import SourceUnit
@@ -49,6 +50,7 @@ class Program:
     block: Chain
     max_in_flight: int | None
     sources: list[Any] = field(default_factory=list)
+    is_fused: bool = False
 
     def __post_init__(self):
         self.joins = [Join({}) for _ in range(self.inputs - 1)]
@@ -63,7 +65,9 @@ class Program:
         self.block.build(drawing, sources)
         for source in self.sources:
             source.build(drawing)
-        return graph_of(drawing.nodes, drawing.edges, max_in_flight=self.max_in_flight)
+        nodes, edges = drawing.nodes, drawing.edges
+        nodes = fuse_wherever(nodes, edges) if self.is_fused else nodes
+        return graph_of(nodes, edges, max_in_flight=self.max_in_flight)
 
     def columns(self, values):
         """What to send to each input for the rows ``values``."""
@@ -167,7 +171,7 @@ def programs(draw, size=4):
     for _ in range(draw(st.sampled_from([0, 0, 1, 2]))):
         block = Chain([draw(_block(2, 0, 0, is_free=True)), Tap(draw(st.booleans()), 0, {})])
         sources.append(Source(draw(st.integers(0, 12)), block))
-    return Program(draw(st.integers(1, 2)), chain, in_flight, sources)
+    return Program(draw(st.integers(1, 2)), chain, in_flight, sources, draw(st.booleans()))
 
 
 sessions = st.lists(st.lists(st.integers(0, LOW - 1), max_size=12), min_size=1, max_size=3)

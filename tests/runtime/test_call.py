@@ -3,6 +3,7 @@ import pytest
 
 from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError
+from modelflow.plan import UnitPlan
 from modelflow.runtime.call import freeze, writable
 from modelflow.runtime.kinds.normal import NormalCall
 from modelflow.runtime.segment import Stream
@@ -26,11 +27,13 @@ def call_of(process, *, outputs=("out",), in_place=False, consumers=None, visibl
     )
     return NormalCall(
         Unit(),
-        described,
-        "node",
-        inputs=("in",),
-        consumers=consumers or [1] * len(outputs),
-        is_exception_visible=visible,
+        UnitPlan(
+            "node",
+            described,
+            inputs=("in",),
+            consumers=tuple(consumers or [1] * len(outputs)),
+            is_exception_visible=visible,
+        ),
     )
 
 

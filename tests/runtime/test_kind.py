@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from modelflow.config.node_settings import NodeSettings
+from modelflow.plan import UnitPlan
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.runtime.kind import in_turn
 from modelflow.runtime.kinds import running_kind
@@ -19,14 +20,14 @@ from tests.runtime.graphs import spec_of
 @pytest.mark.parametrize("kind", Kind)
 def test_every_kind_of_unit_runs_in_one_way(kind):
     outputs = ("back", "exit") if kind is Kind.LOOP else ("out",)
-    assert running_kind(spec_of(kind=kind, outputs=outputs)).call is not None
+    assert running_kind([UnitPlan("n", spec_of(kind=kind, outputs=outputs))]).call is not None
 
 
 def test_a_source_runs_as_a_source():
-    assert running_kind(spec_of(inputs=())).worker is SourceWorker
+    assert running_kind([UnitPlan("n", spec_of(inputs=()))]).worker is SourceWorker
 
 
 @pytest.mark.parametrize(("split_size", "order"), [(0, Fifo), (2, Fair)])
 def test_sessions_take_turns_where_the_node_splits(split_size, order):
-    plan = SimpleNamespace(settings=NodeSettings(split_size=split_size))
+    plan = SimpleNamespace(unit=SimpleNamespace(settings=NodeSettings(split_size=split_size)))
     assert type(in_turn(InboxPolicy((4,)), 1, plan, SYSTEM_CLOCK)) is order

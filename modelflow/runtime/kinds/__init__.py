@@ -3,10 +3,12 @@
 A new kind is a file here, its line in this table, and its line in `modelflow.unit.spec.Kind`.
 """
 
+from collections.abc import Sequence
+
+from modelflow.plan import UnitPlan
 from modelflow.runtime.kind import RunningKind
-from modelflow.runtime.kinds import collapse, condition, expand, loop, normal, source, stream
+from modelflow.runtime.kinds import chain, collapse, condition, expand, loop, normal, source, stream
 from modelflow.unit.kind import Kind
-from modelflow.unit.spec import FlowUnitSpec
 
 __all__ = ["running_kind"]
 
@@ -20,6 +22,9 @@ _KINDS: dict[Kind, RunningKind] = {
 }
 
 
-def running_kind(spec: FlowUnitSpec) -> RunningKind:
-    """Returns how units of this description run; sources all alike, whatever their kind."""
+def running_kind(units: Sequence[UnitPlan]) -> RunningKind:
+    """Returns how the units of a stage run; sources all alike, whatever their kind."""
+    spec = units[0].spec
+    if len(units) > 1:
+        return chain.KIND
     return source.KIND if spec.is_source else _KINDS[spec.kind]

@@ -68,7 +68,7 @@ class ConditionCall(RowCall):
         return [self._inheriting(c[0], sources) if c else None for c in given]
 
     def _failed(self, bad: Buffer) -> list[Any]:
-        used = next((port for port, count in enumerate(self._consumers) if count), 0)
+        used = next((port for port, count in enumerate(self.plan.consumers) if count), 0)
         return [bad if port == used else None for port in range(len(self._outputs))]
 
 

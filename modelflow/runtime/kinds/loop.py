@@ -40,9 +40,6 @@ class LoopCall(RowCall):
     A row in error leaves by the exit.
     """
 
-    exit_port = 0
-    """Which output is the exit."""
-
     def _settled(self, values: list[list[Any]], sources: Columns) -> list[Any]:
         counts = dict(zip(self._outputs, map(len, values), strict=True))
         if sum(counts.values()) != 1:
@@ -52,7 +49,8 @@ class LoopCall(RowCall):
         return [self._inheriting(given[0], sources) if given else None for given in values]
 
     def _failed(self, bad: Buffer) -> list[Any]:
-        return [bad if port == self.exit_port else None for port in range(len(self._outputs))]
+        leaving = self.plan.exit_port
+        return [bad if port == leaving else None for port in range(len(self._outputs))]
 
 
 class _Entry:
@@ -337,23 +335,18 @@ class LoopOutbox(Outbox):
 
 
 def _order(policy: InboxPolicy, width: int, plan: StagePlan, clock: Clock) -> Order:  # noqa: ARG001
-    return Looping(policy, width, plan.node, plan.spec.name)
+    return Looping(policy, width, plan.name, plan.unit.spec.name)
 
 
 def _outbox(plan: StagePlan, to: Connection) -> Outbox:
     assert isinstance(to.order, Looping)  # made by `_order`
-    return LoopOutbox(to.routes, to.inbox, to.order, plan.exit_port)
-
-
-def _settle(call: Any, plan: StagePlan) -> None:
-    call.exit_port = plan.exit_port
+    return LoopOutbox(to.routes, to.inbox, to.order, plan.unit.exit_port)
 
 
 KIND = RunningKind(
     call=LoopCall,
     order=_order,
     outbox=_outbox,
-    settle=_settle,
     is_ordered=False,
     is_matching=False,
     is_gathering=False,

@@ -8,7 +8,7 @@ from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.errors import WorkerProcessError
-from modelflow.runtime.call import BatchCall, StreamOf, claim, returned_error
+from modelflow.runtime.call import BatchCall, StreamOf, UnitCall, claim, returned_error
 from modelflow.runtime.kind import RunningKind
 from modelflow.runtime.segment import Columns
 from modelflow.unit.unit import Context
@@ -16,7 +16,7 @@ from modelflow.unit.unit import Context
 __all__ = ["KIND", "NormalCall"]
 
 
-class NormalCall(BatchCall):
+class NormalCall(UnitCall, BatchCall):
     """Calls a normal unit, or a sink, for whole batches."""
 
     def process(self, columns: Columns, has_errors: bool, stream_of: StreamOf) -> Columns:

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from modelflow.buffer import Buffer
-from modelflow.runtime.call import BatchCall, StreamOf
+from modelflow.runtime.call import BatchCall, StreamOf, UnitCall
 from modelflow.runtime.segment import Columns, Stream
 
 __all__ = ["RowCall"]
 
 
-class RowCall(BatchCall):
+class RowCall(UnitCall, BatchCall):
     """Calls a unit row by row. A *cell* is what a row has in one column, in or out."""
 
     def process(self, columns: Columns, has_errors: bool, stream_of: StreamOf) -> Columns:

@@ -68,6 +68,8 @@ class SourceWorker(Worker):
 
     def __init__(self, stage: Stage, number: int, owner: WorkerOwner, clock: Clock) -> None:
         super().__init__(stage, number, owner, clock)
+        self._node = stage.plan.name
+        self._is_opening = stage.plan.unit.spec.is_session_opened
         self._state: dict[str, Any] = {}
         self._events: deque[Any] = deque()
         self._later: Delayed[Any] = Delayed(clock)
@@ -125,8 +127,7 @@ class SourceWorker(Worker):
         return not self.session.is_cancelled
 
     def _blocker(self) -> Blocker | None:
-        node = self.stage.plan.node
-        return self.entrance.blocker_for_source(self.session, node, self._is_ending)
+        return self.entrance.blocker_for_source(self.session, self._node, self._is_ending)
 
     def _is_ending(self) -> bool:
         return self._owner.is_draining or self.session.is_cancelled
@@ -152,13 +153,13 @@ class SourceWorker(Worker):
             is_last = self._is_over = self._owner.is_draining and not self._events
         if not is_last:
             columns, is_last = self._produce()
-            if self.stage.plan.spec.is_session_opened:
+            if self._is_opening:
                 columns = [[] for _ in columns]
         self._emit(columns, is_last)
         return not is_last
 
     def _produce(self) -> tuple[Columns, bool]:
-        outputs = [port.name for port in self.stage.plan.spec.outputs]
+        outputs = [port.name for port in self.stage.plan.unit.spec.outputs]
         session = self.session
         context = StreamContext(
             {},
@@ -169,7 +170,7 @@ class SourceWorker(Worker):
             self._post,
         )
         context.event = self._events.popleft() if self._events else None
-        if self.stage.plan.spec.is_session_opened:
+        if self._is_opening:
             context.openings = []
         start = time.perf_counter()
         self._enter("process")
@@ -195,7 +196,7 @@ class SourceWorker(Worker):
     def _emit(self, columns: Columns, is_last: bool) -> None:
         session = self.session
         count = len(columns[0])
-        first = session.progress.enter(self.stage.plan.node, count)
+        first = session.progress.enter(self._node, count)
         if is_last:
             session.progress.close()
         if first is None:
@@ -213,7 +214,7 @@ class SourceWorker(Worker):
             session.has_deadlines = True
             for buffer in row:
                 buffer._deadline = self._clock.now() + opening.deadline
-        if session.progress.enter(self.stage.plan.node, 1) is None:
+        if session.progress.enter(self._node, 1) is None:
             return  # the flow is being stopped
         session.progress.close()
         span = Span(session.stream, range(1), True)

@@ -4,6 +4,7 @@ import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError
+from modelflow.plan import UnitPlan
 from modelflow.runtime.kinds.expand import ExpandCall
 from modelflow.unit.kind import Kind
 from modelflow.unit.port import Port
@@ -20,7 +21,7 @@ def call_of(process, *, is_in_place=False):
         outputs=(Port("out"),),
         kind=Kind.EXPAND,
     )
-    return ExpandCall(unit(), spec, "node", inputs=("in",), consumers=[1])
+    return ExpandCall(unit(), UnitPlan("node", spec, inputs=("in",), consumers=(1,)))
 
 
 def test_a_row_that_fails_is_counted_and_the_others_are_called():

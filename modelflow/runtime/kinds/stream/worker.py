@@ -8,13 +8,14 @@ import time
 from typing import Any
 
 from modelflow.runtime.clock import Clock
+from modelflow.runtime.deadlines import deadlines_of
 from modelflow.runtime.kinds.stream.by_session import BySession
 from modelflow.runtime.kinds.stream.call import StreamCall
 from modelflow.runtime.kinds.stream.lane import Lane, OpenStream, StreamBatch
 from modelflow.runtime.kinds.stream.numbering import Numbering
 from modelflow.runtime.segment import Batch, Segment, Stream
 from modelflow.runtime.stage import Stage
-from modelflow.runtime.worker import Worker, WorkerOwner, deadlines_of
+from modelflow.runtime.worker import Worker, WorkerOwner
 
 __all__ = ["StreamWorker"]
 
@@ -49,7 +50,7 @@ class StreamWorker(Worker):
         if stream is None:
             stream = lane.open = self._opened(span.stream)
         if span.stream.session.has_deadlines:
-            self._expire(batch, deadlines_of(batch))
+            self._expire(batch, deadlines_of(batch.columns))
         if self._transfer is not None:
             self._arrive(self._transfer, batch)
         start = time.perf_counter()
@@ -86,7 +87,7 @@ class StreamWorker(Worker):
         return is_over
 
     def _opened(self, source: Stream) -> OpenStream:
-        spec = self.stage.plan.spec
+        spec = self.stage.plan.unit.spec
         is_same = spec.is_same_count and not spec.is_sink
         is_assumed = spec.is_count_assumed and not spec.is_sink
         return OpenStream(

@@ -4,6 +4,7 @@ import pytest
 
 from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError
+from modelflow.plan import UnitPlan
 from modelflow.runtime.kinds.stream.call import StreamCall
 from modelflow.runtime.kinds.stream.lane import OpenStream
 from modelflow.runtime.kinds.stream.numbering import Numbering
@@ -18,9 +19,8 @@ def refuse(event, delay):
 def call_of(process, *, hooks=None, **more):
     spec = unit_of(process, hooks=hooks or {}, **more)
     outputs = [port.name for port in spec.outputs]
-    call = StreamCall(
-        spec.devices["cpu"](), spec, "node", inputs=("in",), consumers=[1] * len(outputs)
-    )
+    plan = UnitPlan("node", spec, inputs=("in",), consumers=(1,) * len(outputs))
+    call = StreamCall(spec.devices["cpu"](), plan)
     call.begin()
     return call
 

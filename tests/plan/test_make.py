@@ -55,7 +55,7 @@ def test_queue_bounds_are_those_of_the_connected_ports():
         ["input -> join:a", "input -> join:c", "join -> output"],
     )
     plan = make_plan(graph)
-    assert plan.stages["join"].inputs == ("a", "c")
+    assert plan.stages["join"].unit.inputs == ("a", "c")
     assert plan.stages["join"].bounds == (5, 9)
     assert plan.entries["input"] == (Target("join", 0), Target("join", 1))
 

@@ -1,0 +1,86 @@
+"""Chains: normal units that run as one stage, each called with what the one before has given.
+
+Units "decode" and "resize" in a chain, a batch of five: "decode" is called with five buffers,
+"resize" with the five that it gave. A row that fails in "decode", or whose deadline passes there,
+passes "resize" in error, as it would in a stage of its own.
+"""
+
+import time
+from collections.abc import Sequence
+
+from modelflow.runtime.call import BatchCall, StreamOf, UnitCall
+from modelflow.runtime.clock import Clock
+from modelflow.runtime.deadlines import carry, deadlines_of, expire
+from modelflow.runtime.kind import RunningKind
+from modelflow.runtime.kinds.normal import NormalCall
+from modelflow.runtime.segment import Batch, Columns
+from modelflow.runtime.stats import WorkerStats
+from modelflow.runtime.worker import Worker
+
+__all__ = ["KIND", "ChainCall", "ChainWorker"]
+
+
+class ChainCall(BatchCall):
+    """A call made of calls."""
+
+    has_deadlines: bool
+    """A row of the batch may have one."""
+
+    def __init__(
+        self, calls: Sequence[BatchCall], stats: Sequence[WorkerStats], clock: Clock
+    ) -> None:
+        """Takes the calls of the units, what counts each of them, and what deadlines go by."""
+        self._links = list(zip(calls, stats, strict=True))
+        self._clock = clock
+        self.plan = calls[0].plan
+        self.failed = 0
+        self.has_errors = self.has_deadlines = False
+
+    def process(self, columns: Columns, has_errors: bool, stream_of: StreamOf) -> Columns:
+        """Runs the units over a batch, one after the other; see `BatchCall.process`."""
+        failed = 0
+        for call, stats in self._links:
+            self.plan = plan = call.plan
+            if plan.sources:
+                columns = [columns[source] for source in plan.sources]
+            deadlines = None
+            if self.has_deadlines:
+                deadlines = deadlines_of(columns)
+                late = expire(columns, deadlines, self._clock.now(), plan, stream_of)
+                columns, has_errors = late or columns, has_errors or late is not None
+            start = time.perf_counter()
+            columns = call.process(columns, has_errors, stream_of)
+            stats.count(len(columns[0]), call.failed, time.perf_counter() - start)
+            has_errors = has_errors or call.has_errors
+            failed += call.failed
+            if deadlines is not None:
+                carry(deadlines, columns)
+        self.failed, self.has_errors = failed, has_errors
+        return columns
+
+
+class ChainWorker(Worker):
+    """The worker of a chain: it has an instance of each unit."""
+
+    def call_of(self, calls: Sequence[UnitCall]) -> ChainCall:
+        """Joins the calls of the units."""
+        links = [call for call in calls if isinstance(call, NormalCall)]
+        stats = [workers[self.number] for workers in self.stage.unit_stats]
+        self._chain = ChainCall(links, stats, self._clock)
+        return self._chain
+
+    def run(self, batch: Batch) -> None:
+        """Calls the units for a batch and sends the results on; does not wait."""
+        self._chain.has_deadlines = False
+        super().run(batch)
+
+    def _expire(self, batch: Batch, deadlines: Sequence[float | None]) -> bool:
+        self._chain.has_deadlines = True
+        has_expired = super()._expire(batch, deadlines)
+        carry(
+            deadlines, batch.columns[:1]
+        )  # a unit may make a value of an error; the next looks again
+        return has_expired
+
+
+KIND = RunningKind(call=NormalCall, worker=ChainWorker)

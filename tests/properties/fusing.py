@@ -1,0 +1,36 @@
+"""Gives neighbours of a drawn graph the same ``fuse``, wherever the plan takes it."""
+
+from modelflow.errors import PlanError
+from modelflow.plan import make_plan
+from tests.runtime.graphs import graph_of
+
+# The attributes that must be the same all along a chain.
+_SHARED = ("threads", "batch_size")
+
+
+def fuse_wherever(nodes, edges):
+    """Returns the nodes, as `graph_of` takes them, with as many of them fused as can be."""
+    for edge in edges:
+        first, second = (end.strip().partition(":")[0] for end in edge.split("->"))
+        if isinstance(nodes[first], tuple) and isinstance(nodes[second], tuple):
+            nodes = _tried(nodes, edges, first, second)
+    return nodes
+
+
+def _tried(nodes, edges, first, second):
+    (one, before), (other, after) = nodes[first], nodes[second]
+    if "fuse" in after:
+        return nodes  # it is the end of a chain, or has been tried as its beginning
+    name = before.get("fuse", first)
+    visible = {key: after[key] for key in after if key == "is_exception_visible"}
+    shared = {key: before[key] for key in _SHARED if key in before}
+    fused = {
+        **nodes,
+        first: (one, {**before, "fuse": name}),
+        second: (other, {**shared, **visible, "fuse": name}),
+    }
+    try:
+        make_plan(graph_of(fused, edges))
+    except PlanError:
+        return nodes
+    return fused

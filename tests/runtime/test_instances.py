@@ -1,0 +1,60 @@
+"""The instances of a unit: who shares one, who closes it, what it has counted."""
+
+from modelflow.device import Device
+from modelflow.plan import make_plan
+from modelflow.runtime.instances import UnitInstances
+from modelflow.unit.unit import FlowUnit
+from tests.runtime.graphs import chain, spec_of
+
+ONE, OTHER = Device("cpu", 0), Device("cpu", 1)
+
+
+class Counting(FlowUnit):
+    """Counts its own calls; says when it is closed."""
+
+    def __init__(self):
+        self.calls = 0
+        self.is_closed = False
+
+    def figures(self):
+        return {"calls": {"made": self.calls}}
+
+    def close(self):
+        self.is_closed = True
+
+
+def instances(make=Counting, **settings):
+    spec = spec_of(make, is_shared=settings.pop("is_shared", True))
+    plan = make_plan(chain((spec, settings))).stages["n0"]
+    return UnitInstances(plan.unit, plan.batch_size, plan.executor)
+
+
+def test_a_shared_unit_is_one_a_device_and_is_closed_when_its_last_worker_is_done():
+    here = instances()
+    unit = here.open(ONE)
+    assert here.open(ONE) is unit
+    other = here.open(OTHER)
+    assert other is not unit
+    assert (unit.device, other.device) == (ONE, OTHER)
+    here.close(unit, ONE)
+    assert not unit.is_closed
+    here.close(unit, ONE)
+    assert (unit.is_closed, other.is_closed) == (True, False)
+
+
+def test_the_figures_of_a_closed_unit_stay_whatever_comes_at_its_place_in_memory():
+    here = instances()
+    one, other = here.open(ONE), here.open(OTHER)
+    one.calls, other.calls = 3, 4
+    here.close(one, ONE)
+    del one
+    assert here.figures() == {"calls": {"made": 7}}
+    here.close(other, OTHER)
+    del other
+    for _ in range(10):  # one of them may well have the address of a unit that is gone
+        again = here.open(ONE)
+        again.calls = 1
+        assert here.figures() == {"calls": {"made": 5}}
+        here.close(again, ONE)
+        del again
+        here._figures.pop(ONE)
