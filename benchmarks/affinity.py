@@ -36,7 +36,7 @@ class Neighbour:
     def __init__(self, graph: str, jpeg: bytes) -> None:
         """Starts it, and the thread that feeds it."""
         self.images = 0
-        self._flow = modelflow.Flow(graph).start_run()
+        self._flow = modelflow.Flow(graph).start()
         self._stream = self._flow.create_stream_io()
         self._stop = threading.Event()
         self._threads = [

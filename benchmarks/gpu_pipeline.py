@@ -206,7 +206,7 @@ def _measured(
     rounds, count, seconds = plan
     found: dict[str, list[float]] = {}
     for flow in flows.values():
-        flow.start_run()
+        flow.start()
         graph_rate(flow, jpegs, min(count, 4 * hand.batch))  # captures, and fills the pools
     for _ in range(rounds):
         found.setdefault("bare forward", []).append(bare_rate(hand, seconds))

@@ -100,7 +100,7 @@ def flow_of(text: str) -> modelflow.Flow:
 
 def cost_table(count: int, rounds: int) -> None:
     """Prints what a buffer costs through one node of each kind."""
-    flows = {name: flow_of(text).start_run() for name, text in GRAPHS.items()}
+    flows = {name: flow_of(text).start() for name, text in GRAPHS.items()}
     found = medians(
         {name: lambda flow=flow: streamed(flow, count) for name, flow in flows.items()}, rounds
     )

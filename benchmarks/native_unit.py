@@ -54,7 +54,7 @@ def main() -> None:
                     f"digraph {{ input [type=input] {unit} [threads={threads}, batch_size=1] "
                     f"output [type=output] input -> {unit} -> output }}"
                 )
-                flow = modelflow.Flow(graph, units=[smooth, twin]).start_run()
+                flow = modelflow.Flow(graph, units=[smooth, twin]).start()
                 flows[unit] = flow, max(2 * threads, count)
             rates[threads] = medians(
                 {

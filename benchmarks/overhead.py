@@ -106,7 +106,7 @@ def hop_table(count: int, rounds: int) -> None:
     """Prints the cost of an item a hop, and its slope between short and long chains."""
     rows = []
     for unit, batch_size in (("forward", 1), ("forward", 8), ("forward", 32), ("identity", 8)):
-        flows = {hops: chain(unit, hops, batch_size).start_run() for hops in (2, HOPS, 6)}
+        flows = {hops: chain(unit, hops, batch_size).start() for hops in (2, HOPS, 6)}
         programs: dict[str, Callable[[], float]] = {
             "bare": partial(bare, count, 1),
             "bare lists": partial(bare, count, max(8, batch_size)),

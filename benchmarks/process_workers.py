@@ -65,7 +65,7 @@ def main() -> None:
             (workers, n): modelflow.Flow(
                 GRAPH.format(unit=unit.__name__, threads=n, workers=workers, batch=batch),
                 units=[unit],
-            ).start_run()
+            ).start()
             for workers, n in (("thread", 1), ("thread", threads), ("process", threads))
         }
         programs = {

@@ -16,7 +16,7 @@ from modelflow.plan import ExecutionPlan, make_plan
 from modelflow.runtime.at_exit import stop_at_exit
 from modelflow.runtime.scheduler import Scheduler, SchedulerOptions
 from modelflow.runtime.stats import NodeStats
-from modelflow.stream_io import StreamIO
+from modelflow.stream_io import StreamIO, answer_of
 
 __all__ = ["Flow"]
 
@@ -79,70 +79,36 @@ class Flow:
         self._log: FlowLog | None = None
         self._process = os.getpid()
         if source is not None:
-            self.init(source)
+            self._read(source, None)
 
     # -- life -----------------------------------------------------------------------------------
 
-    def init(self, source: Any, format: str | None = None) -> Self:  # noqa: A002 - the API's name
-        """Reads and checks a graph; see the constructor.
-
-        Args:
-            source: As in the constructor.
-            format: ``toml``, ``yaml``, ``json`` or ``dot``; None: by suffix or content.
-
-        Raises:
-            ConfigError, GraphError: the graph is wrong; every mistake is listed.
-        """
+    def _read(self, source: Any, form: str | None) -> None:
         if isinstance(source, Graph):
             self._graph = source
         else:
             self._graph = read_graph(
                 source,
-                format=format,
+                format=form,
                 overrides=self._overrides,
                 args=self._args,
                 units=self._units,
             )
-        return self
 
-    def init_by_name(
-        self,
-        name: str,
-        args: Mapping[str, Any] | None = None,
-        graph_dir: str | os.PathLike[str] | None = None,
-    ) -> Self:
-        """Reads the graph whose ``[flow] name`` is ``name``, among those of a folder.
-
-        Args:
-            name: The name.
-            args: Values for its ``[args]``.
-            graph_dir: Where to look; None: among the graphs that come with modelflow.
-
-        Raises:
-            ConfigError: there is none; the message lists those that are there.
-        """
-        self._args |= dict(args or {})
-        return self.init(find_graph(name, graph_dir))
-
-    def build(self) -> Self:
-        """Makes the plan and the queues; starts nothing. `start_run` does it if you do not.
-
-        Raises:
-            PlanError: this machine or this version cannot run the graph.
-        """
+    def _built(self) -> Scheduler:
+        """Returns the scheduler, made when it is first asked for."""
         if self._scheduler is None:
             self._scheduler = Scheduler(make_plan(self.graph), self._options)
-        return self
+        return self._running_scheduler()
 
-    def start_run(self) -> Self:
+    def start(self) -> Self:
         """Opens every unit and starts the threads.
 
         Raises:
             FlowFailed: a unit did not open; nothing is left running.
-            PlanError: see `build`.
+            PlanError: this machine or this version cannot run the graph.
         """
-        self.build()
-        scheduler = self._running_scheduler()
+        scheduler = self._built()
         config = self.graph.config
         log = FlowLog(config.log, config.path.parent if config.path else Path())
         try:
@@ -153,8 +119,6 @@ class Flow:
         self._log = log
         stop_at_exit(scheduler)
         return self
-
-    run_async = start_run
 
     def run(self) -> None:
         """Starts the flow, waits until its sources are done, and stops it.
@@ -208,7 +172,7 @@ class Flow:
 
     def __enter__(self) -> Self:
         if not self.is_running:
-            self.start_run()
+            self.start()
         return self
 
     def __exit__(
@@ -283,8 +247,9 @@ class Flow:
             TimeoutError: no answer in time; the request is cancelled.
             QueueFullError, StreamClosed, KeyError: as `StreamIO.send`.
         """
-        values = self._by_port(inputs)
-        return self._request().exchange(values, timeout, deadline)
+        stream = self._request()
+        found = stream.exchange(self._columns(inputs), timeout, deadline)
+        return answer_of(found, stream.single_outputs)
 
     def try_infer(
         self, inputs: Any, timeout: float | None = None, deadline: float | None = None
@@ -295,23 +260,25 @@ class Flow:
             QueueFullError: there is no room now, whatever ``queue_policy`` says.
             FlowUnitError, DeadlineExceeded, TimeoutError, StreamClosed, KeyError: as `infer`.
         """
-        values = {port: (value,) for port, value in self._by_port(inputs).items()}
         stream = self._request()
-        return stream._answer(stream.exchange_many(values, timeout, deadline, wait=False))
+        found = stream.exchange(self._columns(inputs), timeout, deadline, wait=False)
+        return answer_of(found, stream.single_outputs)
 
     async def ainfer(
         self, inputs: Any, timeout: float | None = None, deadline: float | None = None
     ) -> Any:
         """Does what `infer` does without blocking the event loop."""
-        values = self._by_port(inputs)
-        return await self._request().aexchange(values, timeout, deadline)
+        stream = self._request()
+        found = await stream.aexchange(self._columns(inputs), timeout, deadline)
+        return answer_of(found, stream.single_outputs)
 
     async def try_ainfer(
         self, inputs: Any, timeout: float | None = None, deadline: float | None = None
     ) -> Any:
         """Does what `try_infer` does without blocking the event loop."""
-        values = self._by_port(inputs)
-        return await self._request().aexchange(values, timeout, deadline, wait=False)
+        stream = self._request()
+        found = await stream.aexchange(self._columns(inputs), timeout, deadline, wait=False)
+        return answer_of(found, stream.single_outputs)
 
     def _request(self) -> StreamIO:
         scheduler = self._running_scheduler()
@@ -352,7 +319,7 @@ class Flow:
         While the flow runs, what the loaded models say of their ports is in it; before, what the
         units declare.
         """
-        scheduler = self.build()._running_scheduler()
+        scheduler = self._built()
         origin = scheduler.plan.origins.get("")
         single = frozenset[str]() if origin is None else origin.single_outputs
         return signature_of(self.graph, single, scheduler.tensor)
@@ -372,28 +339,29 @@ class Flow:
     @property
     def plan(self) -> ExecutionPlan:
         """What runs where, and why."""
-        return self.build()._running_scheduler().plan
+        return self._built().plan
 
     @property
     def is_running(self) -> bool:
         """Tells whether sessions can be opened."""
         return self._scheduler is not None and self._scheduler.is_running
 
-    def _by_port(self, inputs: Any) -> Mapping[str, Any]:
+    def _columns(self, inputs: Any) -> dict[str, tuple[Any]]:
+        """Returns the one value of each input."""
         names = self.graph.inputs
         if isinstance(inputs, Mapping) and (len(names) != 1 or set(inputs) == set(names)):
             if set(inputs) != set(names):
                 message = f"got the inputs {sorted(inputs)}; expected {sorted(names)}"
                 raise KeyError(message)
-            return inputs
+            return {port: (value,) for port, value in inputs.items()}
         if len(names) != 1:
             message = f"the graph has the inputs {list(names)}; give a mapping with each of them"
             raise KeyError(message)
-        return {names[0]: inputs}
+        return {names[0]: (inputs,)}
 
     def _running_scheduler(self) -> Scheduler:
         if self._scheduler is None:
-            message = "the flow is not running; call start_run(), or use it in a with block"
+            message = "the flow is not running; call start(), or use it in a with block"
             raise StreamClosed(message)
         if self._process != os.getpid():
             message = (
@@ -402,3 +370,49 @@ class Flow:
             )
             raise StreamClosed(message)
         return self._scheduler
+
+    # -- the names of ModelBox's API, for applications that were written for it --------------------
+
+    def init(self, source: Any, format: str | None = None) -> Self:  # noqa: A002 - the API's name
+        """Reads and checks a graph, as the constructor does where it is given one.
+
+        Args:
+            source: As in the constructor.
+            format: ``toml``, ``yaml``, ``json`` or ``dot``; None: by suffix or content.
+
+        Raises:
+            ConfigError, GraphError: the graph is wrong; every mistake is listed.
+        """
+        self._read(source, format)
+        return self
+
+    def init_by_name(
+        self,
+        name: str,
+        args: Mapping[str, Any] | None = None,
+        graph_dir: str | os.PathLike[str] | None = None,
+    ) -> Self:
+        """Reads the graph whose ``[flow] name`` is ``name``, among those of a folder.
+
+        Args:
+            name: The name.
+            args: Values for its ``[args]``.
+            graph_dir: Where to look; None: among the graphs that come with modelflow.
+
+        Raises:
+            ConfigError: there is none; the message lists those that are there.
+        """
+        self._args |= dict(args or {})
+        return self.init(find_graph(name, graph_dir))
+
+    def build(self) -> Self:
+        """Makes the plan and the queues now, and not in `start`; starts nothing.
+
+        Raises:
+            PlanError: this machine or this version cannot run the graph.
+        """
+        self._built()
+        return self
+
+    start_run = start
+    run_async = start

@@ -98,7 +98,7 @@ class Model:
         Raises:
             FlowFailed: it did not load; the inner error says why.
         """
-        self._flow.start_run()
+        self._flow.start()
         return self
 
     def stop(self) -> None:
@@ -126,8 +126,7 @@ class Model:
             TimeoutError: no answer in time.
             QueueFullError: the queue is full and ``queue_policy`` is ``reject``.
         """
-        stream = self._flow.create_stream_io()
-        return self._in_order(stream.exchange(self._by_port(inputs), timeout))
+        return self._in_order(self._flow.infer(self._by_port(inputs), timeout))
 
     async def ainfer(self, inputs: Iterable[Any]) -> list[Buffer]:
         """Does what `infer` does without blocking the event loop; see `asyncio.timeout`."""
@@ -155,7 +154,7 @@ class Model:
             message = f"got {counts} items on the inputs; expected the same number on each"
             raise ValueError(message)
         stream = self._flow.create_stream_io()
-        return list(stream.exchange_many(columns, timeout).values())
+        return list(stream.exchange(columns, timeout).values())
 
     def reload(self) -> None:
         """Loads what is at the path now (its newest version) in the place of what runs.

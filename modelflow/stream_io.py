@@ -1,6 +1,14 @@
 """One session as its user holds it: send, receive, end, cancel."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -13,7 +21,7 @@ from modelflow.runtime.results import Results
 from modelflow.runtime.scheduler import Scheduler
 from modelflow.runtime.session import Session
 
-__all__ = ["StreamIO"]
+__all__ = ["StreamIO", "answer_of"]
 
 Result = TypeVar("Result")
 
@@ -245,7 +253,7 @@ class StreamIO:
         self._scheduler.pump()
         return 0.0  # nobody else runs anything: what is not there now never comes
 
-    def ready(self, port: str | None = None) -> int:
+    def ready_count(self, port: str | None = None) -> int:
         """Returns how many buffers of an output wait to be received."""
         return len(self._results(port))
 
@@ -297,27 +305,6 @@ class StreamIO:
         return _received(buffer)
 
     def exchange(
-        self, inputs: Mapping[str, Any], timeout: float | None = None, deadline: float | None = None
-    ) -> Any:
-        """Sends one value to every input, ends the input, and returns the answer.
-
-        For a session that nothing was sent to yet; `Flow.infer` is this on a new one.
-
-        Args:
-            inputs: A value for each input of the graph.
-            timeout: Longest wait in seconds for the whole; then the session is cancelled.
-            deadline: As in `send`.
-
-        Returns:
-            See `Flow.infer`.
-
-        Raises:
-            FlowUnitError, DeadlineExceeded: the answer is in error; of several, the first that is.
-        """
-        values = {port: (value,) for port, value in inputs.items()}
-        return self._answer(self.exchange_many(values, timeout, deadline))
-
-    def exchange_many(
         self,
         inputs: Mapping[str, Sequence[Any]],
         timeout: float | None = None,
@@ -327,7 +314,7 @@ class StreamIO:
     ) -> dict[str, list[Buffer]]:
         """Sends all values of every input, ends the input, and returns everything that comes out.
 
-        For a session that nothing was sent to yet.
+        For a session that nothing was sent to yet; `Flow.infer` is this for one value on a new one.
 
         Args:
             inputs: The values for each input of the graph.
@@ -366,13 +353,13 @@ class StreamIO:
 
     async def aexchange(
         self,
-        inputs: Mapping[str, Any],
+        inputs: Mapping[str, Sequence[Any]],
         timeout: float | None = None,
         deadline: float | None = None,
         *,
         wait: bool = True,
-    ) -> Any:
-        """Does what `exchange` does without blocking the event loop; see `exchange_many`."""
+    ) -> dict[str, list[Buffer]]:
+        """Does what `exchange` does without blocking the event loop."""
         self._scheduler.check_process()
         try:
             return await _within(timeout, self._aexchange(inputs, deadline, wait))
@@ -381,12 +368,12 @@ class StreamIO:
             raise
 
     async def _aexchange(
-        self, inputs: Mapping[str, Any], deadline: float | None, wait: bool
-    ) -> Any:
+        self, inputs: Mapping[str, Sequence[Any]], deadline: float | None, wait: bool
+    ) -> dict[str, list[Buffer]]:
         session = self._session
         session.progress.is_collected = True
-        for port, value in inputs.items():
-            buffers = (_sent(value, False),)
+        for port, values in inputs.items():
+            buffers = [_sent(value, False) for value in values]
             if wait:
                 await self._asend(port, buffers, None, deadline, is_last=True)
             else:
@@ -402,18 +389,7 @@ class StreamIO:
                     buffers_of.append(await self.arecv_buffer(output))
                 except EndOfStream:
                     break
-        return self._answer(found)
-
-    def _answer(self, found: Mapping[str, Sequence[Buffer]]) -> Any:
-        """Makes one answer of what came out; see `Flow.infer`."""
-        answers: dict[str, Buffer | list[Buffer]] = {}
-        for output, buffers in found.items():
-            for buffer in buffers:
-                if buffer.error is not None:
-                    _raise(buffer)
-            is_single = output in self._session.single_outputs
-            answers[output] = buffers[0] if is_single else list(buffers)
-        return next(iter(answers.values())) if len(answers) == 1 else answers
+        return found
 
     @property
     def _entrance(self) -> Entrance:
@@ -479,6 +455,21 @@ def _received(buffer: Buffer) -> Buffer:
     if buffer._is_exclusive and is_alone(buffer):
         buffer.data.flags.writeable = True
     return buffer
+
+
+def answer_of(found: Mapping[str, Sequence[Buffer]], single_outputs: Collection[str]) -> Any:
+    """Makes one answer of what a session has given; see `Flow.infer`.
+
+    Raises:
+        FlowUnitError, DeadlineExceeded: a buffer is in error; of several, the first that is.
+    """
+    answers: dict[str, Buffer | list[Buffer]] = {}
+    for output, buffers in found.items():
+        for buffer in buffers:
+            if buffer.error is not None:
+                _raise(buffer)
+        answers[output] = buffers[0] if output in single_outputs else list(buffers)
+    return next(iter(answers.values())) if len(answers) == 1 else answers
 
 
 def _raise(buffer: Buffer) -> None:

@@ -75,11 +75,11 @@ def test_a_wrong_graph_is_found_at_once(source, error):
 def test_a_flow_is_built_step_by_step_with_modelboxs_calls():
     flow = modelflow.Flow(units=[half])
     with pytest.raises(StreamClosed, match="has no graph yet"):
-        flow.start_run()
+        flow.start()
     flow.init(ECHO).build()
     with pytest.raises(StreamClosed, match="it is new"):
         flow.create_stream_io()
-    flow.start_run()
+    flow.start()
     assert flow.is_running
     stream = flow.create_stream_io({"user": "me"})
     assert stream.context == {"user": "me"}

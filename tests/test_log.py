@@ -37,7 +37,7 @@ def test_a_log_file_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "logs").write_text("a file in the way")
     (tmp_path / "g.toml").write_text(TEXT)
     with pytest.raises(ConfigError, match=r"\[log\] path: cannot write .*flow.log"):
-        modelflow.Flow(tmp_path / "g.toml").start_run()
+        modelflow.Flow(tmp_path / "g.toml").start()
 
 
 def test_set_log_level_takes_modelboxs_names():
@@ -74,9 +74,9 @@ def test_a_flow_leaves_the_logger_as_it_was(tmp_path):
 def test_two_flows_share_the_logger_and_the_last_gives_it_back(tmp_path, first_ends_first):
     modelflow.set_log_level("NOTICE")
     before = state()
-    first = flow_of(f"level = 'ERROR'\npath = '{tmp_path}/a.log'\nscreen = false").start_run()
+    first = flow_of(f"level = 'ERROR'\npath = '{tmp_path}/a.log'\nscreen = false").start()
     assert state()[:2] == (logging.ERROR, False)
-    second = flow_of(f"path = '{tmp_path}/b.log'").start_run()
+    second = flow_of(f"path = '{tmp_path}/b.log'").start()
     assert state() == (before[0], True, 2)
     one, other = (first, second) if first_ends_first else (second, first)
     one.stop()
@@ -97,7 +97,7 @@ def test_a_flow_that_does_not_start_leaves_the_logger_as_it_was():
     text = "[log]\nlevel = 'DEBUG'\n[graph]\ngraphconf = '''digraph { f [flowunit=file_source, "
     text += 'path="/nowhere/*"] s [flowunit=file_sink, path="x"] f -> s }\'\'\''
     with pytest.raises(modelflow.FlowFailed):
-        modelflow.Flow(text).start_run()
+        modelflow.Flow(text).start()
     assert state() == before
 
 
@@ -105,6 +105,6 @@ def test_a_flow_that_cannot_be_started_twice_keeps_its_file(tmp_path):
     before = state()
     with flow_of(f"path = '{tmp_path}/a.log'") as flow:
         with pytest.raises(modelflow.StreamClosed):
-            flow.start_run()
+            flow.start()
         assert state()[2] == 1
     assert state() == before

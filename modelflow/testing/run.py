@@ -113,7 +113,7 @@ def _results(flow: Flow, spec: FlowUnitSpec, inputs: Inputs) -> Outputs:
         whole = {port: [_buffer(v) for v in values] for port, values in inputs.items()}
         if spec.kind is Kind.COLLAPSE:
             whole = {port: [Buffer(values)] for port, values in whole.items()}
-        found = stream.exchange_many({input_of(port): values for port, values in whole.items()})
+        found = stream.exchange({input_of(port): values for port, values in whole.items()})
     if spec.is_sink:
         return {"errors": list(map(_failed, stream.errors))}
     return {port.name: found[output_of(port.name)] for port in spec.outputs}

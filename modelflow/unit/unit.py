@@ -300,17 +300,17 @@ class FlowUnit:
             config: The options: an instance of the spec's options dataclass, or a `Config`.
 
         Raises:
-            Exception: any one stops the flow and is raised from ``start_run``, naming the node.
+            Exception: any one stops the flow and is raised from ``Flow.start``, naming the node.
         """
 
     def begin(self) -> None:
         """Begins to take what comes from outside; for sources.
 
         Called once every unit of the flow is open, on the thread that starts the flow, before
-        ``start_run`` returns; perhaps beside the first `process`.
+        ``Flow.start`` returns; perhaps beside the first `process`.
 
         Raises:
-            Exception: any one stops the flow and is raised from ``start_run``, naming the node.
+            Exception: any one stops the flow and is raised from ``Flow.start``, naming the node.
         """
 
     def process(self, ctx: Context) -> None:

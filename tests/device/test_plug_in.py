@@ -31,7 +31,7 @@ def chain(*devices, **attributes):
 def ask(flow, items):
     with flow:
         stream = flow.create_stream_io()
-        (results,) = stream.exchange_many({"i": items}).values()
+        (results,) = stream.exchange({"i": items}).values()
         return [buffer.data for buffer in results], flow.stats()
 
 

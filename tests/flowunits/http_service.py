@@ -34,7 +34,7 @@ class Service:
         self.flow = modelflow.Flow(text, units=[unit])
 
     def __enter__(self):
-        self.flow.start_run()
+        self.flow.start()
         return self
 
     def __exit__(self, *_):

@@ -152,7 +152,7 @@ def test_a_stop_does_not_wait_for_endless_retries():
     with Hook(lambda number, body: True) as hook:
         options = ", retry_count_limit=-1, retry_interval_base_ms=3600000"
         options += ", retry_interval_limit_ms=3600000"
-        flow = modelflow.Flow(graph([broker("webhook", url=hook.url)], options)).start_run()
+        flow = modelflow.Flow(graph([broker("webhook", url=hook.url)], options)).start()
         stream = flow.create_stream_io()
         stream.send("input", b"x")
         stream.close_input()
@@ -202,7 +202,7 @@ def test_targets_that_do_not_fit_say_why(brokers, what):
 
 def test_a_wrong_target_stops_the_start():
     with pytest.raises(FlowFailed):
-        modelflow.Flow(GRAPH.format(brokers="[]", options="")).start_run()
+        modelflow.Flow(GRAPH.format(brokers="[]", options="")).start()
 
 
 def test_an_answer_without_end_holds_nobody_up():

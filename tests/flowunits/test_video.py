@@ -248,7 +248,7 @@ def test_a_live_stream_that_ends_is_opened_again_until_the_limit(stream_data):
 def test_waiting_to_reconnect_ends_at_once_when_the_flow_is_stopped(stream_data):
     retry = {"retry_enable": True, "retry_interval_ms": 3_600_000}
     with Server(stream_data, refused=100) as server:
-        flow = modelflow.Flow(READ % ("", "")).start_run()
+        flow = modelflow.Flow(READ % ("", "")).start()
         stream = flow.create_stream_io()
         stream.send("input", Buffer(server.address, retry))
         stream.close_input()

@@ -140,7 +140,7 @@ def run_inline(program, rows, uses):
             if usage.late:
                 use_inline(client)
             else:
-                found = client.stream.exchange_many(client.columns)
+                found = client.stream.exchange(client.columns)
                 client.outputs = {name: [*map(plain, found[name])] for name in found}
             client.check(program.expected(values, usage.late))
             nothing_is_left(flow)

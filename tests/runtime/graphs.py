@@ -10,7 +10,7 @@ from modelflow.graph.graph import Graph
 from modelflow.graph.node import Edge, Endpoint, Node, Role
 from modelflow.plan import make_plan
 from modelflow.runtime.scheduler import Scheduler, SchedulerOptions
-from modelflow.stream_io import StreamIO
+from modelflow.stream_io import StreamIO, answer_of
 from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import FlowUnit
@@ -92,7 +92,8 @@ class Running:
         return StreamIO(self.scheduler, self.scheduler.create_session())
 
     def infer(self, value, timeout=60.0, port="input"):
-        return self.session().exchange({port: value}, timeout)
+        stream = self.session()
+        return answer_of(stream.exchange({port: (value,)}, timeout), stream.single_outputs)
 
     def __enter__(self):
         self.scheduler.start()
@@ -122,6 +123,6 @@ def told(buffers):
 def results_of(graph, *values, port="input", **options):
     """What every output gives for one session; of a graph with one output, that."""
     with Running(graph, **options) as flow:
-        found = flow.session().exchange_many({port: values}, 30)
+        found = flow.session().exchange({port: values}, 30)
     given = {name: told(buffers) for name, buffers in found.items()}
     return next(iter(given.values())) if len(given) == 1 else given

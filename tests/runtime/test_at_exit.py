@@ -49,7 +49,7 @@ def test_a_flow_that_is_forgotten_is_stopped_and_its_units_are_closed():
             def close(self):
                 print("closed", flush=True)
 
-        f = Flow(G, units=[U]).start_run()
+        f = Flow(G, units=[U]).start()
         print(f.infer(1).data)
         """
     )
@@ -59,7 +59,7 @@ def test_a_flow_that_is_forgotten_is_stopped_and_its_units_are_closed():
 def test_a_process_whose_unit_hangs_ends_and_names_the_node():
     status, said, errors = run(
         """
-        f = flow(stop_timeout=0.5).start_run()
+        f = flow(stop_timeout=0.5).start()
         f.create_stream_io().send("input", "hang")
         inside.wait()
         print("end", flush=True)
@@ -73,7 +73,7 @@ def test_a_process_whose_unit_hangs_ends_and_names_the_node():
 def test_a_process_that_was_told_that_a_unit_hangs_ends():
     status, said, errors = run(
         """
-        f = flow(stop_timeout=0.5).start_run()
+        f = flow(stop_timeout=0.5).start()
         f.create_stream_io().send("input", "hang")
         inside.wait()
         try:
@@ -155,7 +155,7 @@ def test_a_signal_handler_may_ask_for_the_stop_while_the_main_thread_is_in_a_cal
         f"""
         sys.setswitchinterval(1e-5)
         for turn in range(15):
-            f = flow().start_run()
+            f = flow().start()
             s = f.create_stream_io()
             signal.signal(signal.SIGALRM, lambda *_: f.request_stop())
             signal.setitimer(signal.ITIMER_REAL, 0.002 * (turn + 1))
@@ -181,7 +181,7 @@ def test_ctrl_c_while_a_unit_opens_for_ever_ends_the_process():
                 print("opens", flush=True)
                 threading.Event().wait()
 
-        Flow(G, units=[U], stop_timeout=0.5).start_run()
+        Flow(G, units=[U], stop_timeout=0.5).start()
         """
     )
     command = [sys.executable, "-c", text]

@@ -29,7 +29,7 @@ def test_processes_that_are_killed_at_random_cost_what_they_had_and_are_replaced
                     is_over.wait(0.2 * chance.random())
                 return
             for _ in range(60):
-                found = flow.session().exchange_many({"input": [1]}, 120)["output"][0]
+                found = flow.session().exchange({"input": [1]}, 120)["output"][0]
                 if found.error is None:
                     seen.append(found.data)
                 else:

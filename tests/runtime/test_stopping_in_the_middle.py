@@ -55,7 +55,7 @@ def test_an_exchange_that_leaves_an_input_out_ends_with_errors_for_it():
         ["a -> join:in", "b -> join:b", "join -> output"],
     )
     with Running(graph) as flow:
-        (found,) = flow.session().exchange_many({"a": [1]}, 30)["output"]
+        (found,) = flow.session().exchange({"a": [1]}, 30)["output"]
     assert "input 'b' ended after 0 buffers" in str(found.error)
 
 

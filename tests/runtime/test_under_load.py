@@ -145,7 +145,7 @@ def test_a_cancelled_await_leaves_no_callback():
         streams = [flow.session() for _ in range(30)]
         waiting = [s.arecv() for s in streams]
         waiting += [s.asend("input", 1) for s in streams]
-        waiting += [s.aexchange({"input": 2}) for s in (flow.session() for _ in range(30))]
+        waiting += [s.aexchange({"input": [2]}) for s in (flow.session() for _ in range(30))]
         waiting += [s.arecv(timeout=0.001 * settings.random()) for s in streams]
         tasks = [asyncio.ensure_future(w) for w in waiting]
         await asyncio.sleep(0)
@@ -213,7 +213,7 @@ def test_under_overload_each_request_is_answered_or_refused():
             for value in range(200):
                 stream = flow.session()
                 try:
-                    found = stream.exchange_many({"input": [value]}, 60, wait=False)
+                    found = stream.exchange({"input": [value]}, 60, wait=False)
                 except QueueFullError:
                     refused.append(value)
                 else:

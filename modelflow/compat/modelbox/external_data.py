@@ -109,7 +109,7 @@ class ExternalDataMap:
         if together and not self._ended:
             for port in together:
                 stream.wait_ready(port, timeout)
-            count = min(stream.ready(port) for port in together)
+            count = min(stream.ready_count(port) for port in together)
             for port in together:
                 for _ in range(max(1, count)):  # none: its end
                     self._take_one(port, found[port])

@@ -195,7 +195,7 @@ def test_a_process_that_was_killed_while_idle_costs_no_item():
 
 
 def test_a_stop_without_draining_does_not_wait_for_a_process():
-    flow = flow_of(units.picky, threads=2).start_run()
+    flow = flow_of(units.picky, threads=2).start()
     stream = flow.create_stream_io()
     stream.send("input", "wait")
     busy_process(flow)
@@ -207,7 +207,7 @@ def test_a_stop_without_draining_does_not_wait_for_a_process():
 
 def test_a_unit_that_does_not_open_or_close_says_so(tmp_path):
     with pytest.raises(FlowFailed) as raised:
-        flow_of(units.NOTING, threads=2, options=", is_failing=true").start_run()
+        flow_of(units.NOTING, threads=2, options=", is_failing=true").start()
     assert "RuntimeError: cannot open" in str(raised.value.exceptions[0])
     (tmp_path / "fail").touch()
     with (
@@ -225,7 +225,7 @@ def test_a_unit_that_another_process_cannot_make_says_what_to_do():
         return value
 
     with pytest.raises(FlowFailed) as raised:
-        flow_of(local).start_run()
+        flow_of(local).start()
     assert "define it in a module, not inside a function" in str(raised.value.exceptions[0])
 
 
@@ -242,7 +242,7 @@ def test_what_cannot_run_so_is_refused(unit, options, what):
     node = f"n [flowunit={unit}{options}]"
     text = f"digraph {{ input [type=input] {node} {output} input -> n {end} }}"
     with pytest.raises(PlanError, match=what):
-        modelflow.Flow(text).start_run()
+        modelflow.Flow(text).start()
 
 
 def test_a_unit_of_a_folder_runs_in_processes(tmp_path):
@@ -289,7 +289,7 @@ def test_a_unit_of_the_main_module(tmp_path, is_guarded):
 ORPHANS = f"""
 import sys; sys.path.insert(0, {str(ROOT)!r})
 from tests.runtime.executors.test_process_unit import flow_of, units, children
-flow = flow_of(units.picky, threads=2).start_run()
+flow = flow_of(units.picky, threads=2).start()
 stream = flow.create_stream_io()
 for _ in range(2):
     stream.send("input", "wait")
@@ -325,7 +325,7 @@ def test_whatever_a_unit_raises_there_fails_its_own_item_and_the_process_goes_on
 
 def test_a_process_whose_unit_hangs_in_close_is_killed_and_named(monkeypatch):
     monkeypatch.setattr("modelflow.runtime.executors.process_unit._CLOSE_TIMEOUT", 0.2)
-    flow = flow_of(units.HANGS_IN_CLOSE).start_run()
+    flow = flow_of(units.HANGS_IN_CLOSE).start()
     process = flow.infer(1).data
     with pytest.raises(FlowFailed) as caught:
         flow.stop()

@@ -27,7 +27,7 @@ def test_each_unit_is_called_with_what_the_one_before_gave_on_one_thread():
 
     with Running(fused(spec_of(Seen), spec_of(Seen), spec_of(Seen))) as flow:
         stream = flow.session()
-        found = stream.exchange_many({"input": [1, 2, 3, 4]})
+        found = stream.exchange({"input": [1, 2, 3, 4]})
         names = [t.name for t in threading.enumerate() if t.name.startswith("modelflow/test/n")]
     assert told(found["output"]) == [4, 5, 6, 7]
     assert sizes == [4, 4, 4]
@@ -45,7 +45,7 @@ def test_a_row_that_fails_names_its_node_and_passes_what_follows():
         return value
 
     with Running(fused(per_item(reciprocal), per_item(noted))) as flow:
-        found = flow.session().exchange_many({"input": [1, 0, 2]})["output"]
+        found = flow.session().exchange({"input": [1, 0, 2]})["output"]
         stats = flow.scheduler.statistics()
     assert [buffer.data for buffer in found] == [1, None, 0.5]
     assert (found[1].error.node, found[1].error.unit) == ("n0", "reciprocal")
@@ -55,7 +55,7 @@ def test_a_row_that_fails_names_its_node_and_passes_what_follows():
 
 def test_every_node_has_its_own_figures():
     with Running(fused(spec_of(name="one"), spec_of(name="two"))) as flow:
-        flow.session().exchange_many({"input": [1, 2, 3]})
+        flow.session().exchange({"input": [1, 2, 3]})
         stats = flow.scheduler.statistics()
     assert [(s.node, s.unit, s.batches, s.buffers, s.threads) for s in stats.values()] == [
         ("n0", "one", 1, 3, 1),

@@ -8,7 +8,7 @@ from modelflow.runtime.kinds.loop import ENTRY, RETURN, Looping
 from modelflow.runtime.orders.order import InboxPolicy
 from modelflow.unit.kind import Kind
 from tests.runtime.fake_clock import FakeClock
-from tests.runtime.graphs import Running, graph_of, per_item, results_of, unit_of
+from tests.runtime.graphs import Running, graph_of, per_item, results_of, told, unit_of
 from tests.runtime.test_inbox import segment, stream
 
 inline = pytest.mark.parametrize("options", [{}, {"is_inline": True}], ids=["threads", "inline"])
@@ -108,7 +108,7 @@ def test_what_never_leaves_can_be_cancelled_and_others_go_on():
         stuck.send("input", 0)
         for _ in range(100):
             assert rounds.acquire(timeout=30)
-        assert other.exchange({"input": 50}, 30).data == 50
+        assert told(other.exchange({"input": [50]}, 30)["output"]) == [50]
         stuck.cancel()
         with pytest.raises(Cancelled):
             stuck.recv(timeout=30)

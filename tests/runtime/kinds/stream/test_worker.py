@@ -58,7 +58,7 @@ def test_state_is_kept_from_call_to_call_and_new_for_each_stream(options):
     graph = chain((stream_unit(running_sum), {"threads": 4, "batch_size": 2}))
     with Running(graph, **options) as flow:
         for _ in range(2):
-            found = flow.session().exchange_many({"input": range(5)}, 30)
+            found = flow.session().exchange({"input": range(5)}, 30)
             assert told(found["output"]) == [0, 1, 3, 6, 10]
 
 
@@ -261,7 +261,7 @@ def test_an_error_that_no_buffer_can_carry_is_noted_in_the_session():
     graph = chain(stream_unit(emit_all, is_same_count=True, hooks={"stream_end": fail}))
     with Running(graph) as flow:
         stream = flow.session()
-        assert told(stream.exchange_many({"input": [1]}, 30)["output"]) == [1]
+        assert told(stream.exchange({"input": [1]}, 30)["output"]) == [1]
         assert [str(error.__cause__) for error in stream.errors] == ["fails at the end"]
 
 
