@@ -215,6 +215,8 @@ def test_the_names_of_modelbox_are_there():
         "error",
         "fatal",
         "Device",
+        "ModelBoxEngine",
+        "DataHandler",
         "ModelBoxDataType",
     ]
     assert [name for name in names if not hasattr(modelbox, name)] == []
