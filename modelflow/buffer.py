@@ -62,7 +62,8 @@ class Buffer:
     @classmethod
     def from_error(cls, error: FlowUnitError, meta: Mapping[str, Any] | None = None) -> Self:
         """Gives a buffer without data that carries ``error`` in its place."""
-        buffer = cls(None, meta)
+        buffer = cls()
+        buffer._meta = dict(meta) if meta else None
         buffer.error = error
         return buffer
 
@@ -136,7 +137,8 @@ class Buffer:
         require_devices((device,))
         if here != CPU and self._fence is not None:
             memory_of(here.kind).wait(self._fence, (self.data,))
-        moved = type(self)(_moved(self.data, here, device))
+        moved = type(self)()
+        moved.data = _moved(self.data, here, device)
         moved.inherit_meta(self)
         return moved
 

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from modelflow.config.flow_config import EdgeConfig, FlowConfig, NodeConfig, PortRef
 from modelflow.config.write import write_config
@@ -37,12 +37,20 @@ class FlowPortDesc:
         message = f"{self.node.name}[{self.port}]: name the output: {self.node.name}['...']"
         raise ConfigError(message)
 
+    def get_node_name(self) -> str:
+        """Returns the name of the node."""
+        return self.node.name
+
+    def get_port_name(self) -> str:
+        """Returns the name of the port; ``""`` where it is a number, and the node does not say."""
+        return self.ref().port or ""
+
 
 class FlowNodeDesc:
     """A node of a `FlowGraphDesc`.
 
     Attributes:
-        name: Its name in the graph.
+        name: Its name in the graph; until the graph is read, it may be given another.
         outputs: The names of its outputs, where they are known.
     """
 
@@ -52,6 +60,14 @@ class FlowNodeDesc:
 
     def __getitem__(self, port: str | int) -> FlowPortDesc:
         return FlowPortDesc(self, port)
+
+    def get_node_name(self) -> str:
+        """Returns `name`."""
+        return self.name
+
+    def set_node_name(self, name: str) -> None:
+        """Sets `name`."""
+        self.name = name
 
 
 class FlowGraphDesc:
@@ -68,14 +84,17 @@ class FlowGraphDesc:
     To be used by one thread.
     """
 
+    # How the second node of a unit is called.
+    _numbered: ClassVar[str] = "{}_{}"
+
     def __init__(self, name: str = "") -> None:
         """Begins an empty graph."""
         self._flow = {"name": name} if name else {}
         self._driver: dict[str, Any] = {}
         self._profile: dict[str, Any] = {}
         self._graph: dict[str, Any] = {}
-        self._nodes: dict[str, NodeConfig] = {}
-        self._edges: list[EdgeConfig] = []
+        self._nodes: list[tuple[FlowNodeDesc, dict[str, Any]]] = []
+        self._links: list[tuple[FlowPortDesc, FlowNodeDesc, str | None]] = []
         self._units: dict[str, FlowUnitSpec] = {}
 
     # -- settings -------------------------------------------------------------------------------
@@ -88,28 +107,28 @@ class FlowGraphDesc:
         """Sets the default of the node attribute ``batch_size``."""
         self._graph["batch_size"] = batch_size
 
-    def set_drivers_dir(self, folders: str | Sequence[str]) -> None:
+    def set_drivers_dir(self, drivers_dir_list: str | Sequence[str]) -> None:
         """Sets the folders that are searched for flow units."""
+        folders = drivers_dir_list
         self._driver["dir"] = [folders] if isinstance(folders, str) else list(folders)
 
     def set_skip_default_drivers(self, is_skip: bool) -> None:
         """Leaves the built-in and installed units out."""
         self._driver["skip-default"] = is_skip
 
-    def set_profile_dir(self, folder: str) -> None:
+    def set_profile_dir(self, profile_dir: str) -> None:
         """Sets the folder that profiles go to."""
-        self._profile["dir"] = folder
+        self._profile["dir"] = profile_dir
 
-    def set_profile_trace_enable(self, is_enabled: bool) -> None:
+    def set_profile_trace_enable(self, profile_trace_enable: bool) -> None:
         """Records every execution for the timeline."""
-        self._profile["trace"] = is_enabled
+        self._profile["trace"] = profile_trace_enable
 
     # -- the graph ------------------------------------------------------------------------------
 
     def add_input(self, name: str) -> FlowNodeDesc:
         """Adds an input of the graph; returns it, to be a source."""
-        self._add(name, {"type": "input"})
-        return FlowNodeDesc(name)
+        return self._add(name, {"type": "input"})
 
     def add_output(self, name: str, source: Any, device: str = "cpu") -> None:
         """Adds an output of the graph.
@@ -119,8 +138,7 @@ class FlowGraphDesc:
             source: A node with one output, or ``node["port"]``.
             device: Where its results are wanted.
         """
-        self._add(name, {"type": "output", "device": device})
-        self._connect(name, source)
+        self._connect(self._add(name, {"type": "output", "device": device}), source)
 
     def add_node(
         self,
@@ -150,10 +168,9 @@ class FlowGraphDesc:
             config, source = None, config
         unit = flowunit.rpartition(":")[2]
         attributes = {"flowunit": flowunit, "device": device, **_attributes(config), **options}
-        node = self._free_name(unit) if name is None else name
-        self._add(node, attributes)
+        node = self._add(self._free_name(unit) if name is None else name, attributes)
         self._connect(node, source)
-        return FlowNodeDesc(node)
+        return node
 
     def add_function(
         self,
@@ -175,9 +192,7 @@ class FlowGraphDesc:
             flowunit(inputs=inputs, outputs=outputs)(function)
             spec = function.SPEC  # type: ignore[attr-defined]
         assert isinstance(spec, FlowUnitSpec)  # the decorator has set it
-        self._units[spec.name] = spec
-        node = self.add_node(spec.name, source=source)
-        return FlowNodeDesc(node.name, [port.name for port in spec.outputs])
+        return self._add_unit(spec, source)
 
     @property
     def units(self) -> tuple[FlowUnitSpec, ...]:
@@ -187,10 +202,21 @@ class FlowGraphDesc:
     # -- forms ----------------------------------------------------------------------------------
 
     def to_config(self) -> FlowConfig:
-        """Returns the graph as if it had been read from a file."""
+        """Returns the graph as if it had been read from a file.
+
+        Raises:
+            ConfigError: a name twice, or a port that is not known by its number.
+        """
+        names = self._names()
+        for name in names:
+            if names.count(name) > 1:
+                message = f"node {name!r}: there are two of that name; give one another name"
+                raise ConfigError(message)
         return FlowConfig(
-            nodes=tuple(self._nodes.values()),
-            edges=tuple(self._edges),
+            nodes=tuple(NodeConfig(node.name, given) for node, given in self._nodes),
+            edges=tuple(
+                EdgeConfig(end.ref(), PortRef(node.name, port)) for end, node, port in self._links
+            ),
             driver=dict(self._driver),
             profile=dict(self._profile),
             flow=dict(self._flow),
@@ -211,27 +237,40 @@ class FlowGraphDesc:
         form = {".yml": "yaml", ".gv": "dot"}.get(path.suffix, path.suffix.lstrip("."))
         path.write_text(write_config(self.to_config(), form), encoding="utf-8")
 
-    def _add(self, name: str, attributes: Mapping[str, Any]) -> None:
-        if name in self._nodes:
+    def _add_unit(self, spec: FlowUnitSpec, source: Any) -> FlowNodeDesc:
+        """Adds a node that runs a unit of this graph alone."""
+        self._units[spec.name] = spec
+        node = self._add(self._free_name(spec.name), {"flowunit": spec.name, "device": "cpu"})
+        node.outputs = tuple(port.name for port in spec.outputs)
+        self._connect(node, source)
+        return node
+
+    def _add(self, name: str, attributes: Mapping[str, Any]) -> FlowNodeDesc:
+        if name in self._names():
             message = f"node {name!r}: there is one already; give another name"
             raise ConfigError(message)
-        self._nodes[name] = NodeConfig(name, dict(attributes))
+        node = FlowNodeDesc(name)
+        self._nodes.append((node, dict(attributes)))
+        return node
 
-    def _free_name(self, unit: str) -> str:
-        number, name = 1, unit
-        while name in self._nodes:
+    def _names(self) -> list[str]:
+        return [node.name for node, _ in self._nodes]
+
+    def _free_name(self, name: str) -> str:
+        names, number, free = self._names(), 1, name
+        while free in names:
             number += 1
-            name = f"{unit}_{number}"
-        return name
+            free = self._numbered.format(name, number)
+        return free
 
-    def _connect(self, node: str, source: Any) -> None:
+    def _connect(self, node: FlowNodeDesc, source: Any) -> None:
         if source is None:
             return
-        if isinstance(source, Mapping):
-            for port, end in source.items():
-                self._edges.append(EdgeConfig(_ref(end), PortRef(node, port)))
-        else:
-            self._edges.append(EdgeConfig(_ref(source), PortRef(node)))
+        ends = source if isinstance(source, Mapping) else {None: source}
+        for port, end in ends.items():
+            found = _end(end)
+            found.ref()  # a mistake is told where it is made
+            self._links.append((found, node, port))
 
 
 def _is_source(value: Any) -> bool:
@@ -240,11 +279,11 @@ def _is_source(value: Any) -> bool:
     return isinstance(value, FlowNodeDesc | FlowPortDesc)
 
 
-def _ref(source: Any) -> PortRef:
+def _end(source: Any) -> FlowPortDesc:
     if isinstance(source, FlowNodeDesc):
-        return FlowPortDesc(source, 0).ref()
+        return source[0]
     if isinstance(source, FlowPortDesc):
-        return source.ref()
+        return source
     message = f"source: got {source!r}; expected a node, node['port'], or a mapping of inputs"
     raise ConfigError(message)
 

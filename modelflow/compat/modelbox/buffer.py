@@ -3,7 +3,7 @@
 import contextlib
 import math
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +50,8 @@ _DTYPES = {
     "float16": ModelBoxDataType.HALF,
 }
 
+_NO_DEFAULT: Any = object()
+
 
 class CodedError(FlowUnitError):
     """An error with the code and the message that a unit gave itself."""
@@ -64,28 +66,30 @@ class CodedError(FlowUnitError):
         return self._code
 
 
-class Buffer:
+class Buffer(NativeBuffer):
     """One item: payload and meta, or an error.
 
     ``Buffer(device)`` is empty, ``Buffer(device, value)`` holds an array, bytes, a text or a list
     of arrays, ``Buffer(buffer)`` shares the payload of another and copies its meta.
+
+    Into the graph goes a `header` of it, never itself: modelflow's units expect of `get` and
+    `as_object` what modelflow's own `Buffer` does.
     """
 
     ModelBoxDataType: ClassVar = ModelBoxDataType
 
-    def __init__(self, device: "Device | Buffer | None" = None, data: Any = None) -> None:
-        self.native = NativeBuffer()
-        if isinstance(device, Buffer):
-            self.native = header(device.native)
+    def __init__(self, device: "Device | NativeBuffer | None" = None, data: Any = None) -> None:
+        super().__init__()
+        if isinstance(device, NativeBuffer):
+            self.adopt(device)
         elif data is not None:
             self.build(data)
 
-    @classmethod
-    def of(cls, native: NativeBuffer) -> Self:
-        """Returns a buffer that shares the payload of a native one; its meta is its own."""
-        found = cls()
-        found.native = header(native)
-        return found
+    def adopt(self, other: NativeBuffer) -> None:
+        """Becomes what another buffer is: its payload is shared, its meta copied."""
+        self.data, self.error = other.data, other.error
+        self._meta = None
+        self.inherit_meta(other)
 
     def build(self, data: Any) -> None:
         """Replaces the payload.
@@ -98,7 +102,7 @@ class Buffer:
             RuntimeError: an array without dimensions, of texts or of complex numbers.
         """
         if isinstance(data, str):
-            self.native.data = data
+            self.data = data
             return
         if isinstance(data, list | tuple):
             arrays = [np.asarray(item) for item in data]
@@ -107,7 +111,7 @@ class Buffer:
             self._set_array(whole, shapes)
             return
         if isinstance(data, bytes | bytearray | memoryview):
-            self.native.data = bytes(data)
+            self.data = bytes(data)
             return
         array = np.asarray(data)
         if array.ndim == 0:
@@ -119,9 +123,9 @@ class Buffer:
         if array.dtype.name not in _DTYPES:
             message = f"got an array of {array.dtype}; expected one of {', '.join(_DTYPES)}"
             raise RuntimeError(message)
-        self.native.data = array
+        self.data = array
         if shape != list(array.shape):  # of several arrays
-            self.native.set("shape", shape)
+            self.meta["shape"] = shape
 
     # -- payload --------------------------------------------------------------------------------
 
@@ -130,10 +134,10 @@ class Buffer:
 
         What an HTTP request brought is a text where it can be read as one.
         """
-        data = self.native.data
+        data = self.data
         if isinstance(data, str):
             return data
-        if isinstance(data, bytes) and self.native.get(TEXT):
+        if isinstance(data, bytes) and TEXT in self.meta:
             with contextlib.suppress(UnicodeDecodeError):  # no text: an image, say
                 return data.decode()
         if isinstance(data, bytes | bytearray | memoryview):
@@ -144,7 +148,7 @@ class Buffer:
 
     def as_bytes(self) -> bytes:
         """Returns the payload as bytes."""
-        return b"" if self.native.data is None else bytes(self.native)
+        return b"" if self.data is None else super().__bytes__()
 
     def get_bytes(self) -> int:
         """Returns the size of the payload in bytes; 0 where it is an error."""
@@ -153,14 +157,14 @@ class Buffer:
     def __array__(
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
     ) -> npt.NDArray[Any]:
-        data = self.native.data
+        data = self.data
         if isinstance(data, str):
             data = data.encode()
         if isinstance(data, bytes | bytearray | memoryview):
             data = np.frombuffer(data, np.uint8)
         array = np.asarray(data)
-        shape = self.native.get("shape")
-        if _fits(shape, array) and not isinstance(shape[0], list):
+        shape = self.meta.get("shape")
+        if shape is not None and _fits(shape, array) and not isinstance(shape[0], list):
             array = array.reshape(shape)
         if dtype is not None and array.dtype != dtype:
             return array.astype(dtype)
@@ -173,8 +177,7 @@ class Buffer:
         return memoryview(self.as_bytes())
 
     def __str__(self) -> str:
-        data = self.native.data
-        return data if isinstance(data, str) else self.as_bytes().decode()
+        return self.data if isinstance(self.data, str) else self.as_bytes().decode()
 
     # -- meta -----------------------------------------------------------------------------------
 
@@ -184,15 +187,15 @@ class Buffer:
         Raises:
             RuntimeError: an integer of more than 64 bits, or a list of mixed types.
         """
-        self.native.set(key, _meta_value(value))
+        super().set(key, _meta_value(value))
 
-    def get(self, key: str) -> Any:
-        """Returns a meta value.
+    def get(self, key: str, default: Any = _NO_DEFAULT) -> Any:
+        """Returns a meta value, or ``default`` where one is given.
 
         Raises:
             ValueError: there is none; the message names those that are there.
         """
-        meta, data = self.native.meta, self.native.data
+        meta, data = self.meta, self.data
         if isinstance(data, bytes):
             data = np.frombuffer(data, np.uint8)
         if isinstance(data, np.ndarray) and key in ("shape", "type"):
@@ -202,37 +205,29 @@ class Buffer:
             return meta[key] if _fits(meta.get(key), data) else list(data.shape)
         if key in meta:
             return meta[key]
+        if default is not _NO_DEFAULT:
+            return default
         message = f"no meta {key!r} (there are: {', '.join(meta) or 'none'})"
         raise ValueError(message)
 
-    def copy_meta(self, other: "Buffer") -> None:
+    def copy_meta(self, other: NativeBuffer) -> None:
         """Takes over the meta of ``other``; what is there already stays."""
-        for key, value in other.native.meta.items():
+        for key, value in other.meta.items():
             if key not in PAYLOAD_MARKS:  # said of the other's payload
-                self.native.meta.setdefault(key, value)
+                self.meta.setdefault(key, value)
 
     # -- errors ---------------------------------------------------------------------------------
 
-    def has_error(self) -> bool:
-        """Tells whether this is an error."""
-        return self.native.error is not None
-
     def set_error(self, code: str, message: str) -> None:
         """Makes it an error; the payload goes."""
-        self.native = NativeBuffer.from_error(CodedError(code, message), self.native.meta)
-
-    def get_error_code(self) -> str:
-        """Returns the error's code, ``Unit.ProcessError``."""
-        return self.native.get_error_code()
+        self.data, self.error = None, CodedError(code, message)
 
     def get_error_msg(self) -> str:
-        """Returns the error's message."""
-        error = self.native.error
-        return "" if error is None else _message(error)
+        """Returns what the unit said: of a status its message, else all of modelflow's error."""
+        return "" if self.error is None else _message(self.error)
 
 
 def _message(error: FlowUnitError) -> str:
-    """Returns what the unit said: of a status its message, else of modelflow's error all."""
     status = getattr(error.__cause__, "status", None)
     if status is not None:
         return str(status.errormsg())
@@ -257,7 +252,7 @@ def header(native: NativeBuffer) -> NativeBuffer:
 
 def outgoing(buffer: Buffer) -> NativeBuffer:
     """Returns what goes on into the graph: an array has the shape that its meta ``shape`` says."""
-    native = header(buffer.native)
+    native = header(buffer)
     shape, data = native.get("shape"), native.data
     if isinstance(data, np.ndarray) and _fits(shape, data) and not isinstance(shape[0], list):
         native.data = data.reshape(shape)

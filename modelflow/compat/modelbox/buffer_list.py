@@ -29,7 +29,7 @@ class BufferList:
     def of(cls, natives: Sequence[NativeBuffer], device: Device) -> Self:
         """Returns the list of native buffers."""
         found = cls(device)
-        found._buffers = [Buffer.of(native) for native in natives]
+        found._buffers = [Buffer(native) for native in natives]
         return found
 
     def build(self, sizes: Sequence[int]) -> None:
@@ -68,9 +68,9 @@ class BufferList:
         """Takes over the meta of the buffers of ``other``, one by one."""
         for mine, theirs in zip(self._buffers, other._buffers, strict=False):
             if is_override:
-                for key, value in theirs.native.meta.items():
+                for key, value in theirs.meta.items():
                     if key not in PAYLOAD_MARKS:
-                        mine.native.set(key, value)
+                        mine.meta[key] = value
             mine.copy_meta(theirs)
 
     def get_bytes(self) -> int:

@@ -8,9 +8,10 @@ from typing import Any
 from modelflow.buffer import Buffer as NativeBuffer
 from modelflow.compat.modelbox.buffer_list import BufferList
 from modelflow.compat.modelbox.device import Device
+from modelflow.compat.modelbox.gathering import Gathering
 from modelflow.compat.modelbox.metadata import DataMeta, FlowUnitError
 from modelflow.compat.modelbox.status import Status, StatusCode, status_of
-from modelflow.errors import EndOfStream, ModelflowError, StreamError
+from modelflow.errors import ModelflowError, StreamError
 from modelflow.stream_io import StreamIO
 
 __all__ = ["ExtOutputBufferList", "ExternalDataMap", "ExternalDataSimple", "SelectMap"]
@@ -40,7 +41,7 @@ class ExternalDataMap:
         self._unsent: dict[str, list[NativeBuffer]] = {port: [] for port in inputs}
         self._lock = threading.Lock()
         self._is_closed = self._is_shut = False
-        self._ended: set[str] = set()
+        self._gathering = Gathering(stream)
         self._failure: str = ""
         weakref.finalize(self, stream.close_input).atexit = False
 
@@ -105,34 +106,18 @@ class ExternalDataMap:
         found: dict[str, list[NativeBuffer]] = {port: [] for port in outputs}
         # Outputs that get one buffer for each that is sent give theirs together.
         together = [port for port in outputs if port in stream.single_outputs]
-        self._wait_ready(timeout)
-        if together and not self._ended:
+        self._gathering.wait(timeout)
+        if together and not self._gathering.ended:
             for port in together:
                 stream.wait_ready(port, timeout)
             count = min(stream.ready_count(port) for port in together)
             for port in together:
                 for _ in range(max(1, count)):  # none: its end
-                    self._take_one(port, found[port])
+                    self._gathering.take(port, found[port])
         for port in outputs:
-            if port not in together or self._ended:
-                while port not in self._ended and stream.is_ready(port):
-                    self._take_one(port, found[port])
+            if port not in together or self._gathering.ended:
+                self._gathering.take_ready(port, found[port])
         return found
-
-    def _wait_ready(self, timeout: float | None) -> None:
-        if self._ended == set(self._stream.outputs):
-            return
-        changed = threading.Event()
-        self.on_ready(changed.set)
-        if not changed.wait(timeout):
-            message = f"nothing came within {timeout:g} s"
-            raise TimeoutError(message)
-
-    def _take_one(self, port: str, into: list[NativeBuffer]) -> None:
-        try:
-            into.append(self._stream.recv_buffer(port))
-        except EndOfStream:
-            self._ended.add(port)
 
     def set_output_meta(self, port: str, meta: DataMeta) -> Status:  # noqa: ARG002 - one stream
         """Adds values to those of the session's stream; before anything is sent."""
@@ -163,7 +148,7 @@ class ExternalDataMap:
     def on_ready(self, callback: Any) -> None:
         """Calls ``callback`` when `recv` would not wait, perhaps at once, perhaps again."""
         for port in self._stream.outputs:
-            if port not in self._ended:
+            if port not in self._gathering.ended:
                 self._stream.on_ready(port, callback)
 
 

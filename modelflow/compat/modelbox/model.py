@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from modelflow.compat.modelbox.buffer import Buffer
+from modelflow.compat.modelbox.buffer import Buffer, header
 from modelflow.compat.modelbox.status import Status, StatusCode, status_of
 from modelflow.errors import EngineError, FlowFailed, ModelflowError
 from modelflow.model import Model as NativeModel
@@ -76,7 +76,7 @@ class Model:
             ModelflowError: it has not been started, or fails.
         """
         found = self._running().infer([_plain(value) for value in data_list])
-        return [Buffer.of(buffer) for buffer in found]
+        return [Buffer(buffer) for buffer in found]
 
     def infer_batch(self, data_list: Sequence[Sequence[Any]]) -> list[list[Buffer]]:
         """Runs many items: for each input its values; for each output its buffers.
@@ -86,7 +86,7 @@ class Model:
         """
         columns = [[_plain(value) for value in values] for values in data_list]
         found = self._running().infer_batch(columns)
-        return [[Buffer.of(buffer) for buffer in column] for column in found]
+        return [[Buffer(buffer) for buffer in column] for column in found]
 
     def _running(self) -> NativeModel:
         if self._model is None:
@@ -96,4 +96,4 @@ class Model:
 
 
 def _plain(value: Any) -> Any:
-    return value.native if isinstance(value, Buffer) else Buffer(None, value).native
+    return header(value if isinstance(value, Buffer) else Buffer(None, value))

@@ -51,7 +51,7 @@ class FlowStreamIO:
         status = Status()
         found = None
         try:
-            found = Buffer.of(self._stream.recv_buffer(port, timeout))
+            found = Buffer(self._stream.recv_buffer(port, timeout))
         except EndOfStream:
             status = Status(StatusCode.STATUS_EOF)
         except TimeoutError as error:
@@ -65,7 +65,7 @@ class FlowStreamIO:
         if into is None:
             return found
         if found is not None:
-            into.native = found.native
+            into.adopt(found)
         return status
 
     def close_input(self) -> None:

@@ -5,8 +5,12 @@ import logging
 import numpy as np
 import pytest
 
+import modelflow
 import modelflow.compat.modelbox as modelbox
+from modelflow.compat.modelbox.buffer import CodedError
 from modelflow.compat.modelbox.log import Level
+from modelflow.config.in_code import FlowNodeDesc, FlowPortDesc
+from modelflow.errors import ConfigError
 
 Code = modelbox.Status.StatusCode
 
@@ -211,6 +215,64 @@ def test_the_names_of_modelbox_are_there():
         "error",
         "fatal",
         "Device",
+        "ModelBoxEngine",
+        "DataHandler",
         "ModelBoxDataType",
     ]
     assert [name for name in names if not hasattr(modelbox, name)] == []
+
+
+@pytest.mark.parametrize(
+    ("ours", "native", "names"),
+    [
+        (modelbox.Buffer, modelflow.Buffer, ["has_error", "get_error_code"]),
+        (
+            modelbox.FlowGraphDesc,
+            modelflow.FlowGraphDesc,
+            [
+                "set_batch_size",
+                "set_drivers_dir",
+                "set_profile_dir",
+                "set_profile_trace_enable",
+                "set_queue_size",
+                "set_skip_default_drivers",
+                "to_config",
+                "units",
+            ],
+        ),
+        (modelbox.FlowNodeDesc, FlowNodeDesc, ["__getitem__", "get_node_name", "set_node_name"]),
+        (modelbox.FlowPortDesc, FlowPortDesc, ["get_node_name", "get_port_name"]),
+    ],
+)
+def test_what_the_native_classes_give_stands_once(ours, native, names):
+    assert [getattr(ours, name) is getattr(native, name) for name in names] == [True] * len(names)
+
+
+def test_a_buffer_of_modelbox_keeps_what_the_native_one_promises():
+    error = CodedError("Unit.Lost", "it is lost")
+    lost = modelbox.Buffer.from_error(error, {"key": 1})
+    assert (lost.get_error_code(), lost.get_error_msg(), lost.get("key")) == (
+        "Unit.Lost",
+        "it is lost",
+        1,
+    )
+    here = modelbox.Buffer(None, np.arange(3))
+    assert here.to("cpu") is here
+    assert here.get("missing", None) is None
+    here.set("key", 2)
+    lost.adopt(here)
+    lost.set("key", 3)
+    assert (lost.has_error(), here.get("key"), lost.get("key")) == (False, 2, 3)
+
+
+def test_a_node_may_be_named_when_others_are_connected_already():
+    desc = modelbox.FlowGraphDesc()
+    first = desc.add_node("mean", "cpu", ["mean=1"], desc.add_input("image"))
+    desc.add_output("out", first)
+    first.set_node_name("my_mean")
+    assert str(desc.to_config().edges[1].source) == "my_mean"
+    second = desc.add_node("mean", "cpu", first)
+    assert second.get_node_name() == "mean"
+    second.set_node_name("my_mean")
+    with pytest.raises(ConfigError, match="'my_mean': there are two"):
+        desc.to_config()
