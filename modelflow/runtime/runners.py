@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from modelflow.errors import FlowUnitError
 from modelflow.runtime.clock import Clock
+from modelflow.runtime.kinds.source import SourceWorker
 from modelflow.runtime.watchdog import Watchdog
 from modelflow.runtime.worker import Worker
 
@@ -133,7 +134,7 @@ class InlineRunner:
         is_moving = False
         while worker.try_step():
             is_moving = True
-            if worker.stage.plan.unit.spec.is_source:
+            if isinstance(worker, SourceWorker):
                 break  # first what it has brought
         return is_moving
 
