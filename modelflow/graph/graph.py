@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from modelflow.config.flow_config import FlowConfig
 from modelflow.graph.node import Edge, Node, Role
@@ -32,12 +33,12 @@ class Graph:
     scopes: Scopes
     notes: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[str, ...]:
         """The names of the graph's own inputs."""
         return tuple(node.name for node in self.nodes.values() if node.role is Role.INPUT)
 
-    @property
+    @cached_property
     def outputs(self) -> tuple[str, ...]:
         """The names of the graph's own outputs."""
         return tuple(node.name for node in self.nodes.values() if node.role is Role.OUTPUT)

@@ -7,7 +7,6 @@ of the unit with five buffers; the five results go to what follows as one segmen
 import os
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Sequence
 from functools import partial
@@ -200,17 +199,19 @@ class Worker:
                     deadlines = deadlines_of(batch.columns)
                     has_errors = self._expire(batch, deadlines) or has_errors
                     break
-            start = time.perf_counter()
-            self._enter("process")
+            # Not by `_enter` and `_leave`: every batch of most graphs passes here.
+            self.phase = "process"
+            self.busy_since = start = self._clock.now()
             if self._transfer is not None:
                 results, has_errors = self._process_on_device(self._transfer, batch, has_errors)
             elif self._is_per_stream:
                 results = self._process_by_stream(batch, has_errors)
             else:
                 results = self._batch_call.process(batch.columns, has_errors, batch.stream_of)
-            self._leave()
+            self.busy_since = None
+            self.phase = "idle"
             has_errors = has_errors or self.call.has_errors
-            self._note(size, time.perf_counter() - start)
+            self._note(size, start)
             if deadlines is not None:
                 carry(deadlines, results)
         self.stage.outbox.emit(batch, results, has_errors)
@@ -274,12 +275,6 @@ class Worker:
         )
         return Buffer.from_error(failure)
 
-    def _note(self, size: int, seconds: float) -> None:
-        self._stats.count(size, self.call.failed, seconds)
-        if self._observer is not None:
-            now = self._clock.now()
-            self._observer.called(self.stage.plan.name, self.number, size, now - seconds, now)
-
     def _count_out(self, batch: Batch) -> None:
         """Notes the rows that are no longer counted in their sessions behind this node."""
         for span in batch.spans:
@@ -291,13 +286,21 @@ class Worker:
 
     # -- reports --------------------------------------------------------------------------------
 
-    def _enter(self, phase: str) -> None:
+    def _enter(self, phase: str) -> float:
         self.phase = phase
-        self.busy_since = self._clock.now()
+        self.busy_since = now = self._clock.now()
+        return now
 
     def _leave(self) -> None:
         self.busy_since = None
         self.phase = "idle"
+
+    def _note(self, size: int, start: float) -> None:
+        """Counts a call for ``size`` rows that began at ``start``."""
+        now = self._clock.now()
+        self._stats.count(size, self.call.failed, now - start)
+        if self._observer is not None:
+            self._observer.called(self.stage.plan.name, self.number, size, start, now)
 
     def _report(self, error: BaseException, phase: str) -> None:
         unit = self.at

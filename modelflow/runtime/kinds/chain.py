@@ -5,7 +5,6 @@ Units "decode" and "resize" in a chain, a batch of five: "decode" is called with
 passes "resize" in error, as it would in a stage of its own.
 """
 
-import time
 from collections.abc import Sequence
 
 from modelflow.runtime.call import BatchCall, StreamOf, UnitCall
@@ -48,9 +47,9 @@ class ChainCall(BatchCall):
                 deadlines = deadlines_of(columns)
                 late = expire(columns, deadlines, self._clock.now(), plan, stream_of)
                 columns, has_errors = late or columns, has_errors or late is not None
-            start = time.perf_counter()
+            start = self._clock.now()
             columns = call.process(columns, has_errors, stream_of)
-            stats.count(len(columns[0]), call.failed, time.perf_counter() - start)
+            stats.count(len(columns[0]), call.failed, self._clock.now() - start)
             has_errors = has_errors or call.has_errors
             failed += call.failed
             if deadlines is not None:

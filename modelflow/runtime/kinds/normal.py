@@ -24,7 +24,9 @@ class NormalCall(UnitCall, BatchCall):
         self.failed, self.has_errors = 0, False
         if has_errors and not self._is_exception_visible:
             return self._process_good(columns, stream_of)
-        return self._process_batch(columns, stream_of)
+        if self._in_place:
+            return self._process_batch(columns, stream_of)
+        return self._process_all(columns, stream_of)
 
     def _process_batch(self, columns: Columns, stream_of: StreamOf) -> Columns:
         if self._in_place and len(columns[0]) > 1:

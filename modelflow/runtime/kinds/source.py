@@ -7,7 +7,6 @@ an event.
 
 import logging
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -172,8 +171,7 @@ class SourceWorker(Worker):
         context.event = self._events.popleft() if self._events else None
         if self._is_opening:
             context.openings = []
-        start = time.perf_counter()
-        self._enter("process")
+        start = self._enter("process")
         try:
             columns, is_last = self.call.produce(context), context.is_finished
         except FlowUnitError as error:
@@ -185,7 +183,7 @@ class SourceWorker(Worker):
             self._is_held, self._is_over = context.is_held, is_last
         openings = context.openings or ()
         rows = (len(columns[0]) if columns else 0) + len(openings)
-        self._note(rows, time.perf_counter() - start)
+        self._note(rows, start)
         if context.openings is not None:
             for row in zip(*columns, strict=True):
                 self._begin_session(list(row), _EMITTED)

@@ -4,7 +4,6 @@ It takes the lane of session A with a batch of A's rows, opens the stream if the
 rows, has the unit called, sends on what the unit gave, and gives the lane back.
 """
 
-import time
 from typing import Any
 
 from modelflow.runtime.clock import Clock
@@ -53,11 +52,10 @@ class StreamWorker(Worker):
             self._expire(batch, deadlines_of(batch.columns))
         if self._transfer is not None:
             self._arrive(self._transfer, batch)
-        start = time.perf_counter()
-        self._enter("process")
+        start = self._enter("process")
         is_over = self._call(stream, batch)
         self._leave()
-        self._note(len(span.positions), time.perf_counter() - start)
+        self._note(len(span.positions), start)
         if not lane.is_dropped:
             self._emit(stream, is_over)
             self._count_out(batch)
