@@ -12,6 +12,7 @@ from modelflow.config.schema import (
     GRAPH_ATTRIBUTES,
     NODE_ATTRIBUTES,
     SECTIONS,
+    SERVE_KEYS,
     SERVING_ALIASES,
     WITHOUT_EFFECT,
 )
@@ -22,6 +23,16 @@ from modelflow.unit.spec import FlowUnitSpec
 
 HERE = Path(__file__).resolve().parent
 NOTE = "<!-- Written by docs/generate.py; change what it is made from, and run `make docs`. -->\n"
+
+_SERVE = {
+    "input": (
+        "What callers outside must know of the graph's input `NAME`, where neither the unit behind "
+        "it nor its model says it; `Flow.signature()` gives it. What contradicts a unit is an "
+        "error of `modelflow check`, what contradicts a loaded model one of the start. In TOML "
+        "(also beside a DOT text), YAML and JSON; a DOT file alone has no place for it.\n"
+    ),
+    "output": "The same of an output.\n",
+}
 
 
 def command_line() -> Iterator[str]:
@@ -60,6 +71,10 @@ def graph_file() -> Iterator[str]:
     yield "### `[args.NAME]`\n"
     yield "A parameter: a node attribute whose whole value is `$NAME` is replaced by it.\n"
     yield _table(ARG_KEYS)
+    for side, options in SERVE_KEYS.items():
+        yield f"### `[serve.{side}.NAME]`\n"
+        yield _SERVE[side]
+        yield _table(options)
     yield "## Node attributes\n"
     yield _table(NODE_ATTRIBUTES)
     yield (

@@ -4,10 +4,12 @@
 
     ModelflowError
     ├── ConfigError                 text of a graph or unit file: file, line, key
+    │   └── OptionsError            options that a unit does not take
     ├── GraphError                  names and edges; holds all findings of one check
     │   ├── UnknownFlowUnitError
     │   ├── PortError
     │   ├── CycleError
+    │   ├── DisabledGraphError
     │   └── StreamMismatchError
     ├── PlanError                   what this machine or version cannot run
     │   └── DeviceUnavailableError
@@ -37,6 +39,7 @@ __all__ = [
     "CycleError",
     "DeadlineExceeded",
     "DeviceUnavailableError",
+    "DisabledGraphError",
     "EndFlow",
     "EndOfStream",
     "EngineError",
@@ -47,6 +50,7 @@ __all__ = [
     "Location",
     "MissingDependencyError",
     "ModelflowError",
+    "OptionsError",
     "PlanError",
     "PortError",
     "QueueFullError",
@@ -132,6 +136,18 @@ class ConfigError(_FindingsError):
     """A graph or unit file that cannot be read; ``findings`` holds every mistake in it."""
 
 
+class OptionsError(ConfigError):
+    """Options that a unit does not take.
+
+    Attributes:
+        problems: A sentence for each of them.
+    """
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(problems))
+
+
 class GraphError(_FindingsError):
     """A graph that cannot run; ``findings`` holds every mistake of one check, in file order."""
 
@@ -150,6 +166,10 @@ class CycleError(GraphError):
 
 class StreamMismatchError(GraphError):
     """A node joins streams that do not stem from the same origin, or are of different depth."""
+
+
+class DisabledGraphError(GraphError):
+    """The graph says that it is not to be run: ``[flow] enable=false``."""
 
 
 class PlanError(ModelflowError):

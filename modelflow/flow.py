@@ -7,10 +7,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from modelflow.config.find import find_graph
-from modelflow.errors import StreamClosed, did_you_mean
+from modelflow.errors import GraphError, StreamClosed, did_you_mean
 from modelflow.graph.graph import Graph
 from modelflow.graph.read import read_graph
-from modelflow.graph.signature import Signature, signature_of
+from modelflow.graph.signature import Signature, contradictions, signature_of
 from modelflow.log import FlowLog
 from modelflow.plan import ExecutionPlan, make_plan
 from modelflow.runtime.at_exit import stop_at_exit
@@ -106,19 +106,26 @@ class Flow:
 
         Raises:
             FlowFailed: a unit did not open; nothing is left running.
+            GraphError: ``[serve]`` in the graph file contradicts a model; nothing is left running.
             PlanError: this machine or this version cannot run the graph.
         """
         scheduler = self._built()
         config = self.graph.config
         log = FlowLog(config.log, config.path.parent if config.path else Path())
         try:
-            scheduler.start()
+            scheduler.start(lambda: self._check_models(scheduler))
         except BaseException:
             log.close()
             raise
         self._log = log
         stop_at_exit(scheduler)
         return self
+
+    def _check_models(self, scheduler: Scheduler) -> None:
+        """Compares what the graph file says of its ends with what the loaded models say."""
+        findings = list(contradictions(self.graph, scheduler.tensor))
+        if findings:
+            raise GraphError(findings)
 
     def run(self) -> None:
         """Starts the flow, waits until its sources are done, and stops it.
@@ -317,7 +324,7 @@ class Flow:
         """Returns the names, types and shapes of the graph's inputs and outputs.
 
         While the flow runs, what the loaded models say of their ports is in it; before, what the
-        units declare.
+        units declare. What neither says, ``[serve]`` in the graph file may.
         """
         scheduler = self._built()
         origin = scheduler.plan.origins.get("")

@@ -15,7 +15,12 @@ __all__ = ["check"]
 
 @click.command()
 @graph_options
-@click.option("-v", "--verbose", is_flag=True, help="Print the plan: what runs where, and why.")
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Print the plan (what runs where, and why), and what the graph takes and gives.",
+)
 def check(graph: GraphChoice, verbose: bool) -> int:
     """Finds every mistake of a graph, and prints each with its line.
 
@@ -32,6 +37,10 @@ def check(graph: GraphChoice, verbose: bool) -> int:
         click.echo(f"note: {note}", err=True)
     if verbose:
         _print_table(rows)
+        signature = flow.signature()
+        for side, ports in (("input", signature.inputs), ("output", signature.outputs)):
+            for port in ports:
+                click.echo(f"{side} {port}")
         for line in _transfers(flow):
             click.echo(line)
     click.echo(

@@ -181,6 +181,8 @@ def _toml_lines(text: str) -> dict[Path, int]:
         if not end and not nesting:
             if header := _HEADER.match(line, 0, _LONGEST_HEADER):
                 table = _table(header[1] == "[[", _parts(header[2]), counts)
+                for length in range(1, len(table)):  # what is only named in passing
+                    lines.setdefault(table[:length], number)
                 lines[table] = number
                 continue
             if key := _KEY.match(line, 0, _LONGEST_HEADER):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from modelflow.config.serve_port import ServeConfig
 from modelflow.errors import Location
 
 __all__ = ["ArgConfig", "EdgeConfig", "FlowConfig", "NodeConfig", "PortRef"]
@@ -69,6 +70,7 @@ class FlowConfig:
             default or the value given, converted to its type (see `modelflow.config.schema`).
         graph: The graph-wide defaults and switches (``queue_size``, ``batch_size``, ``strict``...).
         args: The parameters, by name.
+        serve: What is said of the graph's inputs and outputs to those outside.
         path: The file it was read from; None for text, mappings and graphs built in code. Relative
             paths in it are relative to the file's folder.
         notes: Sentences for the user about keys that are accepted and have no effect.
@@ -84,6 +86,7 @@ class FlowConfig:
     flow: Mapping[str, Any] = field(default_factory=dict)
     graph: Mapping[str, Any] = field(default_factory=dict)
     args: Mapping[str, ArgConfig] = field(default_factory=dict)
+    serve: ServeConfig = field(default_factory=ServeConfig)
     path: Path | None = None
     notes: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)

@@ -7,7 +7,9 @@ from typing import Any
 
 from modelflow.config.document import Document, check_values, mistake, read_text
 from modelflow.config.flow_config import ArgConfig, EdgeConfig, FlowConfig, NodeConfig, PortRef
+from modelflow.config.keys import KeyReader
 from modelflow.config.read_dot import DotGraph, read_dot
+from modelflow.config.read_serve import read_serve
 from modelflow.config.schema import (
     ARG_KEYS,
     DRAWING_ATTRIBUTES,
@@ -22,7 +24,7 @@ from modelflow.unit.option import Option
 __all__ = ["config_of"]
 
 _LISTS = ("node", "edge")
-_TOP = (*SECTIONS, "args", *_LISTS)
+_TOP = (*SECTIONS, "args", "serve", *_LISTS)
 # One end of an edge: a name and perhaps a port, each quoted where it holds what parts them.
 _QUOTED = r'"((?:[^"\\]|\\.)*)"'
 _END = re.compile(
@@ -49,7 +51,8 @@ class _Reader:
     def __init__(self, document: Document, path: Path | None) -> None:
         self._document = document
         self._path = path
-        self._findings: list[Finding] = []
+        self._reader = KeyReader(document)
+        self._findings = self._reader.findings
         self._notes: list[str] = []
         self._unset: set[str] = set()
         self._variables: dict[str, str] = {}
@@ -83,6 +86,7 @@ class _Reader:
             flow=sections["flow"],
             graph=graph,
             args=self._args(),
+            serve=read_serve(self._values.get("serve", {}), self._folder, self._reader),
             path=self._path,
             notes=tuple(masked(note, self._variables) for note in self._notes),
             variables=self._variables,
@@ -98,39 +102,18 @@ class _Reader:
 
     def _section(self, name: str, options: Sequence[Option]) -> dict[str, Any]:
         given = self._values.get(name, {})
-        if not isinstance(given, Mapping):
-            self._wrong((name,), f"[{name}]: got {given!r}; expected keys and values")
-            given = {}
-        return self._keys((name,), f"[{name}]", given, options)
-
-    def _keys(
-        self, path: tuple[str, ...], where: str, given: Mapping[str, Any], options: Sequence[Option]
-    ) -> dict[str, Any]:
-        known = {alias: o for o in options for alias in (o.name, *o.aliases)}
-        found = {option.name: option.default for option in options}
-        for key, value in given.items():
-            if key not in known:
-                near, names = did_you_mean(key, known), ", ".join(o.name for o in options)
-                self._wrong((*path, key), f"{where}: unknown key {key!r}{near} (keys: {names})")
-                continue
-            name = known[key].name
-            if name in WITHOUT_EFFECT and str(value).lower() not in ("false", "0"):
-                self._notes.append(f"{where}: {key} has no effect: {WITHOUT_EFFECT[name]}")
-            try:
-                found[known[key].name] = known[key].convert(value)
-            except ConfigError as error:
-                self._wrong((*path, key), f"{where}: {str(error).replace('option', 'key', 1)}")
-        return found
+        known = {alias: o.name for o in options for alias in (o.name, *o.aliases)}
+        for key, value in given.items() if isinstance(given, Mapping) else ():
+            reason = WITHOUT_EFFECT.get(known.get(key, ""))
+            if reason is not None and str(value).lower() not in ("false", "0"):
+                self._notes.append(f"[{name}]: {key} has no effect: {reason}")
+        return self._reader.read((name,), given, options)
 
     def _args(self) -> dict[str, ArgConfig]:
-        given = self._values.get("args", {})
-        if not isinstance(given, Mapping):
-            self._wrong(("args",), f"[args]: got {given!r}; expected a table for each argument")
-            return {}
         found = {}
-        for name, table in given.items():
+        for name, table in self._reader.table(("args",), self._values.get("args", {})).items():
             body = table if isinstance(table, Mapping) else {"default": table}
-            keys = self._keys(("args", name), f"[args.{name}]", body, ARG_KEYS)
+            keys = self._reader.read(("args", name), body, ARG_KEYS)
             found[name] = ArgConfig(name, keys["default"], keys["desc"], self._at("args", name))
         return found
 
@@ -146,7 +129,7 @@ class _Reader:
                 at = self._at("graph", "graphconf")
                 return read_dot(joined, at.file, self._first_line(at))
             if file:
-                path = (self._path.parent if self._path else Path()) / file
+                path = self._folder / file
                 return read_dot(self._text_of(path), str(path))
         except ConfigError as error:
             self._findings += error.findings
@@ -154,6 +137,11 @@ class _Reader:
             if section["format"] == "graphviz" and "node" not in self._values:
                 self._wrong(("graph",), "[graph]: format is graphviz, but there is no graphconf")
         return None
+
+    @property
+    def _folder(self) -> Path:
+        """What paths in the file are relative to."""
+        return self._path.parent if self._path else Path()
 
     def _text_of(self, path: Path) -> str:
         try:
@@ -174,10 +162,10 @@ class _Reader:
         for key, value in dot.attributes.items():
             if key in GRAPH_ATTRIBUTES:
                 try:
-                    graph[key] = options[key].convert(self._expanded_top(value))
+                    expanded_value = self._expanded_top(value)
+                    graph[key] = options[key].convert(expanded_value, f"graph attribute {key!r}")
                 except ConfigError as error:
-                    problem = str(error).replace("option", "graph attribute", 1)
-                    self._wrong(("graph", "graphconf"), problem)
+                    self._wrong(("graph", "graphconf"), str(error))
             elif key not in DRAWING_ATTRIBUTES:
                 self._notes.append(f"graph attribute {key!r} has no effect")
 
@@ -259,10 +247,10 @@ class _Reader:
     # -- findings -------------------------------------------------------------------------------
 
     def _at(self, *path: str | int) -> Location:
-        return self._document.at(*path)
+        return self._reader.at(*path)
 
     def _wrong(self, path: tuple[str | int, ...], message: str) -> None:
-        self._findings.append(Finding(self._at(*path), message, error=ConfigError))
+        self._reader.wrong(path, message)
 
 
 def _port(text: str) -> PortRef:

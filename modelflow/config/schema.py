@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from modelflow.config.node_settings import NodeOptions
 from modelflow.unit.option import Option, options_of
+from modelflow.wire.datatype import DATATYPES
 
 __all__ = [
     "ARG_KEYS",
@@ -14,6 +15,7 @@ __all__ = [
     "IGNORED_ATTRIBUTES",
     "NODE_ATTRIBUTES",
     "SECTIONS",
+    "SERVE_KEYS",
     "SERVING_ALIASES",
     "WITHOUT_EFFECT",
 ]
@@ -105,6 +107,47 @@ WITHOUT_EFFECT: Mapping[str, str] = MappingProxyType(
 ARG_KEYS: tuple[Option, ...] = (
     Option("default", Any, None, "The value where none is given."),
     Option("desc", str, "", "What it is for."),
+)
+
+_DATATYPE = Option(
+    "datatype",
+    Literal[tuple(DATATYPES)] | None,
+    None,
+    "The element type, as the Open Inference Protocol calls it; none: what the unit or the model "
+    "says.",
+)
+_SHAPE = Option(
+    "shape",
+    list[int] | None,
+    None,
+    "The shape of one buffer (one row, where the array is batched); -1: an axis of any length.",
+    minimum=-1,
+    maximum=1 << 30,
+)
+_BATCHED = Option(
+    "batched",
+    bool,
+    True,
+    "A request's array is cut along its first axis, a buffer a row; false: it is one buffer.",
+)
+
+# Of [serve.input.NAME] and [serve.output.NAME].
+SERVE_KEYS: Mapping[str, tuple[Option, ...]] = MappingProxyType(
+    {
+        "input": (_DATATYPE, _SHAPE, _BATCHED),
+        "output": (
+            _DATATYPE,
+            _SHAPE,
+            _BATCHED,
+            Option(
+                "labels",
+                str | list[str],
+                (),
+                "The names of the classes, or a file with one on each line (relative to the graph "
+                "file).",
+            ),
+        ),
+    }
 )
 
 NODE_ATTRIBUTES: tuple[Option, ...] = (

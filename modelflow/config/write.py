@@ -9,6 +9,7 @@ from typing import Any
 from modelflow.config.dot_tokens import TokenKind, tokens_of
 from modelflow.config.flow_config import EdgeConfig, FlowConfig, NodeConfig, PortRef
 from modelflow.config.schema import GRAPH_ATTRIBUTES, SECTIONS
+from modelflow.config.serve_port import ServePort
 from modelflow.config.variables import escaped
 from modelflow.errors import ConfigError, did_you_mean
 
@@ -66,7 +67,21 @@ def _sections(config: FlowConfig) -> dict[str, dict[str, Any]]:
             }
             for name, arg in config.args.items()
         }
-    return found
+    serve = {
+        side: {name: _serve_port(port) for name, port in ports.items()}
+        for side, ports in (("input", config.serve.input), ("output", config.serve.output))
+        if ports
+    }
+    return found | ({"serve": serve} if serve else {})
+
+
+def _serve_port(port: ServePort) -> dict[str, Any]:
+    found: dict[str, Any] = {"datatype": port.datatype} if port.datatype else {}
+    if port.shape is not None:
+        found["shape"] = [-1 if extent is None else extent for extent in port.shape]
+    if not port.batched:
+        found["batched"] = False
+    return found | ({"labels": _plain(port.labels)} if port.labels else {})
 
 
 _GRAPH_TEXT = ("format", "graphconf", "graphconffilepath")
@@ -128,7 +143,7 @@ def _toml(config: FlowConfig, *, is_embedded: bool) -> str:
         text = _dot(config, with_attributes=False)
         graph |= {"format": "graphviz", "graphconf": tomlkit.string(text, multiline=True)}
     for name, keys in sections.items():
-        table = tomlkit.table(is_super_table=name == "args")
+        table = tomlkit.table(is_super_table=name in ("args", "serve"))
         for key, value in keys.items():
             if isinstance(value, dict):
                 inner = tomlkit.table()

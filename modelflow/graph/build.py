@@ -19,16 +19,19 @@ from modelflow.device import Device, parse_devices, require_devices
 from modelflow.errors import (
     ConfigError,
     DeviceUnavailableError,
+    DisabledGraphError,
     Finding,
     GraphError,
     Location,
     ModelflowError,
+    OptionsError,
     PortError,
     did_you_mean,
 )
 from modelflow.graph.check import check_edges, dropping_outputs
 from modelflow.graph.graph import Graph
 from modelflow.graph.node import Edge, Endpoint, Node, Role
+from modelflow.graph.signature import contradictions
 from modelflow.registry.registry import Registry
 from modelflow.unit.option import options_of
 from modelflow.unit.spec import FlowUnitSpec
@@ -69,7 +72,8 @@ class _Builder:
     def graph(self) -> Graph:
         config = self._config
         if config.flow.get("enable", True) is False:
-            self._wrong(self._top(), "the graph says [flow] enable=false")
+            message = "the graph says [flow] enable=false"
+            self._wrong(self._top(), message, error=DisabledGraphError)
         for node in config.nodes:
             if node.name in self._nodes:
                 at = self._nodes[node.name].location
@@ -92,7 +96,7 @@ class _Builder:
                 self._notes.append(f"node {name!r}: nothing connects it; left out")
                 del self._nodes[name], proof.order[name]
         self._notes += dropping_outputs(self._nodes.values(), edges)
-        return Graph(
+        graph = Graph(
             name=config.flow.get("name") or (config.path.stem if config.path else "flow"),
             nodes=proof.order,
             edges=tuple(edges),
@@ -101,6 +105,10 @@ class _Builder:
             scopes=proof.scopes,
             notes=tuple(self._notes),
         )
+        wrong = list(contradictions(graph))
+        if wrong:
+            raise _error(wrong)
+        return graph
 
     @property
     def _is_strict(self) -> bool:
@@ -259,9 +267,9 @@ class _Builder:
         converted = None
         try:
             converted = spec.configure(options, also=_ATTRIBUTES)
-        except ConfigError as error:
-            for line in str(error).splitlines():
-                self._wrong(node.location, line, node.name)
+        except OptionsError as error:
+            for problem in error.problems:
+                self._wrong(node.location, problem, node.name)
         for path in spec.required_files:
             if self._check_devices and not path.exists():
                 self._wrong(node.location, _missing(spec, path), node.name)
@@ -274,10 +282,9 @@ class _Builder:
 
     def _converted(self, node: NodeConfig, name: str, written: str, value: Any) -> Any:
         try:
-            return _ATTRIBUTES[name].convert(value)
+            return _ATTRIBUTES[name].convert(value, written)
         except ConfigError as error:
-            problem = str(error).replace(f"option {name!r}", f"{written}", 1)
-            self._wrong(node.location, problem, node.name)
+            self._wrong(node.location, str(error), node.name)
             return _ATTRIBUTES[name].default
 
     # -- edges ----------------------------------------------------------------------------------

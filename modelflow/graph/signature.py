@@ -1,17 +1,24 @@
 """What a graph takes and gives: its inputs and outputs with their types and shapes.
 
 ``image [type=input] -> decode -> resize -> infer -> scores [type=output]`` takes ``image`` (bytes:
-no tensor), and gives ``scores``, a tensor of what the model's output says, one for each image.
+no tensor), and gives ``scores``, a tensor of what the model's output says, one for each image. What
+nobody else knows ``[serve]`` may say; what somebody knows otherwise it may not.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from modelflow.config.serve_port import ServePort
+from modelflow.errors import Finding, GraphError, did_you_mean
 from modelflow.graph.graph import Graph
+from modelflow.graph.node import Endpoint
 from modelflow.unit.port import Port
-from modelflow.wire.tensor import TensorSpec
+from modelflow.wire.datatype import DATATYPES, datatype_of
+from modelflow.wire.tensor import TensorSpec, shape_text
 
-__all__ = ["GraphPort", "Signature", "signature_of"]
+__all__ = ["GraphPort", "Signature", "contradictions", "signature_of"]
+
+ModelTensor = Callable[[str, str], TensorSpec | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +35,16 @@ class GraphPort:
     is_single: bool
     """One item for each that is sent, so that a batch of requests may be split and joined again;
     an output behind a condition, an expand or a stream unit gives any number."""
+    is_batched: bool = True
+    """A request's array is cut along its first axis, an item a row; else it is one item."""
+    labels: tuple[str, ...] = ()
+    """The names of the classes, for outputs whose last axis is one of scores."""
+
+    def __str__(self) -> str:
+        """Gives ``image: UINT8 (?, ?, 3), an item a row``."""
+        tensor = "any type" if self.tensor is None else _tensor_text(self.tensor)
+        labels = f", {len(self.labels)} labels" if self.labels else ""
+        return f"{self.name}: {tensor}, {'an item a row' if self.is_batched else 'whole'}{labels}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +58,7 @@ class Signature:
 
 
 def signature_of(
-    graph: Graph,
-    single_outputs: Collection[str],
-    model_tensor: Callable[[str, str], TensorSpec | None],
+    graph: Graph, single_outputs: Collection[str], model_tensor: ModelTensor
 ) -> Signature:
     """Returns the signature of a graph.
 
@@ -53,21 +68,116 @@ def signature_of(
         model_tensor: Gives, for a node and a port, what its loaded model says; None: no model.
     """
 
-    def port_of(name: str, node: str, port: str, is_single: bool) -> GraphPort:
-        spec = graph.nodes[node].spec
-        ports: tuple[Port, ...] = () if spec is None else (*spec.inputs, *spec.outputs)
-        found = next((declared for declared in ports if declared.name == port), Port(port))
-        tensor = model_tensor(node, port) or found.tensor
-        return GraphPort(name, found.description, tensor, is_single)
+    def port_of(name: str, serve: Mapping[str, ServePort], *, is_single: bool) -> GraphPort:
+        said = serve.get(name, _UNSAID)
+        ends = _ends(graph, name)
+        known = [tensor for end in ends if (tensor := _tensor(graph, end, model_tensor))]
+        return GraphPort(
+            name,
+            next((_declared(graph, end).description for end in ends), ""),
+            _joined(name, said, known[0] if known else None),
+            is_single,
+            said.batched,
+            said.labels,
+        )
 
-    inputs = []
-    for name in graph.inputs:
-        ends = [edge.target for edge in graph.edges_from(name)]
-        found = [port_of(name, end.node, end.port, True) for end in ends]
-        inputs.append(next((port for port in found if port.tensor is not None), found[0]))
-    outputs = [
-        port_of(name, edge.source.node, edge.source.port, name in single_outputs)
-        for name in graph.outputs
-        for edge in list(graph.edges_into(name))[:1]
-    ]
-    return Signature(tuple(inputs), tuple(outputs))
+    serve = graph.config.serve
+    return Signature(
+        tuple(port_of(name, serve.input, is_single=True) for name in graph.inputs),
+        tuple(
+            port_of(name, serve.output, is_single=name in single_outputs) for name in graph.outputs
+        ),
+    )
+
+
+def contradictions(graph: Graph, model_tensor: ModelTensor | None = None) -> Iterator[Finding]:
+    """Gives what ``[serve]`` says of no port of the graph, or otherwise than a unit or a model.
+
+    Args:
+        graph: The graph.
+        model_tensor: As for `signature_of`, of models that are loaded; None: they are not yet.
+    """
+    serve = graph.config.serve
+    for side, names, ports in (
+        ("input", graph.inputs, serve.input),
+        ("output", graph.outputs, serve.output),
+    ):
+        for name, said in ports.items():
+            where = f"[serve.{side}.{name}]"
+            if name not in names:
+                near, known = did_you_mean(name, names), ", ".join(names) or "none"
+                message = f"{where}: the graph has no {side} {name!r}{near} ({side}s: {known})"
+                yield Finding(said.location, message, error=GraphError)
+                continue
+            known_ends = {end: _tensor(graph, end, model_tensor) for end in _ends(graph, name)}
+            for end, tensor in known_ends.items():
+                if tensor is not None and not _agree(said, tensor):
+                    message = (
+                        f"{where}: says {_said_text(said)}; port {end.port!r} of node "
+                        f"{end.node!r} is {_tensor_text(tensor)}; say the same, or leave it out"
+                    )
+                    yield Finding(said.location, message, error=GraphError)
+            is_typed = said.datatype is not None or any(known_ends.values())
+            if model_tensor is not None and said.shape is not None and not is_typed:
+                message = f"{where}: says a shape, and nothing says the type; add datatype"
+                yield Finding(said.location, message, error=GraphError)
+
+
+_UNSAID = ServePort()
+
+
+def _ends(graph: Graph, name: str) -> list[Endpoint]:
+    """The ports of units behind an input, or before an output."""
+    behind = [edge.target for edge in graph.edges_from(name)]
+    return behind or [edge.source for edge in graph.edges_into(name)]
+
+
+def _declared(graph: Graph, end: Endpoint) -> Port:
+    spec = graph.nodes[end.node].spec
+    ports = () if spec is None else (*spec.inputs, *spec.outputs)
+    return next((port for port in ports if port.name == end.port), Port(end.port))
+
+
+def _tensor(graph: Graph, end: Endpoint, model_tensor: ModelTensor | None) -> TensorSpec | None:
+    found = None if model_tensor is None else model_tensor(end.node, end.port)
+    return found or _declared(graph, end).tensor
+
+
+def _joined(name: str, said: ServePort, known: TensorSpec | None) -> TensorSpec | None:
+    """One item by all that is known of it: an axis that one of the two leaves free is the other's.
+
+    A shape alone is no tensor: its type is not known.
+    """
+    if said.datatype is None and known is None:
+        return None
+    dtype = DATATYPES[said.datatype] if said.datatype is not None else None
+    if known is None:
+        assert dtype is not None  # one of the two is there
+        return TensorSpec(name, dtype, said.shape)
+    shape = known.shape
+    if shape is None or said.shape is None:
+        shape = shape or said.shape
+    else:
+        shape = tuple(ours or theirs for ours, theirs in zip(said.shape, shape, strict=True))
+    return TensorSpec(known.name, known.dtype, shape)
+
+
+def _agree(said: ServePort, known: TensorSpec) -> bool:
+    if said.datatype is not None and DATATYPES[said.datatype] != known.dtype:
+        return False
+    if said.shape is None or known.shape is None:
+        return True
+    return len(said.shape) == len(known.shape) and all(
+        ours is None or theirs is None or ours == theirs
+        for ours, theirs in zip(said.shape, known.shape, strict=True)
+    )
+
+
+def _tensor_text(tensor: TensorSpec) -> str:
+    shape = "" if tensor.shape is None else f" {shape_text(tensor.shape)}"
+    return f"{datatype_of(tensor.dtype)}{shape}"
+
+
+def _said_text(said: ServePort) -> str:
+    parts = [said.datatype, None if said.shape is None else shape_text(said.shape)]
+    return " ".join(part for part in parts if part)

@@ -2,11 +2,11 @@
 
 import os
 import re
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from modelflow.errors import ConfigError, Finding, Location, did_you_mean
+from modelflow.config.document import read_toml
+from modelflow.errors import ConfigError, Location, did_you_mean
 from modelflow.registry.unit_file import FindUnit, UnitFileReader, UnusableUnit
 from modelflow.unit.spec import FlowUnitSpec
 
@@ -94,14 +94,7 @@ def _text(path: Path) -> str:
 
 
 def _unit(path: Path, text: str, find_unit: FindUnit) -> FlowUnitSpec | UnusableUnit:
-    try:
-        values = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # a number or a nesting beyond Python's limits
-        found = re.search(r"^(.*) \(at line (\d+)", str(error))
-        at = Location(str(path), int(found[2]) if found else None)
-        message = f"TOML: {found[1] if found else error}"
-        raise ConfigError([Finding(at, message, error=ConfigError)]) from error
-    return UnitFileReader(path, text, values).unit(find_unit)
+    return UnitFileReader(path, read_toml(text, str(path))).unit(find_unit)
 
 
 def _usable(unit: FlowUnitSpec | UnusableUnit) -> FlowUnitSpec:

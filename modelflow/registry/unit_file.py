@@ -9,6 +9,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from modelflow.config.document import Document
 from modelflow.errors import ConfigError, EngineError, Finding, GraphError, Location, did_you_mean
 from modelflow.registry.folder_schema import BASE_KEYS, ENCRYPTION_MESSAGE, TYPES
 from modelflow.registry.native import NativeUnit
@@ -59,10 +60,10 @@ class UnusableUnit:
 class UnitFileReader:
     """Reads one unit file, collecting what is wrong with it."""
 
-    def __init__(self, path: Path, text: str, values: Mapping[str, Any]) -> None:
-        """Takes the file's path, its text, and the values of the text."""
+    def __init__(self, path: Path, document: Document) -> None:
+        """Takes the file's path, and what it says."""
         self._path = path
-        self._sections = UnitSections(path, text, values)
+        self._sections = UnitSections(document)
 
     def unit(self, find_unit: FindUnit) -> FlowUnitSpec | UnusableUnit:
         """Returns the unit.

@@ -10,6 +10,7 @@ import itertools
 import logging
 import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -134,8 +135,11 @@ class Scheduler:
 
     # -- starting -------------------------------------------------------------------------------
 
-    def start(self) -> None:
+    def start(self, check: Callable[[], None] | None = None) -> None:
         """Opens every unit, each on its worker's thread, and lets them run.
+
+        Args:
+            check: Called when every unit is open; what it raises ends everything, and is raised.
 
         Raises:
             FlowFailed: a unit did not open; everything has ended.
@@ -152,6 +156,8 @@ class Scheduler:
             with self._changed:
                 while self._opening and not self._errors:
                     self._clock.wait(self._changed)
+            if check is not None and not self._errors:
+                check()
             self._begin()
         except FlowUnitError as error:  # the system has no more threads
             self._errors.append(error)

@@ -62,8 +62,12 @@ class Option:
         """Tells whether a value must be given."""
         return self.default is REQUIRED
 
-    def convert(self, value: Any) -> Any:
+    def convert(self, value: Any, called: str | None = None) -> Any:
         """Returns ``value`` (from a file, or text from DOT) as the option's type.
+
+        Args:
+            value: The value.
+            called: What the error calls the option; None: ``option 'NAME'``.
 
         Raises:
             ConfigError: naming the option, the value and what was expected.
@@ -72,7 +76,8 @@ class Option:
             converted = convert(value, self.type)
             self._check_bounds(converted)
         except ValueError as error:
-            message = f"option {self.name!r}: got {value!r}; expected {error}"
+            called = f"option {self.name!r}" if called is None else called
+            message = f"{called}: got {value!r}; expected {error}"
             raise ConfigError(message) from None
         return converted
 

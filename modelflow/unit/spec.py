@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from modelflow.errors import ConfigError, Location, did_you_mean
+from modelflow.errors import ConfigError, Location, OptionsError, did_you_mean
 from modelflow.unit.kind import Kind, Traits
 from modelflow.unit.option import Config, Option, options_of
 from modelflow.unit.port import Port
@@ -176,7 +176,7 @@ class FlowUnitSpec:
             An instance of the options dataclass, or a `Config` where there is none.
 
         Raises:
-            ConfigError: listing each unknown option, missing option and value that does not fit.
+            OptionsError: with each unknown option, missing option and value that does not fit.
         """
         known = {name: o for o in self.option_list for name in (o.name, *o.aliases)}
         values: dict[str, Any] = {}
@@ -198,14 +198,13 @@ class FlowUnitSpec:
         ]
         values |= {option.name: option.default for option in absent}
         if problems:
-            raise ConfigError("\n".join(problems))
+            raise OptionsError(problems)
         if isinstance(self.options, tuple):
             return Config(values)
         try:
             return self.options(**values)
         except ValueError as error:  # the dataclass's own check across options
-            message = f"options of unit {self.name!r}: {error}"
-            raise ConfigError(message) from error
+            raise OptionsError([f"options of unit {self.name!r}: {error}"]) from error
 
     def _unknown_option(self, name: str, known: Collection[str]) -> str:
         expected = ", ".join(option.name for option in self.option_list) or "none"

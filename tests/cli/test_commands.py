@@ -36,6 +36,15 @@ def test_check_verbose_explains_the_plan(modelflow):
     assert "transfers: none" in done.stdout
 
 
+def test_check_verbose_prints_what_the_graph_takes_and_gives(modelflow):
+    done = modelflow("check", "-v", "small.toml")
+    found = [line for line in done.stdout.splitlines() if line.startswith(("input ", "output "))]
+    assert found == [
+        "input input: any type, an item a row",
+        "output output: UINT8 (?, ?, ?), an item a row",
+    ]
+
+
 def test_units_lists_every_unit_and_describes_one(modelflow):
     listed = modelflow("units")
     assert "image_decoder" in listed.stdout

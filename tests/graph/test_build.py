@@ -1,8 +1,11 @@
+import dataclasses
+
 import pytest
 
 from modelflow.errors import (
     CycleError,
     DeviceUnavailableError,
+    DisabledGraphError,
     GraphError,
     PortError,
     StreamMismatchError,
@@ -244,3 +247,26 @@ def test_an_unknown_attribute_is_a_note_where_the_graph_is_not_strict():
     assert "image_witdh" not in graph.nodes["r"].options
     with pytest.raises(GraphError, match="unknown option 'image_witdh'"):
         read_graph(text % "true")
+
+
+def test_a_mistake_of_several_lines_is_one_mistake():
+    @dataclasses.dataclass(frozen=True)
+    class Options:
+        low: int = 0
+        high: int = 0
+
+        def __post_init__(self):
+            if self.low > self.high:
+                message = "low is above high\nswap them"
+                raise ValueError(message)
+
+    text = "digraph { i [type=input] between [low=2, high=1] o [type=output] i -> between -> o }"
+    with pytest.raises(GraphError) as caught:
+        read_graph(text, units=[unit("between", options=Options)])
+    (found,) = caught.value.findings
+    assert found.message == "options of unit 'between': low is above high\nswap them"
+
+
+def test_a_graph_that_is_not_to_run_has_an_error_of_its_own():
+    with pytest.raises(DisabledGraphError, match="enable=false"):
+        read_graph("[flow]\nenable=false\n[[node]]\nname='source'", units=UNITS)

@@ -207,6 +207,18 @@ def test_a_mistake_has_its_line(tmp_path, key, line):
     assert caught.value.findings[0].location.line == line
 
 
+def test_a_mistake_has_its_line_also_behind_a_text_that_looks_like_it(tmp_path):
+    text = """
+description = '''
+stream = 'said'
+[base]
+'''
+stream = 'x'"""
+    folder = make(tmp_path / "x", "x", UNIT.replace("\nstream = false", text))
+    with pytest.raises(ConfigError, match=r"double.toml:10: \[base\]: key 'stream': got 'x'"):
+        read_unit(folder / "double.toml")
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

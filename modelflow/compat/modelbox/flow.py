@@ -12,7 +12,14 @@ from modelflow.compat.modelbox.external_data import ExternalDataMap
 from modelflow.compat.modelbox.graph import FlowGraphDesc
 from modelflow.compat.modelbox.status import Status, StatusCode, status_of
 from modelflow.compat.modelbox.stream_io import FlowStreamIO
-from modelflow.errors import FlowFailed, GraphError, ModelflowError, PlanError, StreamError
+from modelflow.errors import (
+    DisabledGraphError,
+    FlowFailed,
+    GraphError,
+    ModelflowError,
+    PlanError,
+    StreamError,
+)
 from modelflow.flow import Flow as NativeFlow
 
 if TYPE_CHECKING:
@@ -92,7 +99,8 @@ class Flow:
         return Status()
 
     def _failed_reading(self, error: Exception) -> Status:
-        if any("enable=false" in found.message for found in getattr(error, "findings", ())):
+        findings = error.findings if isinstance(error, GraphError) else ()
+        if any(found.error is DisabledGraphError for found in findings):
             return status_of(error, StatusCode.STATUS_PERMIT)
         if isinstance(error, GraphError | PlanError):
             self._failure = error  # ModelBox finds these when it builds
