@@ -268,5 +268,6 @@ def test_a_mistake_of_several_lines_is_one_mistake():
 
 
 def test_a_graph_that_is_not_to_run_has_an_error_of_its_own():
+    text = "digraph { i [type=input] one o [type=output] i -> one -> o }"
     with pytest.raises(DisabledGraphError, match="enable=false"):
-        read_graph("[flow]\nenable=false\n[[node]]\nname='source'", units=UNITS)
+        read_graph(f"[flow]\nenable=false\n[graph]\ngraphconf='{text}'", units=UNITS)
