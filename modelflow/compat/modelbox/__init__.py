@@ -12,6 +12,7 @@ bad buffer, only that buffer fails.
 from modelflow.compat.modelbox.buffer import Buffer, ModelBoxDataType
 from modelflow.compat.modelbox.buffer_list import BufferList
 from modelflow.compat.modelbox.configuration import Configuration
+from modelflow.compat.modelbox.data_handler import DataHandler
 from modelflow.compat.modelbox.device import Device
 from modelflow.compat.modelbox.external_data import (
     ExternalDataMap,
@@ -41,6 +42,7 @@ from modelflow.compat.modelbox.metadata import (
     SessionContext,
 )
 from modelflow.compat.modelbox.model import Model
+from modelflow.compat.modelbox.modelbox_engine import ModelBoxEngine
 from modelflow.compat.modelbox.source import ExternalData
 from modelflow.compat.modelbox.status import Status, StatusCode
 from modelflow.compat.modelbox.stream_io import FlowStreamIO
@@ -51,6 +53,7 @@ __all__ = [
     "BufferList",
     "Configuration",
     "DataContext",
+    "DataHandler",
     "DataMeta",
     "Device",
     "ExtOutputBufferList",
@@ -69,6 +72,7 @@ __all__ = [
     "Logger",
     "Model",
     "ModelBoxDataType",
+    "ModelBoxEngine",
     "SelectMap",
     "SessionContext",
     "Status",
