@@ -135,7 +135,7 @@ class Merge:
             waits.taken = 0
             if first.is_last:
                 waits.rows.pop(stream, None)
-                waits.ends.pop(stream, None)
+                del waits.ends[stream]
                 if stream.depth == 0:
                     del self._sessions[session]
 
@@ -174,7 +174,6 @@ class Merge:
         with self._lock:
             self._is_closed = True
             self._sessions.clear()
-            self._waiting = 0
             self._room.wake()
 
     def _forget(self, session: "Session") -> None:
