@@ -46,6 +46,13 @@ class FakeClock(Clock):
         with self._lock:
             assert self._lock.wait_for(lambda: len(self._sleepers) >= count, timeout)
 
+    def until_deadline(self, when, timeout=60):
+        """Returns when a thread waits until ``when``."""
+        with self._lock:
+            assert self._lock.wait_for(
+                lambda: any(deadline == when for _, deadline in self._sleepers.values()), timeout
+            )
+
     def advance(self, seconds):
         """Moves the time on and wakes those whose time has come."""
         self._now += seconds
