@@ -5,7 +5,6 @@ import threading
 import pytest
 
 from modelflow.buffer import Buffer
-from modelflow.runtime.clock import Clock
 from modelflow.runtime.inbox import Inbox
 from modelflow.runtime.kinds.loop import ENTRY, RETURN, Looping
 from modelflow.runtime.kinds.stream.by_session import BySession
@@ -13,7 +12,7 @@ from modelflow.runtime.kinds.stream.lane import OpenStream
 from modelflow.runtime.orders.fifo import Fifo
 from modelflow.runtime.orders.order import InboxPolicy
 from modelflow.runtime.segment import Segment, Stream
-from tests.runtime.fake_clock import FakeClock
+from tests.runtime.fake_clock import FakeClock, Passing
 from tests.runtime.fake_session import FakeSession
 
 
@@ -288,23 +287,6 @@ def test_a_batch_that_the_queue_cannot_hold_is_not_waited_for():
     assert data(box.take()) == [0, 1]
 
 
-class Passing(Clock):
-    """Time passes while somebody waits, and only then."""
-
-    def __init__(self):
-        self.time, self.waits = 1000.0, []
-
-    def now(self):
-        return self.time
-
-    def wait(self, condition, timeout=None):
-        assert timeout is not None, "nobody would ever end this wait"
-        self.waits.append(timeout)
-        assert len(self.waits) < 10
-        self.time += timeout
-        return False
-
-
 def test_what_falls_due_between_two_looks_at_the_clock_is_handed_out():
     class Moving(Passing):
         def now(self):
@@ -469,11 +451,7 @@ def test_a_full_queue_says_whose_it_is():
 
 
 def test_who_is_woken_too_early_waits_for_room_until_the_end_of_his_time():
-    class Early(Passing):
-        def wait(self, condition, timeout=None):
-            return super().wait(condition, min(timeout, 1.5))
-
-    clock, s = Early(), stream()
+    clock, s = Passing(longest=1.5), stream()
     box = inbox(clock=clock, bounds=(1,))
     box.append(0, [segment(s, 0, 1)])
     assert not box.wait_for_room(0, 2.0)
