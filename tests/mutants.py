@@ -128,7 +128,11 @@ def main() -> int:
     planted = Planted([f"{PACKAGE}.{name.removeprefix(f'{PACKAGE}.')}" for name in given.module])
     reasons = read_reasons(ALLOWED.read_text())
     planted.run(list(planted.to_try(reasons)), given.forks)
-    return report({planted.mutants[name]: code for name, code in planted.codes.items()}, reasons)
+    became = {planted.mutants[name]: code for name, code in planted.codes.items()}
+    useless = [] if given.module else list(unused(became, reasons))
+    for what in useless:
+        print(f"{ALLOWED.name}: not needed any more: {what}")
+    return report(became, reasons) or (1 if useless else 0)
 
 
 class Planted:
@@ -190,6 +194,13 @@ class Planted:
                 data.save()
         self._results.unlink(missing_ok=True)
         return codes
+
+
+def unused(mutants: Collection[Mutant], reasons: Reasons) -> Iterator[Mutant | str]:
+    """Gives the entries of ``tests/mutants.toml`` that no mutant of the whole runtime has."""
+    used = {reasons.class_of(mutant) for mutant in mutants}
+    yield from (pattern.pattern for pattern in reasons.classes if pattern not in used)
+    yield from (mutant for mutant in reasons.mutants if mutant not in mutants)
 
 
 def report(mutants: Mapping[Mutant, int | None], reasons: Reasons) -> int:

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.mutants import ALLOWED, Mutant, mutant_of, read_reasons, report
+from tests.mutants import ALLOWED, Mutant, mutant_of, read_reasons, report, unused
 
 DIFF = """# modelflow.runtime.outbox.xǁOutboxǁ_release__mutmut_14: survived
 --- modelflow/runtime/outbox.py
@@ -51,6 +51,13 @@ def test_what_was_not_tried_fails(capsys):
 def test_a_reason_for_what_a_test_notices_fails(capsys):
     assert report({MUTANT: NOTICED}, read_reasons(ENTRY.format("speed alone"))) == 1
     assert "NOTICED, but listed: modelflow.runtime.outbox" in capsys.readouterr().out
+
+
+def test_an_entry_that_no_mutant_has_is_said():
+    reasons = read_reasons(ENTRY.format("speed alone") + "[[class]]\nchange = 'a'\nreason = 'b'")
+    assert list(unused([MUTANT], reasons)) == ["a"]
+    other = Mutant("modelflow.runtime.outbox.f", "", "")
+    assert list(unused([other], reasons)) == ["a", MUTANT]
 
 
 @pytest.mark.parametrize(

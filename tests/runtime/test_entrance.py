@@ -534,12 +534,13 @@ def test_a_cancelled_session_is_refused_by_its_name():
 
 
 def test_a_send_that_is_woken_too_early_waits_until_the_end_of_its_time():
-    with Full() as full:
-        stream = full.flow.session()
-        caller = Caller(stream.send, "input", 3, timeout=4.0)
-        full.clock.until_sleeping(2)
-        full.clock.advance(3.0)
-        full.flow.scheduler.entrance.wake(stream._session)
-        full.clock.until_deadline(full.clock.now() + 1.0)
-        full.clock.advance(1.0)
-        assert isinstance(caller.join(), TimeoutError)
+    way = Way(in_flight=1)
+    session = way.session()
+    way.try_send(session, 1)
+    caller = Caller(way.entrance.send, session, "a", [Buffer(2)], timeout=4.0)
+    way.clock.until_sleeping()
+    way.clock.advance(3.0)
+    way.entrance.wake(session)
+    way.clock.until_deadline(way.clock.now() + 1.0)
+    way.clock.advance(1.0)
+    assert isinstance(caller.join(), TimeoutError)

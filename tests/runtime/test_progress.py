@@ -187,7 +187,8 @@ def test_where_nobody_counts_rows_may_leave():
 def test_one_who_stops_waiting_leaves_the_others_waiting():
     session, clock, calls = Session(outputs=("a",)), FakeClock(), []
     session.progress.enter("in", 2)
-    session.progress.on_read(1, lambda: calls.append("read"), never)
+    for number in range(2):
+        session.progress.on_read(1, lambda number=number: calls.append(number), never)
     thread = threading.Thread(
         target=session.progress.wait_until_read, args=(clock, 1, 5.0, never), name="modelflow/test"
     )
@@ -197,5 +198,5 @@ def test_one_who_stops_waiting_leaves_the_others_waiting():
     thread.join()
     session.progress.wait_until_read(clock, 1, None, lambda: True)
     session.progress.took()
-    assert calls == ["read"]
+    assert calls == [0, 1]
     assert session.progress._read.count == 0

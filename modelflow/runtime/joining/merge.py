@@ -115,7 +115,7 @@ class Merge:
             stream, positions = first.stream, first.positions
             rows = waits.rows.get(stream, {})
             # What has not come when every branch has ended never will: a unit has dropped it.
-            is_ended = waits.ends.get(stream, 0) == self._edges
+            is_ended = waits.ends.get(stream) == self._edges
             start = end = waits.taken
             while end < len(positions) and (positions[end] in rows or is_ended):
                 end += 1
