@@ -2,34 +2,42 @@
 
 python tests/mutants.py [MODULE ...]      as make mutants ONLY="outbox kinds.loop"
 
-mutmut plants the mutants, runs each against the tests that call its function, ends those that hang,
-and goes on where it was interrupted (what it knows lies in mutants/). This program compares what
-survives with tests/mutants.toml, which holds the survivors that stay, each with its reason. It ends
-with 1 where there is a survivor that is not in it.
+mutmut plants the mutants, tests/mutant_forks.py tries each with the tests that call its function.
+What is known lies in mutants/, so that an interrupted run goes on where it was: a mutant that was
+noticed is tried again when its function has changed, a survivor each time. tests/mutants.toml holds
+the mutants that need no test, each with its reason. It ends with 1 where another one survives.
 """
 
 import argparse
+import contextlib
 import importlib
+import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 ALLOWED = ROOT / "tests" / "mutants.toml"
 PACKAGE = "modelflow.runtime"
-# What mutmut says of a mutant that no test has noticed; where it stopped, it has not looked.
-_SURVIVED = ("survived", "no tests")
-_UNFINISHED = ("not checked", "check was interrupted by user")
+# The tests of the runtime itself; the random graphs would take a day.
+TESTS = ("tests/runtime", "tests/test_flow.py", "tests/test_plan.py", "tests/test_stream_io.py")
+_PLUGINS = ("-p", "no:xdist", "-p", "no:cacheprovider", "-p", "tests.mutant_forks")
+_OPTIONS = ("-q", "-o", "timeout=0", "-o", "addopts=")
+# What became of a mutant, as mutmut's files have it.
+_CODES = {"survived": 0, "killed": 1, "no-tests": 33, "hangs": 36}
+_UNNOTICED = (None, _CODES["survived"], _CODES["no-tests"])
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A change that no test notices.
+    """A small change.
 
     Attributes:
         function: Where it is: ``modelflow.runtime.outbox.Outbox.emit``.
@@ -45,22 +53,53 @@ class Mutant:
         return f"{self.function}\n    - {self.was}\n    + {self.becomes}"
 
 
-def allowed_mutants(text: str) -> dict[Mutant, str]:
-    """Reads ``tests/mutants.toml``: the survivors that stay, and why.
+@dataclass(frozen=True)
+class Reasons:
+    """Why mutants need no test: what ``tests/mutants.toml`` says.
+
+    Attributes:
+        mutants: Single survivors, and why each stays.
+        classes: Of changes that are not tried at all: what matches ``was -> becomes``, and why.
+    """
+
+    mutants: Mapping[Mutant, str]
+    classes: Mapping[re.Pattern[str], str]
+
+    def class_of(self, mutant: Mutant) -> re.Pattern[str] | None:
+        """The first class that a mutant is of."""
+        change = f"{mutant.was} -> {mutant.becomes}"
+        return next((pattern for pattern in self.classes if pattern.fullmatch(change)), None)
+
+
+def read_reasons(text: str) -> Reasons:
+    """Reads ``tests/mutants.toml``.
 
     Raises:
-        ValueError: an entry lacks a key, or its reason.
+        ValueError: An entry lacks a key, or its reason.
     """
-    found = {}
-    for number, entry in enumerate(tomllib.loads(text).get("mutant", ()), 1):
-        keys = {"function", "was", "becomes", "reason"}
-        if set(entry) != keys or not entry["reason"].strip():
+    entries = tomllib.loads(text)
+    mutants = {
+        Mutant(entry["function"], entry["was"], entry["becomes"]): entry["reason"]
+        for entry in _entries(entries, "mutant", {"function", "was", "becomes", "reason"})
+    }
+    classes = {
+        re.compile(entry["change"]): entry["reason"]
+        for entry in _entries(entries, "class", {"change", "reason"})
+    }
+    return Reasons(mutants, classes)
+
+
+def _entries(
+    found: Mapping[str, Sequence[dict[str, str]]], kind: str, keys: Collection[str]
+) -> Iterator[dict[str, str]]:
+    for number, entry in enumerate(found.get(kind, ()), 1):
+        if set(entry) != set(keys) or not entry["reason"].strip():
             message = (
-                f"{ALLOWED.name}: mutant {number}: got {sorted(entry)}; expected {sorted(keys)}"
+                f"{ALLOWED.name}: {kind} {number}: got {sorted(entry)}; expected {sorted(keys)}, "
+                "each with a text"
             )
             raise ValueError(message)
-        found[Mutant(entry["function"], entry["was"], entry["becomes"])] = entry["reason"]
-    return found
+        yield entry
 
 
 def mutant_of(name: str, diff: str) -> Mutant:
@@ -79,66 +118,135 @@ def mutant_of(name: str, diff: str) -> Mutant:
     return Mutant(f"{module}.{plain}", was, becomes)
 
 
-def names_by_status(results: str, modules: Sequence[str]) -> dict[str, list[str]]:
-    """Reads ``mutmut results``: status -> the names of mutants in ``modules``."""
-    found: dict[str, list[str]] = {}
-    for line in results.splitlines():
-        name, _, status = line.strip().partition(": ")
-        if any(name.startswith(f"{module}.") for module in modules):
-            found.setdefault(status, []).append(name)
-    return found
-
-
 def main() -> int:
     """Runs the mutants, and prints those that survive; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("module", nargs="*", help="of modelflow.runtime: outbox, kinds.loop")
-    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--forks", type=int, default=os.cpu_count(), help="mutants at a time")
     given = parser.parse_args()
-    modules = [f"{PACKAGE}.{name.removeprefix(f'{PACKAGE}.')}" for name in given.module]
-    modules = modules or [PACKAGE]
     os.chdir(ROOT)
-    command = [sys.executable, "-m", "mutmut", "run", "--max-children", str(given.workers)]
-    (ROOT / "mutants").mkdir(
-        exist_ok=True
-    )  # Python forgets a folder that is not there at its start
-    # Programs that the tests start must find the mutant as well.
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "mutants")}
-    patterns = [f"{module}.*" for module in modules]
-    done = subprocess.run([*command, *patterns], env=environment, check=False)
-    if done.returncode:
-        print("mutmut has failed; see what it says above", file=sys.stderr)
-        return done.returncode
-    statuses = names_by_status(_told("results"), modules)
-    unfinished = sum(len(statuses.get(status, ())) for status in _UNFINISHED)
-    return report(set(_survivors(statuses)), allowed_mutants(ALLOWED.read_text()), unfinished)
+    planted = Planted([f"{PACKAGE}.{name.removeprefix(f'{PACKAGE}.')}" for name in given.module])
+    reasons = read_reasons(ALLOWED.read_text())
+    planted.run(list(planted.to_try(reasons)), given.forks)
+    became = {planted.mutants[name]: code for name, code in planted.codes.items()}
+    useless = [] if given.module else list(unused(became, reasons))
+    for what in useless:
+        print(f"{ALLOWED.name}: not needed any more: {what}")
+    return report(became, reasons) or (1 if useless else 0)
 
 
-def report(survivors: set[Mutant], allowed: dict[Mutant, str], unfinished: int) -> int:
-    """Prints what is to be done; returns the exit status."""
-    unknown = sorted(survivors - set(allowed), key=str)
-    for mutant in unknown:
-        print(f"SURVIVED {mutant}")
-    print(f"{len(survivors)} survivors, {len(unknown)} of them not in {ALLOWED.name}")
-    if unfinished:
-        print(f"{unfinished} mutants were not looked at; run it again to go on")
+class Planted:
+    """The mutants of some modules, in ``mutants/``, and what is known of each.
+
+    Attributes:
+        mutants: mutmut's name for each -> the mutant.
+        codes: mutmut's name for each -> what became of it; None for one that was not tried.
+    """
+
+    def __init__(self, modules: Sequence[str] = ()) -> None:
+        """Plants what has changed, and reads what is known; ``modules``: all if none is given."""
+        self._folder = ROOT / "mutants"
+        self._folder.mkdir(exist_ok=True)
+        self._results = self._folder / "results.txt"
+        self._keep_results()
+        _plant()
+        self.mutants: dict[str, Mutant] = {}
+        self.codes: dict[str, int | None] = {}
+        for data in _data():
+            for name, code in data.exit_code_by_key.items():
+                if not modules or name.rpartition(".")[0] in modules:
+                    self.codes[name] = code
+                    self.mutants[name] = mutant_of(name, _diff(name, data.path))
+
+    def to_try(self, reasons: Reasons) -> Iterator[str]:
+        """The names of mutants that no test has noticed, without those that need none."""
+        for name, code in self.codes.items():
+            mutant = self.mutants[name]
+            is_known = code is not None and mutant in reasons.mutants
+            if code in _UNNOTICED and not is_known and reasons.class_of(mutant) is None:
+                yield name
+
+    def run(self, names: Sequence[str], forks: int) -> None:
+        """Tries mutants. Ctrl-C ends it; what is known by then stays known."""
+        wanted = self._folder / "wanted.txt"
+        wanted.write_text("\n".join(names))
+        files = ("--mutants", wanted, "--mutant-calls", self._folder / "calls.json")
+        command = [sys.executable, "-m", "pytest", *_PLUGINS, *_OPTIONS, *files]
+        command += ["--mutant-results", self._results, "--mutant-forks", str(forks), *TESTS]
+        # Programs that the tests start must find the mutant as well.
+        environment = {**os.environ, "PYTHONPATH": str(self._folder)}
+        try:
+            if names:
+                subprocess.run(command, env=environment, cwd=self._folder, check=True)
+        finally:
+            self.codes |= self._keep_results()
+
+    def _keep_results(self) -> dict[str, int | None]:
+        """Moves the results of a run into mutmut's files, which know which functions change."""
+        lines = self._results.read_text().splitlines() if self._results.exists() else ()
+        codes: dict[str, int | None] = {
+            name: _CODES[became] for name, became in (line.split() for line in lines)
+        }
+        for data in _data():
+            new = {name: code for name, code in codes.items() if name in data.exit_code_by_key}
+            if new:
+                data.exit_code_by_key |= new
+                data.save()
+        self._results.unlink(missing_ok=True)
+        return codes
+
+
+def unused(mutants: Collection[Mutant], reasons: Reasons) -> Iterator[Mutant | str]:
+    """Gives the entries of ``tests/mutants.toml`` that no mutant of the whole runtime has."""
+    used = {reasons.class_of(mutant) for mutant in mutants}
+    yield from (pattern.pattern for pattern in reasons.classes if pattern not in used)
+    yield from (mutant for mutant in reasons.mutants if mutant not in mutants)
+
+
+def report(mutants: Mapping[Mutant, int | None], reasons: Reasons) -> int:
+    """Prints what is to be done; returns the exit status.
+
+    ``mutants``: what became of each; ``reasons`` may have entries of other modules.
+    """
+    classes = {mutant: reasons.class_of(mutant) for mutant in mutants}
+    tried = {mutant: code for mutant, code in mutants.items() if classes[mutant] is None}
+    survivors = {mutant for mutant, code in tried.items() if code in _UNNOTICED}
+    open_ones = {mutant for mutant in survivors if tried[mutant] is None}
+    unknown = survivors - open_ones - set(reasons.mutants)
+    noticed = set(reasons.mutants) & set(tried) - survivors
+    for word, found in (("SURVIVED", unknown), ("NOTICED, but listed:", noticed)):
+        for mutant in sorted(found, key=str):
+            print(f"{word} {mutant}")
+    print(
+        f"{len(mutants)} mutants: {len(mutants) - len(tried)} of a class that needs no test, "
+        f"{len(tried) - len(survivors)} noticed, {len(survivors) - len(open_ones)} survivors "
+        f"({len(unknown)} not in {ALLOWED.name}), {len(open_ones)} not tried"
+    )
     if unknown:
         print(f"write a test that notices each, or an entry with the reason in {ALLOWED}")
-    return 1 if unknown or unfinished else 0
+    return 1 if unknown or noticed or open_ones else 0
 
 
-def _survivors(statuses: dict[str, list[str]]) -> Iterator[Mutant]:
-    for status in _SURVIVED:
-        for name in statuses.get(status, ()):
-            yield mutant_of(name, _told("show", name))
+def _plant() -> None:
+    main = importlib.import_module("mutmut.__main__")
+    shutil.rmtree(ROOT / "mutants" / "tests", ignore_errors=True)  # else a test that is gone stays
+    with contextlib.redirect_stdout(io.StringIO()):
+        main.copy_src_dir()
+        main.copy_also_copy_files()
+        main.create_mutants(os.cpu_count())
 
 
-def _told(*arguments: str) -> str:
-    """What a command of mutmut prints, in this process: its start takes seconds."""
-    from click.testing import CliRunner
+def _data() -> Iterator[Any]:
+    """mutmut's file on each module of the runtime."""
+    main = importlib.import_module("mutmut.__main__")
+    for path in main.walk_mutatable_files():
+        data = main.SourceFileMutationData(path=path)
+        data.load()
+        yield data
 
-    cli = importlib.import_module("mutmut.__main__").cli
-    return CliRunner().invoke(cli, arguments, catch_exceptions=False).output
+
+def _diff(name: str, path: Path) -> str:
+    return str(importlib.import_module("mutmut.__main__").get_diff_for_mutant(name, path=path))
 
 
 if __name__ == "__main__":

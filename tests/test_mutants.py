@@ -1,6 +1,6 @@
 import pytest
 
-from tests.mutants import ALLOWED, Mutant, allowed_mutants, mutant_of, names_by_status, report
+from tests.mutants import ALLOWED, Mutant, mutant_of, read_reasons, report, unused
 
 DIFF = """# modelflow.runtime.outbox.xǁOutboxǁ_release__mutmut_14: survived
 --- modelflow/runtime/outbox.py
@@ -23,6 +23,8 @@ was = "self._held_rows += len(part.positions)"
 becomes = "self._held_rows = len(part.positions)"
 reason = "{}"
 """
+NONE = read_reasons("")
+SURVIVED, NOTICED, NOT_TRIED = 0, 1, None
 
 
 def test_a_mutant_is_known_by_its_function_and_its_lines():
@@ -31,23 +33,69 @@ def test_a_mutant_is_known_by_its_function_and_its_lines():
     assert mutant_of("a.b.x_emit__mutmut_3", DIFF).function == "a.b.emit"
 
 
-def test_results_are_those_of_the_modules():
-    text = f"    {NAME}: survived\n    modelflow.runtime.inbox.x_a__mutmut_1: no tests\n"
-    assert names_by_status(text, ["modelflow.runtime.outbox"]) == {"survived": [NAME]}
-    assert set(names_by_status(text, ["modelflow.runtime"])) == {"survived", "no tests"}
-
-
 def test_only_survivors_without_a_reason_fail(capsys):
-    assert report({MUTANT}, {}, 0) == 1
+    assert report({MUTANT: SURVIVED}, NONE) == 1
     assert (
         "SURVIVED modelflow.runtime.outbox.Outbox._release\n    - self" in capsys.readouterr().out
     )
-    assert report({MUTANT}, allowed_mutants(ENTRY.format("speed alone")), 0) == 0
-    assert report(set(), {}, 0) == 0
-    assert report(set(), {}, 3) == 1
+    assert report({MUTANT: SURVIVED}, read_reasons(ENTRY.format("speed alone"))) == 0
+    assert report({MUTANT: NOTICED}, NONE) == 0
+    assert report({}, NONE) == 0
+
+
+def test_what_was_not_tried_fails(capsys):
+    assert report({MUTANT: NOT_TRIED}, NONE) == 1
+    assert "1 not tried" in capsys.readouterr().out
+
+
+def test_a_reason_for_what_a_test_notices_fails(capsys):
+    assert report({MUTANT: NOTICED}, read_reasons(ENTRY.format("speed alone"))) == 1
+    assert "NOTICED, but listed: modelflow.runtime.outbox" in capsys.readouterr().out
+
+
+def test_an_entry_that_no_mutant_has_is_said():
+    reasons = read_reasons(ENTRY.format("speed alone") + "[[class]]\nchange = 'a'\nreason = 'b'")
+    assert list(unused([MUTANT], reasons)) == ["a"]
+    other = Mutant("modelflow.runtime.outbox.f", "", "")
+    assert list(unused([other], reasons)) == ["a", MUTANT]
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "is_left_out"),
+    [
+        ("zip(a, b, strict=True)", "zip(a, b, strict=False)", True),
+        ("zip(a, b, strict=True)", "zip(a, b, )", True),
+        ("zip(a, b, strict=True)", "zip(b, strict=True)", False),
+        ("x = zip(a, b, strict=True)", "x = None", False),
+        ('"part of a text"', '"XXpart of a textXX"', True),
+        ('"name"', '"XXnameXX"', False),
+        ('log("it is over", x)', 'log("XXit is overXX", x)', True),
+        ('log("it is over", x)', 'log("IT IS OVER", x)', True),
+        ('log("it is over", x)', "log(x)", False),
+        ("self.is_a = self._has_b = False", "self.is_a = self._has_b = None", True),
+        ("self.is_a = self._has_b = False", "self.is_a = self._has_b = True", False),
+        ("f(x, is_last=False)", "f(x, is_last=None)", True),
+        ("f(x, is_last=False)", "f(x, is_last=True)", False),
+        ("x.has_errors = False", "x.has_errors = True", True),
+        ("x.has_errors = True", "x.has_errors = False", False),
+        ("f(Segment(s, (), [[]], True, False))", "f(Segment(s, (), [[]], True, True))", True),
+        ("f(Segment(s, (), [[]], True, False))", "f(Segment(s, (), [[]], False, False))", False),
+        ("if a > self.b // 2:", "if a > self.b / 2:", True),
+        ("if a >= self.b // 2:", "if a >= self.b / 2:", False),
+    ],
+)
+def test_a_class_is_of_one_change_and_no_other(was, becomes, is_left_out):
+    mutant = Mutant("modelflow.runtime.outbox.f", was, becomes)
+    reasons = read_reasons(ALLOWED.read_text())
+    assert (reasons.class_of(mutant) is not None) == is_left_out
+    assert report({mutant: SURVIVED}, reasons) == (0 if is_left_out else 1)
 
 
 def test_the_list_of_survivors_has_a_reason_for_each():
-    assert all(allowed_mutants(ALLOWED.read_text()).values())
+    reasons = read_reasons(ALLOWED.read_text())
+    assert all(reasons.mutants.values())
+    assert all(reasons.classes.values())
     with pytest.raises(ValueError, match="mutant 1: got"):
-        allowed_mutants(ENTRY.format(" "))
+        read_reasons(ENTRY.format(" "))
+    with pytest.raises(ValueError, match="class 1: got"):
+        read_reasons("[[class]]\nchange = 'a'")

@@ -232,7 +232,7 @@ class Inbox:
                 self._work.wait(self._clock, left)
         finally:
             self._is_collecting = False
-        return bool(waiting) and not self._is_closed
+        return bool(waiting)  # nothing waits in a closed one
 
     def _wake_worker(self) -> None:
         # While one worker fills its batch, the others sleep: only a broadcast surely reaches it.

@@ -1,4 +1,4 @@
-"""A clock that tests turn by hand."""
+"""A clock that tests turn by hand, and one that waits turn."""
 
 import threading
 
@@ -46,6 +46,13 @@ class FakeClock(Clock):
         with self._lock:
             assert self._lock.wait_for(lambda: len(self._sleepers) >= count, timeout)
 
+    def until_deadline(self, when, timeout=60):
+        """Returns when a thread waits until ``when``."""
+        with self._lock:
+            assert self._lock.wait_for(
+                lambda: any(deadline == when for _, deadline in self._sleepers.values()), timeout
+            )
+
     def advance(self, seconds):
         """Moves the time on and wakes those whose time has come."""
         self._now += seconds
@@ -54,3 +61,22 @@ class FakeClock(Clock):
         for condition in due:
             with condition:
                 condition.notify_all()
+
+
+class Passing(Clock):
+    """Time passes while somebody waits, and only then; nobody is woken by anything else."""
+
+    def __init__(self, longest=float("inf")):
+        """Takes the seconds after which whoever waits is woken too early."""
+        self.time, self.waits = 1000.0, []
+        self._longest = longest
+
+    def now(self):
+        return self.time
+
+    def wait(self, condition, timeout=None):
+        assert timeout is not None, "nobody would ever end this wait"
+        self.waits.append(min(timeout, self._longest))
+        assert len(self.waits) < 10
+        self.time += self.waits[-1]
+        return self.waits[-1] < timeout

@@ -8,8 +8,14 @@ import pytest
 
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, QueueFullError, StreamClosed
-from modelflow.runtime.entrance import WARN_AFTER
+from modelflow.plan import Origin
+from modelflow.runtime.entrance import WARN_AFTER, Entrance, EntryPort
+from modelflow.runtime.in_flight import InFlight
+from modelflow.runtime.inbox import Inbox
+from modelflow.runtime.orders.fair import Fair
+from modelflow.runtime.orders.order import InboxPolicy
 from modelflow.runtime.progress import Progress
+from modelflow.runtime.session import Session
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of, told, unit_of
 from tests.runtime.test_scheduler import Gate, counting_source
@@ -181,6 +187,7 @@ def test_a_refusal_tells_the_expected_wait():
         with pytest.raises(QueueFullError, match="refused a buffer") as caught:
             stream.send("input", 3)
         assert caught.value.retry_after is None  # nothing is known yet
+        assert str(caught.value).endswith("the queue of node 'n0' is full (1 buffers)")
         stage.stats[0].count(4, 0, 2.0)  # four rows in two seconds; one is queued
         with pytest.raises(QueueFullError, match=r"expected wait 0\.5 s") as caught:
             stream.send("input", 3)
@@ -373,3 +380,168 @@ def test_a_reader_who_catches_up_during_the_look_opens_no_full_queue(monkeypatch
         with pytest.raises(QueueFullError):
             stream.try_send("input", 3)
         assert stream._session.progress.sent == 0
+
+
+class Way:
+    """An entrance whose inputs feed one queue, in which sessions take turns."""
+
+    def __init__(self, *, bound=4, in_flight=None, unread_bound=1 << 30, is_rejecting=False):
+        self.clock = FakeClock()
+        policy = InboxPolicy((bound,), batch_size=1)
+        self.box = Inbox("node", ("in",), policy, Fair(policy, 1, 1), self.clock)
+        self.in_flight = None if in_flight is None else InFlight(in_flight)
+        names = ("a", "b")
+        ports = {n: EntryPort(n, ((self.box, 0),), is_rejecting, lambda: None) for n in names}
+        self.entrance = Entrance(ports, self.in_flight, unread_bound, self.clock)
+
+    def session(self, name="s", outputs=("out", "other")):
+        ends = Origin(outputs, outputs, outputs, frozenset(outputs), is_counted=True)
+        in_flight = self.in_flight
+        return Session(name, "", ends, in_flight=in_flight, on_finished=lambda _: None)
+
+    def try_send(self, session, *data, **more):
+        return self.entrance.try_send(session, "a", [Buffer(value) for value in data], **more)
+
+
+def test_an_input_that_is_not_there_is_named_with_those_that_are():
+    with pytest.raises(KeyError, match=r"no input 'c' .*\(inputs: a, b\)"):
+        Way().entrance.port("c")
+    nowhere = Entrance({}, None, 1, FakeClock())
+    with pytest.raises(KeyError, match=r"no input 'c' \(inputs: none\)"):
+        nowhere.port("c")
+
+
+def test_try_send_ends_the_input_only_where_it_is_told_to():
+    way = Way()
+    session = way.session()
+    assert way.try_send(session, 1) is None
+    assert way.try_send(session, 2, is_last=True) is None
+    assert not way.box.take().spans[0].is_last
+    assert way.box.take().spans[0].is_last
+    with pytest.raises(StreamClosed, match="input of session 's' is closed"):
+        way.try_send(session, 3)
+
+
+def test_try_send_gives_its_buffers_their_deadline():
+    way = Way()
+    session = way.session()
+    way.try_send(session, 1)
+    assert not session.has_deadlines
+    way.try_send(session, 2, deadline=3.0)
+    assert session.has_deadlines
+    assert [way.box.take().columns[0][0]._deadline for _ in range(2)] == [None, way.clock.now() + 3]
+
+
+def test_try_send_refuses_what_a_full_queue_rejects():
+    way = Way(bound=1, is_rejecting=True)
+    session = way.session()
+    way.try_send(session, 1)
+    with pytest.raises(QueueFullError, match=r"input 'a' refused .*queue of node 'node' is full"):
+        way.try_send(session, 2)
+
+
+def test_try_send_refuses_at_max_in_flight():
+    way = Way(in_flight=1, is_rejecting=True)
+    way.try_send(way.session(), 1)
+    with pytest.raises(QueueFullError, match="input 'a' refused a buffer: max_in_flight=1 buffers"):
+        way.try_send(way.session(), 2)
+
+
+def test_a_reader_who_is_late_is_waited_for_also_by_an_input_that_rejects():
+    way = Way(unread_bound=1, is_rejecting=True)
+    session = way.session()
+    way.try_send(session, 1)
+    blocker = way.try_send(session, 2)
+    assert blocker.reason == (
+        "send to 'a' waits because 1 buffers of session 's' have not been received: read its "
+        "outputs 'out' (0 unread), 'other' (0 unread), or raise results_bound"
+    )
+
+
+def test_a_session_that_fills_its_own_share_waits_for_its_own_rows():
+    way = Way(bound=2)
+    full, other = way.session("full"), way.session("other")
+    way.try_send(full, 1, 2)
+    calls = []
+    blocker = way.try_send(full, 3)
+    assert way.try_send(other, 1) is None
+    blocker.on_gone(lambda: calls.append("room"))
+    assert calls == []
+    way.box.take()
+    assert calls == ["room"]
+
+
+def test_a_callback_for_room_comes_at_once_where_the_input_is_closed():
+    way, calls = Way(bound=1), []
+    session = way.session()
+    way.try_send(session, 1)
+    blocker = way.try_send(session, 2)
+    session.progress.close()
+    blocker.on_gone(lambda: calls.append("closed"))
+    assert calls == ["closed"]
+
+
+def test_a_callback_for_max_in_flight_comes_when_a_row_has_left_unless_it_is_taken_back():
+    way, calls = Way(in_flight=1), []
+    way.try_send(way.session(), 1)
+    blocker = way.try_send(way.session(), 2)
+    callbacks = [lambda number=number: calls.append(number) for number in range(2)]
+    for callback in callbacks:
+        blocker.on_gone(callback)
+    blocker.forget(callbacks[0])
+    assert calls == []
+    way.in_flight.remove(1)
+    way.in_flight.call_due()
+    assert calls == [1]
+
+
+@pytest.mark.parametrize("bounds", [{"in_flight": 1}, {"unread_bound": 1}])
+def test_nobody_waits_for_room_behind_a_closed_input(bounds):
+    way, calls = Way(**bounds), []
+    session = way.session()
+    way.try_send(session, 1)
+    blocker = way.try_send(session, 2)
+    session.progress.close()
+    blocker.wait(None)
+    blocker.on_gone(lambda: calls.append("closed"))
+    assert calls == ["closed"]
+
+
+@pytest.mark.parametrize("bounds", [{"in_flight": 1}, {"unread_bound": 1}])
+def test_a_source_waits_for_nothing_once_it_is_over(bounds):
+    way, calls = Way(**bounds), []
+    session = way.session()
+    way.try_send(session, 1)
+    blocker = way.entrance.blocker_for_source(session, "camera", lambda: True)
+    blocker.wait(None)
+    blocker.on_gone(lambda: calls.append("over"))
+    assert calls == ["over"]
+
+
+def test_a_session_that_ends_during_the_look_is_refused_by_its_name():
+    way = Way()
+    session = way.session()
+    session.progress.is_finished = True
+    with pytest.raises(StreamClosed, match="input of session 's' is closed"):
+        way.try_send(session, 1)
+
+
+def test_a_cancelled_session_is_refused_by_its_name():
+    way = Way()
+    session = way.session()
+    session.is_cancelled = session.progress.is_closed = True
+    with pytest.raises(Cancelled, match="session 's' was cancelled"):
+        way.try_send(session, 1)
+
+
+def test_a_send_that_is_woken_too_early_waits_until_the_end_of_its_time():
+    way = Way(in_flight=1)
+    session = way.session()
+    way.try_send(session, 1)
+    caller = Caller(way.entrance.send, session, "a", [Buffer(2)], timeout=4.0)
+    way.clock.until_sleeping()
+    way.clock.advance(3.0)
+    way.entrance.wake(session)
+    way.clock.until_deadline(way.clock.now() + 1.0)
+    way.clock.advance(1.0)
+    assert isinstance(caller.join(), TimeoutError)

@@ -5,14 +5,14 @@ import threading
 import pytest
 
 from modelflow.buffer import Buffer
-from modelflow.runtime.clock import Clock
 from modelflow.runtime.inbox import Inbox
+from modelflow.runtime.kinds.loop import ENTRY, RETURN, Looping
 from modelflow.runtime.kinds.stream.by_session import BySession
 from modelflow.runtime.kinds.stream.lane import OpenStream
 from modelflow.runtime.orders.fifo import Fifo
 from modelflow.runtime.orders.order import InboxPolicy
 from modelflow.runtime.segment import Segment, Stream
-from tests.runtime.fake_clock import FakeClock
+from tests.runtime.fake_clock import FakeClock, Passing
 from tests.runtime.fake_session import FakeSession
 
 
@@ -287,23 +287,6 @@ def test_a_batch_that_the_queue_cannot_hold_is_not_waited_for():
     assert data(box.take()) == [0, 1]
 
 
-class Passing(Clock):
-    """Time passes while somebody waits, and only then."""
-
-    def __init__(self):
-        self.time, self.waits = 1000.0, []
-
-    def now(self):
-        return self.time
-
-    def wait(self, condition, timeout=None):
-        assert timeout is not None, "nobody would ever end this wait"
-        self.waits.append(timeout)
-        assert len(self.waits) < 10
-        self.time += timeout
-        return False
-
-
 def test_what_falls_due_between_two_looks_at_the_clock_is_handed_out():
     class Moving(Passing):
         def now(self):
@@ -356,3 +339,152 @@ def test_a_closed_inbox_keeps_nothing(ports):
     box.append(0, [segment(s, 2, 2)])
     box.close()
     assert box.held() == 0
+
+
+def test_the_wait_for_a_fuller_batch_counts_from_its_oldest_row():
+    clock, s = Passing(), stream()
+    box = inbox(clock=clock, batch_size=2, batch_timeout=0.5)
+    box.append(0, [segment(s, 0, 1)])
+    clock.time += 0.25
+    box.append(0, [segment(s, 1, 2)])
+    assert data(box.take()) == [0, 1]
+    clock.time += 0.25
+    assert data(box.take()) == [2]
+    assert clock.waits == [0.25]
+    box.append(0, [segment(s, 3, 1)])
+    clock.time += 0.25
+    assert data(box.take()) == [3]
+    assert clock.waits == [0.25, 0.25]
+
+
+def test_what_is_fed_while_rows_wait_does_not_make_them_wait_longer():
+    clock, s = Passing(), stream()
+    box = inbox(clock=clock, batch_size=4, batch_timeout=0.5)
+    box.append(0, [segment(s, 0, 1)])
+    clock.time += 0.25
+    box.append(0, [segment(s, 1, 1)])
+    assert data(box.take()) == [0, 1]
+    assert clock.waits == [0.25]
+
+
+def test_the_wait_of_rows_that_come_back_begins_when_they_do():
+    clock, held, other = Passing(), stream(), stream()
+    box = inbox(clock=clock, batch_size=4, batch_timeout=0.5)
+    box.append(0, [segment(held, 0, 1), segment(other, 7, 1)])
+    box.pause(held.session)
+    assert data(box.take()) == [7]
+    clock.time += 60
+    box.resume(held.session)
+    assert data(box.take()) == [0]
+    assert clock.waits == [0.5, 0.5]
+
+
+def test_an_end_alone_does_not_wait_for_a_fuller_batch():
+    clock, s = Passing(), stream()
+    box = inbox(clock=clock, batch_size=4, batch_timeout=0.5)
+    box.append(0, [segment(s, 0, 0, is_last=True)])
+    assert box.take().spans[0].is_last
+    assert clock.waits == []
+
+
+def test_a_worker_whose_rows_are_dropped_while_it_collects_waits_for_others():
+    clock, gone, other, taken = FakeClock(), stream(), stream(), []
+    box = inbox(clock=clock, batch_size=2, batch_timeout=60)
+    worker = threading.Thread(target=lambda: taken.append(data(box.take())), name="modelflow/test")
+    box.append(0, [segment(gone, 0, 1)])
+    worker.start()
+    clock.until_sleeping()
+    box.discard(gone.session)
+    clock.advance(60)
+    clock.until_waiting()
+    box.append(0, [segment(other, 0, 2)])
+    worker.join()
+    assert taken == [[0, 1]]
+
+
+@pytest.mark.parametrize("is_measured", [False, True])
+def test_statistics_are_kept_where_they_are_wanted(is_measured):
+    assert (inbox(is_measured=is_measured).stats is not None) == is_measured
+
+
+def test_a_measured_queue_knows_by_which_port_rows_came():
+    policy = InboxPolicy((8, 8), is_measured=True)
+    order = Looping(policy, 1, "node", "unit")
+    box = Inbox("node", ("in", "back"), policy, order, is_matching=False)
+    box.append(RETURN, [segment(stream(), 0, 1)])
+    assert box.ready == 0
+    box.append(ENTRY, [segment(stream(), 0, 2)])
+    assert box.ready == 2
+
+
+def test_append_says_when_a_partner_has_made_room():
+    box, s, woken = inbox(("a", "b"), unmatched_bounds=(1, 1)), stream(), []
+    assert not box.append(0, [segment(s, 0, 1)])
+    box.on_room(0, lambda: woken.append("room"))
+    assert box.append(1, [segment(s, 0, 1)])
+    box.call_due()
+    assert woken == ["room"]
+
+
+def test_of_a_cancelled_session_nothing_waits_for_its_partner():
+    box, s, other = inbox(("a", "b")), stream(), stream()
+    box.append(0, [segment(s, 0, 2), segment(other, 0, 1)])
+    s.session.is_cancelled = True
+    box.append(1, [segment(s, 0, 1)])
+    assert box.held() == 1
+    box.discard(other.session)
+    assert box.held() == 0
+
+
+def test_held_counts_what_is_ready_and_what_lacks_a_partner():
+    box, s = inbox(("a", "b")), stream()
+    box.append(0, [segment(s, 0, 3)])
+    box.append(1, [segment(s, 0, 1)])
+    assert box.held() == 3  # a segment, its row, and the stream with what is left
+
+
+def test_a_full_queue_says_whose_it_is():
+    box, s = inbox(bounds=(1,)), stream()
+    assert box.blocked_by(0) is None
+    box.append(0, [segment(s, 0, 1)])
+    assert box.blocked_by(0) == "node"
+
+
+def test_who_is_woken_too_early_waits_for_room_until_the_end_of_his_time():
+    clock, s = Passing(longest=1.5), stream()
+    box = inbox(clock=clock, bounds=(1,))
+    box.append(0, [segment(s, 0, 1)])
+    assert not box.wait_for_room(0, 2.0)
+    assert clock.waits == [1.5, 0.5]
+
+
+def test_who_has_waited_for_room_is_told_of_it():
+    clock = FakeClock()
+    box, s, result = inbox(clock=clock, bounds=(1,)), stream(), []
+    box.append(0, [segment(s, 0, 1)])
+    producer = threading.Thread(
+        target=lambda: result.append(box.wait_for_room(0, 2.0)), name="modelflow/test"
+    )
+    producer.start()
+    clock.until_sleeping()
+    box.take()
+    producer.join()
+    assert result == [True]
+
+
+def test_who_waits_for_room_for_a_session_that_is_over_goes_on():
+    box, s, called = inbox(bounds=(1,)), stream(), []
+    box.append(0, [segment(s, 0, 1)])
+    s.session.progress.is_closed = True
+    box.on_room(0, lambda: called.append("over"), s.session)
+    assert called == ["over"]
+
+
+def test_a_callback_for_room_that_was_taken_back_is_not_called():
+    box, s, called = inbox(bounds=(1,)), stream(), []
+    box.append(0, [segment(s, 0, 1)])
+    wait = lambda: called.append("room")  # noqa: E731
+    box.on_room(0, wait)
+    box.forget(wait)
+    box.take()
+    assert called == []

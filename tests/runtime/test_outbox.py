@@ -12,10 +12,10 @@ class Gate:
     """An inbox, as far as an outbox knows it."""
 
     def __init__(self):
-        self.paused = set()
+        self.paused = []
 
     def pause(self, session):
-        self.paused.add(session)
+        self.paused.append(session)
 
     def resume(self, session):
         self.paused.remove(session)
@@ -29,6 +29,7 @@ class Receiver:
         self.got = []
 
     def append(self, port, segments):
+        assert segments, "there is nothing to append"
         self.got += segments
         return False
 
@@ -130,3 +131,42 @@ def test_no_consumer_of_an_input_sees_what_another_writes_at_once():
     session = Session("s", "", ends, in_flight=None, on_finished=lambda _: None)
     entrance.send(session, "input", [Buffer(1)])
     assert len(second.got) == 1
+
+
+def test_a_session_is_paused_while_more_than_the_limit_of_its_rows_wait():
+    gate, s = Gate(), stream()
+    box = Outbox([((Receiver(), 0),)], gate, 2)
+    for ticket, paused in ((1, 0), (3, 0), (4, 1), (5, 1)):
+        emit(box, (s, ticket, ticket, 1, False))
+        assert gate.paused == [s.session] * paused
+    emit(box, (s, 0, 0, 1, False))  # and with it what has ticket 1: three wait
+    assert gate.paused == [s.session]
+    emit(box, (s, 2, 2, 1, False))
+    assert gate.paused == []
+
+
+def test_a_session_goes_on_when_as_many_rows_wait_as_may_and_may_be_paused_again():
+    gate, s = Gate(), stream()
+    box = Outbox([((Receiver(), 0),)], gate, 2)
+    for ticket in (1, 3, 4):
+        emit(box, (s, ticket, ticket, 1, False))
+    assert gate.paused == [s.session]
+    emit(box, (s, 0, 0, 1, False))
+    assert gate.paused == []
+    emit(box, (s, 5, 5, 1, False))
+    assert gate.paused == [s.session]
+
+
+def test_a_paused_session_that_ends_is_resumed():
+    gate, s = Gate(), stream()
+    box = Outbox([((Receiver(), 0),)], gate, 0)
+    emit(box, (s, 1, 1, 1, True))
+    assert gate.paused == [s.session]
+    emit(box, (s, 0, 0, 1, False))
+    assert gate.paused == []
+
+
+def test_of_what_has_become_nothing_nothing_is_appended():
+    to = Receiver()
+    Outbox([((to, 0),)], None, 0).send([[]])
+    assert to.got == []

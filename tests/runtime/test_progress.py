@@ -107,7 +107,9 @@ def test_the_first_errors_are_kept_and_all_are_counted():
     one.record_errors([Buffer(1), *(bad(str(i)) for i in range(Progress.MAX_KEPT_ERRORS - 1))])
     other.record_errors([bad("last"), bad("too many")])
     one.adopt_errors(other)
-    assert one.error_count == Progress.MAX_KEPT_ERRORS + 1
+    one.adopt_errors(other)
+    one.record_errors([bad("too many")])
+    assert one.error_count == Progress.MAX_KEPT_ERRORS + 4
     assert len(one.errors) == Progress.MAX_KEPT_ERRORS
     assert "last" in str(one.errors[-1])
 
@@ -160,3 +162,41 @@ def test_close_ends_the_input_alone():
     progress = Session().progress
     progress.close()
     assert (progress.is_closed, progress.is_finished) == (True, False)
+
+
+def test_rows_leave_one_after_the_other():
+    session = Session(outputs=("a",))
+    assert session.progress.has_entered("in") == 0
+    session.progress.enter("in", 4)
+    assert session.progress.has_entered("in") == 4
+    for left in (3, 2, 1):
+        session.progress.leave(0, 1)
+        assert session.in_flight.rows == left
+    session.progress.end()
+    assert session.in_flight.rows == 0
+
+
+def test_where_nobody_counts_rows_may_leave():
+    ends = Origin(("a",), ("a",), ("a",), frozenset("a"), is_counted=True)
+    progress = Progress(ends, {"a": Results()}, None)
+    progress.enter("in", 1)
+    progress.leave(0, 1)
+    assert not progress.is_counting
+
+
+def test_one_who_stops_waiting_leaves_the_others_waiting():
+    session, clock, calls = Session(outputs=("a",)), FakeClock(), []
+    session.progress.enter("in", 2)
+    for number in range(2):
+        session.progress.on_read(1, lambda number=number: calls.append(number), never)
+    thread = threading.Thread(
+        target=session.progress.wait_until_read, args=(clock, 1, 5.0, never), name="modelflow/test"
+    )
+    thread.start()
+    clock.until_sleeping()
+    clock.advance(5.0)
+    thread.join()
+    session.progress.wait_until_read(clock, 1, None, lambda: True)
+    session.progress.took()
+    assert calls == [0, 1]
+    assert session.progress._read.count == 0

@@ -7,7 +7,7 @@ import pytest
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, EndOfStream
 from modelflow.runtime.results import Results, SharedResults
-from tests.runtime.fake_clock import FakeClock
+from tests.runtime.fake_clock import FakeClock, Passing
 from tests.runtime.graphs import Running, chain, per_item
 
 
@@ -171,3 +171,39 @@ def test_a_callback_that_raises_harms_nobody_else(error, caplog):
         assert flow.infer(2).data == 3
         assert stream.recv().data == 2
     assert "a callback that waited for a flow raised" in caplog.text
+
+
+@pytest.mark.parametrize("get", ["get", "get_all", "wait_ready"])
+def test_who_is_woken_too_early_waits_until_the_end_of_his_time(get):
+    clock = Passing(longest=1.5)
+    with pytest.raises(TimeoutError, match="no result within 2 s"):
+        getattr(Results(), get)(clock, 2.0)
+    assert clock.waits == [1.5, 0.5]
+
+
+def test_whoever_takes_or_drops_them_results_are_counted_once():
+    results = Results()
+    results.put(values(1, 2, 3), False)
+    results.get_nowait()
+    results.abandon()
+    assert results.taken == 3
+    results = Results()
+    results.put(values(1, 2, 3), True)
+    results.get_nowait()
+    results.get_all(FakeClock(), 0)
+    assert results.taken == 3
+
+
+def test_results_that_are_let_go_before_their_end_go_on():
+    results = Results()
+    results.hold()
+    results.release()
+    assert not results.is_ended
+
+
+def test_a_way_that_ends_does_not_end_the_results_before_the_source_has():
+    whole = Results()
+    SharedResults(whole).put(values(1), True)
+    assert not whole.is_ended
+    whole.put([], True)
+    assert whole.is_ended

@@ -19,12 +19,17 @@ def test_a_stream_knows_what_it_was_expanded_from_and_has_its_meta():
     again.meta["fps"] = 1
     assert (top.meta, sub.meta) == ({"fps": 25}, {"fps": 5})
     assert (again.parent, again.position, again is sub) == (top, 3, False)
+    assert again.session is sub.session is top.session
 
 
 def test_a_split_keeps_the_end_with_the_rest():
     whole = segment(stream(), 4, 3, is_last=True)
+    assert whole.arrived == 0.0
     whole.arrived = 7.0
+    whole.has_errors = True
     first, rest = whole.split(2)
+    assert first.stream is rest.stream is whole.stream
+    assert (first.has_errors, rest.has_errors) == (True, True)
     assert (first.positions, first.is_last) == (range(4, 6), False)
     assert (rest.positions, rest.is_last) == (range(6, 7), True)
     assert [len(part.columns[0]) for part in (first, rest)] == [2, 1]
@@ -62,6 +67,7 @@ def test_the_end_of_a_sub_stream_is_not_the_session_s():
 def test_a_batch_of_nothing_has_its_columns():
     batch = Batch.of([], 2)
     assert (batch.spans, batch.columns, batch.size) == ([], [[], []], 0)
+    assert batch.arrived == 0.0
 
 
 def test_a_batch_is_in_error_if_one_of_its_segments_is():

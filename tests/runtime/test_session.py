@@ -60,3 +60,10 @@ def test_a_session_that_a_source_opens_gives_its_results_to_the_source_s():
     assert not source.results["a"].is_ended
     s.cancel()
     assert source.results["a"].is_ended
+
+
+def test_of_two_who_end_it_one_does(monkeypatch):
+    s, finished = session()
+    monkeypatch.setattr(s.progress, "end", lambda: False)  # another thread was first
+    assert not s.cancel()
+    assert finished == []

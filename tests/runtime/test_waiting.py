@@ -130,3 +130,16 @@ def test_a_wait_that_takes_too_long_says_so(box):
     clock.advance(2.0)
     thread.join()
     assert found == [False]
+
+
+def test_those_who_wait_are_counted(box):
+    calls = [lambda number=number: None for number in range(4)]
+    for call in calls:
+        box.add(call)
+    box.waiting.remove(calls[0])
+    box.waiting.remove(calls[0])
+    assert box.waiting.count == 3
+    box.waiting.remove(calls[1])
+    assert box.waiting.count == 2
+    box.wake()
+    assert box.waiting.count == 0

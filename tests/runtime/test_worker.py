@@ -313,3 +313,77 @@ def test_many_sends_with_deadlines_from_many_threads_harm_nobody():
             thread.join()
         stream.close_input()
         assert len(list(stream)) == 1200
+
+
+@inline
+def test_a_worker_says_what_it_does_since_when_and_on_which_thread(options):
+    clock, seen = FakeClock(), []
+
+    def look(*_):
+        (worker,) = flow.scheduler._workers
+        is_here = worker.thread_id == threading.get_ident()
+        seen.append((worker.phase, worker.busy_since, is_here))
+        clock._now += 1.0
+
+    def process(ctx):
+        look()
+        same(ctx)
+
+    spec = unit_of(process, hooks={"open": look, "close": look})
+    flow = Running(chain((spec, {"threads": 1})), clock=clock, **options)
+    (worker,) = flow.scheduler._workers
+    assert (worker.phase, worker.busy_since, worker.position()) == ("idle", None, "")
+    with flow:
+        flow.infer(1)
+    assert seen == [("open", 1000.0, True), ("process", 1001.0, True), ("close", 1002.0, True)]
+    assert (worker.phase, worker.busy_since) == ("idle", None)
+
+
+@inline
+@pytest.mark.parametrize("hook", ["open", "close"])
+def test_a_unit_that_does_not_open_or_close_is_named_with_what_it_did(hook, options):
+    def fail(*_):
+        raise OSError("no model")
+
+    flow = Running(chain((unit_of(same, hooks={hook: fail}), {"threads": 1})), **options)
+    with pytest.raises(FlowFailed) as caught, flow:
+        pass
+    (error,) = caught.value.exceptions
+    assert (error.node, error.unit, error.phase) == ("n0", "forward", hook)
+    assert isinstance(error.__cause__, OSError)
+
+
+@inline
+def test_a_bug_of_ours_ends_the_flow_and_is_named_with_its_node(options, monkeypatch):
+    flow = Running(chain((spec_of(), {"threads": 1})), **options)
+    (worker,) = flow.scheduler._workers
+
+    def fail(*_):
+        raise AssertionError("internal error")
+
+    with pytest.raises(FlowFailed) as caught, flow:
+        monkeypatch.setattr(worker.stage.outbox, "emit", fail)
+        stream = flow.session()
+        stream.send("input", 1)
+        with pytest.raises(StreamClosed):
+            stream.recv(timeout=60)
+        assert worker.phase in ("idle", "close")
+    (error,) = caught.value.exceptions
+    assert (error.node, error.phase) == ("n0", "process")
+
+
+def test_a_worker_runs_on_the_processors_that_its_node_names():
+    import os
+
+    (first, *_) = sorted(os.sched_getaffinity(0))
+    seen = []
+
+    def process(ctx):
+        seen.append(os.sched_getaffinity(0))
+        same(ctx)
+
+    before = os.sched_getaffinity(0)
+    with Running(chain((unit_of(process), {"threads": 1, "cpu_affinity": str(first)}))) as flow:
+        flow.infer(1)
+    assert seen == [{first}]
+    assert os.sched_getaffinity(0) == before

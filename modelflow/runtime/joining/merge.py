@@ -115,7 +115,7 @@ class Merge:
             stream, positions = first.stream, first.positions
             rows = waits.rows.get(stream, {})
             # What has not come when every branch has ended never will: a unit has dropped it.
-            is_ended = waits.ends.get(stream, 0) == self._edges
+            is_ended = waits.ends.get(stream) == self._edges
             start = end = waits.taken
             while end < len(positions) and (positions[end] in rows or is_ended):
                 end += 1
@@ -135,7 +135,7 @@ class Merge:
             waits.taken = 0
             if first.is_last:
                 waits.rows.pop(stream, None)
-                waits.ends.pop(stream, None)
+                del waits.ends[stream]
                 if stream.depth == 0:
                     del self._sessions[session]
 
@@ -174,7 +174,6 @@ class Merge:
         with self._lock:
             self._is_closed = True
             self._sessions.clear()
-            self._waiting = 0
             self._room.wake()
 
     def _forget(self, session: "Session") -> None:

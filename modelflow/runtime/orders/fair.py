@@ -124,7 +124,7 @@ class Fair(Fifo):
         self._add_rows(session, -self._rows.get(session, 0))
         if self._segments.pop(session, None) is not None and session not in self._paused:
             self._turns.remove(session)
-        self._rows.pop(session, None)
+        del self._rows[session]
 
     def _add_rows(self, session: Session, rows: int) -> None:
         before = self._rows.get(session, 0)

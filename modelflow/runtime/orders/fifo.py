@@ -83,7 +83,8 @@ class Fifo:
         batch = Batch.of(picked, self._width)
         if policy.is_measured:
             arrived = [segment.arrived for segment in picked if segment.positions]
-            batch.arrived = min(arrived, default=0.0)
+            if arrived:
+                batch.arrived = min(arrived)
         if policy.is_ordered:
             for span in batch.spans:
                 span.ticket = self._ticket(span)
@@ -151,14 +152,11 @@ class Fifo:
         if aside is None:
             return
         self._paused_rows -= sum(len(segment.positions) for segment in aside)
-        self._put_back(session, aside)
+        self._queue.extendleft(reversed(aside))
         for segment in aside:
             self.ready += len(segment.positions)
             if self._policy.byte_bound is not None:
                 self.ready_bytes += bytes_of(segment)
-
-    def _put_back(self, session: Session, aside: deque[Segment]) -> None:  # noqa: ARG002
-        self._queue.extendleft(reversed(aside))
 
     def next_due(self) -> float | None:
         """Returns None: nothing is delayed here."""

@@ -37,25 +37,32 @@ def test_whatever_comes_first_every_row_is_complete_and_in_order(data, count):
 @pytest.mark.parametrize("is_late", [False, True])
 def test_what_has_no_partner_is_paired_with_an_error_that_says_so(is_late):
     matcher, s = Matcher("node", ("a", "b")), stream()
-    parts = [segment(s, 0, 3, is_last=True), segment(s, 0, 1, is_last=True)]
+    parts = [
+        [segment(s, 0, 4, is_last=True)],
+        [segment(s, 0, 1), segment(s, 1, 1, is_last=True)],
+    ]
     found = []
     for port in (1, 0) if is_late else (0, 1):
-        found += matcher.add(port, parts[port])
-    assert rows(found) == [(0, 0), (1, "missing"), (2, "missing")]
-    assert [part.has_errors for part in found if part.positions] == [False, True]
-    text = str(found[1].columns[1][0].error)
-    assert "input 'b' ended after 1 buffers" in text
+        for part in parts[port]:
+            found += matcher.add(port, part)
+    assert rows(found) == [(0, 0), (1, 1), (2, "missing"), (3, "missing")]
+    assert [part.has_errors for part in found if part.positions][-2:] == [False, True]
+    error = found[-2].columns[1][0].error
+    assert "input 'b' ended after 2 buffers" in str(error)
+    assert (error.node, error.session) == ("node", "s")
 
 
 def test_streams_are_paired_apart_and_a_session_is_forgotten_with_all_of_them():
     matcher, a, b = Matcher("node", ("x", "y")), stream("a"), stream("b")
     sub = Stream(a.session, a, 0)
-    for s in (a, sub, b):
-        assert matcher.add(0, segment(s, 0, 2)) == []
-    assert (matcher.held(), matcher.waiting(0)) == (3, 6)
+    for s, count in ((a, 2), (sub, 3), (b, 4)):
+        assert matcher.add(0, segment(s, 0, count)) == []
+    assert (matcher.held(), matcher.waiting(0)) == (3, 9)
     matcher.discard(a.session)
-    assert (matcher.held(), matcher.waiting(0)) == (1, 2)
+    assert (matcher.held(), matcher.waiting(0)) == (1, 4)
     assert rows(matcher.add(1, segment(b, 0, 1))) == [(0, 0)]
+    matcher.clear()
+    assert (matcher.held(), matcher.waiting(0), matcher.waiting(1)) == (0, 0, 0)
 
 
 def test_inputs_that_are_out_of_step_are_an_internal_error_that_names_them():

@@ -3,7 +3,7 @@
 import threading
 
 from modelflow.runtime.joining.merge import BRANCH, ORDER, Merge
-from modelflow.runtime.segment import Segment
+from modelflow.runtime.segment import Segment, Stream
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.test_inbox import stream
 from tests.runtime.test_outbox import Receiver
@@ -129,3 +129,54 @@ def test_close_wakes_the_condition_and_takes_nothing_more():
     thread.join()
     assert not here.append(BRANCH, brought(s, 0))
     assert (here.held(), to.got) == (0, [])
+
+
+def test_what_comes_with_a_cancelled_session_passes_and_the_session_is_forgotten():
+    here, to = merge()
+    gone, other = stream("gone"), stream("other")
+    here.append(ORDER, told(gone, 0, 1) + told(other, 0))
+    here.append(BRANCH, brought(gone, 1))
+    gone.session.is_cancelled = True
+    here.append(BRANCH, brought(gone, 0) + brought(other, 0))
+    assert to.values(other) == [0]
+    assert here.held() == 1
+
+
+def test_a_condition_waits_for_the_bound_of_each_session_that_waits():
+    here, _ = merge(bound=2)
+    one, other = stream("one"), stream("other")
+    here.append(ORDER, told(one, *range(4)) + told(other, *range(4)))
+    here.append(BRANCH, brought(one, 1) + brought(other, 1))
+    here.append(BRANCH, brought(one, 2))
+    assert here.blocked_by(ORDER) is None
+    here.append(BRANCH, brought(one, 3))
+    assert here.blocked_by(ORDER) is not None
+
+
+def test_nothing_goes_on_while_the_first_has_not_come():
+    here, to = merge()
+    here.append(ORDER, told(stream(), 0, is_last=True))
+    assert to.got == []
+
+
+def test_an_empty_stream_passes_and_of_a_sub_stream_nothing_is_left():
+    here, to = merge()
+    s = stream()
+    for position, rows in enumerate([(), (0, 1)]):
+        sub = Stream(s.session, s, position)
+        here.append(ORDER, told(sub, *rows, is_last=True))
+        here.append(BRANCH, brought(sub, *rows, is_last=True))
+        here.append(BRANCH, brought(sub, is_last=True))
+        assert to.got[-1].stream is sub
+        assert to.got[-1].is_last
+    (waits,) = here._sessions.values()
+    assert (waits.rows, waits.ends, len(waits.order)) == ({}, {}, 0)
+
+
+def test_a_branch_waits_for_the_port_behind_the_merge():
+    class Full(Receiver):
+        def blocked_by(self, port):
+            return f"port {port}"
+
+    here = Merge("join", (Full(), 7), 2, None, FakeClock())
+    assert here.blocked_by(BRANCH) == "port 7"

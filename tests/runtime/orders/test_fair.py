@@ -165,3 +165,70 @@ def test_a_paused_session_that_is_dropped_is_forgotten():
     box.discard(held.session)
     box.resume(held.session)
     assert box.held() == 0
+
+
+def test_a_session_may_have_as_many_rows_here_as_its_bound():
+    box, s = inbox(bound=8), stream()
+    box.append(0, [segment(s, 0, 7)])
+    assert box.has_room(0, s.session)
+    box.append(0, [segment(s, 7, 1)])
+    assert not box.has_room(0, s.session)
+    box.take()
+    assert box.has_room(0, s.session)
+    assert inbox(bound=1).has_room(0, s.session)
+
+
+def test_bytes_are_bounded_for_all_sessions_together():
+    box, one, other = inbox(byte_bound=4, batch_size=2), stream("one"), stream("other")
+    for s in (one, other):
+        rows = segment(s, 0, 2)
+        for buffer in rows.columns[0]:
+            buffer.data = b"x"
+        assert box.has_room(0, s.session)
+        box.append(0, [rows])
+    assert not box.has_room(0, stream().session)
+    box.take()
+    assert box.has_room(0, stream().session)
+
+
+def test_a_batch_is_filled_though_a_session_between_was_cancelled():
+    box, gone = inbox(batch_size=4), stream("gone")
+    box.append(0, [segment(stream(), 0, 1), segment(gone, 1, 1), segment(stream(), 2, 1)])
+    gone.session.is_cancelled = True
+    assert data(box.take_nowait()) == [0, 2]
+
+
+def test_where_everything_was_cancelled_there_is_no_batch():
+    box, gone = inbox(), stream("gone")
+    box.append(0, [segment(gone, 0, 1)])
+    gone.session.is_cancelled = True
+    assert box.take_nowait() is None
+    assert box.held() == 0
+
+
+def test_a_session_that_is_not_here_is_dropped_without_effect():
+    box, here = inbox(), stream()
+    box.append(0, [segment(here, 0, 2)])
+    held = box.held()
+    box.discard(stream().session)
+    assert box.held() == held
+
+
+def test_a_session_that_is_dropped_leaves_nothing_and_its_tickets_begin_anew():
+    box, s = inbox(batch_size=1), stream()
+    box.append(0, [segment(s, 0, 3)])
+    box.take()
+    box.discard(s.session)
+    assert box.held() == 0
+
+
+def test_held_counts_sessions_rows_and_tickets():
+    box, s = inbox(batch_size=1), stream()
+    assert box.held() == 0
+    box.append(0, [segment(s, 0, 3)])
+    # the session, its count, and the three rows, which are ready and make the load
+    assert box.held() == 1 + 1 + 3 + 3
+    box.take()
+    assert box.held() == 1 + 1 + 2 + 2 + 1
+    box.close()
+    assert box.held() == 0

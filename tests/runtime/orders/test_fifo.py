@@ -69,12 +69,15 @@ def test_a_session_that_was_never_paused_is_resumed_without_effect():
     assert here.ready == 1
 
 
-def test_bytes_of_what_is_put_aside_do_not_count():
-    here, held = order(byte_bound=2), stream("held")
-    rows = segment(held, 0, 3)
+def of_bytes(rows):
     for buffer in rows.columns[0]:
         buffer.data = b"x"
-    here.add(0, [rows])
+    return rows
+
+
+def test_bytes_of_what_is_put_aside_do_not_count():
+    here, held = order(byte_bound=2), stream("held")
+    here.add(0, [of_bytes(segment(held, 0, 3))])
     assert not here.has_room(0, None)
     here.pause(held.session)
     assert here.cut(8) is None
@@ -133,7 +136,7 @@ def test_whatever_is_paused_every_session_comes_out_whole_and_in_order(steps, si
     for what, number in steps:
         s = streams[number]
         if what == "add":
-            here.add(0, [segment(s, sent[s], 3)])
+            here.add(0, [of_bytes(segment(s, sent[s], 3))])
             sent[s] += 3
         elif what == "cut":
             cut()
@@ -146,3 +149,67 @@ def test_whatever_is_paused_every_session_comes_out_whole_and_in_order(steps, si
     assert got == {s: list(range(sent[s])) for s in streams}
     assert all(numbers == list(range(len(numbers))) for numbers in tickets.values())
     assert (here.ready, here.ready_bytes) == (0, 0)
+
+
+def test_bytes_are_counted_while_rows_wait_and_no_longer():
+    here, held, other = order(byte_bound=100), stream("held"), stream("other")
+    for first in (0, 2):
+        here.add(0, [of_bytes(segment(held, first, 2)), of_bytes(segment(other, first, 3))])
+    assert here.ready_bytes == 10
+    here.pause(held.session)
+    here.cut(1)
+    assert here.ready_bytes == 7
+    here.cut(1)
+    assert here.ready_bytes == 6
+    here.resume(held.session)
+    assert here.ready_bytes == 8
+    here.drop(held.session)
+    assert here.ready_bytes == 4
+
+
+def test_room_is_bounded_by_what_is_aside_of_several_sessions_as_they_come_and_go():
+    here, a, b, other = order(bound=1), stream("a"), stream("b"), stream("other")
+
+    def put_aside(s, *counts):
+        here.pause(s.session)
+        here.add(0, [segment(s, 0, count) for count in counts])
+        assert here.cut(1) is None
+
+    put_aside(a, 5, 5)
+    put_aside(b, 5)
+    assert here.has_room(0, other.session)
+    put_aside(b, 1)
+    assert not here.has_room(0, other.session)
+    here.resume(a.session)
+    while here.waiting:
+        here.cut(8)
+    put_aside(a, 9)  # beside six of b
+    assert here.has_room(0, other.session)
+    here.drop(b.session)
+    put_aside(b, 6)
+    assert here.has_room(0, other.session)
+    put_aside(b, 1)
+    assert not here.has_room(0, other.session)
+
+
+def test_a_cancelled_session_whose_rows_are_met_leaves_no_ticket():
+    here, s = order(is_ordered=True), stream()
+    here.add(0, [segment(s, 0, 2)])
+    here.cut(1)
+    s.session.is_cancelled = True
+    assert here.cut(1) is None
+    assert here.held() == 0
+
+
+def test_held_counts_what_waits_and_the_states_of_sessions():
+    here, held, other = order(is_ordered=True), stream("held"), stream("other")
+    here.add(0, [segment(other, 0, 3)])
+    here.pause(held.session)
+    here.cut(1)
+    assert here.held() == 1 + 2 + 1 + 1  # a segment of two rows, a ticket, a pause
+
+
+def test_an_end_alone_in_a_measured_queue_has_not_waited():
+    here = order(is_measured=True)
+    here.add(0, [segment(stream(), 0, 0, is_last=True)])
+    assert here.cut(1).arrived == 0.0
