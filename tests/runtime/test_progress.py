@@ -1,6 +1,7 @@
 """How far a session has come."""
 
 import threading
+from functools import partial
 
 import pytest
 
@@ -188,7 +189,7 @@ def test_one_who_stops_waiting_leaves_the_others_waiting():
     session, clock, calls = Session(outputs=("a",)), FakeClock(), []
     session.progress.enter("in", 2)
     for number in range(2):
-        session.progress.on_read(1, lambda number=number: calls.append(number), never)
+        session.progress.on_read(1, partial(calls.append, number), never)
     thread = threading.Thread(
         target=session.progress.wait_until_read, args=(clock, 1, 5.0, never), name="modelflow/test"
     )
