@@ -25,7 +25,7 @@ from modelflow.runtime.transfer import Transfer
 from modelflow.unit.unit import FlowUnit
 from modelflow.wire.tensor import TensorSpec
 
-__all__ = ["Stage"]
+__all__ = ["OpeningInterrupted", "Stage"]
 
 logger = logging.getLogger("modelflow")
 
@@ -33,6 +33,10 @@ logger = logging.getLogger("modelflow")
 UNMATCHED_BOUND = 1024
 
 Figures = Mapping[str, Mapping[Any, int]]
+
+
+class OpeningInterrupted(Exception):  # noqa: N818 - it is no failure
+    """The flow was stopped while a unit opened, and the unit has given that up."""
 
 
 class Stage:
@@ -90,6 +94,7 @@ class Stage:
         self._figures: dict[Device, Figures] = {}
         self._lock = threading.Lock()
         self._made: list[FlowUnit] = []
+        self._is_closed = False
 
     def _policy(self, entry_ports: frozenset[int]) -> InboxPolicy:
         plan = self.plan
@@ -161,6 +166,7 @@ class Stage:
         """Gives an opened instance; where the unit is shared, the one of this device.
 
         Raises:
+            OpeningInterrupted: it did not open because it was interrupted.
             Exception: whatever the unit's constructor or ``open`` raised.
         """
         if not self.plan.spec.is_shared:
@@ -194,7 +200,12 @@ class Stage:
         unit.batch_size = plan.batch_size
         unit.allowed_batch_sizes = plan.allowed_batch_sizes
         self._made.append(unit)  # before it opens: a stop interrupts that, too
-        unit.open(plan.config)
+        try:
+            unit.open(plan.config)
+        except Exception as error:
+            if self._is_closed and type(unit).interrupt is not FlowUnit.interrupt:
+                raise OpeningInterrupted from error
+            raise
         return unit
 
     def reload(self) -> None:
@@ -247,6 +258,7 @@ class Stage:
         """Wakes every worker and producer of this stage; what is queued is dropped."""
         self.inbox.close()
         self.outbox.close()
+        self._is_closed = True
         for unit in list(self._made):
             try:
                 unit.interrupt()

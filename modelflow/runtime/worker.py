@@ -20,7 +20,7 @@ from modelflow.runtime.clock import Clock
 from modelflow.runtime.observer import Observer
 from modelflow.runtime.outbox import cut
 from modelflow.runtime.segment import Batch, Columns, Stream
-from modelflow.runtime.stage import Stage
+from modelflow.runtime.stage import OpeningInterrupted, Stage
 from modelflow.runtime.transfer import Transfer
 
 __all__ = ["Worker", "WorkerOwner", "deadlines_of"]
@@ -98,6 +98,9 @@ class Worker:
         self._enter("open")
         try:
             unit = self.stage.open_unit(self._device)
+        except OpeningInterrupted:
+            self._leave()
+            return False
         except BaseException as error:
             self._report(error, "open")
             return False
