@@ -43,13 +43,13 @@ class PendingRequest:
         except RuntimeError:
             return  # the server has ended: nobody listens any more
 
-    def end(self) -> None:
+    def end(self, reply: Reply = _NO_ANSWER) -> None:
         """Notes that nobody works on it any more; to be called once, from any thread.
 
-        Who asked and has no answer yet is told so, and is not left to wait.
+        Who asked and has no answer yet is told so, by ``reply``, and is not left to wait.
         """
         self._bodies.give_back(len(self.body))
-        self.answer(_NO_ANSWER)
+        self.answer(reply)
 
 
 def _settle(answer: "asyncio.Future[Reply]", reply: Reply) -> None:

@@ -2,6 +2,7 @@
 
 import threading
 from collections import deque
+from http import HTTPStatus
 from typing import Any
 
 from modelflow.buffer import Buffer
@@ -10,6 +11,7 @@ from modelflow.http.limits import ConnectionLimits, Limits
 from modelflow.http.listener import Listener
 from modelflow.http.options import ListenOptions
 from modelflow.http.payload import TEXT
+from modelflow.http.reply import reply_of_status
 from modelflow.http.request import PendingRequest
 from modelflow.unit.unit import Context
 
@@ -17,6 +19,7 @@ __all__ = ["REQUEST", "RequestSource"]
 
 # The key of the session's context under which the request waits for its answer.
 REQUEST = "http_request"
+_STOPPED = reply_of_status(HTTPStatus.SERVICE_UNAVAILABLE, "the server is being stopped")
 
 
 class RequestSource:
@@ -93,8 +96,8 @@ class RequestSource:
         with self._lock:
             self._is_over = True
             dropped, self._waiting = self._waiting, deque()
-        for request in dropped:
-            request.end()
+        for request in dropped:  # the graph has not seen them: they may be sent again
+            request.end(_STOPPED)
         self.listener.close()
 
     def _add(self, request: PendingRequest) -> bool:

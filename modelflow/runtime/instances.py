@@ -16,11 +16,15 @@ from modelflow.runtime.executors import executor_of
 from modelflow.unit.unit import FlowUnit
 from modelflow.wire.tensor import TensorSpec
 
-__all__ = ["UnitInstances"]
+__all__ = ["OpeningInterrupted", "UnitInstances"]
 
 logger = logging.getLogger("modelflow")
 
 Figures = Mapping[str, Mapping[Any, int]]
+
+
+class OpeningInterrupted(Exception):  # noqa: N818 - it is no failure
+    """The flow was stopped while a unit opened, and the unit has given that up."""
 
 
 class UnitInstances:
@@ -45,11 +49,13 @@ class UnitInstances:
         self._figures: dict[Device, Figures] = {}
         self._lock = threading.Lock()
         self._made: list[FlowUnit] = []
+        self._is_interrupted = False
 
     def open(self, device: Device) -> FlowUnit:
         """Gives an opened instance; where the unit is shared, the one of this device.
 
         Raises:
+            OpeningInterrupted: it did not open because it was interrupted.
             Exception: whatever the unit's constructor or ``open`` raised.
         """
         if not self.plan.spec.is_shared:
@@ -82,11 +88,17 @@ class UnitInstances:
         unit.batch_size = self._batch_size
         unit.allowed_batch_sizes = self.plan.allowed_batch_sizes
         self._made.append(unit)  # before it opens: a stop interrupts that, too
-        unit.open(self.plan.config)
+        try:
+            unit.open(self.plan.config)
+        except Exception as error:
+            if self._is_interrupted and type(unit).interrupt is not FlowUnit.interrupt:
+                raise OpeningInterrupted from error
+            raise
         return unit
 
     def interrupt(self) -> None:
         """Tells every instance that the flow ends, and nobody waits for its call any more."""
+        self._is_interrupted = True
         for unit in list(self._made):
             try:
                 unit.interrupt()

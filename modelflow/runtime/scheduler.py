@@ -93,6 +93,7 @@ class Scheduler:
             for number in range(stage.plan.threads)
         ]
         self._opening = len(workers)
+        self._is_opening = True
         self._workers = workers
         self.sources = {
             worker.stage.plan.name: self._source_session(worker)
@@ -152,13 +153,7 @@ class Scheduler:
             self._state = "running"
         logger.info("flow %r starts: %d nodes", self.plan.name, len(self._wiring.stages))
         try:
-            self._runner.start()
-            with self._changed:
-                while self._opening and not self._errors:
-                    self._clock.wait(self._changed)
-            if check is not None and not self._errors:
-                check()
-            self._begin()
+            self._open(check)
         except FlowUnitError as error:  # the system has no more threads
             self._errors.append(error)
         except BaseException:  # Ctrl-C while a unit loads: leave nothing behind
@@ -167,13 +162,30 @@ class Scheduler:
         if self._errors:
             self.stop(drain=False)
 
+    def _open(self, check: Callable[[], None] | None) -> None:
+        """Has the units opened, and then lets them run; a stop from elsewhere may come between."""
+        try:
+            self._runner.start()
+            with self._changed:
+                while self._opening and self._state == "running" and not self._errors:
+                    self._clock.wait(self._changed)
+                is_open = self._state == "running" and not self._errors
+            if is_open:
+                if check is not None:
+                    check()
+                self._begin()
+        finally:  # only now may a unit run, or be closed
+            with self._changed:
+                self._is_opening = False
+                self._changed.notify_all()
+
     def _begin(self) -> None:
         """Lets the sources take what comes from outside: everything is open.
 
         Raises:
             FlowUnitError: one of them cannot.
         """
-        for worker in self._workers if not self._errors else ():
+        for worker in self._workers:
             if isinstance(worker, SourceWorker):
                 try:
                     worker.call.unit.begin()
@@ -190,9 +202,9 @@ class Scheduler:
             self._changed.notify_all()
 
     def wait_until_all_open(self) -> None:
-        """Waits until every unit is open, or the flow ends (called by workers)."""
+        """Waits until every unit is open, or the start is given up (called by workers)."""
         with self._changed:
-            while self._opening and self._state == "running" and not self._errors:
+            while self._is_opening:
                 self._clock.wait(self._changed)
 
     # -- sessions -------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from modelflow.plan import UnitPlan
 from modelflow.runtime.call import BatchCall, Call, UnitCall
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.deadlines import carry, deadlines_of, expire
+from modelflow.runtime.instances import OpeningInterrupted
 from modelflow.runtime.observer import Observer
 from modelflow.runtime.outbox import cut
 from modelflow.runtime.segment import Batch, Columns, Stream
@@ -106,6 +107,10 @@ class Worker:
             self._enter("open")
             try:
                 self._units.append(instances.open(self._device))
+            except OpeningInterrupted:
+                self._leave()
+                self.try_close()
+                return False
             except BaseException as error:
                 self._report(error, "open")
                 self.try_close()

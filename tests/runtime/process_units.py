@@ -136,6 +136,24 @@ def ends_by(name):
     return os.getpid()
 
 
+class HangsInOpen(FlowUnit):
+    """Says that it opens, into a pipe, and does not come back from it."""
+
+    def open(self, config):
+        with open(config.folder, "w") as pipe:
+            pipe.write("opening")
+        time.sleep(3600)
+
+
+HANGS_IN_OPEN = FlowUnitSpec(
+    "hangs_in_open",
+    {"cpu": "tests.runtime.process_units:HangsInOpen"},
+    inputs=(Port("in"),),
+    outputs=(Port("out"),),
+    options=Options,
+)
+
+
 class HangsInClose(FlowUnit):
     """Does not come back from ``close``."""
 

@@ -249,3 +249,68 @@ def test_a_unit_that_is_closed_is_left_alone_by_later_stops():
     flow.scheduler.stop(drain=False)
     assert calls[-1] == "close"
     assert len(calls) == 2
+
+
+def test_nothing_begins_when_the_flow_was_stopped_while_units_opened():
+    done, opening, released = [], threading.Event(), threading.Event()
+
+    def opens(self, config):
+        opening.set()
+        released.wait(30)
+
+    def process(ctx):
+        ctx.finish()
+
+    source = unit_of(
+        process,
+        inputs=(),
+        hooks={"begin": lambda: done.append("begin"), "close": lambda: done.append("close")},
+    )
+    slow = type(
+        "Slow",
+        (FlowUnit,),
+        {"open": opens, "interrupt": lambda self: released.set(), "process": lambda self, ctx: 0},
+    )
+    graph = graph_of(
+        {"source": source, "slow": spec_of(slow), "output": "output"},
+        ["source -> slow", "slow -> output"],
+    )
+    flow = Running(graph)
+    starting = threading.Thread(target=flow.scheduler.start)
+    starting.start()
+    assert opening.wait(30)
+    flow.scheduler.stop(drain=False)
+    starting.join(30)
+    assert not starting.is_alive()
+    assert done == ["close"]
+
+
+def test_what_is_closed_has_begun_before():
+    done, beginning, released, closed = [], *(threading.Event() for _ in range(3))
+
+    def begin():
+        beginning.set()
+        released.wait(30)
+        closed.wait(0.2)  # in vain: a unit is not closed while it begins
+        done.append("begin")
+
+    def close():
+        done.append("close")
+        closed.set()
+
+    source = unit_of(
+        lambda ctx: ctx.hold(),
+        inputs=(),
+        hooks={
+            "begin": begin,
+            "interrupt": released.set,
+            "close": close,
+        },
+    )
+    flow = Running(graph_of({"source": source, "output": "output"}, ["source -> output"]))
+    starting = threading.Thread(target=flow.scheduler.start)
+    starting.start()
+    assert beginning.wait(30)
+    flow.scheduler.stop(drain=False)
+    starting.join(30)
+    assert done == ["begin", "close"]

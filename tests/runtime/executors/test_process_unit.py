@@ -345,3 +345,18 @@ def test_a_process_looks_for_modules_where_the_flow_did_before_its_threads_ran(
     monkeypatch.syspath_prepend(tmp_path)
     with flow:
         assert flow.infer(1).data != os.getpid()
+
+
+@pytest.mark.parametrize("drain", [True, False])
+def test_a_stop_while_a_process_opens_is_no_failure(tmp_path, drain):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    flow = flow_of(units.HANGS_IN_OPEN, options=f', folder="{pipe}"').build()
+    starting = threading.Thread(target=flow.start_run)
+    starting.start()
+    assert pipe.read_text() == "opening"
+    flow.stop(drain)
+    starting.join(30)
+    assert not starting.is_alive()
+    flow.stop()
+    assert not flow.is_running
