@@ -39,11 +39,11 @@ usages = st.builds(
 @pytest.fixture(autouse=True, scope="module")
 def quiet():
     """Keeps what callbacks raise on purpose out of the log."""
-    logger = logging.getLogger("modelflow.quiet")
-    is_error = logging.getLogger("modelflow")
-    before, is_error.level = is_error.level, logging.CRITICAL
-    yield logger
-    is_error.level = before
+    logger = logging.getLogger("modelflow")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    yield
+    logger.setLevel(before)
 
 
 def source_streams(flow):

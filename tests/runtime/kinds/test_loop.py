@@ -213,15 +213,23 @@ def test_what_goes_round_of_a_dropped_session_is_dropped_where_it_is_found():
 
 
 def test_a_stop_ends_what_goes_round_for_ever_and_says_so():
-    clock = FakeClock()
-    graph = round_about(per_item(lambda x: x), until(1))
-    flow = Running(graph, clock=clock, stop_timeout=2)
+    clock, rounds = FakeClock(), threading.Semaphore(0)
+
+    def same(value):
+        rounds.release()
+        return value
+
+    flow = Running(round_about(per_item(same), until(1)), clock=clock, stop_timeout=2)
     flow.scheduler.start()
     s = flow.session()
     s.send("input", 0)
     stopping = threading.Thread(target=flow.scheduler.stop, name="modelflow/test/stop")
     stopping.start()
     clock.until_sleeping(2)  # the watchdog, and the stop
+    while rounds.acquire(blocking=False):
+        pass
+    for _ in range(2):  # it moves, as the stop will see
+        assert rounds.acquire(timeout=60)
     clock.advance(2)
     stopping.join()
     assert "the flow stops, and the buffer was still going round (after" in str(
