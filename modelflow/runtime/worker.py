@@ -35,8 +35,11 @@ class WorkerOwner(Protocol):
     def opened(self) -> None:
         """A unit is open."""
 
-    def wait_until_all_open(self) -> None:
-        """Waits until every worker's unit is open, or the flow ends."""
+    def wait_until_all_open(self) -> bool:
+        """Waits until every worker's unit is open; False if the flow ends instead."""
+
+    def begun(self) -> None:
+        """A unit has begun."""
 
     def failed(self, error: FlowUnitError) -> None:
         """A unit did not open or close, or our own code failed: the flow must end."""
@@ -85,7 +88,8 @@ class Worker:
         if not self.try_open():
             return
         try:
-            self._owner.wait_until_all_open()
+            if self._owner.wait_until_all_open():
+                self.begin()
             self.loop()
             self.finish()
         except BaseException as error:
@@ -110,6 +114,17 @@ class Worker:
             self._batch_call = call
         self._owner.opened()
         return True
+
+    def begin(self) -> None:
+        """Lets a source take what comes from outside; an error goes to the owner."""
+        if self.stage.plan.spec.is_source:
+            self._enter("open")
+            try:
+                self.call.unit.begin()
+            except Exception as error:
+                self._report(error, "open")
+            self._leave()
+        self._owner.begun()
 
     def try_close(self) -> None:
         """Closes the unit; an error goes to the owner."""

@@ -306,8 +306,8 @@ class FlowUnit:
     def begin(self) -> None:
         """Begins to take what comes from outside; for sources.
 
-        Called once every unit of the flow is open, on the thread that starts the flow, before
-        ``start_run`` returns; perhaps beside the first `process`.
+        Called once every unit of the flow is open, on the thread that has opened this one, before
+        the first `process` and before ``start_run`` returns.
 
         Raises:
             Exception: any one stops the flow and is raised from ``start_run``, naming the node.
