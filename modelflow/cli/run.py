@@ -6,6 +6,7 @@ import queue
 import sys
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -76,25 +77,36 @@ def run(
         click.echo(f"note: {note}", err=True)
     feeds = feeds_of(inputs, checked.inputs)
     writer = ResultWriter(outputs, checked.outputs)
-    flow = Flow(checked, threads=0 if sync else None)
+    # Built before a signal may come: only what is there can be stopped.
+    flow = Flow(checked, threads=0 if sync else None).build()
     start = time.perf_counter()
+    finish = None if sync else partial(_finish, flow)
+    asked = threading.Event()
     try:
-        with flow, progress(flow, writer):
+        # Around the start as well: a server is sent signals from the moment in which it listens.
+        with termination(asked, finish), flow, progress(flow, writer):
             runner = _Run(flow, feeds, writer)
-            is_terminated = False
             if sync:
                 runner.inline()
             else:
-                with termination(runner.finish) as asked:
-                    runner.threaded()
-                is_terminated = asked.is_set()
+                runner.threaded()
     except KeyboardInterrupt as interrupt:
         raise click.exceptions.Abort from interrupt
+    except StreamClosed:
+        if asked.is_set():
+            return TERMINATED  # before there was anything to finish
+        raise
     finally:
         writer.close()
     # Only now that the flow has been left: leaving it finishes what is still under way.
     code = _summary(flow, writer, runner.streams, time.perf_counter() - start, keep_going)
-    return TERMINATED if is_terminated else code
+    return TERMINATED if asked.is_set() else code
+
+
+def _finish(flow: "Flow") -> None:
+    """Has the flow take on nothing more and finish what is under way; from any thread."""
+    with contextlib.suppress(FlowFailed):  # it is raised again where the flow is left
+        flow.stop()
 
 
 class _Run:
@@ -145,11 +157,6 @@ class _Run:
         finally:
             for thread in threads:
                 thread.join()
-
-    def finish(self) -> None:
-        """Has the flow take on nothing more and finish what is under way; from any thread."""
-        with contextlib.suppress(FlowFailed):  # it is raised again where the flow is left
-            self._flow.stop()
 
     def inline(self) -> None:
         """Does everything on the calling thread."""

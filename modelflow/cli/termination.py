@@ -13,21 +13,18 @@ TERMINATED = 128 + signal.SIGTERM
 
 
 @contextmanager
-def termination(finish: Callable[[], None]) -> Iterator[threading.Event]:
+def termination(asked: threading.Event, finish: Callable[[], None] | None) -> Iterator[None]:
     """Has the first SIGTERM inside the block call ``finish``, on a thread of its own.
 
     Nothing is raised where the main thread happens to be, so nothing that it holds is lost. A
     second SIGTERM ends the process. Where the block is not in the main thread nothing changes.
 
     Args:
-        finish: What to do; joined at the end of the block.
-
-    Returns:
-        What is set once the signal has come.
+        asked: Set once the signal has come.
+        finish: What to do; joined at the end of the block. None: the signal ends the process.
     """
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked
+    if finish is None or threading.current_thread() is not threading.main_thread():
+        yield
         return
     finishing = threading.Thread(target=finish, name="modelflow-cli/finish")
 
@@ -38,7 +35,7 @@ def termination(finish: Callable[[], None]) -> Iterator[threading.Event]:
 
     before = signal.signal(signal.SIGTERM, handle)
     try:
-        yield asked
+        yield
     finally:
         signal.signal(signal.SIGTERM, before)
         if asked.is_set():

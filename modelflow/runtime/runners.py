@@ -26,6 +26,9 @@ class Runner(Protocol):
             FlowUnitError: the system has no more threads.
         """
 
+    def begin(self) -> None:
+        """Lets sources take what comes from outside, where nobody else does: everything is open."""
+
     def pump(self) -> None:
         """Runs what is ready, where nobody else does."""
 
@@ -77,6 +80,9 @@ class ThreadRunner:
                 ) from error
         self._watchdog.thread.start()
 
+    def begin(self) -> None:
+        """Does nothing: each worker does, on its thread, where no Ctrl-C comes in the middle."""
+
     def pump(self) -> None:
         """Does nothing: the threads run."""
 
@@ -120,6 +126,11 @@ class InlineRunner:
             if not worker.try_open():
                 return
             self._running.append(worker)
+
+    def begin(self) -> None:
+        """Lets every source begin."""
+        for worker in self._running:
+            worker.begin()
 
     def pump(self) -> None:
         """Runs every stage until nothing is ready and every source is over."""

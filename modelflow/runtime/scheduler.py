@@ -92,7 +92,7 @@ class Scheduler:
             for stage in self._wiring.stages.values()
             for number in range(stage.plan.threads)
         ]
-        self._opening = len(workers)
+        self._opening = self._beginning = len(workers)
         self._is_opening = True
         self._workers = workers
         self.sources = {
@@ -166,34 +166,28 @@ class Scheduler:
         """Has the units opened, and then lets them run; a stop from elsewhere may come between."""
         try:
             self._runner.start()
-            with self._changed:
-                while self._opening and self._state == "running" and not self._errors:
-                    self._clock.wait(self._changed)
-                is_open = self._state == "running" and not self._errors
-            if is_open:
-                if check is not None:
-                    check()
-                self._begin()
-        finally:  # only now may a unit run, or be closed
+            if self._wait_while(lambda: self._opening) and check is not None:
+                check()
+        except BaseException:
+            self._abort()  # before anyone runs
+            raise
+        finally:  # only now may a unit begin, run, or be closed
             with self._changed:
                 self._is_opening = False
                 self._changed.notify_all()
+        self._runner.begin()
+        self._wait_while(lambda: self._beginning)
 
-    def _begin(self) -> None:
-        """Lets the sources take what comes from outside: everything is open.
+    def _wait_while(self, going: Callable[[], int]) -> bool:
+        """Waits for units; False if the flow has failed meanwhile, or was stopped."""
+        with self._changed:
+            while going() and self._goes_on:
+                self._clock.wait(self._changed)
+            return self._goes_on
 
-        Raises:
-            FlowUnitError: one of them cannot.
-        """
-        for worker in self._workers:
-            if isinstance(worker, SourceWorker):
-                try:
-                    worker.call.unit.begin()
-                except Exception as error:
-                    plan = worker.stage.plan.unit
-                    raise FlowUnitError.from_exception(
-                        error, node=plan.node, unit=plan.spec.name, phase="open"
-                    ) from error
+    @property
+    def _goes_on(self) -> bool:
+        return self._state == "running" and not self._errors
 
     def opened(self) -> None:
         """Notes an open unit (called by its worker)."""
@@ -201,11 +195,18 @@ class Scheduler:
             self._opening -= 1
             self._changed.notify_all()
 
-    def wait_until_all_open(self) -> None:
-        """Waits until every unit is open, or the start is given up (called by workers)."""
+    def wait_until_all_open(self) -> bool:
+        """Waits until every unit is open, or the start is given up: False (called by workers)."""
         with self._changed:
             while self._is_opening:
                 self._clock.wait(self._changed)
+            return self._goes_on and not self._is_aborted
+
+    def begun(self) -> None:
+        """Notes that a unit has begun (called by its worker)."""
+        with self._changed:
+            self._beginning -= 1
+            self._changed.notify_all()
 
     # -- sessions -------------------------------------------------------------------------------
 
@@ -396,7 +397,7 @@ class Scheduler:
         with self._changed:
             if str(error) not in map(str, self._errors):  # not once for each worker of a node
                 self._errors.append(error)
-            is_noticed = self._opening or self._state != "running"
+            is_noticed = self._opening or self._beginning or self._state != "running"
             self._changed.notify_all()
         if not is_noticed:  # else start or stop is under way, and raises it
             logger.error("flow %r fails: %s", self.plan.name, error, exc_info=error.__cause__)

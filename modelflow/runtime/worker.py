@@ -40,8 +40,11 @@ class WorkerOwner(Protocol):
     def opened(self) -> None:
         """A unit is open."""
 
-    def wait_until_all_open(self) -> None:
-        """Waits until every worker's unit is open, or the flow ends."""
+    def wait_until_all_open(self) -> bool:
+        """Waits until every worker's unit is open; False if the flow ends instead."""
+
+    def begun(self) -> None:
+        """A unit has begun."""
 
     def failed(self, error: FlowUnitError) -> None:
         """A unit did not open or close, or our own code failed: the flow must end."""
@@ -92,7 +95,8 @@ class Worker:
         if not self.try_open():
             return
         try:
-            self._owner.wait_until_all_open()
+            if self._owner.wait_until_all_open():
+                self.begin()
             self.loop()
             self.finish()
         except BaseException as error:
@@ -125,6 +129,10 @@ class Worker:
     def call_of(self, calls: Sequence[UnitCall]) -> Call:
         """Makes one call of those of the stage's units: there is one."""
         return calls[0]
+
+    def begin(self) -> None:
+        """Tells the owner that the unit has nothing to begin with; a source has."""
+        self._owner.begun()
 
     def try_close(self) -> None:
         """Closes what it has opened; an error goes to the owner."""

@@ -306,8 +306,8 @@ class FlowUnit:
     def begin(self) -> None:
         """Begins to take what comes from outside; for sources.
 
-        Called once every unit of the flow is open, on the thread that starts the flow, before
-        ``Flow.start`` returns; perhaps beside the first `process`.
+        Called once every unit of the flow is open, on the thread that has opened this one, before
+        the first `process` and before ``Flow.start`` returns.
 
         Raises:
             Exception: any one stops the flow and is raised from ``Flow.start``, naming the node.

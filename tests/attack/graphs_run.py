@@ -1,31 +1,19 @@
 """Programs that run a graph, ended by signals at random moments."""
 
+import contextlib
 import os
 import random
 import signal
+import socket
 import subprocess
 import time
 from collections import Counter
 from pathlib import Path
 
-import cv2
-import numpy as np
-
 from modelflow.config.find import ready_graphs
 from tests import programs
+from tests.attack.outputs import FILES, check_outputs, write_pictures
 from tests.attack.traces import LONG, of_session, soon
-
-FILES = """[graph]
-graphconf = '''digraph files {
-    read[flowunit=file_source, path="pictures"]
-    decode[flowunit=image_decoder]
-    shrink[flowunit=resize, image_width=64, image_height=64, workers=WORKERS]
-    encode[flowunit=image_encoder, format=png]
-    write[flowunit=file_sink, path="written/{stem}.png"]
-    read -> decode -> shrink -> encode -> write
-}'''
-"""
-
 
 # What ONNX Runtime leaves in the temporary folder when it is imported.
 _OTHERS = ".ses"
@@ -34,10 +22,11 @@ _OTHERS = ".ses"
 class Target:
     """A graph that ``modelflow run`` runs, and what its outputs are when they are whole."""
 
-    def __init__(self, name, arguments, pattern):
+    def __init__(self, name, arguments, pattern, code=0):
         self.name = name
         self.arguments = arguments
         self.pattern = pattern
+        self.code = code  # of a whole run
         self.seconds = 0.0  # of a whole run
 
     def start(self, folder):
@@ -58,38 +47,52 @@ class Target:
         start = time.monotonic()
         with self.start(folder) as process:
             _, errors = process.communicate(timeout=LONG * 5)
-            assert process.returncode == 0, errors
+            assert process.returncode == self.code, errors
         self.seconds = time.monotonic() - start
         assert not self.pattern or any((folder / "written").glob(self.pattern))
 
-    def check_outputs(self, folder):
-        """Nothing is half written, and no draft is left."""
-        for file in (folder / "written").iterdir():
-            assert not file.name.startswith("."), f"a draft is left: {file.name}"
-            if file.suffix == ".png":
-                assert cv2.imread(str(file)) is not None, f"{file.name} is cut off"
-            else:
-                video = cv2.VideoCapture(str(file))
-                assert video.isOpened(), f"{file.name} is cut off"
-                assert video.read()[0], f"{file.name} has no frame"
-                video.release()
+
+class Server(Target):
+    """A graph that runs until it is ended."""
+
+    def __init__(self, name, arguments, port):
+        super().__init__(name, arguments, "")
+        self.port = port
+
+    def measure(self, folder):
+        start = time.monotonic()
+        with self.start(folder) as process:
+            assert soon(self._is_listening)
+            self.seconds = time.monotonic() - start
+            process.send_signal(signal.SIGTERM)
+            _, errors = process.communicate(timeout=LONG)
+            assert process.returncode == 128 + signal.SIGTERM, errors
+
+    def _is_listening(self):
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
+            return True
+        return False
 
 
 def targets(folder):
     """Makes the graphs and their inputs; those whose packages are there."""
-    (folder / "pictures").mkdir()
-    noise = np.random.default_rng(0).integers(0, 255, (200, 200, 3), np.uint8)
-    for number in range(300):
-        cv2.imwrite(str(folder / "pictures" / f"{number}.jpg"), noise)
+    write_pictures(folder / "pictures", 300)
+    write_pictures(folder / "broken", 300, broken=(0, 150, 299))
     found = []
     for workers in ("thread", "process"):
         path = folder / f"files_{workers}.toml"
         path.write_text(FILES.replace("WORKERS", workers))
         found.append(Target(f"files, {workers}", [str(path)], "*.png"))
+    broken = [str(folder / "files_thread.toml"), "--set", "read.path=broken"]
+    found.append(Target("files, broken", broken, "*.png", code=1))
     graphs = ready_graphs()
     boxes = ["--arg", "boxes=written/boxes.mp4", "--set", "video.repeat=1"]
     found.append(Target("video_boxes", [str(graphs / "video_boxes.toml"), *boxes], "*.mp4"))
     found.append(Target("digits", [str(graphs / "digits.toml")], ""))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    endpoint = ["--arg", f"endpoint=http://127.0.0.1:{port}/v1/digit"]
+    found.append(Server("mnist_http", [str(graphs / "mnist_http.toml"), *endpoint], port))
     return found
 
 
@@ -113,20 +116,22 @@ def attack_programs(moments, number, folder, names=None):
 def end_after(aim, folder, number, moment):
     """Sends a signal to one program ``moment`` seconds after its start."""
     with aim.start(folder) as process:
+        allowed = [aim.code]
         try:
             process.wait(moment)
         except subprocess.TimeoutExpired:
             process.send_signal(number)
+            allowed.append(128 + number)
         start = time.monotonic()
         _, errors = process.communicate(timeout=LONG)
         seconds = time.monotonic() - start
         where = f"{aim.name}, {number.name} after {moment:.3f} s"
         # Before the program has set its own handlers, the system ends it: shells say the same code.
         code = process.returncode if process.returncode >= 0 else 128 - process.returncode
-        assert code in (0, 128 + number), f"{where}: exit code {process.returncode}\n{errors}"
+        assert code in allowed, f"{where}: exit code {process.returncode}\n{errors}"
         assert soon(lambda: not of_session(process.pid)), f"{where}: processes are left"
     try:
-        aim.check_outputs(folder)
+        check_outputs(folder / "written")
         left = [file.name for file in (folder / "tmp").iterdir() if file.name != _OTHERS]
         # Python itself writes a file when it looks for the folder: a program that the system has
         # ended, before it had its own handlers, may leave that one.

@@ -6,6 +6,7 @@ import pytest
 
 from tests.attack.flows import attack_flows
 from tests.attack.graphs_run import attack_programs
+from tests.attack.ready import attack_ready
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -16,6 +17,14 @@ def test_flows_that_end_at_random_moments_leave_nothing_behind():
 
 
 @pytest.mark.slow
+def test_ready_graphs_that_end_at_random_moments_leave_nothing_behind(tmp_path):
+    names = ["files, threads", "files, two broken"]
+    found = attack_ready(20, 1, tmp_path, names)
+    assert [sum(found[name]["counts"].values()) for name in names] == [20, 20]
+
+
+@pytest.mark.slow
 def test_programs_that_signals_end_leave_nothing_behind(tmp_path):
-    codes, _ = attack_programs(6, 1, tmp_path, {"files, thread", "files, process"})
+    names = {"files, thread", "files, process", "files, broken"}
+    codes, _ = attack_programs(6, 1, tmp_path, names)
     assert sum(codes.values()) == 6

@@ -287,6 +287,34 @@ def test_sigterm_finishes_what_is_under_way_and_ends_with_143(folder):
     assert errors.startswith(f"{written} items, "), errors
 
 
+def test_sigterm_while_a_unit_opens_ends_the_run_in_order_with_143(folder):
+    (folder / "slow_unit.py").write_text(
+        "import pathlib, time, modelflow\n"
+        "class Slow(modelflow.FlowUnit):\n"
+        "    def open(self, config):\n"
+        "        pathlib.Path('opening').touch()\n"
+        "        while not pathlib.Path('go').exists(): time.sleep(0.01)\n"
+        "    def process(self, ctx):\n"
+        "        ctx.emit(ctx.input())\n"
+        "    def close(self):\n"
+        "        pathlib.Path('closed').touch()\n"
+        "Slow.SPEC = modelflow.FlowUnitSpec('slow', {'cpu': Slow},\n"
+        "    inputs=(modelflow.Port('in'),), outputs=(modelflow.Port('out'),))\n"
+    )
+    (folder / "slow.dot").write_text(
+        'digraph { files [flowunit=file_source, path="photos", repeat=-1] '
+        's [flowunit="slow_unit:Slow"] output [type=output] files -> s -> output }'
+    )
+    with modelflow_started(folder, "slow.dot") as process:
+        while not (folder / "opening").exists():
+            assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        (folder / "go").touch()
+        _, errors = process.communicate(timeout=programs.LIMIT)
+    assert process.returncode == 143, errors
+    assert (folder / "closed").exists()
+
+
 def test_sigterm_answers_the_requests_under_way(folder):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

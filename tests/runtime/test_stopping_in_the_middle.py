@@ -314,3 +314,20 @@ def test_what_is_closed_has_begun_before():
     flow.scheduler.stop(drain=False)
     starting.join(30)
     assert done == ["begin", "close"]
+
+
+def test_a_source_begins_on_its_own_thread_where_no_ctrl_c_comes():
+    threads = []
+    source = unit_of(
+        lambda ctx: ctx.hold(),
+        inputs=(),
+        hooks={
+            name: lambda *_: threads.append(threading.current_thread())
+            for name in ("open", "begin", "close")
+        },
+    )
+    with Running(graph_of({"source": source, "output": "output"}, ["source -> output"])) as flow:
+        assert len(threads) == 2  # it has begun when the flow has started
+        flow.scheduler.stop(drain=False)
+    assert threads == [threads[0]] * 3
+    assert threads[0] is not threading.main_thread()

@@ -76,6 +76,16 @@ class SourceWorker(Worker):
         self._is_over = False
         self._has_event = threading.Condition()
 
+    def begin(self) -> None:
+        """Lets the unit take what comes from outside; an error goes to the owner."""
+        self._enter("open")
+        try:
+            self.call.unit.begin()
+        except Exception as error:
+            self._report(error, "open")
+        self._leave()
+        super().begin()
+
     def loop(self) -> None:
         """Produces until the source is done, or the flow drains or stops."""
         while self._wait_for_admission() and self.step():
