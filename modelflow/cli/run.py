@@ -116,7 +116,7 @@ class _Run:
         self._flow = flow
         self._feeds = feeds
         self._writer = writer
-        self._results: queue.Queue[tuple[str, Buffer] | None] = queue.Queue(_QUEUE)
+        self._results = _Results(_QUEUE)
         self._sources: list[StreamIO] = list(flow.source_streams.values())
         self._stream = flow.create_stream_io() if feeds else None
 
@@ -200,6 +200,28 @@ class _Run:
             pass  # the end, or whoever ended the run says why
         finally:
             self._results.put(None)
+
+
+class _Results:
+    """Results between the threads that receive and the one that writes; None: one has ended.
+
+    A Ctrl-C may come while `get` waits, which leaves a `queue.Queue` with a lock that nobody holds.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._room = threading.Semaphore(most)
+        self._items: queue.SimpleQueue[tuple[str, Buffer] | None] = queue.SimpleQueue()
+
+    def put(self, item: "tuple[str, Buffer] | None") -> None:
+        """Adds one, when there is room."""
+        self._room.acquire()
+        self._items.put(item)
+
+    def get(self) -> "tuple[str, Buffer] | None":
+        """Waits for the next one."""
+        item = self._items.get()
+        self._room.release()
+        return item
 
 
 def _ready(stream: "StreamIO", port: str) -> "Iterator[Buffer]":

@@ -15,8 +15,16 @@ class Clock:
     """Returns the time in seconds since some fixed moment."""
 
     def wait(self, condition: threading.Condition, timeout: float | None = None) -> bool:
-        """Waits on ``condition`` (held by the caller); False if ``timeout`` seconds passed."""
-        return condition.wait(timeout)
+        """Waits on ``condition`` (held by the caller); False if ``timeout`` seconds passed.
+
+        The caller holds it again whatever happens: a Ctrl-C may come before it has been let go.
+        """
+        try:
+            return condition.wait(timeout)
+        except BaseException:
+            if not condition._is_owned():  # type: ignore[attr-defined]
+                condition.acquire()
+            raise
 
 
 SYSTEM_CLOCK = Clock()

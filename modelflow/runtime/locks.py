@@ -7,12 +7,17 @@ lock is held. The tests replace `make_lock` by one that checks the order at each
 
 import threading
 
-__all__ = ["ORDER", "make_lock"]
+__all__ = ["ORDER", "Lock", "make_lock"]
 
 # Down to the leaves. Two locks of one name are never taken together.
 ORDER = ("entrance", "outbox", "merge", "inbox", "progress", "results", "in_flight", "scheduler")
 
 
-def make_lock(name: str) -> threading.Lock:  # noqa: ARG001 - for those that replace it
+# Whose wait on a condition a Ctrl-C breaks off has it again: a plain lock need not be, and would
+# then be let go for another thread that holds it.
+Lock = threading.RLock
+
+
+def make_lock(name: str) -> Lock:  # noqa: ARG001 - for those that replace it
     """Returns a new lock; ``name`` is its place in `ORDER`."""
-    return threading.Lock()
+    return threading.RLock()

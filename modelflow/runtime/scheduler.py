@@ -78,7 +78,9 @@ class Scheduler:
         self.is_draining = self.is_foreign = self._is_aborted = False
         self.observer = options.observer
         self._clock = options.clock
-        self._changed = threading.Condition(make_lock("scheduler"))
+        # Taken itself, not through the condition, in whose methods a Ctrl-C may come.
+        self._lock = make_lock("scheduler")
+        self._changed = threading.Condition(self._lock)
         self._sessions: dict[Session, None] = {}
         self._dropped: deque[Session] = deque()
         self._numbers = itertools.count()
@@ -119,7 +121,7 @@ class Scheduler:
         node = source.origin
         name = f"{node}/{next(self._numbers)}"
         session = self._wiring.session(name, node, partial(self._opened_finished, source), source)
-        with self._changed:
+        with self._lock:
             self._opened_by_sources += 1
             self._sessions[session] = None
             failure = self._closed_error() if self._is_aborted else source.failure
@@ -130,7 +132,7 @@ class Scheduler:
 
     def _opened_finished(self, source: Session, session: Session) -> None:
         source.progress.adopt_errors(session.progress)
-        with self._changed:
+        with self._lock:
             self._opened_by_sources -= 1
         self._finished(session)
 
@@ -146,7 +148,7 @@ class Scheduler:
             FlowFailed: a unit did not open; everything has ended.
             StreamClosed: it was started before.
         """
-        with self._changed:
+        with self._lock:
             if self._state != "new":
                 message = f"flow {self.plan.name!r} is {self._state}; it can be started once"
                 raise StreamClosed(message)
@@ -172,7 +174,7 @@ class Scheduler:
             self._abort()  # before anyone runs
             raise
         finally:  # only now may a unit begin, run, or be closed
-            with self._changed:
+            with self._lock:
                 self._is_opening = False
                 self._changed.notify_all()
         self._runner.begin()
@@ -180,7 +182,7 @@ class Scheduler:
 
     def _wait_while(self, going: Callable[[], int]) -> bool:
         """Waits for units; False if the flow has failed meanwhile, or was stopped."""
-        with self._changed:
+        with self._lock:
             while going() and self._goes_on:
                 self._clock.wait(self._changed)
             return self._goes_on
@@ -191,20 +193,20 @@ class Scheduler:
 
     def opened(self) -> None:
         """Notes an open unit (called by its worker)."""
-        with self._changed:
+        with self._lock:
             self._opening -= 1
             self._changed.notify_all()
 
     def wait_until_all_open(self) -> bool:
         """Waits until every unit is open, or the start is given up: False (called by workers)."""
-        with self._changed:
+        with self._lock:
             while self._is_opening:
                 self._clock.wait(self._changed)
             return self._goes_on and not self._is_aborted
 
     def begun(self) -> None:
         """Notes that a unit has begun (called by its worker)."""
-        with self._changed:
+        with self._lock:
             self._beginning -= 1
             self._changed.notify_all()
 
@@ -222,7 +224,7 @@ class Scheduler:
             raise StreamClosed(message)
         self._end_dropped()
         session = self._wiring.session(str(next(self._numbers)), "", self._finished)
-        with self._changed:
+        with self._lock:
             if not self.is_running:
                 raise self._closed_error()
             self._sessions[session] = None
@@ -274,7 +276,7 @@ class Scheduler:
             raise StreamClosed(message)
 
     def _finished(self, session: Session) -> None:
-        with self._changed:
+        with self._lock:
             self._sessions.pop(session, None)
             self._changed.notify_all()
 
@@ -319,7 +321,7 @@ class Scheduler:
         """
         self._runner.pump()
         deadline = None if timeout is None else self._clock.now() + timeout
-        with self._changed:
+        with self._lock:
             while not self._is_over():
                 left = None if deadline is None else deadline - self._clock.now()
                 if left is not None and left <= 0:
@@ -333,7 +335,7 @@ class Scheduler:
         """Waits until ``session`` is over; False if ``timeout`` seconds passed before."""
         self._runner.pump()
         deadline = None if timeout is None else self._clock.now() + timeout
-        with self._changed:
+        with self._lock:
             while session in self._sessions and not self._errors:
                 left = None if deadline is None else deadline - self._clock.now()
                 if left is not None and left <= 0:
@@ -394,7 +396,7 @@ class Scheduler:
 
     def failed(self, error: FlowUnitError) -> None:
         """Ends the flow because of an error that belongs to no buffer; does not wait."""
-        with self._changed:
+        with self._lock:
             if str(error) not in map(str, self._errors):  # not once for each worker of a node
                 self._errors.append(error)
             is_noticed = self._opening or self._beginning or self._state != "running"
@@ -418,17 +420,20 @@ class Scheduler:
         if self.is_foreign:
             return  # the parent's threads are not ours to end
         self._check_not_inside()
-        with self._changed:
-            if self._state == "new":
+        with self._lock:
+            is_new = self._state == "new"
+            if is_new:
                 self._state = "stopped"
             is_first = self._state == "running"
             if is_first:
                 self._state, self.is_draining = "stopping", True
             is_hurried = not (is_first or drain) and self._state == "stopping"
             self._changed.notify_all()
+        if is_new:
+            self._abort()  # who waits already for what sources bring is not left to
         if is_hurried:
             self._abort()  # somebody else's stop may be draining: nobody is to wait for that
-        with self._changed:
+        with self._lock:
             while not is_first and self._state != "stopped":
                 self._clock.wait(self._changed)
         if is_first:
@@ -474,7 +479,7 @@ class Scheduler:
             finally:
                 self._errors += self._runner.join(self.options.stop_timeout)
         finally:
-            with self._changed:
+            with self._lock:
                 self._state = "stopped"
                 self._changed.notify_all()
         logger.info("flow %r has stopped", self.plan.name)
@@ -495,7 +500,7 @@ class Scheduler:
         cut_at, looked_at, done = now + timeout, now, self._wiring.done()
         is_cut = False
         while self._sessions and not self._errors:
-            with self._changed:
+            with self._lock:
                 if self._sessions and not self._errors:
                     due = looked_at + timeout if is_cut else min(cut_at, looked_at + timeout)
                     self._clock.wait(self._changed, max(0.0, due - self._clock.now()))
@@ -513,7 +518,7 @@ class Scheduler:
 
     def _abort(self) -> None:
         """Ends every session and wakes every thread; waits for nothing."""
-        with self._changed:
+        with self._lock:
             self._is_aborted = True  # a session that a source opens from now on ends at once
             sessions, failure = list(self._sessions), self._closed_error()
         for session in sessions:

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 
 from modelflow.runtime.clock import Clock
+from modelflow.runtime.locks import Lock
 
 __all__ = ["Waiting", "call_each"]
 
@@ -32,7 +33,7 @@ class Waiting:
     due: deque[Callable[[], None]] | None
     """The callbacks that `call_due` will call; true where there are any."""
 
-    def __init__(self, lock: threading.Lock) -> None:
+    def __init__(self, lock: Lock) -> None:
         """Takes the lock that guards what is waited for."""
         self.count = 0
         self.due = None

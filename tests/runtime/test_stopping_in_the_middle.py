@@ -7,7 +7,10 @@ import pytest
 
 from modelflow.buffer import Buffer
 from modelflow.errors import EndOfStream, StreamClosed
+from modelflow.runtime.clock import SYSTEM_CLOCK
+from modelflow.runtime.locks import make_lock
 from modelflow.runtime.results import Results
+from modelflow.stream_io import StreamIO
 from modelflow.unit.kind import Kind
 from modelflow.unit.unit import FlowUnit
 from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of, unit_of
@@ -331,3 +334,54 @@ def test_a_source_begins_on_its_own_thread_where_no_ctrl_c_comes():
         flow.scheduler.stop(drain=False)
     assert threads == [threads[0]] * 3
     assert threads[0] is not threading.main_thread()
+
+
+def test_who_waits_for_a_source_is_told_when_the_flow_never_starts():
+    source = unit_of(lambda ctx: ctx.finish(), inputs=())
+    flow = Running(graph_of({"source": source, "output": "output"}, ["source -> output"]))
+    (session,) = flow.scheduler.sources.values()
+    stream = StreamIO(flow.scheduler, session, is_owner=False)
+    flow.scheduler.stop()
+    with pytest.raises(StreamClosed):
+        stream.recv(timeout=30)
+    assert flow.scheduler.held() == {}
+
+
+def test_a_wait_that_ctrl_c_breaks_off_leaves_every_lock_to_its_holder():
+    lock, errors, done = make_lock("scheduler"), [], threading.Event()
+    condition, leisurely = threading.Condition(lock), threading.Event()
+
+    def busy():
+        while not done.is_set():
+            try:
+                with lock:
+                    condition.notify_all()
+                    leisurely.wait(0.0002)  # so that who was woken waits for the lock
+            except RuntimeError as error:  # somebody else has let it go
+                errors.append(error)
+
+    others = [threading.Thread(target=busy) for _ in range(2)]
+    for other in others:
+        other.start()
+    try:
+        for _ in range(200):
+            wait_until_interrupted(lock, condition)
+    finally:
+        done.set()
+        for other in others:
+            other.join()
+    assert errors == []
+
+
+def wait_until_interrupted(lock, condition):
+    """Waits again and again, until Ctrl-C comes in the middle of it."""
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.001)
+        while True:
+            with lock:
+                SYSTEM_CLOCK.wait(condition)
+    except KeyboardInterrupt:
+        return
+    finally:
+        signal.signal(signal.SIGALRM, before)
