@@ -27,7 +27,13 @@ ROOT = Path(__file__).resolve().parents[1]
 ALLOWED = ROOT / "tests" / "mutants.toml"
 PACKAGE = "modelflow.runtime"
 # The tests of the runtime itself; the random graphs would take a day.
-TESTS = ("tests/runtime", "tests/test_flow.py", "tests/test_plan.py", "tests/test_stream_io.py")
+TESTS = (
+    "tests/runtime",
+    "tests/device/test_plug_in.py",
+    "tests/test_flow.py",
+    "tests/test_plan.py",
+    "tests/test_stream_io.py",
+)
 _PLUGINS = ("-p", "no:xdist", "-p", "no:cacheprovider", "-p", "tests.mutant_forks")
 _OPTIONS = ("-q", "-o", "timeout=0", "-o", "addopts=")
 # What became of a mutant, as mutmut's files have it.

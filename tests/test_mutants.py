@@ -69,6 +69,7 @@ def test_an_entry_that_no_mutant_has_is_said():
         ("x = zip(a, b, strict=True)", "x = None", False),
         ('"part of a text"', '"XXpart of a textXX"', True),
         ('"name"', '"XXnameXX"', False),
+        ('x = [[] for _ in y or ("",)]', 'x = [[] for _ in y or ("XXXX",)]', True),
         ('log("it is over", x)', 'log("XXit is overXX", x)', True),
         ('log("it is over", x)', 'log("IT IS OVER", x)', True),
         ('log("it is over", x)', "log(x)", False),
