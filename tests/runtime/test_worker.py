@@ -410,6 +410,53 @@ def test_an_inline_worker_whose_step_fails_has_done_nothing(monkeypatch):
     assert (error.node, error.phase) == ("n0", "process")
 
 
+def test_each_row_of_a_batch_has_its_own_deadline_and_what_comes_in_time_passes():
+    clock = FakeClock()
+    with Running(chain(spec_of()), clock=clock, is_inline=True) as flow:
+        sessions = [flow.scheduler.create_session() for _ in range(2)]
+        segments = []
+        for session, dues in zip(sessions, ((None, -1.0, 0.0), (-1.0, 1.0)), strict=True):
+            session.has_deadlines = True
+            column = [Buffer(due) for due in dues]
+            for buffer in column:
+                buffer._deadline = None if buffer.data is None else clock.now() + buffer.data
+            segments.append(Segment(session.stream, range(len(dues)), [column], False, False))
+        worker, *_ = flow.scheduler._workers
+        worker.run(Batch.of(segments, 1))
+        found = [[session.results["output"].get_nowait() for _ in range(2)] for session in sessions]
+        assert sessions[0].results["output"].get_nowait().data == 0.0
+    ((_, late), (other, _)) = found
+    assert [b.error is not None for b in (*found[0], *found[1])] == [False, True, True, False]
+    assert [(b.error.node, b.error.unit, b.error.session) for b in (late, other)] == [
+        ("n0", "forward", "0"),
+        ("n0", "forward", "1"),
+    ]
+
+
+def test_a_worker_that_hangs_is_described_with_the_line_that_it_is_at():
+    begun, lock = threading.Lock(), threading.Lock()
+
+    def stand():
+        begun.release()
+        with lock:
+            pass
+
+    worker, *_ = Running(chain(spec_of())).scheduler._workers
+    thread = threading.Thread(target=stand, name="modelflow/test")
+    with begun, lock:
+        thread.start()
+        assert begun.acquire(timeout=60)
+        worker.thread_id, worker.phase = thread.ident, "process"
+        assert worker.position().endswith(" in stand")
+        error = worker.hung_error(2.5)
+    thread.join()
+    text = "did not return within 2.5 s of being told to stop; it is at "
+    assert text + __file__ in str(error)
+    assert (error.node, error.unit, error.phase) == ("n0", "forward", "process")
+    worker.thread_id = 0
+    assert worker.position() == ""
+
+
 # -- units that are called for one stream at a time -----------------------------------------------
 
 

@@ -382,3 +382,31 @@ def test_the_exit_may_be_the_second_output():
         here.cut(2), [[None, Buffer("round")], [Buffer("left"), None]], False, 1
     )
     assert (values(leaving), values(going)) == (["left"], ["round"])
+
+
+@pytest.mark.parametrize("exit_port", ["back", "exit"])
+def test_a_loop_that_gives_two_is_in_error_and_leaves_by_the_exit(exit_port):
+    def process(ctx):
+        for output in ctx.outputs.values():
+            output.append(1)
+
+    loop = unit_of(process, outputs=("back", "exit"), kind=Kind.LOOP)
+    other = "back" if exit_port == "exit" else "exit"
+    graph = graph_of(
+        {"input": "input", "loop": loop, "body": per_item(lambda x: x), "output": "output"},
+        ["input -> loop", f"loop:{other} -> body", "body -> loop", f"loop:{exit_port} -> output"],
+    )
+    (error,) = results_of(graph, 0)
+    assert (
+        error
+        == "error: gave 1 values on 'back', 1 values on 'exit'; a loop gives one, on one output"
+    )
+
+
+def test_rows_of_a_dropped_session_in_a_batch_do_not_keep_the_others():
+    here, gone, other = looping(bound=4), stream("gone"), stream("other")
+    here.add(ENTRY, [segment(gone, 0, 1), segment(other, 0, 1)])
+    batch = here.cut(2)
+    here.drop(gone.session)
+    leaving, _ = leaves(here, batch)
+    assert [part.stream for part in leaving] == [other]
