@@ -331,6 +331,8 @@ def test_a_batch_is_filled_with_what_comes_back_and_what_enters_up_to_its_size()
     batch = here.cut(5)
     assert batch.size == 5
     assert [buffer.data for buffer in batch.columns[0]][3:] == [3, 4]
+    leaving, _ = leaves(here, batch)
+    assert [list(part.positions) for part in leaving] == [[0], [1], [2], [3], [4]]
     assert here.cut(8).size == 3
     assert here.cut(8) is None
 
@@ -410,3 +412,28 @@ def test_rows_of_a_dropped_session_in_a_batch_do_not_keep_the_others():
     here.drop(gone.session)
     leaving, _ = leaves(here, batch)
     assert [part.stream for part in leaving] == [other]
+
+
+def test_a_batch_is_not_filled_beyond_its_size_with_what_comes_back():
+    here, s = looping(bound=4), stream()
+    here.add(ENTRY, [segment(s, 0, 4)])
+    sent_round(here, 4)
+    assert [here.cut(3).size, here.cut(3).size] == [3, 1]
+
+
+def test_what_comes_back_of_a_dropped_session_does_not_end_the_batch():
+    here, gone, other = looping(bound=4), stream("gone"), stream("other")
+    here.add(ENTRY, [segment(gone, 0, 1), segment(other, 0, 1)])
+    batch = here.cut(2)
+    _, going = here.settle(batch, [[None, None], batch.columns[0]], False, 0)
+    here.drop(gone.session)
+    here.add(RETURN, going)
+    assert here.cut(2).size == 1
+
+
+def test_nothing_enters_a_full_loop_also_no_end():
+    here, one, other = looping(bound=1), stream("one"), stream("other")
+    here.add(ENTRY, [segment(one, 0, 1)])
+    sent_round(here, 1)
+    here.add(ENTRY, [segment(other, 0, 0, is_last=True)])
+    assert [span.stream for span in here.cut(8).spans] == [one]
