@@ -446,7 +446,7 @@ def test_a_worker_that_hangs_is_described_with_the_line_that_it_is_at():
     with begun, lock:
         thread.start()
         assert begun.acquire(timeout=60)
-        worker.thread_id, worker.phase = thread.ident, "process"
+        worker.thread_id, worker.phase = thread.ident or 0, "process"
         assert worker.position().endswith(" in stand")
         error = worker.hung_error(2.5)
     thread.join()
