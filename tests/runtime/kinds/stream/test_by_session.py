@@ -425,3 +425,109 @@ def test_an_event_and_the_end_of_a_dropped_stream_come_with_empty_columns():
     assert (batch.event, batch.columns, batch.spans[0].is_last) == (None, [[], []], True)
     order_of_two.done(batch.lane, is_session_end=False, is_parked=False)
     assert order_of_two.waiting
+
+
+def test_rows_that_come_during_a_call_wait_until_the_lane_is_back():
+    here, s = order(), stream()
+    here.add(0, [segment(s, 0, 1)])
+    batch = begin(here)
+    here.add(0, [segment(s, 1, 1)])
+    assert not here.waiting
+    here.post(batch.lane, batch.lane.open, "event", 0.0)
+    assert not here.waiting
+    end(here, batch)
+    assert here.waiting
+
+
+def test_rows_of_other_lanes_stay_ready_when_a_stream_is_over():
+    here, s, other = order(byte_bound=100), stream(), stream("other")
+    first, second = Stream(s.session, s, 0), Stream(s.session, s, 1)
+    here.add(0, [segment(first, 0, 1, is_last=True), of_bytes(segment(second, 0, 2))])
+    here.add(0, [of_bytes(segment(other, 0, 3))])
+    end(here, begin(here))
+    assert (here.ready, here.ready_bytes) == (5, 5)
+
+
+def test_a_lane_stays_until_its_session_has_ended_or_is_dropped():
+    here, s = order(), stream()
+    sub = Stream(s.session, s, 0)
+    here.add(0, [segment(sub, 0, 1, is_last=True)])
+    end(here, begin(here))
+    assert here.held() == 1
+    here.add(0, [segment(s, 0, 1)])
+    batch = begin(here)
+    here.drop(s.session)
+    assert here.held() == 1  # a worker has it
+    here.done(batch.lane, is_session_end=False, is_parked=False)
+    assert here.held() == 2  # its turn has come: the stream is to be ended
+    last = here.cut(1)
+    assert list(last.spans[0].positions) == []
+    here.try_end(last.lane, last.lane.open)
+    here.done(last.lane, is_session_end=True, is_parked=False)
+    assert here.held() == 0
+    here.done(last.lane, is_session_end=True, is_parked=False)  # it is gone already
+
+
+def test_a_lane_that_a_worker_has_not_opened_yet_is_dropped_when_it_comes_back():
+    here, s = order(), stream()
+    here.add(0, [segment(s, 0, 1)])
+    batch = here.cut(1)
+    here.drop(s.session)
+    assert here.held() == 1
+    here.done(batch.lane, is_session_end=False, is_parked=False)
+    assert here.held() == 0
+
+
+def test_held_counts_lanes_turns_rows_and_whether_anything_comes_later():
+    here, s = order(), stream()
+    here.add(0, [segment(s, 0, 1)])
+    batch = begin(here)
+    for delay in (1.0, 2.0):
+        here.post(batch.lane, batch.lane.open, "late", delay)
+    assert here.held() == 1 + 1
+    end(here, batch)
+    here.add(0, [segment(s, 1, 3)])
+    assert here.held() == 1 + 1 + 3 + 1
+    here.clear()
+    assert (batch.lane.rows, batch.lane.bytes, here.held()) == (0, 0, 1)
+    assert here.abandoned().columns == [[]]
+
+
+def test_of_what_comes_together_only_the_cancelled_session_is_left_out():
+    here, gone, other = order(), stream("gone"), stream("other")
+    gone.session.is_cancelled = True
+    here.add(0, [segment(gone, 0, 1), segment(other, 0, 2)])
+    assert (data(begin(here)), here.ready) == ([0, 1], 0)
+
+
+def test_when_cycles_end_a_stream_that_has_rows_or_a_worker_goes_on():
+    here, s = order(), stream()
+    here.add(0, [segment(s, 0, 2)])
+    batch = begin(here, 1)
+    here.end_cycles()
+    assert not here.waiting
+    end(here, batch)
+    assert data(begin(here, 1)) == [1]
+
+
+def test_an_event_that_is_due_in_less_than_a_second_is_delayed():
+    clock = FakeClock()
+    here, s = order(clock=clock), stream()
+    here.add(0, [segment(s, 0, 1)])
+    batch = begin(here)
+    here.post(batch.lane, batch.lane.open, "soon", 0.5)
+    assert not batch.lane.open.events
+    assert here.next_due() == 0.5
+
+
+def test_bytes_are_not_counted_where_they_are_not_bounded():
+    here, s = order(), stream()
+    here.add(0, [of_bytes(segment(s, 0, 2))])
+    assert here.ready_bytes == 0
+
+
+def test_what_is_many_bytes_and_few_rows_is_not_roomy():
+    here, s = order(bound=8, byte_bound=4), stream()
+    here.add(0, [of_bytes(segment(s, 0, 1))])
+    here.add(0, [of_bytes(segment(s, 1, 2))])
+    assert (here.ready_bytes, here.is_roomy(), here.has_room(0, None)) == (3, False, True)
