@@ -66,6 +66,7 @@ def test_an_entry_that_no_mutant_has_is_said():
         ("zip(a, b, strict=True)", "zip(a, b, strict=False)", True),
         ("zip(a, b, strict=True)", "zip(a, b, )", True),
         ("zip(a, b, strict=True)", "zip(b, strict=True)", False),
+        ("zip(a, b, strict=False)", "zip(a, b, strict=True)", False),
         ("x = zip(a, b, strict=True)", "x = None", False),
         ('"part of a text"', '"XXpart of a textXX"', True),
         ('"name"', '"XXnameXX"', False),

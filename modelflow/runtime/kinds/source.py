@@ -134,7 +134,7 @@ class SourceWorker(Worker):
         return self._owner.is_draining or self.session.is_cancelled
 
     def try_step(self) -> bool:
-        """Produces once, if the source is admitted or to end now; False if not, or if it is over."""
+        """Produces once, if the source is admitted or is to end; False if not, or if it is over."""
         with self._has_event:
             self._post_due()
         if self._is_waiting():

@@ -343,12 +343,12 @@ def test_a_batch_that_fails_is_called_row_by_row_and_the_guilty_row_fails():
     assert condition.call.failed == 1
 
 
-def test_a_batch_of_one_may_leave_by_one_output_alone():
+def test_a_batch_of_one_may_leave_by_one_output_alone(monkeypatch):
     def process(ctx):
         ctx.outputs["odd"].append(ctx.input()[0])
 
     call = Called(batch_size=8).call
-    call.unit.process = process
+    monkeypatch.setattr(call.unit, "process", process)
     assert [len(column) for column in call.process([[Buffer(1)]], False, lambda row: None)] == [
         1,
         1,
@@ -373,12 +373,12 @@ def test_an_error_of_a_condition_that_feeds_nothing_leaves_by_its_first_output()
     assert second == [None]
 
 
-def test_a_batch_that_gives_too_little_is_in_error_and_says_so():
+def test_a_batch_that_gives_too_little_is_in_error_and_says_so(monkeypatch):
     def process(ctx):
         ctx.outputs["odd"] += [1]
 
     condition = Called(batch_size=8, is_batch_retried=False)
-    condition.call.unit.process = process
+    monkeypatch.setattr(condition.call.unit, "process", process)
     (error, _), _ = condition.process(1, 2)
     assert "gave 1 values on output 'odd' for 2 inputs; a condition that is" in str(error)
 
