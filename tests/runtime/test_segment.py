@@ -14,6 +14,8 @@ def test_a_stream_knows_what_it_was_expanded_from_and_has_its_meta():
     top.meta["fps"] = 25
     sub = Stream(top.session, top, 3)
     assert (sub.parent, sub.position, sub.depth) == (top, 3, 1)
+    assert (top.parent, top.position, top.depth) == (None, 0, 0)
+    assert sub.meta == {"fps": 25}
     sub.meta["fps"] = 5
     again = sub.renumbered()
     again.meta["fps"] = 1
