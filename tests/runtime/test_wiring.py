@@ -1,5 +1,7 @@
 """The stages of a plan, wired."""
 
+import pytest
+
 from modelflow.plan import make_plan
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.runtime.wiring import Wiring
@@ -50,3 +52,64 @@ def test_close_lets_everyone_go_on():
     assert made.stages["n0"].inbox.has_room(0)
     assert not made._in_flight.is_full
     assert made.held() == {}
+
+
+def two(**settings):
+    """input -> a and b, of which b has ``settings``."""
+    nodes = {"input": "input", "a": spec_of(), "b": (spec_of(), settings), "x": "output"}
+    return wiring(
+        graph_of({**nodes, "y": "output"}, ["input -> a", "input -> b", "a -> x", "b -> y"])
+    )
+
+
+def test_an_input_waits_as_long_as_the_slowest_node_that_it_feeds():
+    made = two(threads=1)
+    port = made.entrance.port("input")
+    assert port.expected_wait() is None
+    session = made.session("s", "", lambda _: None)
+    for name, seconds in (("a", 1.0), ("b", 2.0)):
+        made.stages[name].stats[0].count(1, 0, seconds * len(made.stages[name].stats))
+        made.stages[name].inbox.append(0, [segment(session.stream, 0, 3)])
+    assert port.expected_wait() == 6.0
+
+
+@pytest.mark.parametrize("policy", ["block", "reject"])
+def test_an_input_refuses_where_one_of_the_nodes_that_it_feeds_does(policy):
+    assert two(queue_policy=policy).entrance.port("input").is_rejecting == (policy == "reject")
+
+
+def test_calls_of_all_nodes_are_added_up():
+    made = two()
+    for stage in made.stages.values():
+        stage.stats[0].count(1, 0, 0.0)
+        stage.stats[0].count(1, 0, 0.0)
+    assert made.done() == 4
+
+
+def test_every_node_is_told_to_drain_and_to_end_its_cycles():
+    made = wiring(chain(*[unit_of(None, kind=Kind.STREAM) for _ in range(2)]))
+    orders = [stage.order for stage in made.stages.values()]
+    made.drain()
+    assert [order._is_draining for order in orders] == [True, True]
+    assert [order._is_ending for order in orders] == [False, False]
+    made.end_cycles()
+    assert [order._is_ending for order in orders] == [True, True]
+
+
+def test_who_waits_for_max_in_flight_looks_again_when_a_session_is_discarded():
+    made, calls = wiring(chain(spec_of(), max_in_flight=1)), []
+    session = made.session("s", "", lambda _: None)
+    session.progress.enter("input", 1)
+    made._in_flight.on_room(lambda: calls.append(1), lambda: False)
+    made.discard(session)
+    assert calls == [1]
+
+
+def test_a_session_that_a_source_opens_knows_its_opener_and_its_end():
+    nodes = {"source": spec_of(inputs=()), "output": "output"}
+    made, ended = wiring(graph_of(nodes, ["source -> output"])), []
+    source = made.session("source", "source", ended.append)
+    opened = made.session("source/0", "source", ended.append, source)
+    assert (opened.name, opened.origin, opened.reader) == ("source/0", "source", source.progress)
+    opened.finish()
+    assert ended == [opened]
