@@ -1,5 +1,7 @@
 """What is not a whole stream yet is not ready, and never makes a producer wait."""
 
+from typing import Any
+
 from modelflow.buffer import Buffer
 from modelflow.runtime.kinds.collapse import CollapseCall, Collapsing
 from modelflow.runtime.orders.order import InboxPolicy
@@ -127,7 +129,8 @@ def test_a_collapse_that_gives_two_says_so():
 
     spec = collapse(process)
     call = CollapseCall(spec.devices["cpu"](), spec, "node", inputs=("in",), consumers=[1])
-    ((bad,),) = call.process([[[Buffer(1)]]], False, lambda row: None)
+    columns: Any = [[[Buffer(1)]]]
+    ((bad,),) = call.process(columns, False, lambda row: None)
     text = "gave 2 values on output 'out'; a collapse gives exactly one for the whole of its stream"
     assert text in str(bad.error)
     assert (call.failed, call.has_errors) == (1, True)

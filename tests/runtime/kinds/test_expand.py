@@ -1,4 +1,5 @@
 import threading
+from typing import Any
 
 import pytest
 
@@ -188,10 +189,11 @@ def test_a_deadline_is_looked_at_inside_an_expand():
 def test_each_row_leaves_as_a_stream_that_is_ended_and_the_end_of_its_own_behind_it():
     to, s, gate = Receiver(), stream(), Gate()
     outbox = KIND.outbox(None, Connection([((to, 0),)], [], None, gate, None, 0))
-    cells = [[[Buffer("a"), Buffer("b")], []]]
+    cells: list[Any] = [[[Buffer("a"), Buffer("b")], []]]
     outbox.emit(Batch([Span(s, (4, 7), True, 1)], [[]], False), cells, False)
     assert (to.got, gate.paused) == ([], [s.session])
-    outbox.emit(Batch([Span(s, (1,), False, 0)], [[]], False), [[[Buffer("first")]]], True)
+    cells = [[[Buffer("first")]]]
+    outbox.emit(Batch([Span(s, (1,), False, 0)], [[]], False), cells, True)
     assert gate.paused == []
     first, second, third, end = to.got
     for part, position, count in ((first, 1, 1), (second, 4, 2), (third, 7, 0)):
@@ -210,6 +212,6 @@ def test_an_expand_that_gives_unequal_numbers_says_so():
 
     spec = unit_of(process, outputs=("a", "b"), kind=Kind.EXPAND)
     call = ExpandCall(spec.devices["cpu"](), spec, "node", inputs=("in",), consumers=[1, 1])
-    ((one,), (other,)) = call.process([[Buffer(1)]], False, lambda row: None)
+    columns: Any = call.process([[Buffer(1)]], False, lambda row: None)
     text = "gave 2 values on 'a', 1 values on 'b'; an expand gives as many on every output"
-    assert [text in str(buffer.error) for buffer in (*one, *other)] == [True, True]
+    assert [text in str(cell[0].error) for (cell,) in columns] == [True, True]
