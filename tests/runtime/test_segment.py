@@ -81,7 +81,7 @@ def test_a_batch_is_in_error_if_one_of_its_segments_is():
 
 def test_a_row_that_a_batch_does_not_have_has_no_stream():
     batch = Batch.of([segment(stream(), 0, 1)], 1)
-    with pytest.raises(IndexError):
+    with pytest.raises(IndexError, match="0"):
         batch.stream_of(1)
 
 
