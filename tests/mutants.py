@@ -173,7 +173,7 @@ class Planted:
                 yield name
 
     def became(self) -> dict[Mutant, int | None]:
-        """What became of each mutant; of two that look the same, of the one that was not noticed."""
+        """What became of each mutant; of two that look the same, of the one that survived."""
         found: dict[Mutant, int | None] = {}
         for name, mutant in self.mutants.items():
             if mutant not in found or self.codes[name] in _UNNOTICED:
