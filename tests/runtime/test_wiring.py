@@ -6,6 +6,7 @@ from modelflow.plan import make_plan
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.runtime.wiring import Wiring
 from modelflow.unit.kind import Kind
+from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import chain, graph_of, spec_of, unit_of
 from tests.runtime.test_inbox import segment
 
@@ -30,13 +31,20 @@ def test_what_is_kept_of_a_session_is_named_and_discarded():
     assert made.held() == {}
 
 
-def test_an_input_that_branches_meet_at_has_a_merge_before_it():
+def meeting(clock=SYSTEM_CLOCK):
+    """A wired graph whose branches meet before "join", and its merge."""
     part = unit_of(None, outputs=("a", "b"), kind=Kind.CONDITION)
     nodes = {"input": "input", "part": part, "a": spec_of(), "b": spec_of(), "join": spec_of()}
     edges = ["input -> part", "part:a -> a", "part:b -> b", "a -> join", "b -> join"]
-    made = wiring(graph_of({**nodes, "output": "output"}, [*edges, "join -> output"]))
-    session = made.session("s", "", lambda _: None)
+    graph = graph_of({**nodes, "output": "output"}, [*edges, "join -> output"])
+    made = Wiring(make_plan(graph), 1024, clock)
     (merge,) = made._merges.values()
+    return made, merge
+
+
+def test_an_input_that_branches_meet_at_has_a_merge_before_it():
+    made, merge = meeting()
+    session = made.session("s", "", lambda _: None)
     merge.append(0, [segment(session.stream, 0, 1)])
     assert list(made.held()) == ["merge before 'join'"]
     made.discard(session)
@@ -113,3 +121,20 @@ def test_a_session_that_a_source_opens_knows_its_opener_and_its_end():
     assert (opened.name, opened.origin, opened.reader) == ("source/0", "source", source.progress)
     opened.finish()
     assert ended == [opened]
+
+
+def test_a_merge_knows_its_node_its_edges_and_its_bound():
+    clock = FakeClock()
+    made, merge = meeting(clock)
+    (planned,) = made.plan.merges.values()
+    assert planned.bound is not None
+    assert (merge._name, merge._edges, merge._bound) == ("join", 2, planned.bound)
+    assert merge._clock is clock
+    assert merge._target is made.stages["join"].inbox
+
+
+def test_the_inputs_of_a_graph_are_bounded_at_the_nodes_that_they_feed():
+    made = wiring(chain(spec_of(), spec_of()))
+    bounds = [stage.inbox.policy.unmatched_bounds for stage in made.stages.values()]
+    assert [len(each) for each in bounds] == [1, 0]
+    assert [stage.unread_bound for stage in made.stages.values()] == [1024, 1024]
