@@ -27,9 +27,15 @@ ROOT = Path(__file__).resolve().parents[1]
 ALLOWED = ROOT / "tests" / "mutants.toml"
 PACKAGE = "modelflow.runtime"
 # The tests of the runtime itself; the random graphs would take a day.
-TESTS = ("tests/runtime", "tests/test_flow.py", "tests/plan", "tests/test_stream_io.py")
+TESTS = (
+    "tests/runtime",
+    "tests/device/test_plug_in.py",
+    "tests/test_flow.py",
+    "tests/plan",
+    "tests/test_stream_io.py",
+)
 _PLUGINS = ("-p", "no:xdist", "-p", "no:cacheprovider", "-p", "tests.mutant_forks")
-_OPTIONS = ("-q", "-o", "timeout=0", "-o", "addopts=")
+_OPTIONS = ("-qq", "-o", "timeout=0", "-o", "addopts=")
 # What became of a mutant, as mutmut's files have it.
 _CODES = {"survived": 0, "killed": 1, "no-tests": 33, "hangs": 36}
 _UNNOTICED = (None, _CODES["survived"], _CODES["no-tests"])
@@ -128,7 +134,7 @@ def main() -> int:
     planted = Planted([f"{PACKAGE}.{name.removeprefix(f'{PACKAGE}.')}" for name in given.module])
     reasons = read_reasons(ALLOWED.read_text())
     planted.run(list(planted.to_try(reasons)), given.forks)
-    became = {planted.mutants[name]: code for name, code in planted.codes.items()}
+    became = planted.became()
     useless = [] if given.module else list(unused(became, reasons))
     for what in useless:
         print(f"{ALLOWED.name}: not needed any more: {what}")
@@ -165,6 +171,14 @@ class Planted:
             is_known = code is not None and mutant in reasons.mutants
             if code in _UNNOTICED and not is_known and reasons.class_of(mutant) is None:
                 yield name
+
+    def became(self) -> dict[Mutant, int | None]:
+        """What became of each mutant; of two that look the same, of the one that survived."""
+        found: dict[Mutant, int | None] = {}
+        for name, mutant in self.mutants.items():
+            if mutant not in found or self.codes[name] in _UNNOTICED:
+                found[mutant] = self.codes[name]
+        return found
 
     def run(self, names: Sequence[str], forks: int) -> None:
         """Tries mutants. Ctrl-C ends it; what is known by then stays known."""

@@ -202,7 +202,7 @@ class Worker:
 
     def run(self, batch: Batch) -> None:
         """Calls the unit for a batch and sends the results on; does not wait."""
-        size = len(batch.columns[0]) if batch.columns else 0
+        size = batch.size
         has_errors = batch.has_errors
         results = self._ended
         if size:

@@ -1,5 +1,7 @@
 """The instances of a unit: who shares one, who closes it, what it has counted."""
 
+import pytest
+
 from modelflow.device import Device
 from modelflow.plan import make_plan
 from modelflow.runtime.instances import UnitInstances
@@ -58,3 +60,44 @@ def test_the_figures_of_a_closed_unit_stay_whatever_comes_at_its_place_in_memory
         here.close(again, ONE)
         del again
         here._figures.pop(ONE)
+
+
+def test_a_unit_knows_what_was_planned_before_it_opens():
+    seen = []
+
+    class Looking(FlowUnit):
+        def open(self, config):
+            seen.append((self.device, self.batch_size, self.allowed_batch_sizes, config))
+
+    spec = spec_of(Looking, is_shared=True)
+    plan = make_plan(chain((spec, {"allowed_batch_sizes": (2, 4)}))).stages["n0"]
+    here = UnitInstances(plan.unit, plan.batch_size, plan.executor)
+    here.open(OTHER)
+    assert seen == [(OTHER, 4, (2, 4), plan.unit.config)]
+
+
+def test_a_unit_that_is_not_shared_has_an_instance_for_each_that_asks():
+    here = instances(is_shared=False)
+    assert here.open(OTHER) is not here.open(OTHER)
+
+
+def test_shared_units_are_reloaded_and_tell_of_their_tensors():
+    told = []
+
+    class Shared(FlowUnit):
+        def reload(self):
+            told.append(self.device)
+
+        def tensors(self):
+            return {"in": "a spec"}
+
+    here = instances(Shared)
+    with pytest.raises(NotImplementedError, match="unit 'forward' has nothing to reload"):
+        here.reload()
+    assert here.tensor("in") is None
+    for device in (ONE, OTHER):
+        here.open(device)
+    here.reload()
+    assert told == [ONE, OTHER]
+    assert here.tensor("in") == "a spec"
+    assert here.tensor("out") is None

@@ -68,7 +68,7 @@ def test_rows_that_have_left_are_no_longer_in_flight():
 def test_a_sink_keeps_the_errors_that_end_there_and_ends_the_session():
     here, (s, finished) = SinkTerminal({}), session(SINK)
     bad = Buffer.from_error(FlowUnitError("no good", node="n"))
-    here.append(0, [Segment(s.stream, range(2), [[Buffer(1), bad]], False, True)])
+    assert not here.append(0, [Segment(s.stream, range(2), [[Buffer(1), bad]], False, True)])
     assert here.append(0, [segment(s.stream, 2, 0, is_last=True)])
     here.call_due()
     assert (s.progress.error_count, finished) == (1, [s])
@@ -78,3 +78,10 @@ def test_nobody_waits_at_a_terminal():
     here = SinkTerminal({})
     here.wait_for_room(0)
     here.blocked_by(0)
+
+
+def test_what_comes_with_a_cancelled_session_arrives():
+    here, (gone, _), (other, _) = OutputTerminal("out", {}), session(), session()
+    gone.cancel()
+    here.append(0, [segment(gone.stream, 0, 1), segment(other.stream, 0, 2)])
+    assert len(other.results["out"]) == 2

@@ -1,7 +1,6 @@
 """How far a session has come."""
 
 import threading
-from functools import partial
 
 import pytest
 
@@ -188,8 +187,8 @@ def test_where_nobody_counts_rows_may_leave():
 def test_one_who_stops_waiting_leaves_the_others_waiting():
     session, clock, calls = Session(outputs=("a",)), FakeClock(), []
     session.progress.enter("in", 2)
-    for number in range(2):
-        session.progress.on_read(1, partial(calls.append, number), never)
+    for note in (lambda: calls.append(0), lambda: calls.append(1)):
+        session.progress.on_read(1, note, never)
     thread = threading.Thread(
         target=session.progress.wait_until_read, args=(clock, 1, 5.0, never), name="modelflow/test"
     )

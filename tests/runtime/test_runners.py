@@ -100,7 +100,7 @@ def test_a_thread_that_the_system_does_not_give_is_named_with_its_node(monkeypat
     with pytest.raises(FlowFailed) as caught:
         flow.scheduler.start()
     (error,) = caught.value.exceptions
-    assert "node 'n1'" in str(error)
+    assert (error.node, error.unit, error.phase) == ("n1", "forward", "start of its thread")
     assert "can't start new thread" in str(error)
     assert flow.scheduler.is_stopped
 
@@ -118,3 +118,16 @@ def test_an_inline_flow_opens_until_one_fails_and_closes_those_that_are_open():
     with pytest.raises(FlowFailed, match="flow 'test' failed"):
         flow.scheduler.start()
     assert calls == ["open", "close"]
+
+
+def test_threads_bear_the_names_of_flow_and_node_and_do_not_keep_the_interpreter():
+    with Running(chain((spec_of(), {"threads": 2}))):
+        threads = [t for t in threading.enumerate() if t.name.startswith("modelflow/test/")]
+    names = {f"modelflow/test/{name}" for name in ("n0/0", "n0/1", "watchdog")}
+    assert {thread.name for thread in threads} == names
+    assert all(thread.daemon for thread in threads)
+
+
+def test_the_watchdog_of_a_flow_names_the_flow():
+    flow = Running(chain(spec_of()))
+    assert flow.scheduler._runner._watchdog._flow == "test"

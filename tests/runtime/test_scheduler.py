@@ -11,8 +11,10 @@ from modelflow.errors import (
     QueueFullError,
     StreamClosed,
 )
+from modelflow.unit.kind import Kind
 from modelflow.unit.unit import FlowUnit
-from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of
+from tests.runtime.fake_clock import Passing
+from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of, told, unit_of
 
 
 def add_one(x):
@@ -529,3 +531,120 @@ def test_ctrl_c_while_draining_still_ends_every_thread(monkeypatch):
         flow.scheduler.stop()
     assert not [t for t in threading.enumerate() if t.name.startswith("modelflow/test/n0")]
     flow.scheduler.stop()
+
+
+# -- waiting, in time that passes while somebody waits -------------------------------------------
+
+
+def test_wait_gives_up_at_its_time_also_when_it_is_woken_too_early():
+    clock = Passing(longest=1.5)
+    with Running(chain(spec_of()), is_inline=True, clock=clock) as flow:
+        assert not flow.scheduler.wait(2.0)
+        assert clock.waits == [1.5, 0.5]
+        session = flow.scheduler.create_session()
+        assert not flow.scheduler.wait_for(session, 2.0)
+        assert clock.waits == [1.5, 0.5] * 2
+        assert not flow.scheduler.wait(0.0)
+        assert not flow.scheduler.wait_for(session, 0.0)
+        flow.scheduler.cancel(session)
+        assert flow.scheduler.wait_for(session, 0.0)
+    assert flow.scheduler.wait(0.0)
+
+
+def test_a_stop_lets_streams_be_held_for_its_time_and_no_longer(caplog):
+    def hold(ctx):
+        ctx.hold()
+        ctx.emit([buffer.data for buffer in ctx.input()])
+
+    clock = Passing(longest=1.5)
+    unit = unit_of(hold, kind=Kind.STREAM)
+    flow = Running(chain(unit), is_inline=True, clock=clock, stop_timeout=2.0)
+    flow.scheduler.start()
+    stream = flow.session()
+    stream.send("input", 1)
+    assert flow.scheduler.held() == {"inbox of 'n0'": 1, "sessions": 1}
+    flow.scheduler.stop()
+    assert clock.waits == [1.5, 0.5]
+    assert told(stream) == [1]
+    assert (flow.scheduler.held(), caplog.text) == ({}, "")
+
+
+# -- what is refused, and in which words ---------------------------------------------------------
+
+
+def test_a_flow_says_why_no_session_can_be_made():
+    flow = Running(chain(spec_of()), is_inline=True)
+    with pytest.raises(StreamClosed, match="flow 'test' is not running: it is new"):
+        flow.session()
+    with flow:
+        with pytest.raises(StreamClosed, match="flow 'test' is running; it can be started once"):
+            flow.scheduler.start()
+        assert [flow.scheduler.create_session().name for _ in range(2)] == ["1", "2"]
+    with pytest.raises(StreamClosed, match="flow 'test' is not running: it is stopped"):
+        flow.session()
+    nodes = {"a": counting_source(1), "b": counting_source(1), "x": "output", "y": "output"}
+    sources = Running(graph_of(nodes, ["a -> x", "b -> y"]), is_inline=True)
+    with pytest.raises(StreamClosed, match="has no input; it is fed by its sources: 'a', 'b'"):
+        sources.session()
+
+
+def test_a_flow_of_another_process_is_refused_and_left_alone():
+    with Running(chain(spec_of()), is_inline=True) as flow:
+        flow.scheduler.check_process()
+        flow.scheduler.disown()
+        with pytest.raises(StreamClosed, match="make the Flow after the fork"):
+            flow.scheduler.check_process()
+        flow.scheduler.stop()
+        assert not flow.scheduler.is_stopped
+        flow.scheduler.is_foreign = False
+
+
+@pytest.mark.parametrize("error", [NotImplementedError("nothing"), OSError("no file")])
+def test_a_unit_that_does_not_reload_is_named_where_it_was_asked_for(error):
+    def reload():
+        raise error
+
+    units = [unit_of(None, is_shared=True, hooks={"reload": reload}) for _ in range(2)]
+    with Running(chain(*units), is_inline=True) as flow:
+        with pytest.raises(FlowUnitError) as caught:
+            flow.scheduler.reload("n1")
+        found = caught.value
+        assert (found.node, found.unit, found.phase) == ("n1", "forward", "reload")
+        assert found.__cause__ is error
+        if isinstance(error, NotImplementedError):
+            flow.scheduler.reload(None)  # those that can
+        else:
+            with pytest.raises(FlowUnitError, match="node 'n0'"):
+                flow.scheduler.reload(None)
+    with pytest.raises(StreamClosed, match="nothing can be reloaded"):
+        flow.scheduler.reload("n1")
+
+
+def test_a_session_that_was_dropped_is_ended_and_named_when_the_next_one_is_made(caplog):
+    with Running(chain(spec_of()), is_inline=True) as flow:
+        first, second = flow.scheduler.create_session(), flow.scheduler.create_session()
+        flow.scheduler.entrance.close(second)
+        for session in (first, second):
+            session.results["output"].put([], False)
+            flow.scheduler.drop(session)
+        flow.scheduler.create_session()
+        assert [s.results["output"].is_abandoned for s in (first, second)] == [True, True]
+        assert first.progress.is_closed
+    said = [r.getMessage() for r in caplog.records if "dropped" in r.getMessage()]
+    assert said == ["session '0' was dropped without close_input(); its input ends now"]
+
+
+def test_an_error_that_several_workers_have_is_one(caplog):
+    flow = Running(chain(spec_of()), is_inline=True)
+    with pytest.raises(FlowFailed) as caught, flow:
+        for _ in range(2):
+            flow.scheduler.failed(FlowUnitError("no good", node="n0"))
+        flow.scheduler.failed(FlowUnitError("no good", node="n1"))
+    assert [error.node for error in caught.value.exceptions] == ["n0", "n1"]
+    assert "flow 'test' fails: node 'n0'" in caplog.text
+
+
+def test_what_is_not_there_has_no_tensor():
+    with Running(chain(spec_of()), is_inline=True) as flow:
+        assert flow.scheduler.tensor("nowhere", "in") is None
+        assert flow.scheduler.tensor("n0", "in") is None

@@ -14,6 +14,8 @@ def test_a_stream_knows_what_it_was_expanded_from_and_has_its_meta():
     top.meta["fps"] = 25
     sub = Stream(top.session, top, 3)
     assert (sub.parent, sub.position, sub.depth) == (top, 3, 1)
+    assert (top.parent, top.position, top.depth) == (None, 0, 0)
+    assert sub.meta == {"fps": 25}
     sub.meta["fps"] = 5
     again = sub.renumbered()
     again.meta["fps"] = 1
@@ -79,7 +81,7 @@ def test_a_batch_is_in_error_if_one_of_its_segments_is():
 
 def test_a_row_that_a_batch_does_not_have_has_no_stream():
     batch = Batch.of([segment(stream(), 0, 1)], 1)
-    with pytest.raises(IndexError):
+    with pytest.raises(IndexError, match="0"):
         batch.stream_of(1)
 
 

@@ -1,9 +1,11 @@
 import logging
 import threading
 
+from modelflow.runtime.watchdog import Watchdog
 from modelflow.unit.unit import FlowUnit
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, chain, spec_of
+from tests.runtime.test_inbox import segment
 from tests.runtime.test_scheduler import Gate
 
 
@@ -88,7 +90,9 @@ def test_watchdog_names_one_call_once_and_the_next_one_again(caplog):
         gate.entered.acquire()
         clock._now += 3600  # without waking the watchdog's own thread
         look(flow)
-        assert len(warnings_of(caplog)) == 1
+        (said,) = warnings_of(caplog)
+        text = "has been in process for 3600 s, 0 buffers wait for it; it is at "
+        assert said.startswith(f"flow 'test': node 'n0' (unit 'gated') {text}")
         gate.open.set()
         assert stream.recv().data == 1
         gate.open.clear()
@@ -116,3 +120,63 @@ def test_watchdog_does_not_name_a_node_whose_unit_is_in_a_call_or_that_moves(cap
         gate.open.set()
         stream.close_input()
         assert len(list(stream)) == 3
+
+
+def test_the_watchdog_looks_while_there_is_work_and_sleeps_without_a_limit_else():
+    clock, work, looks = FakeClock(), [], threading.Semaphore(0)
+
+    class Looking(Watchdog):
+        def look(self):
+            looks.release()
+
+    dog = Looking("flow", (), (), lambda: bool(work), 5.0, clock)
+    assert (dog.thread.name, dog.thread.daemon) == ("modelflow/flow/watchdog", True)
+    dog.wake()  # it is awake: there is nothing to do
+    dog.thread.start()
+    try:
+        for _ in range(2):
+            clock.until_waiting(1)
+            work.append(1)
+            dog.wake()
+            for _ in range(2):
+                clock.until_deadline(clock.now() + 5.0)
+                assert not dog._is_parked
+                assert not looks.acquire(blocking=False)
+                clock.advance(5.0)
+                assert looks.acquire(timeout=60)
+            work.clear()
+            clock.until_deadline(clock.now() + 5.0)
+            clock.advance(5.0)
+            assert looks.acquire(timeout=60)
+    finally:
+        dog.stop()
+        dog.thread.join()
+
+
+def test_a_node_that_stands_is_named_once_and_again_when_it_has_moved_between(caplog):
+    with Running(chain(spec_of()), is_inline=True) as flow:
+        (stage,) = flow.scheduler._wiring.stages.values()
+        workers = flow.scheduler._workers
+        dog = Watchdog("test", workers, (stage,), lambda: True, 30.0, FakeClock())
+        session = flow.scheduler.create_session()
+
+        def said(looks):
+            caplog.clear()
+            for _ in range(looks):
+                dog.look()
+            return warnings_of(caplog)
+
+        assert said(3) == []  # there are no rows
+        stage.inbox.append(0, [segment(session.stream, 0, 2)])
+        stage.stats[0].count(1, 0, 0.0)
+        assert said(1) == []
+        text = (
+            "flow 'test': node 'n0' has not begun a batch for 30 s although 2 buffers wait for it"
+        )
+        assert said(3) == [f"{text}: its workers wait"]
+        stage.stats[0].count(1, 0, 0.0)
+        assert said(1) == []
+        workers[0].busy_since = dog._clock.now()
+        assert said(1) == []
+        workers[0].busy_since = None
+        assert len(said(2)) == 1

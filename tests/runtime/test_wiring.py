@@ -1,9 +1,12 @@
 """The stages of a plan, wired."""
 
+import pytest
+
 from modelflow.plan import make_plan
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.runtime.wiring import Wiring
 from modelflow.unit.kind import Kind
+from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import chain, graph_of, spec_of, unit_of
 from tests.runtime.test_inbox import segment
 
@@ -28,13 +31,20 @@ def test_what_is_kept_of_a_session_is_named_and_discarded():
     assert made.held() == {}
 
 
-def test_an_input_that_branches_meet_at_has_a_merge_before_it():
+def meeting(clock=SYSTEM_CLOCK):
+    """A wired graph whose branches meet before "join", and its merge."""
     part = unit_of(None, outputs=("a", "b"), kind=Kind.CONDITION)
     nodes = {"input": "input", "part": part, "a": spec_of(), "b": spec_of(), "join": spec_of()}
     edges = ["input -> part", "part:a -> a", "part:b -> b", "a -> join", "b -> join"]
-    made = wiring(graph_of({**nodes, "output": "output"}, [*edges, "join -> output"]))
-    session = made.session("s", "", lambda _: None)
+    graph = graph_of({**nodes, "output": "output"}, [*edges, "join -> output"])
+    made = Wiring(make_plan(graph), 1024, clock)
     (merge,) = made._merges.values()
+    return made, merge
+
+
+def test_an_input_that_branches_meet_at_has_a_merge_before_it():
+    made, merge = meeting()
+    session = made.session("s", "", lambda _: None)
     merge.append(0, [segment(session.stream, 0, 1)])
     assert list(made.held()) == ["merge before 'join'"]
     made.discard(session)
@@ -50,3 +60,81 @@ def test_close_lets_everyone_go_on():
     assert made.stages["n0"].inbox.has_room(0)
     assert not made._in_flight.is_full
     assert made.held() == {}
+
+
+def two(**settings):
+    """input -> a and b, of which b has ``settings``."""
+    nodes = {"input": "input", "a": spec_of(), "b": (spec_of(), settings), "x": "output"}
+    return wiring(
+        graph_of({**nodes, "y": "output"}, ["input -> a", "input -> b", "a -> x", "b -> y"])
+    )
+
+
+def test_an_input_waits_as_long_as_the_slowest_node_that_it_feeds():
+    made = two(threads=1)
+    port = made.entrance.port("input")
+    assert port.expected_wait() is None
+    session = made.session("s", "", lambda _: None)
+    for name, seconds in (("a", 1.0), ("b", 2.0)):
+        made.stages[name].stats[0].count(1, 0, seconds * len(made.stages[name].stats))
+        made.stages[name].inbox.append(0, [segment(session.stream, 0, 3)])
+    assert port.expected_wait() == 6.0
+
+
+@pytest.mark.parametrize("policy", ["block", "reject"])
+def test_an_input_refuses_where_one_of_the_nodes_that_it_feeds_does(policy):
+    assert two(queue_policy=policy).entrance.port("input").is_rejecting == (policy == "reject")
+
+
+def test_calls_of_all_nodes_are_added_up():
+    made = two()
+    for stage in made.stages.values():
+        stage.stats[0].count(1, 0, 0.0)
+        stage.stats[0].count(1, 0, 0.0)
+    assert made.done() == 4
+
+
+def test_every_node_is_told_to_drain_and_to_end_its_cycles():
+    made = wiring(chain(*[unit_of(None, kind=Kind.STREAM) for _ in range(2)]))
+    orders = [stage.order for stage in made.stages.values()]
+    made.drain()
+    assert [order._is_draining for order in orders] == [True, True]
+    assert [order._is_ending for order in orders] == [False, False]
+    made.end_cycles()
+    assert [order._is_ending for order in orders] == [True, True]
+
+
+def test_who_waits_for_max_in_flight_looks_again_when_a_session_is_discarded():
+    made, calls = wiring(chain(spec_of(), max_in_flight=1)), []
+    session = made.session("s", "", lambda _: None)
+    session.progress.enter("input", 1)
+    made._in_flight.on_room(lambda: calls.append(1), lambda: False)
+    made.discard(session)
+    assert calls == [1]
+
+
+def test_a_session_that_a_source_opens_knows_its_opener_and_its_end():
+    nodes = {"source": spec_of(inputs=()), "output": "output"}
+    made, ended = wiring(graph_of(nodes, ["source -> output"])), []
+    source = made.session("source", "source", ended.append)
+    opened = made.session("source/0", "source", ended.append, source)
+    assert (opened.name, opened.origin, opened.reader) == ("source/0", "source", source.progress)
+    opened.finish()
+    assert ended == [opened]
+
+
+def test_a_merge_knows_its_node_its_edges_and_its_bound():
+    clock = FakeClock()
+    made, merge = meeting(clock)
+    (planned,) = made.plan.merges.values()
+    assert planned.bound is not None
+    assert (merge._name, merge._edges, merge._bound) == ("join", 2, planned.bound)
+    assert merge._clock is clock
+    assert merge._target is made.stages["join"].inbox
+
+
+def test_the_inputs_of_a_graph_are_bounded_at_the_nodes_that_they_feed():
+    made = wiring(chain(spec_of(), spec_of()))
+    bounds = [stage.inbox.policy.unmatched_bounds for stage in made.stages.values()]
+    assert [len(each) for each in bounds] == [1, 0]
+    assert [stage.unread_bound for stage in made.stages.values()] == [1024, 1024]

@@ -1,15 +1,23 @@
 """What a call raises belongs to its buffers; deadlines travel with what became of the rows."""
 
 import asyncio
+import dataclasses
 import threading
 
+import numpy as np
 import pytest
 
+from modelflow.buffer import Buffer
 from modelflow.errors import DeadlineExceeded, EndFlow, FlowFailed, FlowUnitError, StreamClosed
+from modelflow.runtime.segment import Batch, Segment
 from modelflow.unit.kind import Kind
+from tests.device.conftest import plug_in, toy
+from tests.device.toy import ADD_ONE
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of, told, unit_of
 from tests.runtime.kinds.test_expand import collapse, expand
+
+__all__ = ["plug_in", "toy"]
 
 
 class Panic(BaseException):
@@ -288,8 +296,6 @@ def _containers(thing):
 
 
 def test_the_error_of_a_deadline_keeps_the_meta_of_its_item():
-    from modelflow.buffer import Buffer
-
     with Running(chain(spec_of()), is_inline=True) as flow:
         stream = flow.session()
         stream.send("input", Buffer(1, {"path": "x.jpg"}), deadline=-1.0)
@@ -387,3 +393,152 @@ def test_a_worker_runs_on_the_processors_that_its_node_names():
         flow.infer(1)
     assert seen == [{first}]
     assert os.sched_getaffinity(0) == before
+
+
+def test_an_inline_worker_whose_step_fails_has_done_nothing(monkeypatch):
+    flow = Running(chain(spec_of()), is_inline=True)
+    with pytest.raises(FlowFailed) as caught, flow:
+        worker, *_ = flow.scheduler._workers
+
+        def fail():
+            raise AssertionError("internal error")
+
+        monkeypatch.setattr(worker, "step", fail)
+        assert not worker.try_step()
+        monkeypatch.undo()
+    (error,) = caught.value.exceptions
+    assert (error.node, error.phase) == ("n0", "process")
+
+
+def test_each_row_of_a_batch_has_its_own_deadline_and_what_comes_in_time_passes():
+    clock = FakeClock()
+    with Running(chain(spec_of()), clock=clock, is_inline=True) as flow:
+        sessions = [flow.scheduler.create_session() for _ in range(2)]
+        segments = []
+        for session, dues in zip(sessions, ((None, -1.0, 0.0), (-1.0, 1.0)), strict=True):
+            session.has_deadlines = True
+            column = [Buffer(due) for due in dues]
+            for buffer in column:
+                buffer._deadline = None if buffer.data is None else clock.now() + buffer.data
+            segments.append(Segment(session.stream, range(len(dues)), [column], False, False))
+        worker, *_ = flow.scheduler._workers
+        worker.run(Batch.of(segments, 1))
+        found = [[session.results["output"].get_nowait() for _ in range(2)] for session in sessions]
+        assert sessions[0].results["output"].get_nowait().data == 0.0
+    ((_, late), (other, _)) = found
+    assert [b.error is not None for b in (*found[0], *found[1])] == [False, True, True, False]
+    assert [(b.error.node, b.error.unit, b.error.session) for b in (late, other)] == [
+        ("n0", "forward", "0"),
+        ("n0", "forward", "1"),
+    ]
+
+
+def test_a_worker_that_hangs_is_described_with_the_line_that_it_is_at():
+    begun, lock = threading.Lock(), threading.Lock()
+
+    def stand():
+        begun.release()
+        with lock:
+            pass
+
+    worker, *_ = Running(chain(spec_of())).scheduler._workers
+    thread = threading.Thread(target=stand, name="modelflow/test")
+    with begun, lock:
+        thread.start()
+        assert begun.acquire(timeout=60)
+        worker.thread_id, worker.phase = thread.ident or 0, "open"
+        assert worker.position().endswith(" in stand")
+        error = worker.hung_error(2.5)
+    thread.join()
+    text = "did not return within 2.5 s of being told to stop; it is at "
+    assert text + __file__ in str(error)
+    assert (error.node, error.unit, error.phase) == ("n0", "forward", "open")
+    worker.thread_id = 0
+    assert worker.position() == ""
+
+
+# -- units that are called for one stream at a time -----------------------------------------------
+
+
+def by_stream(ctx):
+    values = [buffer.data for buffer in ctx.input()]
+    if "bad" in values:
+        raise ValueError("is bad")
+    ctx.emit([ctx.session["name"] + value for value in values])
+
+
+@pytest.mark.parametrize("is_before", [False, True])
+def test_of_two_streams_in_a_batch_each_is_called_apart_and_the_errors_of_both_are_counted(
+    is_before,
+):
+    bad = Buffer.from_error(FlowUnitError("is bad", node="before")) if is_before else Buffer("bad")
+    unit = (unit_of(by_stream, is_per_stream=True), {"batch_size": 8, "threads": 1})
+    with Running(chain(unit), is_inline=True) as flow:
+        sessions = [flow.scheduler.create_session() for _ in range(2)]
+        segments = []
+        for session, column in zip(sessions, ([Buffer("1"), bad], [bad, Buffer("2")]), strict=True):
+            session.context["name"] = f"{session.name}: "
+            segments.append(Segment(session.stream, range(2), [column], False, is_before))
+        worker, *_ = flow.scheduler._workers
+        worker.run(Batch.of(segments, 1))
+        found = []
+        for session in sessions:
+            results = [session.results["output"].get_nowait() for _ in range(2)]
+            found += [None if buffer.error else buffer.data for buffer in results]
+        assert found == ["0: 1", None, None, "1: 2"]
+        assert worker.call.has_errors
+        assert worker._stats.errors == (0 if is_before else 2)
+        good = Segment(sessions[0].stream, range(2, 3), [[Buffer("3")]], False, False)
+        worker.run(Batch.of([good], 1))
+        assert not worker.call.has_errors
+        assert worker._stats.errors == (0 if is_before else 2)
+
+
+# -- units on a device ----------------------------------------------------------------------------
+
+
+def on_toy(spec, *, outputs="o", middle="", batch_size=2):
+    import modelflow
+
+    nodes = f"n [flowunit={spec.name} device=toy threads=1 batch_size={batch_size}]"
+    return modelflow.Flow(
+        f"digraph {{ i [type=input] {outputs} [type=output] {nodes} {middle or 'i -> n -> o'} }}",
+        units=[spec],
+        threads=0,
+    )
+
+
+def exchanged(flow, items):
+    with flow:
+        stream = flow.create_stream_io()
+        (results,) = stream.exchange({"i": items}).values()
+        return results, flow.stats()["n"]
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_batch_that_does_not_reach_its_device_fails_and_says_why():
+    items = [np.zeros(size) for size in (13, 1, 1, 1)]
+    found, _ = exchanged(on_toy(ADD_ONE), items)
+    assert [buffer.error is not None for buffer in found] == [True, True, False, False]
+    error = found[0].error
+    assert (error.node, error.unit, error.phase) == ("n", "add_one", "transfer")
+    assert isinstance(error.__cause__, MemoryError)
+
+
+def test_results_that_do_not_reach_the_host_fail_and_are_counted(toy, monkeypatch):
+    def fail(arrays):
+        raise MemoryError("the host is full")
+
+    monkeypatch.setattr(type(toy), "download", lambda self, arrays: fail(arrays))
+    found, stats = exchanged(on_toy(ADD_ONE), [np.zeros(1) for _ in range(3)])
+    assert [str(buffer.error.__cause__) for buffer in found] == ["the host is full"] * 3
+    assert {buffer.error.phase for buffer in found} == {"transfer"}
+    assert stats.errors == 3
+
+
+@pytest.mark.usefixtures("toy")
+def test_on_a_device_a_unit_is_called_for_one_stream_at_a_time_where_it_wants_that():
+    spec = dataclasses.replace(ADD_ONE, is_per_stream=True)
+    found, stats = exchanged(on_toy(spec), [np.zeros(1), np.zeros(1), np.zeros(13)])
+    assert [buffer.error is None and float(buffer.data[0]) for buffer in found] == [1, 1, False]
+    assert stats.buffers == 3

@@ -256,14 +256,13 @@ class Looping(Fifo):
             if segment.is_last:
                 spans.append(Span(segment.stream, (), True))
             has_errors = has_errors or segment.has_errors
-        room = self._most_inside - self._inside
-        if self._queue and len(column) < size and room > 0:
-            entered = super().cut(min(size - len(column), room))
-            if entered is not None:
-                spans += entered.spans
-                entries += self._enter(entered)
-                column += entered.columns[0]
-                has_errors = has_errors or entered.has_errors
+        room = min(size - len(column), self._most_inside - self._inside)
+        entered = super().cut(room) if room > 0 else None
+        if entered is not None:
+            spans += entered.spans
+            entries += self._enter(entered)
+            column += entered.columns[0]
+            has_errors = has_errors or entered.has_errors
         return _LoopBatch(spans, [column], has_errors, entries) if spans else None
 
     def _enter(self, batch: Batch) -> list[_Entry]:

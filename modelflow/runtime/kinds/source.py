@@ -35,6 +35,8 @@ class SourceCall(UnitCall):
     def produce(self, context: StreamContext) -> Columns:
         """Runs the unit once; returns a column for each output port, all of the same length.
 
+        Of a source without outputs: one, which is empty.
+
         Raises:
             FlowUnitError: the source failed, or its outputs differ in length.
         """
@@ -47,7 +49,7 @@ class SourceCall(UnitCall):
                 raise ValueError(message)
         except BaseException as error:
             raise self._error(error, None) from error
-        return [self._given(context.outputs[name]) for name in self._outputs]
+        return [self._given(context.outputs[name]) for name in self._outputs] or [[]]
 
     def row(self, opening: Opening) -> list[Buffer]:
         """Returns the buffers of an item that begins a session, one an output."""
@@ -142,12 +144,12 @@ class SourceWorker(Worker):
         return self._owner.is_draining or self.session.is_cancelled
 
     def try_step(self) -> bool:
-        """Produces once, if the source is admitted now; False if not, or if it is over."""
+        """Produces once, if the source is admitted or is to end; False if not, or if it is over."""
         with self._has_event:
             self._post_due()
         if self._is_waiting():
             return False
-        if self._blocker() is not None:
+        if self._blocker() is not None and not self._is_ending():
             return False
         return super().try_step()
 
@@ -156,7 +158,7 @@ class SourceWorker(Worker):
         session = self.session
         if session.is_cancelled or session.progress.is_closed:
             return False
-        columns: Columns = [[] for _ in self.stage.plan.routes]
+        columns: Columns = [[] for _ in self.stage.plan.routes or ("",)]
         # What was accepted before the flow drains (a request) is still worked on.
         with self._has_event:
             is_last = self._is_over = self._owner.is_draining and not self._events
@@ -186,14 +188,13 @@ class SourceWorker(Worker):
             columns, is_last = self.call.produce(context), context.is_finished
         except FlowUnitError as error:
             # A source that raises has nothing to go on from: its error is its last buffer.
-            columns, is_last = [[Buffer.from_error(error)] for _ in outputs], True
+            columns, is_last = [[Buffer.from_error(error)] for _ in outputs or ("",)], True
             self.call.failed, self.call.has_errors = 1, True
         self._leave()
         with self._has_event:
             self._is_held, self._is_over = context.is_held, is_last
         openings = context.openings or ()
-        rows = (len(columns[0]) if columns else 0) + len(openings)
-        self._note(rows, start)
+        self._note(len(columns[0]) + len(openings), start)
         if context.openings is not None:
             for row in zip(*columns, strict=True):
                 self._begin_session(list(row), _EMITTED)

@@ -1,7 +1,10 @@
 """What is not a whole stream yet is not ready, and never makes a producer wait."""
 
+from typing import Any
+
 from modelflow.buffer import Buffer
-from modelflow.runtime.kinds.collapse import Collapsing
+from modelflow.plan import UnitPlan
+from modelflow.runtime.kinds.collapse import CollapseCall, Collapsing
 from modelflow.runtime.orders.order import InboxPolicy
 from modelflow.runtime.segment import Segment, Stream
 from tests.runtime.fake_clock import FakeClock
@@ -89,3 +92,48 @@ def test_a_gathered_stream_that_comes_too_late_is_one_error():
     assert "its deadline passed" in str(late.error)
     assert good.data == 41  # 20 + 21
     assert calls == [2]
+
+
+def test_a_row_of_two_ports_has_the_buffers_of_each_and_the_time_of_its_end():
+    here, top = Collapsing(InboxPolicy((8, 8)), 2, 1), stream()
+    sub = Stream(top.session, top, 3)
+    parts = []
+    for first, is_last in ((0, False), (2, True)):
+        columns = [[Buffer(f"{port}{first}")] for port in "ab"]
+        parts.append(Segment(sub, range(first, first + 1), columns, is_last, False))
+        parts[-1].arrived = float(first)
+    here.add(0, parts)
+    (row,) = here._queue
+    assert (row.stream, row.positions, row.is_last, row.arrived) == (top, (3,), False, 2.0)
+    assert [[b.data for b in cell] for column in row.columns for cell in column] == [
+        ["a0", "a2"],
+        ["b0", "b2"],
+    ]
+
+
+def test_streams_of_several_sessions_are_gathered_apart_and_a_cancelled_one_is_left_out():
+    here, tops = order(bound=8), [stream(name) for name in "abc"]
+    subs = [Stream(top.session, top, 0) for top in tops]
+    here.add(0, [segment(sub, number, 1) for number, sub in enumerate(subs)])
+    assert here.held() == 3
+    tops[0].session.is_cancelled = True
+    here.add(0, [segment(sub, 9, 1, is_last=True) for sub in subs])
+    batch = here.cut(8)
+    assert [span.stream for span in batch.spans] == tops[1:]
+    assert [[b.data for b in cell] for cell in batch.columns[0]] == [[1, 9], [2, 9]]
+    assert here.held() == 0
+
+
+def test_a_collapse_that_gives_two_says_so():
+    def process(ctx):
+        ctx.emit([1, 2])
+
+    spec = collapse(process)
+    call = CollapseCall(
+        spec.devices["cpu"](), UnitPlan("node", spec, inputs=("in",), consumers=(1,))
+    )
+    columns: Any = [[[Buffer(1)]]]
+    ((bad,),) = call.process(columns, False, lambda row: None)
+    text = "gave 2 values on output 'out'; a collapse gives exactly one for the whole of its stream"
+    assert text in str(bad.error)
+    assert (call.failed, call.has_errors) == (1, True)

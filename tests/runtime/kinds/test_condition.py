@@ -1,9 +1,19 @@
+import dataclasses
 import threading
 
 import pytest
 
+from modelflow.buffer import Buffer
+from modelflow.errors import FlowUnitError
+from modelflow.plan import UnitPlan
+from modelflow.runtime.kind import Connection
+from modelflow.runtime.kinds.condition import KIND, ConditionCall
+from modelflow.runtime.segment import Batch, Span
 from modelflow.unit.kind import Kind
+from modelflow.unit.port import Port
 from tests.runtime.graphs import Running, graph_of, per_item, results_of, told, unit_of
+from tests.runtime.test_inbox import stream
+from tests.runtime.test_outbox import Gate, Receiver
 
 
 def parity(ctx):
@@ -246,3 +256,160 @@ def test_a_branch_that_keeps_its_rows_until_others_have_passed_does_not_stop_the
     graph = merged(keeping, per_item(lambda x: x), queue_size=1, batch_size=1, threads=1)
     values = [0, *([1, 2, 4, 6] * 10)]
     assert results_of(graph, *values) == values
+
+
+# -- a call ---------------------------------------------------------------------------------------
+
+
+class Called:
+    """A condition that parts numbers, and what its calls were given."""
+
+    def __init__(self, *, consumers=(1, 1), is_exception_visible=False, is_in_place=False, **spec):
+        self.given = []
+
+        def process(ctx):
+            rows = ctx.input()
+            values = [None if row.error else row.data for row in rows]
+            self.given.append(values)
+            if "bad" in values:
+                raise ValueError("is bad")
+            for name, is_odd in (("odd", 1), ("even", 0)):
+                ctx.outputs[name] += [
+                    row if (value or 0) % 2 == is_odd else None
+                    for row, value in zip(rows, values, strict=True)
+                ]
+
+        made = condition(process, **spec)
+        if is_in_place:
+            made = dataclasses.replace(made, inputs=(Port("in", is_in_place=True),))
+        plan = UnitPlan(
+            "node",
+            made,
+            inputs=("in",),
+            consumers=tuple(consumers),
+            is_exception_visible=is_exception_visible,
+        )
+        self.call = ConditionCall(made.devices["cpu"](), plan)
+
+    def process(self, *values, has_errors=False):
+        """Gives what each row has on each output: its value, an error's text, or None."""
+        rows = [value if isinstance(value, Buffer) else Buffer(value) for value in values]
+        columns = self.call.process([rows], has_errors, lambda row: STREAMS[row])
+        return [[cell and (cell.error or cell.data) for cell in column] for column in columns]
+
+
+STREAMS = [stream(f"s{number}") for number in range(9)]
+BEFORE = FlowUnitError("before", node="n")
+
+
+def bad():
+    return Buffer.from_error(BEFORE)
+
+
+@pytest.mark.parametrize(
+    ("spec", "calls"),
+    [
+        ({}, [[1], [2]]),
+        ({"batch_size": 1}, [[1], [2]]),
+        ({"batch_size": 2}, [[1, 2]]),
+        ({"batch_size": 2, "is_in_place": True}, [[1], [2]]),
+    ],
+)
+def test_a_condition_is_called_with_batches_where_it_says_so_and_does_not_write_to_them(
+    spec, calls
+):
+    condition = Called(**spec)
+    assert condition.process(1, 2) == [[1, None], [None, 2]]
+    assert condition.given == calls
+
+
+def test_of_a_batch_with_errors_the_good_rows_are_called_one_by_one():
+    condition = Called(batch_size=8)
+    assert condition.process(1, bad(), 2, has_errors=True) == [[1, BEFORE, None], [None, None, 2]]
+    assert condition.given == [[1], [2]]
+
+
+def test_a_condition_to_which_errors_are_visible_sees_them_in_its_batch():
+    condition = Called(batch_size=8, is_exception_visible=True)
+    assert condition.process(1, bad(), has_errors=True) == [[1, None], [None, BEFORE]]
+    assert condition.given == [[1, None]]
+
+
+def test_a_batch_that_fails_is_called_row_by_row_and_the_guilty_row_fails():
+    condition = Called(batch_size=8)
+    (odd, even) = condition.process(1, "bad", 2)
+    assert (odd[0], odd[2], even) == (1, None, [None, None, 2])
+    assert (odd[1].session, str(odd[1].__cause__)) == ("s1", "is bad")
+    assert condition.given == [[1, "bad", 2], [1], ["bad"], [2]]
+    assert condition.call.failed == 1
+
+
+def test_a_batch_of_one_may_leave_by_one_output_alone(monkeypatch):
+    def process(ctx):
+        ctx.outputs["odd"].append(ctx.input()[0])
+
+    call = Called(batch_size=8).call
+    monkeypatch.setattr(call.unit, "process", process)
+    assert [len(column) for column in call.process([[Buffer(1)]], False, lambda row: None)] == [
+        1,
+        1,
+    ]
+    assert call.failed == 0
+
+
+@pytest.mark.parametrize("used", [0, 1])
+def test_a_batch_that_fails_and_is_not_tried_again_fails_as_a_whole(used):
+    condition = Called(batch_size=8, is_batch_retried=False, consumers=(1 - used, used))
+    columns = condition.process(1, "bad", 2)
+    assert columns[1 - used] == [None] * 3
+    assert [error.session for error in columns[used]] == ["s0", "s1", "s2"]
+    assert {str(error.__cause__) for error in columns[used]} == {"is bad"}
+    assert condition.given == [[1, "bad", 2]]
+    assert condition.call.failed == 3
+
+
+def test_an_error_of_a_condition_that_feeds_nothing_leaves_by_its_first_output():
+    (first, second) = Called(consumers=(0, 0)).process("bad")
+    assert first[0] is not None
+    assert second == [None]
+
+
+def test_a_batch_that_gives_too_little_is_in_error_and_says_so(monkeypatch):
+    def process(ctx):
+        ctx.outputs["odd"] += [1]
+
+    condition = Called(batch_size=8, is_batch_retried=False)
+    monkeypatch.setattr(condition.call.unit, "process", process)
+    (error, _), _ = condition.process(1, 2)
+    assert "gave 1 values on output 'odd' for 2 inputs; a condition that is" in str(error)
+
+
+# -- what leaves ----------------------------------------------------------------------------------
+
+
+def test_branches_that_meet_are_told_the_rows_that_leave_by_them_and_no_others():
+    ways, meeting, s = [Receiver() for _ in range(3)], Receiver(), stream()
+    to = Connection(
+        [((way, 0),) for way in ways],
+        [(frozenset({0, 2}), ((meeting, 1),))],
+        None,
+        None,
+        None,
+        100,
+    )
+    outbox = KIND.outbox(None, to)
+    cells = [[Buffer(i) if i in kept else None for i in range(4)] for kept in ({0}, {2}, {1, 3})]
+    outbox.emit(Batch([Span(s, range(4), False)], [[]], False), cells, False)
+    assert [way.values(s) for way in ways] == [[0], [2], [1, 3]]
+    assert [list(part.positions) for part in meeting.got] == [[0, 1, 3]]
+
+
+def test_rows_of_several_workers_leave_in_the_order_of_their_tickets():
+    way, s = Receiver(), stream()
+    gate = Gate()
+    outbox = KIND.outbox(None, Connection([((way, 0),)], [], None, gate, None, 0))
+    for ticket in (1, 0):
+        batch = Batch([Span(s, range(ticket, ticket + 1), False, ticket)], [[]], False)
+        outbox.emit(batch, [[Buffer(ticket)]], False)
+        assert gate.paused == [s.session] * ticket
+    assert way.values(s) == [0, 1]

@@ -1,11 +1,19 @@
 import threading
+from typing import Any
 
 import pytest
 
+from modelflow.buffer import Buffer
 from modelflow.errors import DeadlineExceeded
+from modelflow.plan import UnitPlan
+from modelflow.runtime.kind import Connection
+from modelflow.runtime.kinds.expand import KIND, ExpandCall
+from modelflow.runtime.segment import Batch, Span
 from modelflow.unit.kind import Kind
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, chain, graph_of, per_item, results_of, unit_of
+from tests.runtime.test_inbox import stream
+from tests.runtime.test_outbox import Gate, Receiver
 
 inline = pytest.mark.parametrize("options", [{}, {"is_inline": True}], ids=["threads", "inline"])
 
@@ -177,3 +185,36 @@ def test_a_deadline_is_looked_at_inside_an_expand():
         with pytest.raises(DeadlineExceeded):
             stream.recv()
     assert seen == []
+
+
+def test_each_row_leaves_as_a_stream_that_is_ended_and_the_end_of_its_own_behind_it():
+    to, s, gate = Receiver(), stream(), Gate()
+    outbox = KIND.outbox(None, Connection([((to, 0),)], [], None, gate, None, 0))
+    cells: list[Any] = [[[Buffer("a"), Buffer("b")], []]]
+    outbox.emit(Batch([Span(s, (4, 7), True, 1)], [[]], False), cells, False)
+    assert (to.got, gate.paused) == ([], [s.session])
+    cells = [[[Buffer("first")]]]
+    outbox.emit(Batch([Span(s, (1,), False, 0)], [[]], False), cells, True)
+    assert gate.paused == []
+    first, second, third, end = to.got
+    for part, position, count in ((first, 1, 1), (second, 4, 2), (third, 7, 0)):
+        assert (part.stream.parent, part.stream.position) == (s, position)
+        assert part.stream.session is s.session
+        assert (part.positions, part.is_last) == (range(count), True)
+    assert [part.has_errors for part in to.got] == [True, False, False, False]
+    assert [b.data for b in second.columns[0]] == ["a", "b"]
+    assert (end.stream, list(end.positions), end.columns, end.is_last) == (s, [], [[]], True)
+
+
+def test_an_expand_that_gives_unequal_numbers_says_so():
+    def process(ctx):
+        ctx.emit([1, 2], "a")
+        ctx.emit([1], "b")
+
+    spec = unit_of(process, outputs=("a", "b"), kind=Kind.EXPAND)
+    call = ExpandCall(
+        spec.devices["cpu"](), UnitPlan("node", spec, inputs=("in",), consumers=(1, 1))
+    )
+    columns: Any = call.process([[Buffer(1)]], False, lambda row: None)
+    text = "gave 2 values on 'a', 1 values on 'b'; an expand gives as many on every output"
+    assert [text in str(cell[0].error) for (cell,) in columns] == [True, True]

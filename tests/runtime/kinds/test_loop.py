@@ -3,9 +3,10 @@ import threading
 import pytest
 
 from modelflow.buffer import Buffer
-from modelflow.errors import Cancelled, DeadlineExceeded
+from modelflow.errors import Cancelled, DeadlineExceeded, FlowUnitError
 from modelflow.runtime.kinds.loop import ENTRY, RETURN, Looping
 from modelflow.runtime.orders.order import InboxPolicy
+from modelflow.runtime.segment import Segment, Stream
 from modelflow.unit.kind import Kind
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, graph_of, per_item, results_of, told, unit_of
@@ -213,26 +214,226 @@ def test_what_goes_round_of_a_dropped_session_is_dropped_where_it_is_found():
 
 
 def test_a_stop_ends_what_goes_round_for_ever_and_says_so():
-    clock, rounds = FakeClock(), threading.Semaphore(0)
+    clock, moved = FakeClock(), threading.Event()
 
-    def same(value):
-        rounds.release()
-        return value
+    def body(x):
+        moved.set()
+        return x
 
-    flow = Running(round_about(per_item(same), until(1)), clock=clock, stop_timeout=2)
+    flow = Running(round_about(per_item(body), until(1)), clock=clock, stop_timeout=2)
     flow.scheduler.start()
     s = flow.session()
     s.send("input", 0)
     stopping = threading.Thread(target=flow.scheduler.stop, name="modelflow/test/stop")
     stopping.start()
     clock.until_sleeping(2)  # the watchdog, and the stop
-    while rounds.acquire(blocking=False):
-        pass
-    for _ in range(2):  # it moves, as the stop will see
-        assert rounds.acquire(timeout=60)
+    for _ in range(2):  # a whole call since then: what does not move at all is dropped
+        moved.clear()
+        assert moved.wait(60)
     clock.advance(2)
     stopping.join()
     assert "the flow stops, and the buffer was still going round (after" in str(
         s.recv_buffer().error
     )
     assert flow.scheduler.held() == {}
+
+
+def values(parts):
+    return [b.data for part in parts for b in part.columns[0]]
+
+
+def sent_round(here, size):
+    """Cuts a batch, sends all of it round, and brings it back."""
+    batch = here.cut(size)
+    again = [Buffer(f"again {b.data}") for b in batch.columns[0]]
+    leaving, going = here.settle(batch, [[None] * len(again), again], False, 0)
+    assert leaving == []
+    here.add(RETURN, going)
+    return going
+
+
+def leaves(here, batch):
+    """Lets all of a batch go by the exit; returns what leaves and what goes round."""
+    column = batch.columns[0]
+    return here.settle(batch, [list(column), [None] * len(column)], False, 0)
+
+
+def test_what_goes_round_gets_a_new_number_each_time_in_a_stream_of_its_own():
+    here, s = looping(bound=4), stream()
+    here.add(ENTRY, [segment(s, 7, 2)])
+    first = sent_round(here, 2)
+    again = sent_round(here, 2)
+    assert [list(part.positions) for part in (*first, *again)] == [[0], [1], [2], [3]]
+    assert {part.stream for part in (*first, *again)} == {first[0].stream}
+    assert first[0].stream is not s
+    leaving, _ = leaves(here, here.cut(8))
+    assert [(part.stream, list(part.positions)) for part in leaving] == [(s, [7]), (s, [8])]
+    assert values(leaving) == ["again again 7", "again again 8"]
+
+
+def test_a_row_waits_for_those_that_entered_before_it():
+    here, s = looping(bound=4), stream()
+    here.add(ENTRY, [segment(s, 0, 3)])
+    batch = here.cut(3)
+    leaving, going = here.settle(
+        batch, [[None, Buffer("b"), Buffer("c")], [Buffer("a"), None, None]], False, 0
+    )
+    assert leaving == []
+    here.add(RETURN, going)
+    leaving, going = leaves(here, here.cut(3))
+    assert values(leaving) == ["a", "b", "c"]
+    assert going == []
+    assert here.held() == 1  # the session, which has not ended
+
+
+def test_the_end_of_a_session_goes_round_before_it_leaves():
+    here, s = looping(bound=4), stream()
+    here.add(ENTRY, [segment(s, 0, 1, is_last=True)])
+    leaving, going = leaves(here, here.cut(4))
+    assert [(list(part.positions), part.is_last) for part in leaving] == [([0], False)]
+    assert [(list(part.positions), part.is_last) for part in going] == [([], True)]
+    here.add(RETURN, going)
+    batch = here.cut(4)
+    assert batch.size == 0
+    leaving, going = here.settle(batch, [[], []], False, 0)
+    assert [(part.stream, list(part.positions), part.is_last) for part in leaving] == [
+        (s, [], True)
+    ]
+    assert (going, here.held()) == ([], 0)
+
+
+def test_the_end_of_a_sub_stream_leaves_with_its_rows_and_the_session_stays():
+    here, s = looping(bound=4), stream()
+    sub = Stream(s.session, s, 0)
+    here.add(ENTRY, [segment(sub, 0, 1, is_last=True)])
+    leaving, going = leaves(here, here.cut(4))
+    assert [(list(part.positions), part.is_last) for part in leaving] == [([0], False), ([], True)]
+    assert (going, here.held()) == ([], 1)
+
+
+def test_two_sessions_go_round_apart():
+    here, one, other = looping(bound=4), stream("one"), stream("other")
+    here.add(ENTRY, [segment(one, 0, 1), segment(other, 0, 1)])
+    going = sent_round(here, 2)
+    assert [part.stream.session for part in going] == [one.session, other.session]
+    assert [list(part.positions) for part in going] == [[0], [0]]
+    here.drop(one.session)
+    batch = here.cut(4)
+    assert batch.size == 1
+    leaving, _ = leaves(here, batch)
+    assert [part.stream for part in leaving] == [other]
+
+
+def test_a_batch_is_filled_with_what_comes_back_and_what_enters_up_to_its_size():
+    here, s = looping(bound=8), stream()
+    here.add(ENTRY, [segment(s, 0, 8)])
+    sent_round(here, 3)
+    batch = here.cut(5)
+    assert batch.size == 5
+    assert [buffer.data for buffer in batch.columns[0]][3:] == [3, 4]
+    leaving, _ = leaves(here, batch)
+    assert [list(part.positions) for part in leaving] == [[0], [1], [2], [3], [4]]
+    assert here.cut(8).size == 3
+    assert here.cut(8) is None
+
+
+def test_rows_inside_are_counted_until_they_leave():
+    here, s = looping(bound=2), stream()
+    here.add(ENTRY, [segment(s, 0, 4)])
+    assert here.held() == 1 + 4  # a segment with four rows that are ready
+    sent_round(here, 2)
+    assert here.cut(1) is not None
+    here.add(ENTRY, [])
+    assert here.held() == 1 + 2 + 1 + 1 + 2  # ... of two, one on its way, a session, two inside
+    assert bool(here.waiting)
+    here.clear()
+    assert here.held() == 0
+    here.add(ENTRY, [segment(s, 4, 2)])
+    assert here.cut(2).size == 2
+
+
+def test_an_error_that_leaves_or_goes_round_is_known_as_one():
+    here, s = looping(bound=4), stream()
+    here.add(ENTRY, [Segment(s, range(1), [[Buffer(1)]], False, True), segment(s, 1, 1)])
+    batch = here.cut(2)
+    assert batch.has_errors
+    bad = Buffer.from_error(FlowUnitError("no good", node="n"))
+    leaving, going = here.settle(batch, [[bad, None], [None, Buffer(2)]], True, 0)
+    assert [part.has_errors for part in (*leaving, *going)] == [True, True]
+    here.add(RETURN, going)
+    assert here.cut(1).has_errors
+
+
+def test_what_is_cut_off_by_a_stop_names_node_unit_and_session():
+    here, s = looping(bound=4), stream("mine")
+    here.add(ENTRY, [segment(s, 0, 1)])
+    sent_round(here, 1)
+    here.end_cycles()
+    ((left,), going) = here.settle(here.cut(1), [[None], [Buffer("again")]], False, 0)
+    (bad,) = left.columns[0]
+    assert (bad.error.node, bad.error.unit, bad.error.session) == ("again", "loop", "mine")
+    assert "(after 1 rounds)" in str(bad.error)
+    assert isinstance(bad.error.__cause__, Cancelled)
+    assert (left.has_errors, going) == (True, [])
+
+
+def test_the_exit_may_be_the_second_output():
+    here, s = looping(bound=4), stream()
+    here.add(ENTRY, [segment(s, 0, 2)])
+    leaving, going = here.settle(
+        here.cut(2), [[None, Buffer("round")], [Buffer("left"), None]], False, 1
+    )
+    assert (values(leaving), values(going)) == (["left"], ["round"])
+
+
+@pytest.mark.parametrize("exit_port", ["back", "exit"])
+def test_a_loop_that_gives_two_is_in_error_and_leaves_by_the_exit(exit_port):
+    def process(ctx):
+        for output in ctx.outputs.values():
+            output.append(1)
+
+    loop = unit_of(process, outputs=("back", "exit"), kind=Kind.LOOP)
+    other = "back" if exit_port == "exit" else "exit"
+    graph = graph_of(
+        {"input": "input", "loop": loop, "body": per_item(lambda x: x), "output": "output"},
+        ["input -> loop", f"loop:{other} -> body", "body -> loop", f"loop:{exit_port} -> output"],
+    )
+    (error,) = results_of(graph, 0)
+    assert (
+        error
+        == "error: gave 1 values on 'back', 1 values on 'exit'; a loop gives one, on one output"
+    )
+
+
+def test_rows_of_a_dropped_session_in_a_batch_do_not_keep_the_others():
+    here, gone, other = looping(bound=4), stream("gone"), stream("other")
+    here.add(ENTRY, [segment(gone, 0, 1), segment(other, 0, 1)])
+    batch = here.cut(2)
+    here.drop(gone.session)
+    leaving, _ = leaves(here, batch)
+    assert [part.stream for part in leaving] == [other]
+
+
+def test_a_batch_is_not_filled_beyond_its_size_with_what_comes_back():
+    here, s = looping(bound=4), stream()
+    here.add(ENTRY, [segment(s, 0, 4)])
+    sent_round(here, 4)
+    assert [here.cut(3).size, here.cut(3).size] == [3, 1]
+
+
+def test_what_comes_back_of_a_dropped_session_does_not_end_the_batch():
+    here, gone, other = looping(bound=4), stream("gone"), stream("other")
+    here.add(ENTRY, [segment(gone, 0, 1), segment(other, 0, 1)])
+    batch = here.cut(2)
+    _, going = here.settle(batch, [[None, None], batch.columns[0]], False, 0)
+    here.drop(gone.session)
+    here.add(RETURN, going)
+    assert here.cut(2).size == 1
+
+
+def test_nothing_enters_a_full_loop_also_no_end():
+    here, one, other = looping(bound=1), stream("one"), stream("other")
+    here.add(ENTRY, [segment(one, 0, 1)])
+    sent_round(here, 1)
+    here.add(ENTRY, [segment(other, 0, 0, is_last=True)])
+    assert [span.stream for span in here.cut(8).spans] == [one]

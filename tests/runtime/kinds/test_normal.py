@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 
 from modelflow.buffer import Buffer
+from modelflow.errors import FlowUnitError, WorkerProcessError
 from modelflow.unit.kind import Kind
+from modelflow.unit.unit import FlowUnit
 from tests.runtime.graphs import Running, chain, graph_of, spec_of, unit_of
+from tests.runtime.test_call import call_of, run
 
 
 class Local:
@@ -145,3 +148,98 @@ def test_a_buffer_that_a_unit_gives_more_than_once_is_an_item_each_time(how):
     assert found == [1, 1]
     assert right == [1, 1]
     assert kept.meta == {"k": 0}
+
+
+# -- a batch that fails --------------------------------------------------------------------------
+
+
+def recording(sizes, error=ValueError, **more):
+    def process(ctx):
+        rows = [row.data for row in ctx.input()]
+        sizes.append(rows)
+        if "bad" in rows:
+            raise error("is bad")
+        for name in ctx.outputs:
+            ctx.emit(rows, name)
+
+    return call_of(process, **more)
+
+
+def texts(column):
+    return [
+        b.data if b.error is None else f"{b.error.session}: {b.error.__cause__}" for b in column
+    ]
+
+
+def test_a_batch_that_fails_is_tried_again_in_halves_until_the_guilty_rows_stand_alone():
+    sizes = []
+    call = recording(sizes)
+    (column,) = run(call, [0, 1, 2, "bad", 4])
+    assert texts(column) == [0, 1, 2, "session 3: is bad", 4]
+    whole = [0, 1, 2, "bad", 4]
+    assert sizes == [whole, whole[:2], whole[2:], [2], ["bad", 4], ["bad"], [4]]
+    assert (call.failed, call.has_errors) == (1, True)
+    run(call, [5])
+    assert (call.failed, call.has_errors) == (0, False)
+
+
+def test_of_a_batch_that_ends_its_process_the_rows_are_tried_one_by_one():
+    sizes = []
+    (column,) = run(recording(sizes, WorkerProcessError), [0, "bad", 2])
+    assert texts(column) == [0, "session 1: is bad", 2]
+    assert sizes == [[0, "bad", 2], [0], ["bad"], [2]]
+
+
+def test_a_unit_that_writes_to_its_inputs_is_called_row_by_row():
+    sizes = []
+    (column,) = run(recording(sizes, in_place=True), [0, "bad", 2])
+    assert texts(column) == [0, "session 1: is bad", 2]
+    assert sizes == [[0], ["bad"], [2]]
+
+
+def test_a_row_that_fails_does_so_on_every_output_with_a_buffer_of_its_own():
+    first, second = run(recording([], outputs=("a", "b")), [0, "bad"])
+    assert texts(first) == texts(second) == [0, "session 1: is bad"]
+    assert first[1] is not second[1]
+
+
+def test_errors_that_came_in_stand_at_their_rows_on_every_output_and_the_others_keep_theirs():
+    sizes = []
+    bad = Buffer.from_error(FlowUnitError("before", node="n"))
+    call = recording(sizes, outputs=("a", "b"))
+    first, second = run(call, [bad, 1, "bad", 3], has_errors=True)
+    assert [b.error is not None for b in first] == [True, False, True, False]
+    assert texts(first)[1:] == texts(second)[1:] == [1, "session 2: is bad", 3]
+    assert first[0] is bad
+    assert second[0] is not bad
+    assert sizes[0] == [1, "bad", 3]
+    assert (call.failed, call.has_errors) == (1, True)
+
+
+def test_where_every_row_is_in_error_the_unit_is_not_called():
+    sizes = []
+    bad = Buffer.from_error(FlowUnitError("before", node="n"))
+    for outputs in ((), ("a",)):
+        (column,) = run(recording(sizes, outputs=outputs), [bad, bad], has_errors=True)
+        assert column == [bad, bad]
+    assert sizes == []
+
+
+def test_the_wrong_number_of_values_is_told():
+    def process(ctx):
+        ctx.emit([1, 2])
+
+    (column,) = run(call_of(process), [0])
+    text = "gave 2 values on output 'out' for 1 inputs; a normal unit gives one for each"
+    assert text in str(column[0].error)
+
+
+def test_a_unit_that_returns_something_is_told_to_emit():
+    class Returning(FlowUnit):
+        def process(self, ctx):
+            return [1]
+
+    call = call_of(lambda ctx: None)
+    call.unit = Returning()
+    (column,) = run(call, [0])
+    assert "process() returned list; expected nothing" in str(column[0].error)

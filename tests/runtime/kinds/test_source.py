@@ -5,10 +5,14 @@ import threading
 import pytest
 
 from modelflow.errors import FlowFailed
+from modelflow.runtime.entrance import WARN_AFTER
 from modelflow.stream_io import StreamIO
 from modelflow.unit.kind import Kind
 from modelflow.unit.unit import FlowUnit
-from tests.runtime.graphs import Running, graph_of, spec_of
+from tests.runtime.fake_clock import FakeClock
+from tests.runtime.graphs import Running, graph_of, spec_of, unit_of
+from tests.runtime.test_observer import Recorder
+from tests.runtime.test_scheduler import Gate
 
 
 def source(values, **more):
@@ -260,3 +264,224 @@ def test_a_source_that_cannot_begin_ends_the_start():
         pass
     assert "node 'source'" in str(raised.value.exceptions[0])
     assert "somebody was faster" in str(raised.value.exceptions[0])
+
+
+# -- a source step by step ------------------------------------------------------------------------
+
+
+class Steps:
+    """An inline flow of one source, whose worker the test drives."""
+
+    def __init__(self, process, *, outputs=("out",), **options):
+        self.clock, self.contexts = FakeClock(), []
+
+        def call(ctx):
+            self.contexts.append(ctx)
+            self.phase = self.worker.phase
+            process(ctx)
+
+        nodes = {"source": unit_of(call, inputs=(), outputs=outputs), "output": "output"}
+        edges = [f"source:{name} -> output" for name in outputs[:1]]
+        if not outputs:
+            nodes.pop("output")
+        self._running = Running(graph_of(nodes, edges), is_inline=True, clock=self.clock, **options)
+
+    def __enter__(self):
+        self.flow = self._running
+        self.worker, *_ = self.flow.scheduler._workers
+        self._running.__enter__()
+        return self
+
+    def __exit__(self, *how):
+        self._running.__exit__(*how)
+
+    @property
+    def session(self):
+        return self.flow.scheduler.sources["source"]
+
+    @property
+    def events(self):
+        return [ctx.event for ctx in self.contexts]
+
+
+def hold(ctx):
+    ctx.hold()
+
+
+def test_a_source_that_holds_is_called_for_events_and_delayed_ones_when_they_are_due():
+    with Steps(hold) as source:
+        while source.worker.try_step():
+            pass
+        assert source.events == [None]
+        send = source.contexts[0].send_event
+        assert send("now")
+        assert source.worker.try_step()
+        assert not source.worker.try_step()
+        assert send("later", delay=0.5)
+        assert not source.worker.try_step()
+        source.clock.advance(0.5)
+        assert source.worker.try_step()
+        assert source.events == [None, "now", "later"]
+
+
+def test_a_source_takes_no_event_when_it_is_over_or_cancelled_or_the_flow_drains():
+    with Steps(hold) as source:
+        source.worker.try_step()
+        send = source.contexts[0].send_event
+        for thing, flag in (
+            (source.worker, "_is_over"),
+            (source.session, "is_cancelled"),
+            (source.flow.scheduler, "is_draining"),
+        ):
+            assert send("before") is True
+            setattr(thing, flag, True)
+            assert send("after") is False
+            setattr(thing, flag, False)
+
+
+def test_a_source_sees_its_session_and_says_that_it_is_called():
+    def process(ctx):
+        ctx.session["seen"] = ctx.stream_meta
+        ctx.hold()
+
+    with Steps(process) as source:
+        source.worker.try_step()
+        assert source.session.context["seen"] is source.session.stream.meta
+        assert source.contexts[0].inputs == {}
+        assert source.phase == "process"
+
+
+@pytest.mark.parametrize("how", ["is_cancelled", "is_closed"])
+def test_a_source_whose_session_is_over_is_not_called(how):
+    with Steps(hold) as source:
+        calls = len(source.contexts)
+        thing = source.session if how == "is_cancelled" else source.session.progress
+        setattr(thing, how, True)
+        assert not source.worker.step()
+        assert len(source.contexts) == calls
+        setattr(thing, how, False)
+
+
+def test_a_source_that_may_not_produce_does_nothing():
+    with Steps(lambda ctx: ctx.emit([1]), results_bound=1) as source:
+        while source.worker.try_step():
+            pass
+        assert not source.worker.try_step()
+        assert source.session.progress.sent == 1
+        blocker = source.worker._blocker()
+        source.flow.scheduler.is_draining = True
+        blocker.wait(None)  # nobody waits where the flow ends
+        source.flow.scheduler.is_draining = False
+
+
+def test_an_inline_source_that_may_not_produce_ends_when_the_flow_does():
+    with Steps(lambda ctx: ctx.emit([1]), results_bound=1) as source:
+        source.worker.try_step()
+        source.flow.scheduler.stop()  # the clock stands still: nobody waits until time is up
+        assert source.session.is_finished
+
+
+@pytest.mark.parametrize("outputs", [(), ("out",)])
+def test_a_source_that_fails_counts_one_error_and_hands_it_on(outputs):
+    def fail(ctx):
+        raise OSError("no camera")
+
+    with Steps(fail, outputs=outputs) as source:
+        source.worker.try_step()
+        results = source.session.results
+        given = results["output"].get_all(source.clock, 0) if outputs else ()
+        (error,) = [buffer.error for buffer in given] or source.session.progress.errors
+        assert str(error.__cause__) == "no camera"
+        assert source.worker._stats.errors == 1
+
+
+def test_outputs_of_a_source_must_be_of_one_length():
+    def process(ctx):
+        ctx.emit([1, 2], "out")
+        ctx.emit([1], "other")
+
+    with Steps(process, outputs=("out", "other")) as source:
+        source.worker.try_step()
+        (bad,) = source.session.results["output"].get_all(source.clock, 0)
+    assert "gave {'out': 2, 'other': 1} values; a source gives as many on every" in str(bad.error)
+
+
+@pytest.mark.parametrize("outputs", [(), ("out",)])
+def test_what_a_source_gives_is_counted_with_the_time_of_its_call(outputs):
+    def process(ctx):
+        source.clock.advance(2.0)
+        for name in ctx.outputs:
+            ctx.emit([1, 2], name)
+        ctx.finish()
+
+    observer = Recorder()
+    with Steps(process, outputs=outputs, observer=observer) as source:
+        source.worker.try_step()
+        assert source.worker._stats.busy == 2.0
+    assert ("called", "source", 0, 2 * len(outputs)) in observer.told
+
+
+def test_sessions_that_a_source_opens_are_counted_with_what_it_emits():
+    def process(ctx):
+        ctx.emit([1])
+        for value in (2, ValueError("is bad")):
+            ctx.open_session(value)
+        ctx.finish()
+
+    def keep(ctx):
+        seen.extend(row.data for row in ctx.input())
+
+    seen, observer = [], Recorder()
+    nodes = {
+        "source": unit_of(process, inputs=(), is_session_opened=True),
+        "keep": sink(keep),
+    }
+    graph = graph_of(nodes, ["source -> keep"], max_in_flight=8)
+    with Running(graph, observer=observer) as flow:
+        assert flow.scheduler.wait(60)
+        (error,) = flow.scheduler.sources["source"].progress.errors
+        assert flow.scheduler._wiring._in_flight.rows == 0
+    assert (sorted(seen), str(error.__cause__)) == ([1, 2], "is bad")
+    assert ("called", "source", 0, 3) in observer.told
+
+
+def test_an_event_that_a_source_delays_wakes_it_when_it_is_due():
+    clock, seen = FakeClock(), []
+
+    def process(ctx):
+        seen.append(ctx.event)
+        if ctx.event is None:
+            ctx.send_event("later", delay=5.0)
+            ctx.hold()
+        else:
+            ctx.finish()
+
+    nodes = {"source": unit_of(process, inputs=()), "output": "output"}
+    with Running(graph_of(nodes, ["source -> output"]), clock=clock) as flow:
+        clock.until_sleeping(2)  # beside the watchdog
+        flow.scheduler._workers[0].wake()  # for nothing
+        clock.advance(5.0)
+        assert flow.scheduler.wait(60)
+    assert seen == [None, "later"]
+
+
+def test_a_source_that_is_woken_too_early_warns_at_its_time(caplog):
+    gate, clock = Gate(), FakeClock()
+    nodes = {
+        "source": unit_of(lambda ctx: ctx.emit([1]), inputs=()),
+        "gate": (gate.spec(), {"threads": 1}),
+        "output": "output",
+    }
+    graph = graph_of(nodes, ["source -> gate", "gate -> output"], max_in_flight=1)
+    flow = Running(graph, clock=clock)
+    flow.scheduler.start()
+    gate.entered.acquire()
+    clock.until_sleeping(2)
+    clock.advance(3.0)
+    flow.scheduler.entrance.wake(flow.scheduler.sources["source"])
+    clock.advance(WARN_AFTER - 3.0)
+    clock.until_waiting(1)  # it waits on, with no limit
+    gate.open.set()
+    flow.scheduler.stop(drain=False)
+    (said,) = [r.getMessage() for r in caplog.records if "has waited" in r.getMessage()]
+    assert said.startswith("it has waited for 5 s: max_in_flight=1 buffers")

@@ -86,9 +86,8 @@ class StreamCall(UnitCall):
     def _give_owed(self, stream: OpenStream, error: BaseException | None) -> bool:
         """Puts errors where a unit that keeps the count gave nothing; False if it gave all."""
         is_short = False
-        for given, numbering, name in zip(
-            self.given, stream.outputs, self._outputs or ("",), strict=True
-        ):
+        names = self._outputs or ("",)
+        for given, numbering, name in zip(self.given, stream.outputs, names, strict=True):
             missing = numbering.owed - len(given) if numbering.is_same_count else 0
             if missing > 0:
                 is_short = True
@@ -96,8 +95,7 @@ class StreamCall(UnitCall):
                     f"ended {missing} buffers short on output {name!r}; a stream unit that is "
                     "declared same_count gives one for each"
                 )
-                cause = error or stream.failure or ValueError(message)
-                bad = Buffer.from_error(self._error(cause, stream.stream))
+                bad = Buffer.from_error(self._error(error or ValueError(message), stream.stream))
                 given.extend(bad.twin() for _ in range(missing))
                 self._count_failed(missing)
         return is_short
@@ -121,7 +119,6 @@ class StreamCall(UnitCall):
             self.given[0] += columns[0]
 
     def _process(self, context: StreamContext, stream: OpenStream, size: int) -> bool:
-        stream.is_held = False
         try:
             self._run(context)
             self._take(context, stream)

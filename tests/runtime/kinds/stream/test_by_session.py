@@ -3,11 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modelflow.buffer import Buffer
 from modelflow.runtime.kinds.stream.by_session import BySession
 from modelflow.runtime.kinds.stream.lane import OpenStream
 from modelflow.runtime.kinds.stream.numbering import Numbering
 from modelflow.runtime.orders.order import InboxPolicy
-from modelflow.runtime.segment import Stream
+from modelflow.runtime.segment import Segment, Stream
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.test_inbox import data, segment, stream
 
@@ -260,3 +261,273 @@ def test_every_session_comes_out_whole_and_in_order(steps, size):
         end(here, batch)
     assert got == {s: list(range(sent[s])) for s in streams}
     assert here.held() == 0
+
+
+def of_bytes(rows):
+    for buffer in rows.columns[0]:
+        buffer.data = b"x"
+    return rows
+
+
+def counts(here):
+    return here.ready, here.ready_bytes, here.held()
+
+
+def test_rows_and_bytes_are_ready_until_they_are_taken_unless_their_lane_is_stalled():
+    here, s = order(byte_bound=100), stream()
+    first, second = Stream(s.session, s, 0), Stream(s.session, s, 1)
+    here.add(0, [of_bytes(segment(first, 0, 3)), of_bytes(segment(first, 3, 1, is_last=True))])
+    assert counts(here) == (4, 4, 1 + 1 + 4)  # a lane, its turn, the rows
+    batch = begin(here, 2)
+    assert counts(here) == (2, 2, 1 + 2)
+    end(here, batch)
+    batch = begin(here, 2)
+    assert data(batch) == [b"x", b"x"]
+    batch.lane.open.is_held = True
+    end(here, batch)
+    here.add(0, [of_bytes(segment(second, 0, 3))])
+    assert counts(here) == (0, 0, 1)  # they wait for the event of the stream before
+    assert not here.waiting
+    here.post(batch.lane, batch.lane.open, "event", 0.0)
+    batch = begin(here)
+    batch.lane.open.is_held = False
+    end(here, batch)
+    assert counts(here) == (3, 3, 1 + 1 + 3)
+    here.drop(s.session)
+    assert (here.ready, here.ready_bytes) == (0, 0)
+
+
+def test_what_waits_behind_a_stream_is_not_ready_when_its_last_row_is_out():
+    here, s = order(byte_bound=100), stream()
+    first, second = Stream(s.session, s, 0), Stream(s.session, s, 1)
+    here.add(0, [segment(first, 0, 1, is_last=True), of_bytes(segment(second, 0, 2))])
+    batch = begin(here)
+    batch.lane.open.is_held = True
+    end(here, batch)
+    assert (here.ready, here.ready_bytes) == (0, 0)
+    here.end_cycles()
+    batch = begin(here)
+    assert (batch.spans[0].stream, batch.spans[0].is_last) == (first, True)
+    end(here, batch)
+    assert (here.ready, here.ready_bytes) == (2, 2)
+
+
+def test_delays_are_known_from_the_first_delayed_event_to_the_last():
+    clock = FakeClock()
+    here, s = order(clock=clock), stream()
+    assert not here.has_delays
+    here.add(0, [segment(s, 0, 1)])
+    batch = begin(here)
+    for delay in (1.0, 2.0):
+        assert here.post(batch.lane, batch.lane.open, delay, delay)
+    assert (here.has_delays, batch.lane.open.delayed) == (True, 2)
+    clock.advance(1.0)
+    assert here.next_due() == 1.0
+    assert (here.has_delays, batch.lane.open.delayed) == (True, 1)
+    clock.advance(1.0)
+    assert here.next_due() is None
+    assert (here.has_delays, batch.lane.open.delayed) == (False, 0)
+    here.post(batch.lane, batch.lane.open, 3.0, 3.0)
+    here.drain()
+    assert (here.has_delays, batch.lane.open.delayed) == (False, 0)
+    assert list(batch.lane.open.events) == [1.0, 2.0, 3.0]
+
+
+def test_an_event_for_a_dropped_lane_or_a_stream_that_is_over_is_refused():
+    here, s = order(), stream()
+    here.add(0, [segment(s, 0, 1)])
+    batch = begin(here)
+    assert here.post(batch.lane, batch.lane.open, "event", 0.0)
+    batch.lane.open.is_over = True
+    assert not here.post(batch.lane, batch.lane.open, "event", 0.0)
+    batch.lane.open.is_over = False
+    here.drop(s.session)
+    assert not here.post(batch.lane, batch.lane.open, "event", 0.0)
+
+
+def test_a_queue_is_full_at_its_bound_and_roomy_at_half_of_it():
+    here, s = order(bound=4, byte_bound=4), stream()
+    for number, (has_room, is_roomy) in enumerate(
+        [(True, True), (True, True), (True, False), (False, False)]
+    ):
+        here.add(0, [of_bytes(segment(s, number, 1))])
+        assert (here.has_room(0, None), here.is_roomy()) == (has_room, is_roomy)
+    small = order(bound=100, byte_bound=4)
+    for number in range(3):
+        small.add(0, [of_bytes(segment(s, number, 1))])
+    assert (small.has_room(0, None), small.is_roomy()) == (True, False)
+    small.add(0, [of_bytes(segment(s, 3, 1))])
+    assert not small.has_room(0, None)
+    unbounded = order(bound=4)
+    unbounded.add(0, [segment(s, 0, 2)])
+    assert unbounded.is_roomy()
+
+
+def test_a_batch_knows_its_errors_and_when_its_first_row_came():
+    here, s = order(), stream()
+    rows = segment(s, 0, 2)
+    rows.has_errors, rows.arrived = True, 7.0
+    later = segment(s, 2, 1)
+    later.arrived = 9.0
+    here.add(0, [rows, later])
+    batch = here.cut(8)
+    assert (data(batch), batch.has_errors, batch.arrived, batch.event) == (
+        [0, 1, 2],
+        True,
+        7.0,
+        None,
+    )
+
+
+def test_a_batch_ends_behind_the_end_of_a_stream_and_at_its_size():
+    here, s = order(), stream()
+    first, second = Stream(s.session, s, 0), Stream(s.session, s, 1)
+    here.add(0, [segment(first, 0, 5, is_last=True), segment(second, 0, 1)])
+    for rows, is_last in (([0, 1], False), ([2, 3], False), ([4], True)):
+        batch = begin(here, 2)
+        assert (data(batch), batch.spans[0].is_last) == (rows, is_last)
+        end(here, batch)
+    assert data(begin(here, 2)) == [0]
+
+
+def test_a_session_that_is_not_here_is_dropped_without_effect():
+    here, s = order(), stream()
+    here.add(0, [segment(s, 0, 1)])
+    here.drop(stream().session)
+    assert here.held() == 3
+    here.clear()
+    assert counts(here) == (0, 0, 0)
+
+
+def test_a_cleared_order_hands_out_nothing_that_comes_later():
+    here, s = order(), stream()
+    here.add(0, [segment(s, 0, 1)])
+    batch = begin(here)
+    here.clear()
+    here.add(0, [segment(s, 1, 1)])
+    here.done(batch.lane, is_session_end=False, is_parked=False)
+    assert not here.waiting
+    assert not here.post(batch.lane, batch.lane.open, "event", 0.0)
+
+
+def test_an_event_and_the_end_of_a_dropped_stream_come_with_empty_columns():
+    order_of_two = BySession(InboxPolicy((8, 8)), 2, FakeClock())
+    s = stream()
+    order_of_two.add(0, [Segment(s, range(1), [[Buffer(0)], [Buffer(0)]], False, False)])
+    batch = begin(order_of_two)
+    order_of_two.post(batch.lane, batch.lane.open, "event", 0.0)
+    end(order_of_two, batch)
+    batch = order_of_two.cut(1)
+    assert (batch.event, batch.columns, batch.spans[0].is_last) == ("event", [[], []], False)
+    order_of_two.done(batch.lane, is_session_end=False, is_parked=False)
+    order_of_two.drop(s.session)
+    batch = order_of_two.cut(1)
+    assert (batch.event, batch.columns, batch.spans[0].is_last) == (None, [[], []], True)
+    order_of_two.done(batch.lane, is_session_end=False, is_parked=False)
+    assert order_of_two.waiting
+
+
+def test_rows_that_come_during_a_call_wait_until_the_lane_is_back():
+    here, s = order(), stream()
+    here.add(0, [segment(s, 0, 1)])
+    batch = begin(here)
+    here.add(0, [segment(s, 1, 1)])
+    assert not here.waiting
+    here.post(batch.lane, batch.lane.open, "event", 0.0)
+    assert not here.waiting
+    end(here, batch)
+    assert here.waiting
+
+
+def test_rows_of_other_lanes_stay_ready_when_a_stream_is_over():
+    here, s, other = order(byte_bound=100), stream(), stream("other")
+    first, second = Stream(s.session, s, 0), Stream(s.session, s, 1)
+    here.add(0, [segment(first, 0, 1, is_last=True), of_bytes(segment(second, 0, 2))])
+    here.add(0, [of_bytes(segment(other, 0, 3))])
+    end(here, begin(here))
+    assert (here.ready, here.ready_bytes) == (5, 5)
+
+
+def test_a_lane_stays_until_its_session_has_ended_or_is_dropped():
+    here, s = order(), stream()
+    sub = Stream(s.session, s, 0)
+    here.add(0, [segment(sub, 0, 1, is_last=True)])
+    end(here, begin(here))
+    assert here.held() == 1
+    here.add(0, [segment(s, 0, 1)])
+    batch = begin(here)
+    here.drop(s.session)
+    assert here.held() == 1  # a worker has it
+    here.done(batch.lane, is_session_end=False, is_parked=False)
+    assert here.held() == 2  # its turn has come: the stream is to be ended
+    last = here.cut(1)
+    assert list(last.spans[0].positions) == []
+    here.try_end(last.lane, last.lane.open)
+    here.done(last.lane, is_session_end=True, is_parked=False)
+    assert here.held() == 0
+    here.done(last.lane, is_session_end=True, is_parked=False)  # it is gone already
+
+
+def test_a_lane_that_a_worker_has_not_opened_yet_is_dropped_when_it_comes_back():
+    here, s = order(), stream()
+    here.add(0, [segment(s, 0, 1)])
+    batch = here.cut(1)
+    here.drop(s.session)
+    assert here.held() == 1
+    here.done(batch.lane, is_session_end=False, is_parked=False)
+    assert here.held() == 0
+
+
+def test_held_counts_lanes_turns_rows_and_whether_anything_comes_later():
+    here, s = order(), stream()
+    here.add(0, [segment(s, 0, 1)])
+    batch = begin(here)
+    for delay in (1.0, 2.0):
+        here.post(batch.lane, batch.lane.open, "late", delay)
+    assert here.held() == 1 + 1
+    end(here, batch)
+    here.add(0, [segment(s, 1, 3)])
+    assert here.held() == 1 + 1 + 3 + 1
+    here.clear()
+    assert (batch.lane.rows, batch.lane.bytes, here.held()) == (0, 0, 1)
+    assert here.abandoned().columns == [[]]
+
+
+def test_of_what_comes_together_only_the_cancelled_session_is_left_out():
+    here, gone, other = order(), stream("gone"), stream("other")
+    gone.session.is_cancelled = True
+    here.add(0, [segment(gone, 0, 1), segment(other, 0, 2)])
+    assert (data(begin(here)), here.ready) == ([0, 1], 0)
+
+
+def test_when_cycles_end_a_stream_that_has_rows_or_a_worker_goes_on():
+    here, s = order(), stream()
+    here.add(0, [segment(s, 0, 2)])
+    batch = begin(here, 1)
+    here.end_cycles()
+    assert not here.waiting
+    end(here, batch)
+    assert data(begin(here, 1)) == [1]
+
+
+def test_an_event_that_is_due_in_less_than_a_second_is_delayed():
+    clock = FakeClock()
+    here, s = order(clock=clock), stream()
+    here.add(0, [segment(s, 0, 1)])
+    batch = begin(here)
+    here.post(batch.lane, batch.lane.open, "soon", 0.5)
+    assert not batch.lane.open.events
+    assert here.next_due() == 0.5
+
+
+def test_bytes_are_not_counted_where_they_are_not_bounded():
+    here, s = order(), stream()
+    here.add(0, [of_bytes(segment(s, 0, 2))])
+    assert here.ready_bytes == 0
+
+
+def test_what_is_many_bytes_and_few_rows_is_not_roomy():
+    here, s = order(bound=8, byte_bound=4), stream()
+    here.add(0, [of_bytes(segment(s, 0, 1))])
+    here.add(0, [of_bytes(segment(s, 1, 2))])
+    assert (here.ready_bytes, here.is_roomy(), here.has_room(0, None)) == (3, False, True)

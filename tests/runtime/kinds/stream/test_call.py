@@ -1,13 +1,17 @@
 """The calls of a stream unit, one by one."""
 
+import dataclasses
+
+import numpy as np
 import pytest
 
 from modelflow.buffer import Buffer
-from modelflow.errors import FlowUnitError
+from modelflow.errors import EndFlow, FlowUnitError
 from modelflow.plan import UnitPlan
 from modelflow.runtime.kinds.stream.call import StreamCall
 from modelflow.runtime.kinds.stream.lane import OpenStream
 from modelflow.runtime.kinds.stream.numbering import Numbering
+from modelflow.unit.port import Port
 from tests.runtime.graphs import unit_of
 from tests.runtime.test_inbox import stream
 
@@ -16,10 +20,17 @@ def refuse(event, delay):
     return False
 
 
-def call_of(process, *, hooks=None, **more):
+def call_of(process, *, hooks=None, is_exception_visible=False, is_in_place=False, **more):
     spec = unit_of(process, hooks=hooks or {}, **more)
+    spec = dataclasses.replace(spec, inputs=(Port("in", is_in_place=is_in_place),))
     outputs = [port.name for port in spec.outputs]
-    plan = UnitPlan("node", spec, inputs=("in",), consumers=(1,) * len(outputs))
+    plan = UnitPlan(
+        "node",
+        spec,
+        inputs=("in",),
+        consumers=(1,) * len(outputs),
+        is_exception_visible=is_exception_visible,
+    )
     call = StreamCall(spec.devices["cpu"](), plan)
     call.begin()
     return call
@@ -93,3 +104,169 @@ def test_what_is_owed_at_the_end_is_made_up_for_with_errors(given):
     assert len(call.given[0]) == 2
     assert f"ended {2 - given} buffers short on output 'out'" in data(call)[-1]
     assert call.given[0][0] is not call.given[0][1]
+
+
+BEFORE = FlowUnitError("before", node="n")
+
+
+def bad():
+    return Buffer.from_error(BEFORE)
+
+
+@pytest.mark.parametrize("method", ["stream_start", "process", "stream_end"])
+def test_a_unit_that_ends_the_flow_does_so_in_each_of_its_calls(method):
+    def leave(ctx):
+        raise EndFlow("enough")
+
+    hooks = {} if method == "process" else {method: leave}
+    call = call_of(leave if method == "process" else same, hooks=hooks)
+    open_stream = opened()
+    with pytest.raises(EndFlow):
+        call.start(open_stream, refuse)
+        call.rows(open_stream, range(1), [[Buffer(0)]], refuse)
+        call.end(open_stream, is_cancelled=False)
+
+
+def test_events_may_be_sent_from_the_start_and_from_every_call_of_a_batch():
+    posted = []
+
+    def post(event, delay):
+        posted.append((event, delay))
+        return True
+
+    def process(ctx):
+        assert ctx.send_event("row", delay=2.0)
+
+    hooks = {"stream_start": lambda ctx: ctx.send_event("start")}
+    call, open_stream = call_of(process, hooks=hooks), opened()
+    call.start(open_stream, post)
+    call.rows(open_stream, range(3), [[Buffer(0), bad(), Buffer(2)]], post)
+    call.event(open_stream, "event", post)
+    assert posted == [("start", 0.0)] + [("row", 2.0)] * 3
+
+
+def test_a_call_for_an_event_has_no_rows_and_sees_the_meta_of_its_stream():
+    seen = []
+
+    def process(ctx):
+        seen.append((ctx.event, ctx.inputs, ctx.session, ctx.state, ctx.stream_meta))
+
+    call, open_stream = call_of(process), opened()
+    call.event(open_stream, "event", refuse)
+    stream = open_stream.outputs[0].stream
+    assert seen == [("event", {"in": []}, {}, {}, {})]
+    assert seen[0][2] is stream.session.context
+    assert seen[0][3] is open_stream.state
+    assert seen[0][4] is stream.meta
+
+
+def test_a_failing_event_is_one_error_that_names_its_session():
+    def fail(ctx):
+        raise ValueError("no event")
+
+    call, open_stream = call_of(fail), opened()
+    call.event(open_stream, "event", refuse)
+    assert data(call) == ["no event"]
+    assert (call.failed, call.given[0][0].error.session) == (1, "s")
+
+
+@pytest.mark.parametrize("holds", [False, True])
+def test_a_stream_is_held_as_its_last_call_says(holds):
+    calls = []
+
+    def process(ctx):
+        calls.append(1)
+        if holds == (len(calls) == 2):
+            ctx.hold()
+
+    call, open_stream = call_of(process), opened()
+    for _ in range(2):
+        call.rows(open_stream, range(1), [[Buffer(0)]], refuse)
+    assert open_stream.is_held is holds
+
+
+@pytest.mark.parametrize("inherits_meta", [False, True])
+def test_what_is_owed_has_the_meta_that_came_in_where_the_unit_wants_that(inherits_meta):
+    call = call_of(same, is_same_count=True, inherits_meta=inherits_meta)
+    open_stream = opened(is_same_count=True)
+    call.rows(open_stream, range(1), [[Buffer(0, {"k": 1})]], refuse)
+    _, (given,) = open_stream.outputs[0].numbered(call.given[0])
+    assert given.meta == ({"k": 1} if inherits_meta else {})
+
+
+def test_a_unit_to_which_errors_are_visible_owes_a_buffer_for_each():
+    def process(ctx):
+        ctx.emit([row.error is None for row in ctx.input()])
+
+    call = call_of(process, is_exception_visible=True, is_same_count=True)
+    open_stream = opened(is_same_count=True)
+    call.rows(open_stream, range(2), [[Buffer(0), bad()]], refuse)
+    assert data(call) == [True, False]
+    positions, given = open_stream.outputs[0].numbered(call.given[0])
+    assert (list(positions), [b.data for b in given]) == ([0, 1], [True, False])
+
+
+def test_an_end_that_fails_is_the_error_of_what_is_owed_and_no_other():
+    def fail(ctx):
+        raise ValueError("no end")
+
+    call = call_of(lambda ctx: None, hooks={"stream_end": fail}, is_same_count=True)
+    open_stream = opened(is_same_count=True)
+    call.start(open_stream, refuse)
+    call.rows(open_stream, range(2), [[Buffer(0), Buffer(1)]], refuse)
+    call.end(open_stream, is_cancelled=False)
+    assert data(call) == ["no end", "no end"]
+    assert call.given[0][0].error.session == "s"
+    assert open_stream.stream.session.progress.errors == []
+
+
+def test_a_unit_whose_count_is_assumed_owes_nothing_at_the_end():
+    call, open_stream = call_of(lambda ctx: None), opened(is_assumed=True)
+    call.rows(open_stream, range(2), [[Buffer(0), Buffer(1)]], refuse)
+    call.end(open_stream, is_cancelled=False)
+    assert data(call) == []
+
+
+def test_more_than_is_owed_fails_the_call_and_says_how_much_that_was():
+    def process(ctx):
+        ctx.emit([1] * (2 if ctx.input()[0].data == "two" else 1))
+
+    call = call_of(process, is_same_count=True)
+    open_stream = opened(is_same_count=True)
+    call.rows(open_stream, range(3), [[Buffer("one"), bad(), Buffer("two")]], refuse)
+    first, second = data(call)
+    assert first == 1
+    assert second.startswith("gave 2 values on output 'out' for 1 that are owed; a stream unit")
+
+
+def test_a_stream_unit_that_writes_to_its_input_gets_a_copy_where_another_sees_it():
+    def process(ctx):
+        (row,) = ctx.input()
+        row.data[:] = 7
+        ctx.emit([row.data])
+
+    array = np.zeros(2)
+    array.flags.writeable = False
+    call = call_of(process, is_in_place=True)
+    call.rows(opened(), range(1), [[Buffer(array)]], refuse)
+    assert (array.tolist(), call.given[0][0].data.tolist()) == ([0, 0], [7, 7])
+
+
+def test_what_passes_a_sink_is_kept_for_its_end_with_its_errors():
+    def process(ctx):
+        if ctx.input()[0].data == "bad":
+            raise ValueError("is bad")
+
+    call, open_stream = call_of(process, outputs=()), opened()
+    rows = [Buffer(0), bad(), Buffer(1), bad()]
+    call.rows(open_stream, range(4), [rows], refuse)
+    call.rows(open_stream, range(1), [[Buffer("bad")]], refuse)
+    assert [
+        b.data if b.error is None else str(b.error.__cause__ or b.error) for b in call.given[0]
+    ] == [
+        0,
+        str(BEFORE),
+        1,
+        str(BEFORE),
+        "is bad",
+    ]

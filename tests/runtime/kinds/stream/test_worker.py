@@ -1,11 +1,15 @@
 import queue
 import threading
 
+import numpy as np
 import pytest
 
+import modelflow
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled
 from modelflow.unit.kind import Kind
+from tests.device.conftest import plug_in, toy
+from tests.device.toy import ADD_ONE
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import (
     Running,
@@ -18,6 +22,8 @@ from tests.runtime.graphs import (
     unit_of,
 )
 from tests.runtime.kinds.test_expand import collapse, expand
+
+__all__ = ["plug_in", "toy"]
 
 inline = pytest.mark.parametrize("options", [{}, {"is_inline": True}], ids=["threads", "inline"])
 
@@ -501,3 +507,118 @@ def test_a_thousand_idle_streams_need_no_thread():
         assert threading.active_count() == before
         for stream in streams:
             stream.cancel()
+
+
+# -- a worker step by step ------------------------------------------------------------------------
+
+
+class Steps:
+    """An inline flow of one stream unit, and its worker."""
+
+    def __init__(self, process, **more):
+        options = {name: more.pop(name) for name in ("results_bound",) if name in more}
+        self.clock = FakeClock()
+        self._running = Running(
+            chain(stream_unit(process, **more)), is_inline=True, clock=self.clock, **options
+        )
+
+    def __enter__(self):
+        self.flow = self._running.__enter__()
+        self.worker, *_ = self.flow.scheduler._workers
+        return self
+
+    def __exit__(self, *how):
+        self._running.__exit__(*how)
+
+
+@pytest.mark.parametrize("is_expanded", [False, True])
+def test_nothing_is_left_of_a_session_that_has_ended(is_expanded):
+    unit = stream_unit(emit_all)
+    graph = chain(expand(), unit, collapse()) if is_expanded else chain(unit)
+    with Running(graph, is_inline=True) as flow:
+        for _ in range(2):
+            assert len(flow.session().exchange({"input": [1, 2]}, 30)["output"]) == 2
+        assert flow.scheduler.held() == {}
+
+
+def test_a_stream_unit_behind_a_device_gets_what_lies_on_the_host(toy):
+    seen = []
+
+    def process(ctx):
+        seen.extend(type(buffer.data) for buffer in ctx.input())
+        emit_all(ctx)
+
+    text = (
+        "digraph { i [type=input] o [type=output] a [flowunit=add_one device=toy] "
+        "s [flowunit=stream] i -> a -> s -> o }"
+    )
+    with modelflow.Flow(text, units=[ADD_ONE, stream_unit(process)], threads=0) as flow:
+        (found,) = flow.infer(np.zeros(1))
+        assert found.data.tolist() == [1]
+    assert seen == [np.ndarray]
+
+
+def test_a_call_of_a_stream_unit_is_named_and_its_time_is_counted():
+    phases = []
+
+    def process(ctx):
+        phases.append(steps.worker.phase)
+        steps.clock.advance(2.0)
+        emit_all(ctx)
+
+    with Steps(process) as steps:
+        steps.flow.session().send("input", 1)
+        stats = steps.worker._stats
+        assert (phases, stats.buffers, stats.busy) == (["process"], 1, 2.0)
+        assert steps.worker.phase == "idle"
+
+
+def test_an_event_that_is_sent_at_the_start_of_a_stream_comes():
+    events = []
+    hooks = {"stream_start": lambda ctx: ctx.send_event("start")}
+    with Steps(lambda ctx: events.append(ctx.event), hooks=hooks) as steps:
+        steps.flow.session().send("input", 1)
+    assert events == [None, "start"]
+
+
+@pytest.mark.parametrize(
+    ("how", "is_source"),
+    [({}, False), ({"is_same_count": True}, True), ({"is_count_assumed": True}, True)],
+)
+@pytest.mark.parametrize("is_sink", [False, True])
+def test_a_unit_that_keeps_the_count_gives_into_the_stream_that_comes_in(how, is_source, is_sink):
+    outputs = () if is_sink else ("out",)
+    nodes = {"input": "input", "s": stream_unit(emit_all, outputs=outputs, **how)}
+    edges = ["input -> s"]
+    if not is_sink:
+        nodes["output"] = "output"
+        edges.append("s -> output")
+    flow = Running(graph_of(nodes, edges), is_inline=True)
+    worker, *_ = flow.scheduler._workers
+    with flow:
+        stream = flow.scheduler.create_session().stream
+        (numbering,) = worker._opened(stream).outputs
+    assert (numbering.stream is stream) == (is_source and not is_sink)
+    assert numbering.is_same_count == (how == {"is_same_count": True} and not is_sink)
+
+
+def test_a_lane_waits_for_its_reader_and_not_behind_the_end_of_its_session(monkeypatch):
+    asked = []
+
+    def process(ctx):
+        ctx.emit([1])
+        ctx.send_event("again")
+
+    with Steps(process, results_bound=1) as steps:
+        stream = steps.flow.session()
+        reader = stream._session.reader
+        monkeypatch.setattr(type(reader), "on_read", lambda self, *given: asked.append(given))
+        stream.send("input", 1)
+        ((bound, unpark, is_over),) = asked
+        assert (bound, is_over()) == (1, False)
+        assert not steps.worker.try_step()
+        unpark()
+        assert steps.worker.try_step()
+        stream.cancel()
+        assert is_over()
+        assert len(asked) == 2  # and none for what is cancelled
