@@ -3,9 +3,14 @@
 import threading
 import time
 
+import hypothesis
 import pytest
 
 from modelflow.unit import function
+
+# No test asserts a time: on a busy machine any example may take any.
+hypothesis.settings.register_profile("modelflow", deadline=None)
+hypothesis.settings.load_profile("modelflow")
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,7 @@
 """A request while a flow works on it."""
 
 import asyncio
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -25,6 +26,7 @@ class PendingRequest:
         headers: Name in lower case -> value; of several of one name the last.
         body: What was sent.
         client: The address of who asked; ``""``: unknown.
+        arrived: When it was whole, by the system's monotonic clock: who asked waits from then on.
     """
 
     method: str
@@ -35,6 +37,7 @@ class PendingRequest:
     _loop: asyncio.AbstractEventLoop = field(repr=False)
     _answer: "asyncio.Future[Reply]" = field(repr=False)
     _bodies: BodyBudget = field(repr=False)
+    arrived: float = field(default_factory=time.monotonic)
 
     def answer(self, reply: Reply) -> None:
         """Answers; from any thread. A second answer, or one that comes too late, is dropped."""

@@ -1,6 +1,7 @@
 """What flow units that take requests have in common: from a listener to a source's buffers."""
 
 import threading
+import time
 from collections import deque
 from http import HTTPStatus
 from typing import Any
@@ -87,9 +88,13 @@ class RequestSource:
             ctx.open_session(
                 self._buffer(request),
                 context={REQUEST: request} if self._is_waiting else None,
-                deadline=self.listener.limits.time_out if self._is_waiting else None,
+                deadline=self._left(request) if self._is_waiting else None,
                 on_end=request.end,
             )
+
+    def _left(self, request: PendingRequest) -> float:
+        """Returns the seconds that who asked still waits: a busy machine may have used up some."""
+        return self.listener.limits.time_out + request.arrived - time.monotonic()
 
     def close(self) -> None:
         """Ends it: requests under way are answered first."""

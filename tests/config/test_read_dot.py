@@ -105,7 +105,7 @@ def test_a_mistake_is_named_with_its_line(text, line, message):
     assert caught.value.findings[0].location.line == line
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.one_of(
         st.text(),

@@ -61,7 +61,7 @@ def shape(config, *, as_text=False):
     )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(configs())
 def test_native_formats_give_back_what_was_written(config):
     for form in ("toml", "yaml", "json"):
@@ -70,7 +70,7 @@ def test_native_formats_give_back_what_was_written(config):
         assert again.args["width"].default == config.args["width"].default
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(configs(dot_texts))
 def test_dot_gives_back_what_was_written_as_text(config):
     for form, language in (("dot", "dot"), ("graphviz", "toml")):

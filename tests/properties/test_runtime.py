@@ -79,7 +79,7 @@ def sent_and_received(flow, count, sessions=1):
     return got
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(node_settings, node_settings, node_settings, node_settings)
 def test_ten_thousand_buffers_through_fork_and_join(first, left, right, join):
     with Running(diamond(first, left, right, join)) as flow:
@@ -87,7 +87,7 @@ def test_ten_thousand_buffers_through_fork_and_join(first, left, right, join):
     assert got[0] == [(2 * i + 1, -i) for i in range(10_000)]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(node_settings, node_settings, node_settings, node_settings, st.integers(2, 5))
 def test_sessions_side_by_side_each_get_their_own_in_order(first, left, right, join, sessions):
     with Running(diamond(first, left, right, join)) as flow:
@@ -95,7 +95,7 @@ def test_sessions_side_by_side_each_get_their_own_in_order(first, left, right, j
     assert got == {n: [(2 * i + 1, -i) for i in range(100)] for n in range(sessions)}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     node_settings,
     node_settings,
@@ -132,7 +132,7 @@ def test_errors_stay_in_their_places(first, second, bad_first, bad_second):
         assert buffer.data == (None if where else i)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(node_settings, node_settings, node_settings, node_settings)
 def test_a_slow_end_holds_send_back_so_that_memory_is_bounded(first, left, right, join):
     gate = threading.Event()
@@ -166,7 +166,7 @@ def test_a_slow_end_holds_send_back_so_that_memory_is_bounded(first, left, right
         assert len([1 for _ in stream]) == sent
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(node_settings, node_settings, node_settings, node_settings, st.integers(0, 300))
 def test_cancel_in_the_middle_disturbs_nobody(first, left, right, join, when):
     with Running(diamond(first, left, right, join)) as flow:
