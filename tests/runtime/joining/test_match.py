@@ -1,7 +1,7 @@
 """The heads of several ports are paired, stream by stream."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelflow.runtime.joining.match import Matcher
@@ -17,6 +17,7 @@ def rows(found):
     ]
 
 
+@settings(deadline=None)
 @given(st.data(), st.integers(0, 12))
 def test_whatever_comes_first_every_row_is_complete_and_in_order(data, count):
     matcher, s = Matcher("node", ("a", "b", "c")), stream()
