@@ -1,6 +1,6 @@
 """The engine ``tensorflow``: frozen graphs, SavedModels and Keras models.
 
-Models run as frozen graphs in a session wherever that is possible (see `session`).
+Models run as frozen graphs in a session wherever that is possible (see `runners`).
 """
 
 from modelflow.engine.tensorflow.engine import TensorFlowEngine

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from modelflow.engine.engine import Engine, LoadedModel, LoadRequest
-from modelflow.engine.tensorflow.frozen_graph import load_frozen_graph
-from modelflow.engine.tensorflow.keras_model import load_keras_model
+from modelflow.engine.tensorflow.forms.frozen_graph import load_frozen_graph
+from modelflow.engine.tensorflow.forms.keras_model import load_keras_model
+from modelflow.engine.tensorflow.forms.saved_model import load_saved_model, read_signature
 from modelflow.engine.tensorflow.library import loading
 from modelflow.engine.tensorflow.options import TensorFlowOptions
-from modelflow.engine.tensorflow.saved_model import load_saved_model, read_signature
 from modelflow.engine.tensorflow.settings import apply_settings, device_name
 from modelflow.errors import EngineError
 from modelflow.wire.tensor import TensorSpec

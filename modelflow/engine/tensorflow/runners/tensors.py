@@ -7,8 +7,8 @@ from modelflow.device import Device
 from modelflow.device.torch_memory import load_torch
 from modelflow.engine.engine import LoadedModel
 from modelflow.engine.tensorflow.library import load_tensorflow
-from modelflow.engine.tensorflow.placed_graph import PlacedGraph
-from modelflow.engine.tensorflow.session import engine_error
+from modelflow.engine.tensorflow.runners.placed_graph import PlacedGraph
+from modelflow.engine.tensorflow.runners.session import engine_error
 from modelflow.errors import EngineError
 
 __all__ = ["TensorModel"]

@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from modelflow.engine.engine import Arrays, LoadedModel, LoadRequest
-from modelflow.engine.tensorflow.graph_model import graph_model
 from modelflow.engine.tensorflow.library import load_tensorflow
-from modelflow.engine.tensorflow.session import engine_error
+from modelflow.engine.tensorflow.runners.graph import graph_model
+from modelflow.engine.tensorflow.runners.session import engine_error
 from modelflow.errors import EngineError
 from modelflow.wire.tensor import TensorSpec
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from modelflow.engine.engine import Arrays, LoadedModel
 from modelflow.engine.tensorflow.library import load_tensorflow
-from modelflow.engine.tensorflow.placed_graph import PlacedGraph
+from modelflow.engine.tensorflow.runners.placed_graph import PlacedGraph
 from modelflow.errors import EngineError
 
 __all__ = ["SessionModel", "engine_error"]

@@ -57,8 +57,8 @@ class PlacedGraph:
         self.feeds = [_tensor(path, self.graph, "input", tensor) for _, tensor in inputs]
         self.fetches = [_tensor(path, self.graph, "output", tensor) for _, tensor in outputs]
         _require_fed(path, self.feeds, self.fetches)
-        self.inputs = _specs(inputs, self.feeds)
-        self.outputs = _specs(outputs, self.fetches)
+        self.inputs = _specs(path, inputs, self.feeds)
+        self.outputs = _specs(path, outputs, self.fetches)
 
 
 def numpy_dtype(path: Path, name: str, dtype: Any) -> np.dtype[Any]:
@@ -141,8 +141,9 @@ def _require_fed(path: Path, feeds: Sequence[Any], fetches: Sequence[Any]) -> No
         seen.update(tensor.name for tensor in needed)
 
 
-def _specs(ports: Sequence[tuple[str, str]], tensors: Sequence[Any]) -> tuple[TensorSpec, ...]:
+def _specs(
+    path: Path, ports: Sequence[tuple[str, str]], tensors: Sequence[Any]
+) -> tuple[TensorSpec, ...]:
     return tuple(
-        tensor_spec(Path(tensor.name), port, tensor)
-        for (port, _), tensor in zip(ports, tensors, strict=True)
+        tensor_spec(path, port, tensor) for (port, _), tensor in zip(ports, tensors, strict=True)
     )

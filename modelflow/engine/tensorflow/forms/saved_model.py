@@ -7,10 +7,10 @@ from typing import Any
 
 from modelflow.engine.engine import LoadedModel, LoadRequest, unknown_port
 from modelflow.engine.file_form import looks_like
-from modelflow.engine.tensorflow.function import FunctionModel, can_freeze, freeze
+from modelflow.engine.tensorflow.forms.message import read_message
 from modelflow.engine.tensorflow.library import load_tensorflow
-from modelflow.engine.tensorflow.message import read_message
-from modelflow.engine.tensorflow.placed_graph import tensor_spec
+from modelflow.engine.tensorflow.runners.function import FunctionModel, can_freeze, freeze
+from modelflow.engine.tensorflow.runners.placed_graph import tensor_spec
 from modelflow.errors import EngineError, did_you_mean
 from modelflow.wire.tensor import TensorSpec
 

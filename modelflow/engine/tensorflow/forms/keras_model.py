@@ -7,9 +7,9 @@ from typing import Any
 
 from modelflow.engine.engine import LoadedModel, LoadRequest, unknown_port
 from modelflow.engine.file_form import looks_like
-from modelflow.engine.tensorflow.function import FunctionModel, can_freeze, freeze
 from modelflow.engine.tensorflow.library import load_tensorflow
-from modelflow.engine.tensorflow.placed_graph import tensor_spec
+from modelflow.engine.tensorflow.runners.function import FunctionModel, can_freeze, freeze
+from modelflow.engine.tensorflow.runners.placed_graph import tensor_spec
 from modelflow.errors import EngineError
 
 __all__ = ["load_keras_model"]

@@ -6,9 +6,9 @@ from typing import Any
 
 from modelflow.device import CPU
 from modelflow.engine.engine import LoadedModel, LoadRequest
-from modelflow.engine.tensorflow.placed_graph import PlacedGraph
-from modelflow.engine.tensorflow.session import SessionModel
-from modelflow.engine.tensorflow.tensor_model import TensorModel
+from modelflow.engine.tensorflow.runners.placed_graph import PlacedGraph
+from modelflow.engine.tensorflow.runners.session import SessionModel
+from modelflow.engine.tensorflow.runners.tensors import TensorModel
 
 __all__ = ["graph_model"]
 
