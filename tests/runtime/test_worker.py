@@ -622,3 +622,14 @@ def test_the_time_of_a_call_is_counted(monkeypatch):
         flow.session().send("input", 1)
         worker, *_ = flow.scheduler._workers
         assert (worker._stats.buffers, worker._stats.busy) == (1, 2.0)
+
+
+def test_rows_of_an_origin_that_is_counted_elsewhere_are_not_counted_here():
+    with Running(chain(spec_of(), expand(same), max_in_flight=8), is_inline=True) as flow:
+        for worker in flow.scheduler._workers:
+            worker._exits = {"elsewhere": 0}
+        stream = flow.session()
+        stream.send("input", 1)
+        assert stream.recv().data == 1
+        assert flow.scheduler._wiring._in_flight.rows == 1
+        stream.cancel()

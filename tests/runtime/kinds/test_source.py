@@ -432,9 +432,10 @@ def test_sessions_that_a_source_opens_are_counted_with_what_it_emits():
         ctx.finish()
 
     def keep(ctx):
+        given.append(len(ctx.input()))
         seen.extend(row.data for row in ctx.input())
 
-    seen, observer = [], Recorder()
+    given, seen, observer = [], [], Recorder()
     nodes = {
         "source": unit_of(process, inputs=(), is_session_opened=True),
         "keep": sink(keep),
@@ -445,6 +446,7 @@ def test_sessions_that_a_source_opens_are_counted_with_what_it_emits():
         (error,) = flow.scheduler.sources["source"].progress.errors
         assert flow.scheduler._wiring._in_flight.rows == 0
     assert (sorted(seen), str(error.__cause__), error.node) == ([1, 2], "is bad", "source")
+    assert sum(given) == 2  # without the one in error
     assert ("called", "source", 0, 3) in observer.told
 
 
