@@ -1,10 +1,12 @@
 """Who runs the stages; whoever is run cannot wait for the end of it."""
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 
 from modelflow.errors import FlowFailed
+from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, chain, per_item, spec_of, unit_of
 
 inline = pytest.mark.parametrize("options", [{}, {"is_inline": True}], ids=["threads", "inline"])
@@ -131,3 +133,20 @@ def test_threads_bear_the_names_of_flow_and_node_and_do_not_keep_the_interpreter
 def test_the_watchdog_of_a_flow_names_the_flow():
     flow = Running(chain(spec_of()))
     assert flow.scheduler._runner._watchdog._flow == "test"
+
+
+def test_who_joins_waits_for_all_threads_together_and_describes_those_that_hang():
+    clock, waits = FakeClock(), []
+    runner = Running(chain((spec_of(), {"threads": 3})), clock=clock).scheduler._runner
+
+    def join(timeout):
+        waits.append(timeout)
+        clock.advance(1.5)
+
+    hung = SimpleNamespace(ident=1, join=join, is_alive=lambda: True)
+    ended = SimpleNamespace(ident=1, join=join, is_alive=lambda: False)
+    runner._threads = [hung, ended, hung]
+    errors = runner.join(2.0)
+    assert waits == [2.0, 0.5, 0.0]
+    assert [error.node for error in errors] == ["n0", "n0"]
+    assert "did not return within 2 s of being told to stop" in str(errors[0])

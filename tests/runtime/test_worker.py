@@ -7,12 +7,13 @@ import threading
 import numpy as np
 import pytest
 
+import modelflow
 from modelflow.buffer import Buffer
 from modelflow.errors import DeadlineExceeded, EndFlow, FlowFailed, FlowUnitError, StreamClosed
 from modelflow.runtime.segment import Batch, Segment
 from modelflow.unit.kind import Kind
 from tests.device.conftest import plug_in, toy
-from tests.device.toy import ADD_ONE
+from tests.device.toy import ADD_ONE, AddOne
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of, told, unit_of
 from tests.runtime.kinds.test_expand import collapse, expand
@@ -404,8 +405,9 @@ def test_an_inline_worker_whose_step_fails_has_done_nothing(monkeypatch):
             raise AssertionError("internal error")
 
         monkeypatch.setattr(worker, "step", fail)
-        assert not worker.try_step()
+        has_done = worker.try_step()
         monkeypatch.undo()
+    assert not has_done
     (error,) = caught.value.exceptions
     assert (error.node, error.phase) == ("n0", "process")
 
@@ -446,13 +448,13 @@ def test_a_worker_that_hangs_is_described_with_the_line_that_it_is_at():
     with begun, lock:
         thread.start()
         assert begun.acquire(timeout=60)
-        worker.thread_id, worker.phase = thread.ident or 0, "open"
+        worker.thread_id, worker.phase = thread.ident or 0, "close"
         assert worker.position().endswith(" in stand")
         error = worker.hung_error(2.5)
     thread.join()
     text = "did not return within 2.5 s of being told to stop; it is at "
     assert text + __file__ in str(error)
-    assert (error.node, error.unit, error.phase) == ("n0", "forward", "open")
+    assert (error.node, error.unit, error.phase) == ("n0", "forward", "close")
     worker.thread_id = 0
     assert worker.position() == ""
 
@@ -498,8 +500,6 @@ def test_of_two_streams_in_a_batch_each_is_called_apart_and_the_errors_of_both_a
 
 
 def on_toy(spec, *, outputs="o", middle="", batch_size=2):
-    import modelflow
-
     nodes = f"n [flowunit={spec.name} device=toy threads=1 batch_size={batch_size}]"
     return modelflow.Flow(
         f"digraph {{ i [type=input] {outputs} [type=output] {nodes} {middle or 'i -> n -> o'} }}",
@@ -542,3 +542,96 @@ def test_on_a_device_a_unit_is_called_for_one_stream_at_a_time_where_it_wants_th
     found, stats = exchanged(on_toy(spec), [np.zeros(1), np.zeros(1), np.zeros(13)])
     assert [buffer.error is None and float(buffer.data[0]) for buffer in found] == [1, 1, False]
     assert stats.buffers == 3
+
+
+class Guilty(AddOne):
+    """Fails where it is given the number 7."""
+
+    def process(self, ctx):
+        if any(buffer.data._values[0] == 7 for buffer in ctx.inputs["in"]):
+            raise ValueError("is seven")
+        super().process(ctx)
+
+
+GUILTY = dataclasses.replace(ADD_ONE, devices={"toy": Guilty})
+
+
+@pytest.mark.usefixtures("toy")
+@pytest.mark.parametrize("is_per_stream", [False, True])
+def test_on_a_device_errors_pass_and_failing_rows_name_their_session(is_per_stream):
+    spec = dataclasses.replace(GUILTY, is_per_stream=is_per_stream)
+    bad = Buffer.from_error(FlowUnitError("is bad", node="before"))
+    with on_toy(spec) as flow:
+        worker, *_ = flow._scheduler._workers
+        session = flow._scheduler.create_session()
+        rows = [Buffer(np.zeros(1)), bad, Buffer(np.full(1, 7.0))]
+        worker.run(Batch.of([Segment(session.stream, range(3), [rows], False, True)], 1))
+        found = [session.results["o"].get_nowait() for _ in rows]
+    assert found[0].data.tolist() == [1]
+    assert found[1].error is bad.error
+    assert (found[2].error.session, str(found[2].error.__cause__)) == (session.name, "is seven")
+
+
+def test_what_does_not_leave_its_device_is_an_error_for_whoever_follows(toy, monkeypatch):
+    def fail(self, arrays):
+        raise MemoryError("the host is full")
+
+    monkeypatch.setattr(type(toy), "download", fail)
+    text = (
+        "digraph { i [type=input] o [type=output] p [type=output] "
+        "n [flowunit=add_one device=toy] m [flowunit=forward] i -> n -> o n -> m -> p }"
+    )
+    with modelflow.Flow(text, units=[ADD_ONE, unit_of(same)], threads=0) as flow:
+        stream = flow.create_stream_io()
+        results = stream.exchange({"i": [np.zeros(1)]})
+    assert [buffer.error.phase for (buffer,) in results.values()] == ["transfer"] * 2
+
+
+def test_a_gathered_stream_that_does_not_reach_its_device_is_one_error(toy, monkeypatch):
+    def fail(self, arrays):
+        raise MemoryError("the host is full")
+
+    def count(ctx):
+        ctx.emit([len(ctx.input())])
+
+    monkeypatch.setattr(type(toy), "download", fail)
+    text = (
+        "digraph { i [type=input] o [type=output] e [flowunit=expand] c [flowunit=collapse] "
+        "n [flowunit=add_one device=toy] i -> e -> n -> c -> o }"
+    )
+    with modelflow.Flow(text, units=[expand(same), ADD_ONE, collapse(count)], threads=0) as flow:
+        stream = flow.create_stream_io()
+        (results,) = stream.exchange({"i": [np.zeros(1)]}).values()
+    assert [(buffer.error.node, buffer.error.phase) for buffer in results] == [("c", "transfer")]
+
+
+def test_rows_are_counted_out_behind_the_last_node_that_each_passes_once():
+    with Running(chain(spec_of(), expand(same), max_in_flight=1), is_inline=True) as flow:
+        stream = flow.session()
+        for value in range(3):
+            stream.send("input", value, timeout=0)
+            assert flow.scheduler._wiring._in_flight.rows == 0
+
+
+def test_the_time_of_a_call_is_counted():
+    clock = FakeClock()
+
+    def slow(value):
+        clock.advance(2.0)
+        return value
+
+    with Running(chain(per_item(slow)), is_inline=True, clock=clock) as flow:
+        flow.session().send("input", 1)
+        worker, *_ = flow.scheduler._workers
+        assert (worker._stats.buffers, worker._stats.busy) == (1, 2.0)
+
+
+def test_rows_of_an_origin_that_is_counted_elsewhere_are_not_counted_here():
+    with Running(chain(spec_of(), expand(same), max_in_flight=8), is_inline=True) as flow:
+        for worker in flow.scheduler._workers:
+            worker._exits = {"elsewhere": 0}
+        stream = flow.session()
+        stream.send("input", 1)
+        assert stream.recv().data == 1
+        assert flow.scheduler._wiring._in_flight.rows == 1
+        stream.cancel()

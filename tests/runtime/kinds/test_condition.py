@@ -4,7 +4,7 @@ import threading
 import pytest
 
 from modelflow.buffer import Buffer
-from modelflow.errors import FlowUnitError
+from modelflow.errors import EndFlow, FlowUnitError
 from modelflow.plan import UnitPlan
 from modelflow.runtime.kind import Connection
 from modelflow.runtime.kinds.condition import KIND, ConditionCall
@@ -345,7 +345,10 @@ def test_a_batch_that_fails_is_called_row_by_row_and_the_guilty_row_fails():
 
 
 def test_a_batch_of_one_may_leave_by_one_output_alone(monkeypatch):
+    calls = []
+
     def process(ctx):
+        calls.append(1)
         ctx.outputs["odd"].append(ctx.input()[0])
 
     call = Called(batch_size=8).call
@@ -354,7 +357,7 @@ def test_a_batch_of_one_may_leave_by_one_output_alone(monkeypatch):
         1,
         1,
     ]
-    assert call.failed == 0
+    assert (call.failed, calls) == (0, [1])
 
 
 @pytest.mark.parametrize("used", [0, 1])
@@ -413,3 +416,21 @@ def test_rows_of_several_workers_leave_in_the_order_of_their_tickets():
         outbox.emit(batch, [[Buffer(ticket)]], False)
         assert gate.paused == [s.session] * ticket
     assert way.values(s) == [0, 1]
+
+
+def test_a_batch_that_ends_the_flow_does_so_at_once(monkeypatch):
+    def process(ctx):
+        calls.append(len(ctx.input()))
+        raise EndFlow("enough")
+
+    calls, call = [], Called(batch_size=8).call
+    monkeypatch.setattr(call.unit, "process", process)
+    with pytest.raises(EndFlow):
+        call.process([[Buffer(1), Buffer(2)]], False, lambda row: None)
+    assert calls == [2]
+
+
+def test_of_a_batch_that_fails_an_error_that_came_in_with_it_passes():
+    condition = Called(batch_size=8, is_exception_visible=True)
+    condition.process("bad", bad(), has_errors=True)
+    assert condition.given == [["bad", None], ["bad"], [None]]

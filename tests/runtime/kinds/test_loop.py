@@ -437,3 +437,19 @@ def test_nothing_enters_a_full_loop_also_no_end():
     sent_round(here, 1)
     here.add(ENTRY, [segment(other, 0, 0, is_last=True)])
     assert [span.stream for span in here.cut(8).spans] == [one]
+
+
+def test_a_session_that_is_not_inside_is_dropped_without_effect():
+    here, s = looping(bound=4), stream()
+    here.add(ENTRY, [segment(s, 0, 1)])
+    sent_round(here, 1)
+    here.drop(stream().session)
+    assert here.cut(1).size == 1
+
+
+def test_an_error_that_a_loop_sends_round_passes_what_stands_there():
+    def process(ctx):
+        ctx.outputs["back"].append(ValueError("is bad"))
+
+    loop = unit_of(process, outputs=("back", "exit"), kind=Kind.LOOP)
+    assert results_of(round_about(per_item(lambda x: x + 1), loop), 0) == ["error: is bad"]

@@ -1,6 +1,7 @@
 """Sources whose buffers are sessions of their own."""
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,7 +13,6 @@ from modelflow.unit.unit import FlowUnit
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, graph_of, spec_of, unit_of
 from tests.runtime.test_observer import Recorder
-from tests.runtime.test_scheduler import Gate
 
 
 def source(values, **more):
@@ -429,9 +429,10 @@ def test_sessions_that_a_source_opens_are_counted_with_what_it_emits():
         ctx.finish()
 
     def keep(ctx):
+        given.append(len(ctx.input()))
         seen.extend(row.data for row in ctx.input())
 
-    seen, observer = [], Recorder()
+    given, seen, observer = [], [], Recorder()
     nodes = {
         "source": unit_of(process, inputs=(), is_session_opened=True),
         "keep": sink(keep),
@@ -441,7 +442,8 @@ def test_sessions_that_a_source_opens_are_counted_with_what_it_emits():
         assert flow.scheduler.wait(60)
         (error,) = flow.scheduler.sources["source"].progress.errors
         assert flow.scheduler._wiring._in_flight.rows == 0
-    assert (sorted(seen), str(error.__cause__)) == ([1, 2], "is bad")
+    assert (sorted(seen), str(error.__cause__), error.node) == ([1, 2], "is bad", "source")
+    assert sum(given) == 2  # without the one in error
     assert ("called", "source", 0, 3) in observer.told
 
 
@@ -465,23 +467,24 @@ def test_an_event_that_a_source_delays_wakes_it_when_it_is_due():
     assert seen == [None, "later"]
 
 
-def test_a_source_that_is_woken_too_early_warns_at_its_time(caplog):
-    gate, clock = Gate(), FakeClock()
-    nodes = {
-        "source": unit_of(lambda ctx: ctx.emit([1]), inputs=()),
-        "gate": (gate.spec(), {"threads": 1}),
-        "output": "output",
-    }
-    graph = graph_of(nodes, ["source -> gate", "gate -> output"], max_in_flight=1)
-    flow = Running(graph, clock=clock)
-    flow.scheduler.start()
-    gate.entered.acquire()
-    clock.until_sleeping(2)
-    clock.advance(3.0)
-    flow.scheduler.entrance.wake(flow.scheduler.sources["source"])
-    clock.advance(WARN_AFTER - 3.0)
-    clock.until_waiting(1)  # it waits on, with no limit
-    gate.open.set()
-    flow.scheduler.stop(drain=False)
-    (said,) = [r.getMessage() for r in caplog.records if "has waited" in r.getMessage()]
-    assert said.startswith("it has waited for 5 s: max_in_flight=1 buffers")
+def test_a_source_waits_for_admission_and_warns_once_at_its_time(monkeypatch, caplog):
+    with Steps(hold) as source:
+        waits = []
+
+        def wait(timeout):
+            waits.append(timeout)
+            source.clock.advance(3.0)
+
+        blockers = iter([SimpleNamespace(wait=wait, reason="it is full")] * 4)
+        monkeypatch.setattr(source.worker, "_blocker", lambda: next(blockers, None))
+        assert source.worker._wait_for_admission()
+    assert waits == [WARN_AFTER, WARN_AFTER - 3.0, None, None]
+    said = [r.getMessage() for r in caplog.records if "has waited" in r.getMessage()]
+    assert said == ["it has waited for 6 s: it is full"]
+
+
+def test_a_source_of_several_outputs_ends_on_each():
+    with Steps(hold, outputs=("out", "other")) as source:
+        source.worker.try_step()
+        source.flow.scheduler.stop()
+        assert source.session.is_finished

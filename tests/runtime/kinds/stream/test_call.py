@@ -113,18 +113,25 @@ def bad():
     return Buffer.from_error(BEFORE)
 
 
-@pytest.mark.parametrize("method", ["stream_start", "process", "stream_end"])
+METHODS = ["stream_start", "process", "stream_end"]
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_a_unit_that_ends_the_flow_does_so_in_each_of_its_calls(method):
     def leave(ctx):
         raise EndFlow("enough")
 
     hooks = {} if method == "process" else {method: leave}
     call = call_of(leave if method == "process" else same, hooks=hooks)
-    open_stream = opened()
+    open_stream, done = opened(), []
     with pytest.raises(EndFlow):
         call.start(open_stream, refuse)
+        done.append("stream_start")
         call.rows(open_stream, range(1), [[Buffer(0)]], refuse)
+        done.append("process")
         call.end(open_stream, is_cancelled=False)
+    assert method not in done
+    assert len(done) == METHODS.index(method)
 
 
 def test_events_may_be_sent_from_the_start_and_from_every_call_of_a_batch():

@@ -71,3 +71,12 @@ def test_an_assumed_count_that_is_kept_gives_the_numbers_that_came_in():
     for position in (2, 5):
         numbering.owe(position, values("in"))
     assert list(numbering.numbered(values("a", "b"))[0]) == [2, 5]
+
+
+def test_what_an_assumed_count_gives_beyond_what_came_in_is_numbered_without_gaps():
+    here = Numbering(stream(), is_assumed=True)
+    here.owe(4, [Buffer(0)])
+    positions, _ = here.numbered([Buffer(n) for n in range(3)])
+    assert list(positions) == [4, 5, 6]
+    positions, _ = here.numbered([Buffer(3)])
+    assert list(positions) == [7]
