@@ -4,9 +4,12 @@ import os
 import signal
 import sys
 import textwrap
+import threading
 
 import pytest
 
+from modelflow.errors import FlowFailed
+from modelflow.runtime import at_exit
 from tests import programs
 
 SETUP = """
@@ -193,3 +196,60 @@ def test_ctrl_c_while_a_unit_opens_for_ever_ends_the_process():
     assert process.returncode != 0
     assert "KeyboardInterrupt" in errors
     assert "did not return within 0.5 s" in errors
+
+
+class Forgotten:
+    """A flow, as far as this module knows one."""
+
+    def __init__(self, is_stopped=False, error=None):
+        self.is_stopped, self.error, self.told = is_stopped, error, []
+
+    def stop(self, drain=True):
+        self.told.append(("stop", drain))
+        if self.error is not None:
+            raise self.error
+
+    def disown(self):
+        self.told.append("disown")
+
+
+@pytest.fixture
+def hooks(monkeypatch):
+    """What is registered with the interpreter, by a module that has seen no flow yet."""
+    found = []
+    monkeypatch.setattr(at_exit, "_running", set())
+    monkeypatch.setattr(at_exit, "_lock", threading.Lock())
+    monkeypatch.setattr(at_exit, "_is_registered", False)
+    monkeypatch.setattr(threading, "_register_atexit", found.append)
+    monkeypatch.setattr(os, "register_at_fork", lambda **given: found.append(given))
+    return found
+
+
+def test_the_interpreter_is_asked_once_whatever_the_number_of_flows(hooks):
+    flows = {Forgotten() for _ in range(3)}
+    for flow in flows:
+        at_exit.stop_at_exit(flow)
+    assert set(at_exit._running) == flows
+    assert hooks == [at_exit._stop_all, {"after_in_child": at_exit._disown_all}]
+
+
+def test_every_flow_that_runs_is_stopped_at_once_and_one_that_fails_is_named(monkeypatch, caplog):
+    failing = Forgotten(error=FlowFailed("no good", [ValueError("bad")]))
+    flows = [Forgotten(is_stopped=True), failing, Forgotten()]
+    monkeypatch.setattr(at_exit, "_running", flows)
+    at_exit._stop_all()
+    assert [flow.told for flow in flows] == [[], [("stop", False)], [("stop", False)]]
+    (record,) = caplog.records
+    assert "still running at exit failed" in record.getMessage()
+    assert record.exc_info[1] is failing.error
+
+
+@pytest.mark.usefixtures("hooks")
+def test_in_a_fork_no_flow_of_the_parent_is_its_own_and_a_held_lock_holds_nobody():
+    flow, other = Forgotten(), Forgotten()
+    at_exit.stop_at_exit(flow)
+    with at_exit._lock:
+        at_exit._disown_all()
+        at_exit.stop_at_exit(other)
+    assert (flow.told, other.told) == (["disown"], [])
+    assert set(at_exit._running) == {other}

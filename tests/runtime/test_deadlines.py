@@ -61,3 +61,33 @@ def test_what_becomes_of_a_row_is_due_when_it_was():
     carry([5.0, None], [[plain, one], [None, other], [parts, []]])
     assert (plain._deadline, one._deadline, other._deadline) == (5.0, 9.0, 9.0)
     assert [part._deadline for part in parts] == [5.0, 5.0]
+
+
+def test_every_row_is_looked_at_whatever_stands_before_it():
+    bad = Buffer.from_error(FlowUnitError("before", node="n"))
+    bad._deadline = 1.0
+    late, rows = due(None, 10.0, 10.0), []
+    column = [*late[:1], bad, *late[1:]]
+    deadlines = deadlines_of([column])
+
+    def stream_of(row):
+        rows.append(row)
+        return stream(f"session {row}")
+
+    columns = expire([column], deadlines, 11.0, PLAN, stream_of)
+    assert columns is not None
+    (found,) = columns
+    assert found[:2] == column[:2]
+    assert [str(b.error.__cause__)[:19] for b in found[2:]] == ["its deadline passed"] * 2
+    assert [b.error.session for b in found[2:]] == ["session 2", "session 3"]
+    assert rows == [2, 3]
+
+
+def test_the_error_of_a_gathered_stream_has_the_meta_of_its_first_buffer():
+    (((bad,),),) = expired([[due(10.0, None)]])
+    assert bad.meta == {"place": 0}
+
+
+def test_a_gathered_stream_with_an_error_in_it_keeps_that():
+    bad = Buffer.from_error(FlowUnitError("before", node="n"))
+    assert expired([[[*due(10.0), bad]]]) is None

@@ -4,7 +4,8 @@ import pytest
 
 from modelflow.device import Device
 from modelflow.plan import make_plan
-from modelflow.runtime.instances import UnitInstances
+from modelflow.runtime.executors.process_unit import ProcessUnit
+from modelflow.runtime.instances import OpeningInterrupted, UnitInstances
 from modelflow.unit.unit import FlowUnit
 from tests.runtime.graphs import chain, spec_of
 
@@ -101,3 +102,51 @@ def test_shared_units_are_reloaded_and_tell_of_their_tensors():
     assert told == [ONE, OTHER]
     assert here.tensor("in") == "a spec"
     assert here.tensor("out") is None
+
+
+@pytest.mark.parametrize(
+    ("is_interrupted", "can_be", "raised"),
+    [(True, True, OpeningInterrupted), (True, False, OSError), (False, True, OSError)],
+)
+def test_an_opening_is_given_up_only_where_the_unit_was_told(is_interrupted, can_be, raised):
+    class Opening(FlowUnit):
+        def open(self, config):
+            if is_interrupted:
+                here.interrupt()
+            raise OSError("no model")
+
+    class Told(Opening):
+        def interrupt(self):
+            pass
+
+    here = instances(Told if can_be else Opening)
+    with pytest.raises(raised) as caught:
+        here.open(ONE)
+    error = caught.value.__cause__ if raised is OpeningInterrupted else caught.value
+    assert str(error) == "no model"
+
+
+def test_every_instance_is_interrupted_also_one_that_opens():
+    told = []
+
+    class Interrupted(FlowUnit):
+        def open(self, config):
+            if len(told) == 1:
+                here.interrupt()
+            told.append("open")
+
+        def interrupt(self):
+            told.append("interrupt")
+            raise OSError("gone")
+
+    here = instances(Interrupted, is_shared=False)
+    here.open(ONE)
+    here.open(ONE)
+    assert told == ["open", "interrupt", "interrupt", "open"]
+
+
+def test_a_unit_in_a_process_knows_its_node():
+    plan = make_plan(chain(spec_of())).stages["n0"]
+    unit = UnitInstances(plan.unit, 1, "process")._make(ONE)
+    assert isinstance(unit, ProcessUnit)
+    assert (unit._spec, unit._node) == (plan.unit.spec, "n0")

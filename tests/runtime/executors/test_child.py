@@ -1,13 +1,17 @@
 """What runs in the process of a unit, run here over a channel of its own."""
 
+import contextlib
+import os
 import pickle
+import signal
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from modelflow.device import Device
-from modelflow.ipc.channel import Channel, open_channel
+from modelflow.ipc.channel import Channel, Ends, open_channel
 from modelflow.runtime.executors import child
 from modelflow.runtime.executors.child import Item, Job
 from modelflow.unit.unit import FlowUnit
@@ -17,13 +21,27 @@ class Unit(FlowUnit):
     """Gives what it gets; raises what it is told to."""
 
     def open(self, config):
+        self.config = config
         if config == "fail":
             raise OSError("no model")
 
+    def close(self):
+        if self.config == "fail in close":
+            raise OSError("busy")
+        if isinstance(self.config, Path):
+            self.config.write_text("closed")
+
     def process(self, ctx):
+        told = (self.device, self.batch_size, self.config)
+        values = {"all": [told], "odd": [lambda: None], "mixed": [ValueError("a value"), 3]}
         for buffer in ctx.input():
-            if isinstance(buffer.data, str):
-                raise {"exit": SystemExit, "panic": Panic}.get(buffer.data, ValueError)("no good")
+            if isinstance(buffer.data, np.ndarray):
+                buffer.data[:] = 7
+            elif buffer.data in values:
+                ctx.emit(values[buffer.data])
+                continue
+            elif isinstance(buffer.data, str):
+                raise RAISED.get(buffer.data, ValueError)("no good")
             if buffer.data is None:
                 return 5
             ctx.emit([buffer])
@@ -34,13 +52,28 @@ class Panic(BaseException):
     """As a Rust extension raises it."""
 
 
+class TurningError(ValueError):
+    """Is something else on the other side."""
+
+    def __reduce__(self):
+        return ValueError, ("of another class",)
+
+
+RAISED = {"exit": SystemExit, "panic": Panic, "turning": TurningError}
+
+
 @pytest.fixture
 def asked(monkeypatch):
     """Starts the child's work on a thread; returns what asks it, and ends it."""
     monkeypatch.setattr(child.spawn, "prepare", lambda preparation: None)
     ours, theirs = open_channel()
     channel, other = Channel(ours), Channel(theirs)
-    thread = threading.Thread(target=child.run, args=(other,), name="modelflow/test/child")
+
+    def work():
+        with contextlib.suppress(EOFError):
+            child.run(other)
+
+    thread = threading.Thread(target=work, name="modelflow/test/child")
     thread.start()
 
     def ask(message):
@@ -51,6 +84,17 @@ def asked(monkeypatch):
     channel.close()
     thread.join()
     other.close()
+
+
+@pytest.fixture
+def begun(asked):
+    """The same, of a unit that is open."""
+    assert asked(job()) == (True, {})
+    return asked
+
+
+def given(*values):
+    return {"in": [Item(value, None) for value in values]}
 
 
 def job(config=None, in_place=frozenset()):
@@ -65,7 +109,15 @@ def test_a_batch_comes_back_with_its_meta(asked):
     assert asked(None) == (True, {})
 
 
-@pytest.mark.parametrize(("text", "kind"), [("exit", RuntimeError), ("bad", ValueError)])
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("exit", RuntimeError),
+        ("bad", ValueError),
+        ("panic", RuntimeError),
+        ("turning", RuntimeError),
+    ],
+)
 def test_whatever_a_call_raises_is_told_and_the_next_one_is_answered(asked, text, kind):
     asked(job())
     is_good, error = asked({"in": [Item(text, None)]})
@@ -94,3 +146,111 @@ def test_arrays_are_read_only_but_those_that_the_unit_writes_to():
         item = Item(np.zeros(2), None)
         assert child._buffer(item, is_writable=is_writable).data.flags.writeable is is_writable
     assert child._buffer(Item("text", {"k": 1}), is_writable=False).meta == {"k": 1}
+
+
+def test_a_unit_knows_its_device_its_batch_size_and_its_options(asked):
+    asked(job("options"))
+    is_good, answer = asked(given("all"))
+    assert is_good
+    assert answer == {"out": [(Device("cpu", 0), 4, "options")]}
+    asked(None)
+
+
+def test_values_of_every_sort_are_told(begun):
+    is_good, answer = begun(given("mixed"))
+    assert is_good
+    error, value = answer["out"]
+    assert (type(error), str(error), value) == (ValueError, "a value", 3)
+    assert "In the process of the unit:\n" in error.__notes__[0]
+    begun(None)
+
+
+def test_what_cannot_be_told_is_an_error_and_the_next_call_is_answered(begun):
+    is_good, error = begun(given("odd"))
+    assert not is_good
+    assert "pickle" in str(error)
+    assert begun(given(1))[0]
+    begun(None)
+
+
+@pytest.mark.parametrize("is_in_place", [True, False])
+def test_a_unit_may_write_to_what_it_said_that_it_writes_to(asked, is_in_place):
+    asked(job(in_place=frozenset({"in"} if is_in_place else {"other"})))
+    is_good, answer = asked(given(np.zeros(2)))
+    assert is_good == is_in_place
+    assert "read-only" in str(answer) or answer["out"][0].data.tolist() == [7, 7]
+    asked(None)
+
+
+def test_a_unit_that_does_not_close_is_told(asked):
+    asked(job("fail in close"))
+    is_good, error = asked(None)
+    assert (is_good, type(error), str(error)) == (False, OSError, "busy")
+
+
+class Gone:
+    """A channel whose other side ends behind some messages."""
+
+    def __init__(self, *messages):
+        self._messages = list(messages)
+        self.sent = []
+
+    def receive(self):
+        if not self._messages:
+            raise EOFError
+        return self._messages.pop(0)
+
+    def send(self, message):
+        self.sent.append(message)
+
+
+def test_a_unit_is_closed_also_when_the_flow_is_gone(monkeypatch, tmp_path):
+    monkeypatch.setattr(child.spawn, "prepare", lambda preparation: None)
+    channel = Gone(job(tmp_path / "end"))
+    with pytest.raises(EOFError):
+        child.run(channel)
+    assert (tmp_path / "end").read_text() == "closed"
+    assert channel.sent == [(True, {})]
+
+
+def test_only_while_the_main_module_is_imported_a_flow_must_not_start(monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        child.spawn, "prepare", lambda given: seen.append((given, child.is_preparing))
+    )
+    channel = Gone(({"name": "main"}, job()[1]), None)
+    child.run(channel)
+    assert seen == [({"name": "main"}, True)]
+    assert child.is_preparing is False
+    assert channel.sent == [(True, {})] * 2
+
+
+def test_the_process_has_its_ends_ignores_ctrl_c_and_ends_with_the_channel(monkeypatch):
+    done = []
+
+    def run(channel):
+        done.append(channel)
+        raise EOFError
+
+    monkeypatch.setattr(child, "_end_with", done.append)
+    monkeypatch.setattr(signal, "signal", lambda *given: done.append(given))
+    monkeypatch.setattr(child, "Channel", lambda ends: ends)
+    monkeypatch.setattr(child, "run", run)
+    child.main(["3", "4", "5", "77"])
+    assert done == [77, (signal.SIGINT, signal.SIG_IGN), Ends(3, 4, 5)]
+
+
+def test_the_system_ends_the_process_with_its_parent(monkeypatch):
+    asked = []
+
+    class Library:
+        def __init__(self, name):
+            assert name is None
+            self.prctl = lambda *given: asked.append(given)
+
+    monkeypatch.setattr(child.ctypes, "CDLL", Library)
+    child._end_with(os.getppid())
+    with pytest.raises(SystemExit) as caught:  # it was gone before the system was asked
+        child._end_with(os.getppid() + 1)
+    assert caught.value.code == 1
+    assert asked == [(1, signal.SIGKILL)] * 2

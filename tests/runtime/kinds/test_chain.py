@@ -4,10 +4,17 @@ import threading
 
 import pytest
 
+from modelflow.buffer import Buffer
 from modelflow.errors import FlowFailed, FlowUnitError
+from modelflow.plan import UnitPlan
+from modelflow.runtime.kinds.chain import ChainCall
+from modelflow.runtime.kinds.normal import NormalCall
+from modelflow.runtime.segment import Stream
+from modelflow.runtime.stats import WorkerStats
 from modelflow.unit.unit import FlowUnit
 from tests.runtime.fake_clock import FakeClock
-from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of, told
+from tests.runtime.fake_session import FakeSession
+from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of, told, unit_of
 
 ONE = {"threads": 1, "batch_size": 4, "fuse": "a"}
 
@@ -163,3 +170,93 @@ def test_units_that_need_their_stream_are_called_for_one_at_a_time():
             stream.send("input", number)
         assert [stream.recv(timeout=60).data for stream in streams] == [0, 1, 2]
     assert sorted(names) == [0, 1, 2]
+
+
+def call_of(process, node, **more):
+    """What calls a unit of a node, as `Stage.calls_of` makes it."""
+    spec = unit_of(process, name=node)
+    plan = UnitPlan(node, spec, inputs=("in",), consumers=(1,), **more)
+    return NormalCall(spec.devices["cpu"](), plan)
+
+
+def refusing(*values, clock=None, seconds=0.0):
+    """A unit's ``process`` that passes time, and gives what it gets but for some values."""
+
+    def process(ctx):
+        if clock is not None:
+            clock.advance(seconds)
+        ctx.emit([ValueError(b.data) if b.data in values else b.data for b in ctx.input()])
+
+    return process
+
+
+def chained(*calls, clock):
+    stats = [WorkerStats() for _ in calls]
+    return ChainCall(calls, stats, clock), stats
+
+
+def test_a_chain_that_was_not_called_has_failed_nothing_and_begins_with_its_first_unit():
+    calls = [call_of(refusing(), node) for node in ("a", "b")]
+    here, _ = chained(*calls, clock=FakeClock())
+    assert (here.plan, here.failed) == (calls[0].plan, 0)
+    assert (here.has_errors, here.has_deadlines) == (False, False)
+
+
+def test_rows_that_fail_are_counted_in_their_unit_and_together():
+    clock = FakeClock()
+    here, stats = chained(
+        call_of(refusing(1, 2, clock=clock, seconds=2.0), "a"),
+        call_of(refusing(3, clock=clock, seconds=3.0), "b"),
+        clock=clock,
+    )
+    (column,) = here.process([[Buffer(value) for value in range(5)]], False, lambda row: None)
+    assert told([column[0], column[4]]) == [0, 4]
+    assert [b.error.node for b in column[1:4]] == ["a", "a", "b"]
+    assert (here.failed, here.has_errors, here.plan.node) == (3, True, "b")
+    assert [(s.buffers, s.errors, s.busy) for s in stats] == [(5, 2, 2.0), (5, 1, 3.0)]
+    here.process([[Buffer(0)]], False, lambda row: None)
+    assert (here.failed, here.has_errors) == (0, False)
+
+
+def test_an_error_that_comes_in_passes_every_unit():
+    called = []
+    here, _ = chained(
+        *(call_of(lambda ctx: called.append(1), node) for node in "ab"), clock=FakeClock()
+    )
+    bad = Buffer.from_error(FlowUnitError("before", node="n"))
+    ((found,),) = here.process([[bad]], True, lambda row: None)
+    assert (found, called, here.failed, here.has_errors) == (bad, [], 0, True)
+
+
+def test_a_unit_of_a_chain_is_given_the_outputs_that_it_asks_for():
+    first = spec_of(
+        lambda: type("Two", (FlowUnit,), {"process": _gives_two})(), outputs=("low", "high")
+    )
+    plan = UnitPlan("a", first, inputs=("in",), consumers=(1, 1))
+    calls = [
+        NormalCall(first.devices["cpu"](), plan),
+        call_of(refusing(), "b", sources=(1,)),
+    ]
+    here, _ = chained(*calls, clock=FakeClock())
+    (column,) = here.process([[Buffer(1)]], False, lambda row: None)
+    assert told(column) == [10]
+
+
+def _gives_two(_, ctx):
+    ctx.emit([b.data for b in ctx.input()], "low")
+    ctx.emit([b.data * 10 for b in ctx.input()], "high")
+
+
+def test_a_row_that_is_late_in_the_middle_is_an_error_of_its_session_and_the_others_stay_due():
+    clock = FakeClock()
+    here, _ = chained(
+        call_of(refusing(clock=clock, seconds=5.0), "a"), call_of(refusing(), "b"), clock=clock
+    )
+    here.has_deadlines = True
+    rows = [Buffer(value) for value in range(3)]
+    rows[0]._deadline, rows[2]._deadline = clock.now() + 4.0, clock.now() + 6.0
+    sessions = [Stream(FakeSession(name)) for name in "xyz"]
+    late, free, due = here.process([rows], False, sessions.__getitem__)[0]
+    assert (late.error.node, late.error.session, here.has_errors) == ("b", "x", True)
+    assert told([free, due]) == [1, 2]
+    assert [b._deadline for b in (free, due)] == [None, clock.now() + 1.0]
