@@ -30,4 +30,7 @@ def test_a_source_runs_as_a_source():
 @pytest.mark.parametrize(("split_size", "order"), [(0, Fifo), (2, Fair)])
 def test_sessions_take_turns_where_the_node_splits(split_size, order):
     plan = SimpleNamespace(unit=SimpleNamespace(settings=NodeSettings(split_size=split_size)))
-    assert type(in_turn(InboxPolicy((4,)), 1, plan, SYSTEM_CLOCK)) is order
+    policy = InboxPolicy((4, 4))
+    found = in_turn(policy, 2, plan, SYSTEM_CLOCK)
+    assert (type(found), found._policy, found._width) == (order, policy, 2)
+    assert getattr(found, "_split_size", 0) == split_size

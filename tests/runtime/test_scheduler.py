@@ -1,7 +1,10 @@
+import contextlib
 import threading
+from types import SimpleNamespace
 
 import pytest
 
+from modelflow.buffer import Buffer
 from modelflow.errors import (
     Cancelled,
     DeadlineExceeded,
@@ -13,7 +16,7 @@ from modelflow.errors import (
 )
 from modelflow.unit.kind import Kind
 from modelflow.unit.unit import FlowUnit
-from tests.runtime.fake_clock import Passing
+from tests.runtime.fake_clock import FakeClock, Passing
 from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of, told, unit_of
 
 
@@ -648,3 +651,154 @@ def test_what_is_not_there_has_no_tensor():
     with Running(chain(spec_of()), is_inline=True) as flow:
         assert flow.scheduler.tensor("nowhere", "in") is None
         assert flow.scheduler.tensor("n0", "in") is None
+
+
+# -- starting and ending, step by step -----------------------------------------------------------
+
+
+def fed_by_a_source():
+    nodes = {"source": unit_of(None, inputs=()), "output": "output"}
+    return Running(graph_of(nodes, ["source -> output"]), is_inline=True).scheduler
+
+
+def test_a_session_of_a_source_counts_until_it_is_over_and_leaves_it_its_errors():
+    scheduler = fed_by_a_source()
+    source = scheduler.sources["source"]
+    opened = scheduler._open_session(source)
+    assert (opened.name, opened.origin, opened.reader) == ("source/0", "source", source.progress)
+    assert scheduler._open_session(source).name == "source/1"
+    assert (scheduler._opened_by_sources, scheduler.held()["sessions"]) == (2, 3)
+    opened.progress.record_errors([Buffer.from_error(FlowUnitError("no good"))])
+    opened.cancel()
+    assert (scheduler._opened_by_sources, scheduler.held()["sessions"]) == (1, 2)
+    assert [str(error) for error in source.progress.errors] == ["no good"]
+
+
+@pytest.mark.parametrize("is_aborted", [True, False])
+def test_a_session_that_a_source_opens_too_late_ends_for_the_same_reason(is_aborted):
+    scheduler, reason = fed_by_a_source(), StreamClosed("it is over")
+    source = scheduler.sources["source"]
+    source.cancel(reason)
+    if is_aborted:
+        scheduler._abort()
+    opened = scheduler._open_session(source)
+    assert opened.is_cancelled
+    text = "flow 'test' is not running: it is new"
+    assert str(opened.failure) == (text if is_aborted else "it is over")
+
+
+@pytest.mark.parametrize("is_given_up", [True, False])
+def test_whoever_has_opened_its_unit_waits_for_the_others(is_given_up):
+    clock, found = FakeClock(), []
+    scheduler = Running(chain(spec_of()), is_inline=True, clock=clock).scheduler
+
+    def check():
+        if is_given_up:
+            raise ValueError("not like this")
+
+    def wait():
+        found.append(scheduler.wait_until_all_open())
+
+    thread = threading.Thread(target=wait, name="modelflow/test/opened")
+    thread.start()
+    clock.until_waiting()
+    with pytest.raises(ValueError, match="not like") if is_given_up else contextlib.nullcontext():
+        scheduler.start(check)
+    thread.join()
+    assert found == [not is_given_up]
+    assert scheduler.is_stopped == is_given_up
+    scheduler.stop()
+
+
+@pytest.mark.parametrize("phase", ["open", "close"])
+def test_what_start_or_stop_raises_is_not_logged_as_well(phase, caplog):
+    def fail(*_):
+        raise OSError("gone")
+
+    unit = unit_of(None, hooks={phase: fail})
+    with pytest.raises(FlowFailed, match="flow 'test' failed"), Running(chain(unit)):
+        pass
+    assert "fails" not in caplog.text
+
+
+def test_a_second_stop_that_drains_as_well_does_not_cut_the_first_one_short():
+    def hold(ctx):
+        ctx.hold()
+        ctx.emit([buffer.data for buffer in ctx.input()])
+
+    clock = FakeClock()
+    unit = unit_of(hold, kind=Kind.STREAM)
+    flow = Running(chain(unit), is_inline=True, clock=clock, stop_timeout=2.0)
+    flow.scheduler.start()
+    stream = flow.session()
+    stream.send("input", 1)
+    threads = [
+        threading.Thread(target=flow.scheduler.stop, name=f"modelflow/test/stop/{number}")
+        for number in range(2)
+    ]
+    threads[0].start()
+    clock.until_sleeping()
+    threads[1].start()
+    clock.until_waiting()
+    clock.advance(2.0)
+    for thread in threads:
+        thread.join()
+    assert told(stream) == [1]
+
+
+def test_a_drain_looks_again_after_its_time_whether_something_has_moved(monkeypatch, caplog):
+    clock, cuts, closed = Passing(longest=1.5), [], []
+    flow = Running(chain(spec_of()), is_inline=True, clock=clock, stop_timeout=2.0)
+    flow.scheduler.start()
+    session = flow.scheduler.create_session()
+    done = iter([0, 1, 2, 2])
+    monkeypatch.setattr(flow.scheduler, "entrance", SimpleNamespace(close=closed.append))
+    monkeypatch.setattr(flow.scheduler._wiring, "done", done.__next__)
+    monkeypatch.setattr(flow.scheduler._wiring, "end_cycles", lambda: cuts.append(clock.now()))
+    flow.scheduler.stop()
+    assert clock.waits == [1.5, 0.5] * 3
+    assert cuts == [1002.0]  # once
+    assert closed == [session]
+    assert session.is_cancelled
+    assert caplog.messages == ["flow 'test': nothing has moved for 2 s; what is left is dropped"]
+
+
+@pytest.mark.parametrize("given", [{}, {"drain": True}, {"drain": False}])
+def test_a_stop_that_is_asked_for_is_made_elsewhere_and_raises_nothing_there(given, monkeypatch):
+    scheduler, calls = Running(chain(spec_of()), is_inline=True).scheduler, []
+
+    def stop(drain):
+        calls.append(drain)
+        raise FlowFailed("no good", [ValueError("bad")])
+
+    monkeypatch.setattr(scheduler, "stop", stop)
+    monkeypatch.setattr("_thread.start_new_thread", lambda function, args: function(*args))
+    scheduler.request_stop(**given)
+    assert calls == [given.get("drain", True)]
+
+
+def test_a_flow_runs_from_its_start_to_its_stop():
+    flow = Running(chain(spec_of()), is_inline=True)
+    seen = [(flow.scheduler.is_running, flow.scheduler.is_stopped)]
+    with flow:
+        seen.append((flow.scheduler.is_running, flow.scheduler.is_stopped))
+        assert not flow.scheduler.is_draining
+    seen.append((flow.scheduler.is_running, flow.scheduler.is_stopped))
+    assert seen == [(False, False), (True, False), (False, True)]
+    assert flow.scheduler.is_draining
+
+
+def test_options_reach_what_they_are_for():
+    clock, observer = FakeClock(), object()
+    graph = chain((spec_of(), {"threads": 2}), spec_of())
+    options = {"clock": clock, "observer": observer, "results_bound": 7, "watchdog_interval": 3.0}
+    scheduler = Running(graph, **options).scheduler
+    assert scheduler.observer is observer
+    assert scheduler._wiring.stages["n0"].unread_bound == 7
+    assert [(w.stage.plan.name, w.number) for w in scheduler._workers][:3] == [
+        ("n0", 0),
+        ("n0", 1),
+        ("n1", 0),
+    ]
+    watchdog = scheduler._runner._watchdog
+    assert (watchdog._interval, watchdog._clock, watchdog._flow) == (3.0, clock, "test")

@@ -1,6 +1,7 @@
 """A node while it runs: what waits for it, and how long that will take."""
 
 import dataclasses
+import functools
 
 import pytest
 
@@ -12,7 +13,7 @@ from modelflow.runtime.kinds.normal import NormalCall
 from modelflow.runtime.stage import UNMATCHED_BOUND, Stage
 from modelflow.unit.kind import Kind
 from modelflow.unit.unit import FlowUnit
-from tests.runtime.graphs import chain, spec_of
+from tests.runtime.graphs import chain, graph_of, spec_of
 from tests.runtime.test_inbox import segment, stream
 
 ONE, OTHER = Device("cpu", 0), Device("cpu", 1)
@@ -126,3 +127,91 @@ def test_a_call_is_of_the_kind_and_knows_the_plan_of_its_unit():
     (call,) = here.calls_of([spec.devices["cpu"]()])
     assert type(call) is NormalCall
     assert call.plan is here.plan.unit
+
+
+def source():
+    """The stage of a source of two threads."""
+    nodes = {"n0": (spec_of(inputs=()), {"threads": 2, "batch_size": 3}), "output": "output"}
+    found = make_plan(graph_of(nodes, ["n0 -> output"])).stages["n0"]
+    return Stage(found, running_kind(found.units), frozenset(), 7, SYSTEM_CLOCK)
+
+
+def test_a_node_that_nothing_feeds_has_room_for_one_row():
+    here = source()
+    assert (here.inbox.policy.bounds, here.order._width) == ((1,), 1)
+    here.connect([()], [], {})
+    assert here.outbox._limit == 1 + here.plan.threads * here.plan.batch_size
+
+
+@pytest.mark.parametrize(("is_matching", "width"), [(True, 2), (False, 1)])
+def test_inputs_are_columns_where_they_are_paired(is_matching, width):
+    unit = {"inputs": ("a", "b")}
+    of_two = made(spec_of(inputs=("a", "b")), plan={"bounds": (4, 4)}, unit=unit)
+    kind = dataclasses.replace(of_two.kind, is_matching=is_matching)
+    here = Stage(of_two.plan, kind, frozenset(), 7, SYSTEM_CLOCK)
+    assert (here.order._width, here.inbox._matcher is not None) == (width, is_matching)
+
+
+def test_a_stage_that_is_not_connected_leads_nowhere():
+    here = made()
+    assert here.exits == {}
+    here.close()
+
+
+@pytest.mark.parametrize(("kind", "seconds"), [(Kind.NORMAL, 0.5), (Kind.STREAM, 0.0)])
+def test_only_kinds_that_gather_wait_for_a_batch_to_fill(kind, seconds):
+    here = made(spec_of(kind=kind), batch_size=2, batch_timeout_ms=500)
+    assert here.inbox.policy.batch_timeout == seconds
+
+
+def fused():
+    """The stage of two nodes; the unit of the second one is shared."""
+    settings = {"threads": 2, "batch_size": 2, "fuse": "a"}
+    units = [spec_of(name="one"), spec_of(name="two", is_shared=True)]
+    (found,) = make_plan(chain(*((unit, settings) for unit in units))).stages.values()
+    return Stage(found, running_kind(found.units), frozenset(), 7, SYSTEM_CLOCK)
+
+
+def test_nodes_of_one_stage_have_figures_of_their_own_and_the_queue_is_the_first_one_s():
+    here = fused()
+    assert [len(workers) for workers in here.unit_stats] == [2, 2]
+    assert not {*map(id, here.stats)} & {id(s) for workers in here.unit_stats for s in workers}
+    here.unit_stats[0][1].count(2, 0, 1.0)
+    here.unit_stats[1][1].count(2, 1, 3.0)
+    here.inbox.append(0, [segment(stream(), 0, 3)])
+    here.inbox.take_nowait()
+    one, two = here.statistics()
+    assert [(s.node, s.unit, s.threads, s.queue) for s in (one, two)] == [
+        ("n0", "one", 2, 1),
+        ("n1", "two", 2, 0),
+    ]
+    assert [(s.errors, s.busy) for s in (one, two)] == [(0, 1.0), (1, 3.0)]
+    assert (one.closed, two.closed) == ({"full": 1}, {})
+
+
+def test_each_unit_of_a_stage_has_its_call_and_its_instances():
+    here = fused()
+    assert [instances.plan.node for instances in here.instances] == ["n0", "n1"]
+    units = [instances.open(ONE) for instances in here.instances]
+    assert [unit.batch_size for unit in units] == [2, 2]
+    calls = here.calls_of(units)
+    assert [(call.unit, call.plan) for call in calls] == [*zip(units, here.plan.units, strict=True)]
+
+
+def test_the_figures_of_a_unit_s_own_are_among_those_of_its_node():
+    class Counting(FlowUnit):
+        def figures(self):
+            return {"calls": {1: 2}}
+
+    here = made(spec_of(Counting, is_shared=True))
+    here.instances[0].open(ONE)
+    assert here.statistics()[0].figures == {"calls": {1: 2}}
+
+
+def test_close_wakes_whoever_waits_before_and_behind(monkeypatch):
+    here, closed = made(), []
+    here.connect([()], [], {})
+    for queue in (here.inbox, here.outbox):
+        monkeypatch.setattr(queue, "close", functools.partial(closed.append, queue))
+    here.close()
+    assert closed == [here.inbox, here.outbox]
