@@ -399,7 +399,7 @@ class Scheduler:
         with self._lock:
             if str(error) not in map(str, self._errors):  # not once for each worker of a node
                 self._errors.append(error)
-            is_noticed = self._opening or self._beginning or self._state != "running"
+            is_noticed = self._beginning or self._state != "running"
             self._changed.notify_all()
         if not is_noticed:  # else start or stop is under way, and raises it
             logger.error("flow %r fails: %s", self.plan.name, error, exc_info=error.__cause__)
