@@ -502,8 +502,8 @@ class Scheduler:
         while self._sessions and not self._errors:
             with self._lock:
                 if self._sessions and not self._errors:
-                    due = looked_at + timeout if is_cut else min(cut_at, looked_at + timeout)
-                    self._clock.wait(self._changed, max(0.0, due - self._clock.now()))
+                    left = looked_at + timeout - self._clock.now()
+                    self._clock.wait(self._changed, max(0.0, left))
             now = self._clock.now()
             if not is_cut and now >= cut_at and self._sessions:
                 is_cut = True

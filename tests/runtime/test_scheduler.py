@@ -745,7 +745,8 @@ def test_what_start_or_stop_raises_is_not_logged_as_well(phase, caplog):
     assert "fails" not in caplog.text
 
 
-def test_a_second_stop_that_drains_as_well_does_not_cut_the_first_one_short():
+@pytest.mark.parametrize("drain", [True, False])
+def test_a_second_stop_cuts_the_first_one_short_only_where_it_does_not_drain(drain):
     def hold(ctx):
         ctx.hold()
         ctx.emit([buffer.data for buffer in ctx.input()])
@@ -756,18 +757,23 @@ def test_a_second_stop_that_drains_as_well_does_not_cut_the_first_one_short():
     flow.scheduler.start()
     stream = flow.session()
     stream.send("input", 1)
-    threads = [
-        threading.Thread(target=flow.scheduler.stop, name=f"modelflow/test/stop/{number}")
-        for number in range(2)
-    ]
-    threads[0].start()
+    first, second = (
+        threading.Thread(target=flow.scheduler.stop, args=(how,), name=f"modelflow/test/stop/{how}")
+        for how in (True, drain)
+    )
+    first.start()
     clock.until_sleeping()
-    threads[1].start()
-    clock.until_waiting()
-    clock.advance(2.0)
-    for thread in threads:
+    second.start()
+    if drain:
+        clock.until_waiting()
+        clock.advance(2.0)
+    for thread in (first, second):
         thread.join()
-    assert told(stream) == [1]
+    if drain:
+        assert told(stream) == [1]
+    else:
+        assert stream._session.failure is not None
+        assert "it is stopping" in str(stream._session.failure)
 
 
 def test_a_drain_looks_again_after_its_time_whether_something_has_moved(monkeypatch, caplog):
@@ -886,3 +892,36 @@ def test_a_flow_that_never_started_is_stopped_for_good():
     assert scheduler.sources["source"].is_cancelled
     with pytest.raises(StreamClosed, match="flow 'test' is stopped"):
         scheduler.start()
+
+
+def test_a_drain_does_not_wait_for_what_ends_at_the_last_moment(monkeypatch):
+    flow = Running(chain(spec_of()), is_inline=True, clock=Passing(), stop_timeout=2.0)
+    flow.scheduler.start()
+    session, lock = flow.scheduler.create_session(), flow.scheduler._lock
+    done = iter([lambda: None, session.cancel])
+
+    class Late:
+        """The flow's lock, which somebody else who ends the session had first."""
+
+        def __enter__(self):
+            if flow.scheduler.is_draining:
+                next(done, lambda: None)()
+            lock.acquire()
+
+        def __exit__(self, *_):
+            lock.release()
+
+    monkeypatch.setattr(flow.scheduler, "entrance", SimpleNamespace(close=lambda _: None))
+    monkeypatch.setattr(flow.scheduler, "_lock", Late())
+    flow.scheduler.stop()
+    assert session.is_cancelled
+    assert session.failure is None  # it was not the stop
+    assert flow.scheduler._clock.waits == []
+
+
+def test_a_stop_inside_a_unit_names_its_node(monkeypatch):
+    scheduler = Running(chain(spec_of()), is_inline=True).scheduler
+    (worker,) = scheduler._workers[:1]
+    monkeypatch.setattr(scheduler._runner, "worker_here", lambda: worker)
+    with pytest.raises(RuntimeError, match=r"flow 'test': stop\(\) was called by node 'n0'"):
+        scheduler.stop()
