@@ -872,7 +872,7 @@ def test_what_a_failed_flow_refuses_has_the_failure_as_its_cause():
         flow.scheduler.failed(error)
         with pytest.raises(StreamClosed, match="flow 'test' has failed: node 'n0'") as refused:
             flow.session()
-        assert refused.value.__cause__ is error
+    assert refused.value.__cause__ is error
 
 
 def test_a_failure_while_units_begin_is_raised_by_the_start_and_not_logged(monkeypatch, caplog):
