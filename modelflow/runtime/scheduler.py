@@ -399,7 +399,7 @@ class Scheduler:
         with self._lock:
             if str(error) not in map(str, self._errors):  # not once for each worker of a node
                 self._errors.append(error)
-            is_noticed = self._opening or self._beginning or self._state != "running"
+            is_noticed = self._beginning or self._state != "running"
             self._changed.notify_all()
         if not is_noticed:  # else start or stop is under way, and raises it
             logger.error("flow %r fails: %s", self.plan.name, error, exc_info=error.__cause__)
@@ -502,8 +502,8 @@ class Scheduler:
         while self._sessions and not self._errors:
             with self._lock:
                 if self._sessions and not self._errors:
-                    due = looked_at + timeout if is_cut else min(cut_at, looked_at + timeout)
-                    self._clock.wait(self._changed, max(0.0, due - self._clock.now()))
+                    left = looked_at + timeout - self._clock.now()
+                    self._clock.wait(self._changed, max(0.0, left))
             now = self._clock.now()
             if not is_cut and now >= cut_at and self._sessions:
                 is_cut = True

@@ -8,7 +8,7 @@ from modelflow.config.node_settings import NodeSettings
 from modelflow.plan import UnitPlan
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.runtime.kind import in_turn
-from modelflow.runtime.kinds import running_kind
+from modelflow.runtime.kinds import chain, normal, running_kind
 from modelflow.runtime.kinds.source import SourceWorker
 from modelflow.runtime.orders.fair import Fair
 from modelflow.runtime.orders.fifo import Fifo
@@ -25,6 +25,15 @@ def test_every_kind_of_unit_runs_in_one_way(kind):
 
 def test_a_source_runs_as_a_source():
     assert running_kind([UnitPlan("n", spec_of(inputs=()))]).worker is SourceWorker
+
+
+def test_several_normal_units_run_as_a_chain():
+    units = [UnitPlan(node, spec_of()) for node in "abc"]
+    assert [running_kind(units[:count]) for count in (1, 2, 3)] == [
+        normal.KIND,
+        chain.KIND,
+        chain.KIND,
+    ]
 
 
 @pytest.mark.parametrize(("split_size", "order"), [(0, Fifo), (2, Fair)])

@@ -614,6 +614,7 @@ def test_a_unit_that_does_not_reload_is_named_where_it_was_asked_for(error):
         found = caught.value
         assert (found.node, found.unit, found.phase) == ("n1", "forward", "reload")
         assert found.__cause__ is error
+        assert f"failed in reload: {type(error).__name__}: {error}" in str(found)
         if isinstance(error, NotImplementedError):
             flow.scheduler.reload(None)  # those that can
         else:
@@ -648,9 +649,11 @@ def test_an_error_that_several_workers_have_is_one(caplog):
 
 
 def test_what_is_not_there_has_no_tensor():
-    with Running(chain(spec_of()), is_inline=True) as flow:
+    shared = unit_of(None, is_shared=True, hooks={"tensors": lambda: {"in": "a spec"}})
+    with Running(chain(shared, spec_of()), is_inline=True) as flow:
         assert flow.scheduler.tensor("nowhere", "in") is None
-        assert flow.scheduler.tensor("n0", "in") is None
+        assert flow.scheduler.tensor("n1", "in") is None
+        assert flow.scheduler.tensor("n0", "in") == "a spec"
 
 
 # -- starting and ending, step by step -----------------------------------------------------------
@@ -688,7 +691,7 @@ def test_a_session_that_a_source_opens_too_late_ends_for_the_same_reason(is_abor
 
 
 @pytest.mark.parametrize("is_given_up", [True, False])
-def test_whoever_has_opened_its_unit_waits_for_the_others(is_given_up):
+def test_whoever_has_opened_its_unit_waits_for_the_others(is_given_up, monkeypatch):
     clock, found = FakeClock(), []
     scheduler = Running(chain(spec_of()), is_inline=True, clock=clock).scheduler
 
@@ -702,12 +705,33 @@ def test_whoever_has_opened_its_unit_waits_for_the_others(is_given_up):
     thread = threading.Thread(target=wait, name="modelflow/test/opened")
     thread.start()
     clock.until_waiting()
-    with pytest.raises(ValueError, match="not like") if is_given_up else contextlib.nullcontext():
-        scheduler.start(check)
+    with monkeypatch.context() as patched:
+        patched.setattr(scheduler, "stop", lambda drain: thread.join())
+        with pytest.raises(ValueError, match="not") if is_given_up else contextlib.nullcontext():
+            scheduler.start(check)
     thread.join()
     assert found == [not is_given_up]
-    assert scheduler.is_stopped == is_given_up
     scheduler.stop()
+
+
+def test_a_start_returns_when_every_unit_is_open_is_checked_and_has_begun(monkeypatch):
+    clock, order = FakeClock(), []
+
+    def note(what):
+        clock.until_waiting(2)  # the watchdog, and the start
+        order.append(what)
+
+    def begin():
+        note("begin")
+        scheduler.begun()
+
+    unit = unit_of(None, hooks={"open": lambda _: note("open")})
+    scheduler = Running(chain((unit, {"threads": 1})), clock=clock).scheduler
+    monkeypatch.setattr(scheduler._workers[0], "begin", begin)
+    scheduler.start(lambda: order.append("check"))
+    order.append("started")
+    scheduler.stop()
+    assert order == ["open", "check", "begin", "started"]
 
 
 @pytest.mark.parametrize("phase", ["open", "close"])
@@ -721,7 +745,8 @@ def test_what_start_or_stop_raises_is_not_logged_as_well(phase, caplog):
     assert "fails" not in caplog.text
 
 
-def test_a_second_stop_that_drains_as_well_does_not_cut_the_first_one_short():
+@pytest.mark.parametrize("drain", [True, False])
+def test_a_second_stop_cuts_the_first_one_short_only_where_it_does_not_drain(drain):
     def hold(ctx):
         ctx.hold()
         ctx.emit([buffer.data for buffer in ctx.input()])
@@ -732,18 +757,23 @@ def test_a_second_stop_that_drains_as_well_does_not_cut_the_first_one_short():
     flow.scheduler.start()
     stream = flow.session()
     stream.send("input", 1)
-    threads = [
-        threading.Thread(target=flow.scheduler.stop, name=f"modelflow/test/stop/{number}")
-        for number in range(2)
-    ]
-    threads[0].start()
+    first, second = (
+        threading.Thread(target=flow.scheduler.stop, args=(how,), name=f"modelflow/test/stop/{how}")
+        for how in (True, drain)
+    )
+    first.start()
     clock.until_sleeping()
-    threads[1].start()
-    clock.until_waiting()
-    clock.advance(2.0)
-    for thread in threads:
+    second.start()
+    if drain:
+        clock.until_waiting()
+        clock.advance(2.0)
+    for thread in (first, second):
         thread.join()
-    assert told(stream) == [1]
+    if drain:
+        assert told(stream) == [1]
+    else:
+        assert stream._session.failure is not None
+        assert "it is stopping" in str(stream._session.failure)
 
 
 def test_a_drain_looks_again_after_its_time_whether_something_has_moved(monkeypatch, caplog):
@@ -802,3 +832,96 @@ def test_options_reach_what_they_are_for():
     ]
     watchdog = scheduler._runner._watchdog
     assert (watchdog._interval, watchdog._clock, watchdog._flow) == (3.0, clock, "test")
+
+
+def test_a_start_that_ctrl_c_breaks_off_drains_nothing(monkeypatch):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    scheduler, drained = fed_by_a_source(), []
+    assert scheduler.sources["source"].name == "source"
+    monkeypatch.setattr(scheduler._runner, "begin", interrupt)
+    monkeypatch.setattr(scheduler, "_drain", lambda: drained.append(1))
+    with pytest.raises(KeyboardInterrupt):
+        scheduler.start()
+    assert (scheduler.is_stopped, drained) == (True, [])
+
+
+@pytest.mark.parametrize("of_one", [True, False])
+def test_who_waits_without_a_limit_is_woken_by_the_end(of_one):
+    clock, found = FakeClock(), []
+    flow = Running(chain(spec_of()), is_inline=True, clock=clock)
+    with flow:
+        session = flow.scheduler.create_session()
+
+        def wait():
+            found.append(flow.scheduler.wait_for(session) if of_one else flow.scheduler.wait())
+
+        thread = threading.Thread(target=wait, name="modelflow/test/wait")
+        thread.start()
+        clock.until_waiting()
+        flow.scheduler.cancel(session)
+    thread.join()
+    assert found == [True]
+
+
+def test_what_a_failed_flow_refuses_has_the_failure_as_its_cause():
+    error = FlowUnitError("no good", node="n0")
+    flow = Running(chain(spec_of()), is_inline=True)
+    with pytest.raises(FlowFailed), flow:
+        flow.scheduler.failed(error)
+        with pytest.raises(StreamClosed, match="flow 'test' has failed: node 'n0'") as refused:
+            flow.session()
+    assert refused.value.__cause__ is error
+
+
+def test_a_failure_while_units_begin_is_raised_by_the_start_and_not_logged(monkeypatch, caplog):
+    scheduler = fed_by_a_source()
+    error = FlowUnitError("no good", node="source")
+    monkeypatch.setattr(scheduler._runner, "begin", lambda: scheduler.failed(error))
+    with pytest.raises(FlowFailed) as caught:
+        scheduler.start()
+    assert caught.value.exceptions == (error,)
+    assert caplog.text == ""
+
+
+def test_a_flow_that_never_started_is_stopped_for_good():
+    scheduler = fed_by_a_source()
+    scheduler.stop()
+    assert scheduler.is_stopped
+    assert scheduler.sources["source"].is_cancelled
+    with pytest.raises(StreamClosed, match="flow 'test' is stopped"):
+        scheduler.start()
+
+
+def test_a_drain_does_not_wait_for_what_ends_at_the_last_moment(monkeypatch):
+    flow = Running(chain(spec_of()), is_inline=True, clock=Passing(), stop_timeout=2.0)
+    flow.scheduler.start()
+    session, lock = flow.scheduler.create_session(), flow.scheduler._lock
+    done = iter([lambda: None, session.cancel])
+
+    class Late:
+        """The flow's lock, which somebody else who ends the session had first."""
+
+        def __enter__(self):
+            if flow.scheduler.is_draining:
+                next(done, lambda: None)()
+            lock.acquire()
+
+        def __exit__(self, *_):
+            lock.release()
+
+    monkeypatch.setattr(flow.scheduler, "entrance", SimpleNamespace(close=lambda _: None))
+    monkeypatch.setattr(flow.scheduler, "_lock", Late())
+    flow.scheduler.stop()
+    assert session.is_cancelled
+    assert session.failure is None  # it was not the stop
+    assert flow.scheduler._clock.waits == []
+
+
+def test_a_stop_inside_a_unit_names_its_node(monkeypatch):
+    scheduler = Running(chain(spec_of()), is_inline=True).scheduler
+    (worker,) = scheduler._workers[:1]
+    monkeypatch.setattr(scheduler._runner, "worker_here", lambda: worker)
+    with pytest.raises(RuntimeError, match=r"flow 'test': stop\(\) was called by node 'n0'"):
+        scheduler.stop()

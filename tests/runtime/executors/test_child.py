@@ -124,7 +124,11 @@ def test_whatever_a_call_raises_is_told_and_the_next_one_is_answered(asked, text
     assert not is_good
     assert type(error) is kind
     assert "no good" in str(error)
-    assert "In the process of the unit" in error.__notes__[0]
+    (note,) = error.__notes__
+    assert note.startswith(
+        "In the process of the unit:\nTraceback (most recent call last):\n  File"
+    )
+    assert "no good" in note
     assert asked({"in": [Item(1, None)]})[0]
     asked(None)
 
@@ -133,6 +137,7 @@ def test_a_call_that_returns_something_is_told_so(asked):
     asked(job())
     is_good, error = asked({"in": [Item(None, None)]})
     assert (is_good, type(error)) == (False, TypeError)
+    assert "process() returned int" in str(error)
     asked(None)
 
 
@@ -225,12 +230,13 @@ def test_only_while_the_main_module_is_imported_a_flow_must_not_start(monkeypatc
     assert channel.sent == [(True, {})] * 2
 
 
-def test_the_process_has_its_ends_ignores_ctrl_c_and_ends_with_the_channel(monkeypatch):
+@pytest.mark.parametrize("error", [EOFError, BrokenPipeError])
+def test_the_process_has_its_ends_ignores_ctrl_c_and_ends_with_the_channel(error, monkeypatch):
     done = []
 
     def run(channel):
         done.append(channel)
-        raise EOFError
+        raise error
 
     monkeypatch.setattr(child, "_end_with", done.append)
     monkeypatch.setattr(signal, "signal", lambda *given: done.append(given))

@@ -2,19 +2,26 @@
 
 import contextlib
 import os
+import pickle
 import select
 import signal
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import modelflow
 from modelflow.cli.new.template import new_unit
-from modelflow.errors import FlowFailed, PlanError
+from modelflow.device import CPU
+from modelflow.errors import FlowFailed, PlanError, WorkerProcessError
+from modelflow.runtime.executors import child, process_unit
+from modelflow.runtime.executors.child import Item, Job
+from modelflow.runtime.executors.process_unit import ProcessUnit
+from modelflow.unit.unit import Context
 from tests import programs
 from tests.runtime import process_units as units
 
@@ -360,3 +367,227 @@ def test_a_stop_while_a_process_opens_is_no_failure(tmp_path, drain):
     assert not starting.is_alive()
     flow.stop()
     assert not flow.is_running
+
+
+# -- this side alone, with a process that is none -------------------------------------------------
+
+
+class Elsewhere:
+    """A process and its channel, as the unit sees them: what is asked, and what is answered."""
+
+    pid = 77
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.asked, self.done, self.limits = [], [], []
+        self.returncode = None
+
+    def __call__(self, command, **options):  # as `Popen`
+        self.command, self.options = command, options
+        return self
+
+    def poll(self):
+        return self.returncode
+
+    def kill(self):
+        self.done.append("kill")
+        self.returncode = -signal.SIGKILL
+
+    def wait(self, timeout=None):
+        self.done.append(("wait", timeout))
+        if timeout is not None and "hangs" in self.answers:
+            raise subprocess.TimeoutExpired("unit", timeout)
+
+    def send(self, message):
+        self.asked.append(message)
+
+    def receive(self, timeout=None):
+        self.limits.append(timeout)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def close(self):
+        self.done.append("close")
+
+
+@pytest.fixture
+def unit_in(monkeypatch):
+    """Makes an unopened unit whose process is the one that is given."""
+
+    def made(elsewhere, search_path=("/one", "", "/two"), spec=units.IN_PLACE):
+        system = SimpleNamespace(**{**vars(subprocess), "Popen": elsewhere})
+        monkeypatch.setattr(process_unit, "subprocess", system)
+        monkeypatch.setattr(process_unit, "Channel", lambda ends: _closing(elsewhere, ends))
+        unit = ProcessUnit(spec, "work", search_path)
+        unit.device, unit.batch_size = CPU, 3
+        return unit
+
+    return made
+
+
+def _closing(elsewhere, ends):
+    elsewhere.open_ends = [os.fstat(fd) is not None for fd in ends]
+    for fd in ends:
+        os.close(fd)
+    return elsewhere
+
+
+GOOD = (True, {})
+
+
+def test_a_process_is_told_what_to_prepare_and_what_it_is_for(unit_in):
+    there = Elsewhere(GOOD)
+    unit_in(there).open("options")
+    ((preparation, job),) = there.asked
+    assert preparation["name"] == "modelflow/work"
+    assert preparation["sys_path"] == ["/one", preparation["orig_dir"], "/two"]
+    assert not {"authkey", "init_main_from_name", "init_main_from_path"} & set(preparation)
+    assert pickle.loads(job) == Job(units.InPlace, "options", CPU, 3, frozenset({"in"}), ("out",))
+    assert there.limits == [None]
+    assert there.open_ends == [True] * 3
+
+
+def test_a_process_has_its_ends_its_parent_its_modules_and_no_input(unit_in, monkeypatch):
+    monkeypatch.setenv("SEEN", "there")
+    there = Elsewhere(GOOD)
+    unit_in(there).open(None)
+    program, flag, text, *given = there.command
+    assert (program, flag) == (sys.executable, "-c")
+    assert text == (
+        "import sys; from modelflow.runtime.executors.child import main; main(sys.argv[1:])"
+    )
+    assert given == [*map(str, there.options["pass_fds"]), str(os.getpid())]
+    assert there.options["stdin"] == subprocess.DEVNULL
+    assert there.options["env"]["PYTHONPATH"] == f"/one{os.pathsep}/two"
+    assert there.options["env"]["SEEN"] == "there"
+
+
+def test_a_process_that_cannot_be_started_leaves_no_descriptor(unit_in):
+    def refuse(*_, **__):
+        raise OSError("no more processes")
+
+    with pytest.raises(OSError, match="no more processes"):  # what is left, the fixture sees
+        unit_in(refuse).open(None)
+
+
+def test_a_process_whose_unit_does_not_open_is_ended(unit_in):
+    there = Elsewhere((False, OSError("no model")))
+    unit = unit_in(there)
+    with pytest.raises(OSError, match="no model"):
+        unit.open(None)
+    assert there.done == ["close", ("wait", 5.0)]
+    assert unit._process is unit._channel is None
+    unit.close()  # there is nothing to close
+    assert len(there.asked) == 1
+
+
+def test_a_batch_goes_there_and_comes_back_by_its_ports(unit_in):
+    answer = {"out": [Item(5, {"k": 1}), 6], "more": [7]}
+    there = Elsewhere(GOOD, (True, answer))
+    unit = unit_in(there)
+    unit.open(None)
+    inputs = {"in": [modelflow.Buffer(1, {"m": 2})], "other": [modelflow.Buffer(3)]}
+    context = Context(inputs, {"out": [], "more": []})
+    unit.process(context)
+    assert there.asked[1] == {
+        "in": [Item(1, {"m": 2})],
+        "other": [Item(3, inputs["other"][0].meta)],
+    }
+    first, second = context.outputs["out"]
+    assert (first.data, first.get("k"), second, context.outputs["more"]) == (5, 1, 6, [7])
+    assert unit._is_busy is False
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "how"),
+    [
+        (EOFError("gone"), 7, "status 7"),
+        (BrokenPipeError("gone"), 0, "status 0"),
+        (EOFError("gone"), -9, "SIGKILL"),
+    ],
+)
+def test_a_process_that_has_ended_says_how_and_is_cleared_away(
+    unit_in, monkeypatch, error, status, how
+):
+    there = Elsewhere(GOOD, error)
+    unit = unit_in(there)
+    unit.open(None)
+    monkeypatch.setattr(there, "wait", lambda timeout: setattr(there, "returncode", status))
+    with pytest.raises(
+        WorkerProcessError, match=rf"process 77 of node 'work' .*\({how}\)"
+    ) as caught:
+        unit.process(Context({"in": []}, {"out": []}))
+    assert caught.value.__cause__ is error
+    assert (unit._process, unit._channel, unit._is_busy) == (None, None, False)
+
+
+def test_a_process_that_ended_while_idle_is_replaced_and_one_that_runs_is_not(unit_in):
+    there = Elsewhere(GOOD, (True, {}), GOOD, (True, {}))
+    unit = unit_in(there)
+    unit.open(None)
+    unit.process(Context({}, {}))
+    assert there.done == []
+    there.returncode = 0
+    unit.process(Context({}, {}))
+    assert there.done == ["close", ("wait", 5.0)]
+    assert len(there.asked) == 4
+
+
+def test_a_process_that_does_not_end_with_its_channel_is_killed(unit_in):
+    there = Elsewhere(GOOD, (True, {}), "hangs")
+    unit = unit_in(there)
+    unit.open(None)
+    unit.close()
+    assert there.limits == [None, 5.0]
+    assert there.done == ["close", ("wait", 5.0), "kill", ("wait", None)]
+
+
+def test_a_unit_that_was_interrupted_sends_nothing_and_one_that_is_closed_is_let(unit_in):
+    there = Elsewhere(GOOD, GOOD)
+    unit = unit_in(there)
+    unit.open(None)
+    unit.interrupt()
+    assert there.done == []  # it was not busy
+    with pytest.raises(WorkerProcessError, match="node 'work': the flow ends"):
+        unit.process(Context({}, {}))
+    unit.close()
+    assert there.asked[1:] == [None]
+    assert "kill" not in there.done
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+def test_a_call_that_is_interrupted_has_its_process_killed(unit_in, monkeypatch, is_before):
+    there = Elsewhere(GOOD, EOFError("killed"))
+    unit = unit_in(there)
+    unit.open(None)
+
+    def interrupted(message):
+        assert unit._is_busy
+        if not is_before:
+            unit.interrupt()
+
+    monkeypatch.setattr(there, "send", interrupted)
+    unit._is_interrupted = is_before
+    with pytest.raises(WorkerProcessError):
+        unit._asked({})
+    assert there.done.count("kill") == 1
+
+
+def test_nothing_is_started_while_the_main_module_is_imported(unit_in, monkeypatch):
+    monkeypatch.setattr(child, "is_preparing", True)
+    with pytest.raises(PlanError, match=r"node 'work': .*if __name__ == '__main__'"):
+        unit_in(Elsewhere()).open(None)
+
+
+def test_a_unit_of_the_main_module_has_it_imported_there(unit_in, monkeypatch):
+    there = Elsewhere(GOOD)
+    keys = ("init_main_from_name", "init_main_from_path")
+    given = {"name": "x", "orig_dir": "/o", "sys_path": [], **dict.fromkeys(keys, "main.py")}
+    monkeypatch.setattr(process_unit.spawn, "get_preparation_data", lambda name: dict(given))
+    unit = unit_in(there)
+    monkeypatch.setattr(unit, "_job", lambda: b"of __main__")
+    unit.open(None)
+    ((preparation, _),) = there.asked
+    assert [preparation[key] for key in keys] == ["main.py"] * 2

@@ -260,3 +260,34 @@ def test_a_row_that_is_late_in_the_middle_is_an_error_of_its_session_and_the_oth
     assert (late.error.node, late.error.session, here.has_errors) == ("b", "x", True)
     assert told([free, due]) == [1, 2]
     assert [b._deadline for b in (free, due)] == [None, clock.now() + 1.0]
+
+
+def test_a_row_that_is_late_at_the_first_unit_is_given_to_none():
+    clock, called = FakeClock(), []
+
+    def noted(ctx):
+        called.extend(buffer.data for buffer in ctx.input())
+        ctx.emit([buffer.data for buffer in ctx.input()])
+
+    here, _ = chained(*(call_of(noted, node) for node in "ab"), clock=clock)
+    here.has_deadlines = True
+    rows = [Buffer(value) for value in range(2)]
+    rows[0]._deadline = clock.now() - 1.0
+    late, good = here.process([rows], False, lambda row: Stream(FakeSession()))[0]
+    assert (late.error.node, good.data, called) == ("a", 1, [1, 1])
+
+
+def test_a_row_that_is_late_in_front_of_a_chain_is_given_to_none_of_its_units():
+    called = []
+
+    def noted(value):
+        called.append(value)
+        return value
+
+    with Running(fused(per_item(noted), per_item(noted)), is_inline=True) as flow:
+        stream = flow.session()
+        stream.send("input", 1, deadline=-1.0)
+        assert stream.recv_buffer().error.node == "n0"
+        stream.send("input", 2)
+        assert stream.recv().data == 2
+    assert called == [2, 2]
