@@ -377,11 +377,13 @@ def wait_until_interrupted(lock, condition):
     """Waits again and again, until Ctrl-C comes in the middle of it."""
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.001)
+        # Again after a second: one that comes where nothing can be raised (in a tracer) is lost.
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 1.0)
         while True:
             with lock:
                 SYSTEM_CLOCK.wait(condition)
     except KeyboardInterrupt:
         return
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
