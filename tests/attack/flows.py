@@ -100,7 +100,8 @@ def interrupted(flow, program, moment):
     """Uses a session on this thread until Ctrl-C comes, as from a terminal."""
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
-        signal.setitimer(signal.ITIMER_REAL, max(moment, 1e-6))
+        # Again after a second: one that comes where nothing can be raised (in a tracer) is lost.
+        signal.setitimer(signal.ITIMER_REAL, max(moment, 1e-6), 1.0)
         while True:
             use(flow.session(), program.columns(range(12)))
     except KeyboardInterrupt:
