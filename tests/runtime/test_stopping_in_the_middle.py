@@ -364,7 +364,7 @@ def test_a_wait_that_ctrl_c_breaks_off_leaves_every_lock_to_its_holder():
     for other in others:
         other.start()
     try:
-        for _ in range(200):
+        for _ in range(60):
             wait_until_interrupted(lock, condition)
     finally:
         done.set()
@@ -377,8 +377,8 @@ def wait_until_interrupted(lock, condition):
     """Waits again and again, until Ctrl-C comes in the middle of it."""
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
-        # Again after a second: one that comes where nothing can be raised (in a tracer) is lost.
-        signal.setitimer(signal.ITIMER_REAL, 0.001, 1.0)
+        # Again after a while: one that comes where nothing can be raised (in a tracer) is lost.
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.2)
         while True:
             with lock:
                 SYSTEM_CLOCK.wait(condition)
