@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import random
-import signal
 import threading
 import time
 
@@ -11,6 +10,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from modelflow.errors import Cancelled, EndOfStream, StreamClosed
+from tests.alarms import repeat_until_alarm, untraced
 from tests.attack.traces import LONG, soon, traces
 from tests.properties.programs import programs, sessions
 from tests.runtime.graphs import Running
@@ -41,7 +41,8 @@ def attack_flows(moments, number):
     level = logging.getLogger("modelflow").level
     logging.getLogger("modelflow").setLevel(logging.CRITICAL)
     try:
-        attack()
+        with untraced():
+            attack()
     finally:
         logging.getLogger("modelflow").setLevel(level)
     return counts, longest
@@ -100,14 +101,7 @@ def use(stream, columns):
 
 def interrupted(flow, program, moment):
     """Uses a session on this thread until Ctrl-C comes, as from a terminal."""
-    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    try:
-        # Again after a second: one that comes where nothing can be raised (in a tracer) is lost.
-        signal.setitimer(signal.ITIMER_REAL, max(moment, 1e-6), 1.0)
-        while True:
-            use(flow.session(), program.columns(range(12)))
-    except KeyboardInterrupt:
-        return
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    with contextlib.suppress(KeyboardInterrupt):
+        repeat_until_alarm(
+            lambda: use(flow.session(), program.columns(range(12))), moment, again=1.0
+        )

@@ -13,6 +13,7 @@ from modelflow.runtime.results import Results
 from modelflow.stream_io import StreamIO
 from modelflow.unit.kind import Kind
 from modelflow.unit.unit import FlowUnit
+from tests.alarms import repeat_until_alarm, untraced
 from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of, unit_of
 
 
@@ -361,29 +362,25 @@ def test_a_wait_that_ctrl_c_breaks_off_leaves_every_lock_to_its_holder():
                 errors.append(error)
 
     others = [threading.Thread(target=busy) for _ in range(2)]
-    for other in others:
-        other.start()
-    try:
-        for _ in range(60):
-            wait_until_interrupted(lock, condition)
-    finally:
-        done.set()
+    with untraced():
         for other in others:
-            other.join()
+            other.start()
+        try:
+            for _ in range(60):
+                wait_until_interrupted(lock, condition)
+        finally:
+            done.set()
+            for other in others:
+                other.join()
     assert errors == []
 
 
 def wait_until_interrupted(lock, condition):
     """Waits again and again, until Ctrl-C comes in the middle of it."""
-    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    try:
-        # Again after a while: one that comes where nothing can be raised (in a tracer) is lost.
-        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.2)
-        while True:
-            with lock:
-                SYSTEM_CLOCK.wait(condition)
-    except KeyboardInterrupt:
-        return
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+
+    def wait():
+        with lock:
+            SYSTEM_CLOCK.wait(condition)
+
+    with pytest.raises(KeyboardInterrupt):
+        repeat_until_alarm(wait, 0.001, again=0.2)

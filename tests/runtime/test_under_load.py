@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import gc
 import random
-import signal
 import threading
 
 import pytest
@@ -19,6 +18,7 @@ from modelflow.errors import (
 from modelflow.runtime.waiting import Waiting
 from modelflow.unit.kind import Kind
 from modelflow.unit.unit import FlowUnit
+from tests.alarms import repeat_until_alarm, untraced
 from tests.runtime.crowds import USERS, side_by_side
 from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of, unit_of
 
@@ -237,19 +237,19 @@ def test_under_overload_each_request_is_answered_or_refused():
 def test_a_signal_handler_ends_a_flow_in_the_middle_of_anything():
     for number in range(20):
         flow = Running(chain(per_item(lambda x: x), max_in_flight=2))
-        flow.scheduler.start()
-        before = signal.signal(
-            signal.SIGALRM, lambda *_, flow=flow: flow.scheduler.request_stop(drain=False)
-        )
-        try:
-            signal.setitimer(signal.ITIMER_REAL, 0.0005 * (number + 1))
-            with pytest.raises(StreamClosed):
-                while True:
-                    flow.infer(1)
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
-            flow.scheduler.stop()
+
+        def end(*_, flow=flow):
+            flow.scheduler.request_stop(drain=False)
+
+        with untraced():
+            flow.scheduler.start()
+            try:
+                with pytest.raises(StreamClosed):
+                    repeat_until_alarm(
+                        lambda flow=flow: flow.infer(1), 0.0005 * (number + 1), handler=end
+                    )
+            finally:
+                flow.scheduler.stop()
         assert flow.scheduler.held() == {}
 
 
