@@ -254,8 +254,9 @@ class Flow:
             TimeoutError: no answer in time; the request is cancelled.
             QueueFullError, StreamClosed, KeyError: as `StreamIO.send`.
         """
-        stream = self._request()
-        found = stream.exchange(self._columns(inputs), timeout, deadline)
+        columns = self._columns(inputs)
+        stream = self.create_stream_io()
+        found = stream.exchange(columns, timeout, deadline)
         return answer_of(found, stream.single_outputs)
 
     def try_infer(
@@ -267,29 +268,28 @@ class Flow:
             QueueFullError: there is no room now, whatever ``queue_policy`` says.
             FlowUnitError, DeadlineExceeded, TimeoutError, StreamClosed, KeyError: as `infer`.
         """
-        stream = self._request()
-        found = stream.exchange(self._columns(inputs), timeout, deadline, wait=False)
+        columns = self._columns(inputs)
+        stream = self.create_stream_io()
+        found = stream.exchange(columns, timeout, deadline, wait=False)
         return answer_of(found, stream.single_outputs)
 
     async def ainfer(
         self, inputs: Any, timeout: float | None = None, deadline: float | None = None
     ) -> Any:
         """Does what `infer` does without blocking the event loop."""
-        stream = self._request()
-        found = await stream.aexchange(self._columns(inputs), timeout, deadline)
+        columns = self._columns(inputs)
+        stream = self.create_stream_io()
+        found = await stream.aexchange(columns, timeout, deadline)
         return answer_of(found, stream.single_outputs)
 
     async def try_ainfer(
         self, inputs: Any, timeout: float | None = None, deadline: float | None = None
     ) -> Any:
         """Does what `try_infer` does without blocking the event loop."""
-        stream = self._request()
-        found = await stream.aexchange(self._columns(inputs), timeout, deadline, wait=False)
+        columns = self._columns(inputs)
+        stream = self.create_stream_io()
+        found = await stream.aexchange(columns, timeout, deadline, wait=False)
         return answer_of(found, stream.single_outputs)
-
-    def _request(self) -> StreamIO:
-        scheduler = self._running_scheduler()
-        return StreamIO(scheduler, scheduler.create_session())
 
     def stats(self) -> dict[str, NodeStats]:
         """Returns the figures of every node at this moment: counts, batch sizes, times, queues."""
@@ -356,6 +356,8 @@ class Flow:
     def _columns(self, inputs: Any) -> dict[str, tuple[Any]]:
         """Returns the one value of each input."""
         names = self.graph.inputs
+        if not names:
+            return {}  # there is no session to be had, which says what feeds the graph
         if isinstance(inputs, Mapping) and (len(names) != 1 or set(inputs) == set(names)):
             if set(inputs) != set(names):
                 message = f"got the inputs {sorted(inputs)}; expected {sorted(names)}"

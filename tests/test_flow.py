@@ -51,6 +51,20 @@ def test_infer_of_wrong_inputs_names_those_there_are():
             flow.infer({"a": 1})
         with pytest.raises(KeyError, match="give a mapping"):
             flow.infer(1)
+        assert flow._scheduler.held() == {}  # no session was begun for them
+
+
+def test_infer_where_sources_feed_the_graph_names_them():
+    @modelflow.flowunit
+    def numbers():
+        yield from range(3)
+
+    graph = "digraph { numbers o [type=output] numbers -> o }"
+    with (
+        modelflow.Flow(graph, units=[numbers]) as flow,
+        pytest.raises(StreamClosed, match="has no input; it is fed by its sources: 'numbers'"),
+    ):
+        flow.infer(1)
 
 
 def test_a_mapping_may_be_the_value_of_the_only_input():

@@ -63,7 +63,8 @@ class Entrance:
     A row enters when the session's reader is not too far behind (``unread_bound``), the graph as a
     whole admits it (``max_in_flight``), and the first queues have room. All of that is looked at,
     and the row put in, under one lock: two senders cannot take the same last place, and a time-out
-    means that nothing was sent.
+    means that nothing was sent. A Ctrl-C between the count of a row and its queue cancels the
+    session: nobody could say any more what has entered, and nobody is to wait for it.
     """
 
     def __init__(
@@ -72,11 +73,22 @@ class Entrance:
         in_flight: InFlight | None,
         unread_bound: int,
         clock: Clock,
+        cancel: Callable[[Session], None],
     ) -> None:
+        """Makes the entrance of one graph.
+
+        Args:
+            ports: The graph's inputs, by name.
+            in_flight: The bound on the rows in the whole graph; None: there is none.
+            unread_bound: Rows of a session that its reader may be behind.
+            clock: What every wait goes by.
+            cancel: Ends a session and drops what is queued for it.
+        """
         self._ports = ports
         self._in_flight = in_flight
         self._unread_bound = unread_bound
         self._clock = clock
+        self._cancel = cancel
         self._lock = make_lock("entrance")
 
     def port(self, name: str) -> EntryPort:
@@ -149,16 +161,23 @@ class Entrance:
 
     def close(self, session: Session) -> None:
         """Ends the inputs of the session that have not ended; what was sent is still worked on."""
-        with self._lock:
-            if session.progress.is_closed:
-                return
-            session.progress.close()
-            due = [
-                receiver
-                for port in self._ports.values()
-                if port.name not in session.progress.ended
-                for receiver in _append(port, Segment(session.stream, (), [[]], True, False))
-            ]
+        is_in_doubt = False
+        try:
+            with self._lock:
+                if session.progress.is_closed:
+                    return
+                is_in_doubt = True
+                session.progress.close()
+                due = [
+                    receiver
+                    for port in self._ports.values()
+                    if port.name not in session.progress.ended
+                    for receiver in _append(port, Segment(session.stream, (), [[]], True, False))
+                ]
+                is_in_doubt = False
+        finally:
+            if is_in_doubt:
+                self._cancel(session)
         for receiver in due:
             receiver.call_due()
         self.wake(session)
@@ -200,11 +219,18 @@ class Entrance:
         due: float | None,
     ) -> Blocker | None:
         """Puts buffers in, or returns what is in the way."""
-        with self._lock:
-            blocker = self._blocker(session, port)
-            if blocker is not None:
-                return blocker
-            told = self._put(session, port, buffers, is_last, due)
+        is_in_doubt = False
+        try:
+            with self._lock:
+                blocker = self._blocker(session, port)
+                if blocker is not None:
+                    return blocker
+                is_in_doubt = True
+                told = self._put(session, port, buffers, is_last, due)
+                is_in_doubt = False
+        finally:
+            if is_in_doubt:
+                self._cancel(session)
         if told:
             for receiver in told:
                 receiver.call_due()

@@ -233,8 +233,7 @@ class Scheduler:
 
     def cancel(self, session: Session) -> None:
         """Ends a session and drops what is queued for it; wakes whoever waits to send for it."""
-        if session.cancel():
-            self._wiring.discard(session)
+        self._wiring.cancel(session)
 
     def drop(self, session: Session) -> None:
         """Notes that nobody holds a session any more; takes no lock, waits for nothing.

@@ -60,7 +60,7 @@ class Wiring:
         for stage in self.stages.values():
             self._connect(stage)
         ports = {name: self._entry_port(name, targets) for name, targets in plan.entries.items()}
-        self.entrance = Entrance(ports, self._in_flight, results_bound, clock)
+        self.entrance = Entrance(ports, self._in_flight, results_bound, clock, self.cancel)
 
     def session(
         self,
@@ -79,8 +79,10 @@ class Wiring:
             opener=opener,
         )
 
-    def discard(self, session: Session) -> None:
-        """Drops what is queued for a cancelled session, and wakes whoever waits to send for it."""
+    def cancel(self, session: Session) -> None:
+        """Ends a session and drops what is queued for it; wakes whoever waits to send for it."""
+        if not session.cancel():
+            return
         for stage in self.stages.values():
             stage.outbox.discard(session)  # first: it may pause the session in the inbox
             stage.inbox.discard(session)

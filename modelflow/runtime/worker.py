@@ -111,12 +111,11 @@ class Worker:
             self._enter("open")
             try:
                 self._units.append(instances.open(self._device))
-            except OpeningInterrupted:
-                self._leave()
-                self.try_close()
-                return False
             except BaseException as error:
-                self._report(error, "open")
+                if isinstance(error, OpeningInterrupted):
+                    self._leave()  # the flow is being stopped, and knows it
+                else:
+                    self._report(error, "open")
                 self.try_close()
                 return False
             self._leave()

@@ -50,9 +50,7 @@ def attack_flows(moments, number):
 
 def end_after(program, rows, way, moment):
     """Ends one graph ``moment`` seconds after its start; returns how long that took."""
-    # Where Ctrl-C cuts off a send between counting a row and queueing it, the stop waits for the
-    # row as long as this, and no longer.
-    flow = Running(program.graph(), stop_timeout=5.0 if way == "ctrl_c" else LONG)
+    flow = Running(program.graph(), stop_timeout=LONG)
     flow.scheduler.start()
     users = []
     try:

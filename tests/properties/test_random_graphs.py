@@ -17,7 +17,7 @@ from tests.properties.tokens import plain
 from tests.runtime.graphs import Running
 
 # How many graphs in each of the tests; the long run before a release sets 20000.
-EXAMPLES = int(os.environ.get("MODELFLOW_RANDOM_GRAPHS", "100"))
+EXAMPLES = int(os.environ.get("MODELFLOW_RANDOM_GRAPHS", "200"))
 
 thorough = settings(
     max_examples=EXAMPLES,

@@ -126,7 +126,7 @@ def test_no_receiver_sees_what_another_writes_to_its_buffers_at_once():
 def test_no_consumer_of_an_input_sees_what_another_writes_at_once():
     first, second = Marking(), Marking()
     port = EntryPort("input", ((first, 0), (second, 0)), False, lambda: None)
-    entrance = Entrance({"input": port}, None, 10, SYSTEM_CLOCK)
+    entrance = Entrance({"input": port}, None, 10, SYSTEM_CLOCK, Session.cancel)
     ends = Origin(("output",), ("output",), ("output",), frozenset(), is_counted=True)
     session = Session("s", "", ends, in_flight=None, on_finished=lambda _: None)
     entrance.send(session, "input", [Buffer(1)])

@@ -1,13 +1,15 @@
 """Stops, in the middle of everything else."""
 
+import contextlib
 import signal
 import threading
 
 import pytest
 
 from modelflow.buffer import Buffer
-from modelflow.errors import EndOfStream, StreamClosed
+from modelflow.errors import Cancelled, EndOfStream, StreamClosed
 from modelflow.runtime.clock import SYSTEM_CLOCK
+from modelflow.runtime.inbox import Inbox
 from modelflow.runtime.locks import make_lock
 from modelflow.runtime.results import Results
 from modelflow.stream_io import StreamIO
@@ -346,6 +348,46 @@ def test_who_waits_for_a_source_is_told_when_the_flow_never_starts():
     with pytest.raises(StreamClosed):
         stream.recv(timeout=30)
     assert flow.scheduler.held() == {}
+
+
+@pytest.mark.parametrize("where", ["before", "behind"])
+def test_a_send_that_ctrl_c_breaks_off_in_the_middle_cancels_its_session(where, monkeypatch):
+    with Running(chain(per_item(lambda x: x), max_in_flight=1)) as flow:
+        torn, other = flow.session(), flow.session()
+        with interrupted_append(where, monkeypatch), pytest.raises(KeyboardInterrupt):
+            torn.send("input", 1)
+        with pytest.raises(Cancelled):
+            torn.recv(timeout=30)
+        other.send("input", 2, timeout=30)
+        other.close_input()
+        assert [buffer.data for buffer in other] == [2]
+        assert flow.scheduler.held() == {}
+
+
+@pytest.mark.parametrize("where", ["before", "behind"])
+def test_an_end_that_ctrl_c_breaks_off_in_the_middle_cancels_its_session(where, monkeypatch):
+    with Running(chain(per_item(lambda x: x), max_in_flight=1)) as flow:
+        torn = flow.session()
+        with interrupted_append(where, monkeypatch), pytest.raises(KeyboardInterrupt):
+            torn.close_input()
+        with pytest.raises(Cancelled):
+            torn.recv(timeout=30)
+        assert flow.scheduler.held() == {}
+
+
+@contextlib.contextmanager
+def interrupted_append(where, monkeypatch):
+    """Ctrl-C comes where a queue is given something."""
+    append = Inbox.append
+
+    def interrupt(inbox, port, segments):
+        if where == "behind":
+            append(inbox, port, segments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Inbox, "append", interrupt)
+        yield
 
 
 def test_a_wait_that_ctrl_c_breaks_off_leaves_every_lock_to_its_holder():

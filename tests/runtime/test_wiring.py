@@ -21,13 +21,13 @@ def test_a_session_has_results_where_its_data_can_leave():
     assert list(session.results) == ["output"]
 
 
-def test_what_is_kept_of_a_session_is_named_and_discarded():
+def test_what_is_kept_of_a_session_is_named_and_dropped_with_it():
     made = wiring(chain(spec_of()))
     session = made.session("s", "", lambda _: None)
     assert made.held() == {}
     made.stages["n0"].inbox.append(0, [segment(session.stream, 0, 2)])
     assert list(made.held()) == ["inbox of 'n0'"]
-    made.discard(session)
+    made.cancel(session)
     assert made.held() == {}
 
 
@@ -47,7 +47,7 @@ def test_an_input_that_branches_meet_at_has_a_merge_before_it():
     session = made.session("s", "", lambda _: None)
     merge.append(0, [segment(session.stream, 0, 1)])
     assert list(made.held()) == ["merge before 'join'"]
-    made.discard(session)
+    made.cancel(session)
     assert made.held() == {}
 
 
@@ -104,12 +104,12 @@ def test_every_node_is_told_to_drain_and_to_end_its_cycles():
     assert [order._is_ending for order in orders] == [True, True]
 
 
-def test_who_waits_for_max_in_flight_looks_again_when_a_session_is_discarded():
+def test_who_waits_for_max_in_flight_looks_again_when_a_session_is_cancelled():
     made, calls = wiring(chain(spec_of(), max_in_flight=1)), []
     session = made.session("s", "", lambda _: None)
     session.progress.enter("input", 1)
     made._in_flight.on_room(lambda: calls.append(1), lambda: False)
-    made.discard(session)
+    made.cancel(session)
     assert calls == [1]
 
 

@@ -76,9 +76,8 @@ class ChainWorker(Worker):
     def _expire(self, batch: Batch, deadlines: Sequence[float | None]) -> bool:
         self._chain.has_deadlines = True
         has_expired = super()._expire(batch, deadlines)
-        carry(
-            deadlines, batch.columns[:1]
-        )  # a unit may make a value of an error; the next looks again
+        # A unit may make a value of an error: the next one looks again.
+        carry(deadlines, batch.columns[:1])
         return has_expired
 
 

@@ -104,7 +104,9 @@ class Fair(Fifo):
     def drop(self, session: Session) -> None:
         """See `Order.drop`."""
         for segment in self._segments.get(session, ()):
-            self._discount(segment)
+            self.ready -= len(segment.positions)
+            if self._policy.byte_bound is not None:
+                self.ready_bytes -= bytes_of(segment)
         self._leave(session)
         self._forget(session)
 

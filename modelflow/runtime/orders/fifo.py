@@ -135,11 +135,6 @@ class Fifo:
         self._tickets.pop(session, None)
         return ticket or None  # all of the session in one span: nothing can overtake it
 
-    def _discount(self, segment: Segment) -> None:
-        self.ready -= len(segment.positions)
-        if self._policy.byte_bound is not None:
-            self.ready_bytes -= bytes_of(segment)
-
     # -- control --------------------------------------------------------------------------------
 
     def pause(self, session: Session) -> None:
@@ -170,14 +165,13 @@ class Fifo:
 
     def drop(self, session: Session) -> None:
         """See `Order.drop`."""
-        kept = []
-        for segment in self._queue:
-            if segment.stream.session is session:
-                self._discount(segment)
-            else:
-                kept.append(segment)
+        kept = [segment for segment in self._queue if segment.stream.session is not session]
         self._queue.clear()  # the same object: see `Order.waiting`
         self._queue.extend(kept)
+        # Counted anew: a Ctrl-C may have come between a row and its count.
+        self.ready = sum(len(segment.positions) for segment in kept)
+        if self._policy.byte_bound is not None:
+            self.ready_bytes = sum(map(bytes_of, kept))
         self._forget(session)
 
     def clear(self) -> None:
