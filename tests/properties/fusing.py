@@ -23,10 +23,12 @@ def _tried(nodes, edges, first, second):
         return nodes  # it is the end of a chain, or has been tried as its beginning
     name = before.get("fuse", first)
     visible = {key: after[key] for key in after if key == "is_exception_visible"}
-    shared = {key: before[key] for key in _SHARED if key in before}
+    # What a sink notes is in order, and once: that its own settings say.
+    leading = before if other.outputs else after
+    shared = {key: leading[key] for key in _SHARED if key in leading}
     fused = {
         **nodes,
-        first: (one, {**before, "fuse": name}),
+        first: (one, {**before, **shared, "fuse": name}),
         second: (other, {**shared, **visible, "fuse": name}),
     }
     try:
