@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from modelflow.graph.read import read_graph
     from modelflow.log import set_log_level
     from modelflow.model import Model
+    from modelflow.request import Request
     from modelflow.stream_io import StreamIO
     from modelflow.unit.function import flowunit
     from modelflow.unit.kind import Kind
@@ -81,6 +82,7 @@ _HOMES = {
     "modelflow.graph.read": ("read_graph",),
     "modelflow.log": ("set_log_level",),
     "modelflow.model": ("Model",),
+    "modelflow.request": ("Request",),
     "modelflow.stream_io": ("StreamIO",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

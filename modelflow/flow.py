@@ -1,7 +1,7 @@
 """`Flow`: a graph and its running engine, as users hold it."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -13,6 +13,7 @@ from modelflow.graph.read import read_graph
 from modelflow.graph.signature import Signature, contradictions, signature_of
 from modelflow.log import FlowLog
 from modelflow.plan import ExecutionPlan, make_plan
+from modelflow.request import Request
 from modelflow.runtime.at_exit import stop_at_exit
 from modelflow.runtime.scheduler import Scheduler, SchedulerOptions
 from modelflow.runtime.stats import NodeStats
@@ -290,6 +291,39 @@ class Flow:
         stream = self.create_stream_io()
         found = await stream.aexchange(columns, timeout, deadline, wait=False)
         return answer_of(found, stream.single_outputs)
+
+    def submit(
+        self, requests: Sequence[Request], on_room: Callable[[], None] | None = None
+    ) -> Sequence[Request]:
+        """Sends whole requests together, under one lock and with one wake-up; waits for nothing.
+
+        Each is a session of its own: none waits for another, each has its own deadline, error and
+        cancel. Their answers come by their callbacks, in any order.
+
+        Args:
+            requests: Not submitted yet, or returned by an earlier call.
+            on_room: Called once if some are returned, when there may be room for them.
+
+        Returns:
+            Those behind which there was no room, to be submitted again, in order.
+
+        Raises:
+            KeyError: a request has an input that the graph has not; none has gone in.
+            StreamClosed: the flow does not run, or its graph has no input.
+        """
+        scheduler = self._running_scheduler()
+        for request in requests:
+            for name in request.inputs:
+                scheduler.entrance.port(name)
+        fresh = [request for request in requests if not request.is_submitted]
+        for request, session in zip(fresh, scheduler.create_sessions(len(fresh)), strict=True):
+            request.begin(scheduler, session)
+        entrants = [request.entrant() for request in requests]
+        count, blocker = scheduler.entrance.enter_many(entrants)
+        scheduler.pump()
+        if blocker is not None and on_room is not None:
+            blocker.on_gone(on_room)
+        return requests[count:]
 
     def stats(self) -> dict[str, NodeStats]:
         """Returns the figures of every node at this moment: counts, batch sizes, times, queues."""

@@ -9,19 +9,22 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.errors import DeadlineExceeded, EndOfStream, did_you_mean
 from modelflow.runtime.call import freeze, is_alone
-from modelflow.runtime.entrance import Blocker, Entrance
+from modelflow.runtime.entrance import Entrance
 from modelflow.runtime.results import Results
 from modelflow.runtime.scheduler import Scheduler
 from modelflow.runtime.session import Session
 
-__all__ = ["StreamIO", "answer_of"]
+if TYPE_CHECKING:
+    from modelflow.runtime.blocker import Blocker
+
+__all__ = ["StreamIO", "answer_of", "received", "sent"]
 
 Result = TypeVar("Result")
 
@@ -122,7 +125,7 @@ class StreamIO:
         scheduler = self._scheduler
         if scheduler.is_foreign:
             scheduler.check_process()
-        buffers = (_sent(data, copy),)
+        buffers = (sent(data, copy),)
         scheduler.entrance.send(self._session, port, buffers, timeout=timeout, deadline=deadline)
         scheduler.pump()
 
@@ -137,7 +140,7 @@ class StreamIO:
             StreamClosed, Cancelled, KeyError: as `send`.
         """
         self._scheduler.check_process()
-        self._try_send(port, (_sent(data, copy),), deadline)
+        self._try_send(port, (sent(data, copy),), deadline)
         self._scheduler.pump()
 
     def _try_send(
@@ -159,7 +162,7 @@ class StreamIO:
     ) -> None:
         """Does what `send` does without blocking the event loop."""
         self._scheduler.check_process()
-        await self._asend(port, (_sent(data, copy),), timeout, deadline)
+        await self._asend(port, (sent(data, copy),), timeout, deadline)
         self._scheduler.pump()
 
     async def _asend(
@@ -243,7 +246,7 @@ class StreamIO:
             timeout = self._pumped(timeout)
         buffer = results.get(scheduler.options.clock, timeout)
         self._reader.took()
-        return _received(buffer) if buffer._is_exclusive else buffer
+        return received(buffer) if buffer._is_exclusive else buffer
 
     def _pumped(self, timeout: float | None) -> float | None:
         """Runs what is ready, in an inline flow; returns how long to wait for a result then."""
@@ -302,7 +305,7 @@ class StreamIO:
             message = f"no result within {timeout:g} s"
             raise TimeoutError(message) from error
         self._reader.took()
-        return _received(buffer)
+        return received(buffer)
 
     def exchange(
         self,
@@ -332,7 +335,7 @@ class StreamIO:
         session.progress.is_collected = True
         try:
             for port, values in inputs.items():
-                buffers = [_sent(value, False) for value in values]
+                buffers = [sent(value) for value in values]
                 if wait:
                     left = None if end is None else max(0.0, end - clock.now())
                     entrance.send(
@@ -345,7 +348,7 @@ class StreamIO:
             self._scheduler.pump()
             for output, results in session.results.items():
                 left = None if end is None else max(0.0, end - clock.now())
-                answers[output] = list(map(_received, results.get_all(clock, left)))
+                answers[output] = list(map(received, results.get_all(clock, left)))
         except BaseException:  # also Ctrl-C: nobody waits for the rest
             self.cancel()
             raise
@@ -373,7 +376,7 @@ class StreamIO:
         session = self._session
         session.progress.is_collected = True
         for port, values in inputs.items():
-            buffers = [_sent(value, False) for value in values]
+            buffers = [sent(value) for value in values]
             if wait:
                 await self._asend(port, buffers, None, deadline, is_last=True)
             else:
@@ -437,7 +440,7 @@ class StreamIO:
         return results[port]
 
 
-def _sent(data: Any, copy: bool) -> Buffer:
+def sent(data: Any, copy: bool = False) -> Buffer:
     """Returns a buffer of our own: what units do to it, the caller's own buffer does not see."""
     buffer = data.twin() if isinstance(data, Buffer) else Buffer(data)
     array = buffer.data
@@ -450,7 +453,7 @@ def _sent(data: Any, copy: bool) -> Buffer:
     return buffer
 
 
-def _received(buffer: Buffer) -> Buffer:
+def received(buffer: Buffer) -> Buffer:
     """Makes the result's array writable again where nobody else can see it."""
     if buffer._is_exclusive and is_alone(buffer):
         buffer.data.flags.writeable = True

@@ -7,11 +7,13 @@ buffer becomes ``Segment(stream, range(4, 5), [[buffer]], ...)`` and is appended
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, QueueFullError, StreamClosed, did_you_mean
+from modelflow.runtime.blocker import Blocker, in_flight_blocker, inbox_blocker, unread_blocker
 from modelflow.runtime.clock import Clock
+from modelflow.runtime.entry_port import EntryPort
+from modelflow.runtime.gang import Entrant, append_gang, count_fitting
 from modelflow.runtime.in_flight import InFlight
 from modelflow.runtime.inbox import Inbox
 from modelflow.runtime.locks import make_lock
@@ -19,42 +21,12 @@ from modelflow.runtime.outbox import Receiver
 from modelflow.runtime.segment import Segment
 from modelflow.runtime.session import Session
 
-__all__ = ["WARN_AFTER", "Blocker", "Entrance", "EntryPort"]
+__all__ = ["WARN_AFTER", "Entrance"]
 
 logger = logging.getLogger("modelflow")
 
 # Seconds after which whoever waits to put data in says in a warning what it waits for.
 WARN_AFTER = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class EntryPort:
-    """One graph input: what it feeds, and whether it refuses instead of waiting."""
-
-    name: str
-    """The input's name."""
-    route: tuple[tuple[Receiver, int], ...]
-    """The receivers, with their port numbers."""
-    is_rejecting: bool
-    """A node that it feeds says ``queue_policy=reject``."""
-    expected_wait: Callable[[], float | None]
-    """Gives the expected wait in seconds until there is room, or None."""
-
-
-@dataclass(frozen=True, slots=True)
-class Blocker:
-    """What keeps rows from entering now."""
-
-    reason: str
-    """For messages."""
-    wait: Callable[[float | None], object]
-    """Waits until it may have gone, at most so many seconds."""
-    on_gone: Callable[[Callable[[], None]], None]
-    """Registers a callback for that moment."""
-    forget: Callable[[Callable[[], None]], None]
-    """Takes such a callback back."""
-    is_rejectable: bool
-    """``queue_policy=reject`` refuses instead of waiting for it."""
 
 
 class Entrance:
@@ -159,6 +131,28 @@ class Entrance:
             raise self.refused(port, blocker)
         return blocker
 
+    def enter_many(self, entrants: Sequence[Entrant]) -> tuple[int, Blocker | None]:
+        """Puts whole requests in, in order, as long as there is room: one lock, one wake-up.
+
+        Those whose session is over already count as in.
+
+        Returns:
+            How many are in, and what keeps the next one out; None: all are.
+        """
+        doubtful = entrants[:0]
+        try:
+            with self._lock:
+                count, blocker = count_fitting(entrants, self._ports, self._in_flight, self._clock)
+                doubtful = entrants[:count]
+                told = append_gang(doubtful, self._ports)
+                doubtful = entrants[:0]
+        finally:
+            for torn in doubtful:
+                self._cancel(torn.session)
+        for receiver in told:
+            receiver.call_due()
+        return count, blocker
+
     def close(self, session: Session) -> None:
         """Ends the inputs of the session that have not ended; what was sent is still worked on."""
         is_in_doubt = False
@@ -172,7 +166,7 @@ class Entrance:
                     receiver
                     for port in self._ports.values()
                     if port.name not in session.progress.ended
-                    for receiver in _append(port, Segment(session.stream, (), [[]], True, False))
+                    for receiver in port.append((Segment(session.stream, (), [[]], True, False),))
                 ]
                 is_in_doubt = False
         finally:
@@ -246,7 +240,7 @@ class Entrance:
                 return blocker
         for receiver, number in port.route:
             if isinstance(receiver, Inbox) and not receiver.has_room(number, session):
-                return _inbox_blocker(receiver, number, session)
+                return inbox_blocker(receiver, number, session)
         return None
 
     def _entry_blocker(
@@ -256,10 +250,11 @@ class Entrance:
         progress, in_flight = session.progress, self._in_flight
         if progress.unread >= self._unread_bound:
             is_over = is_over or (lambda: progress.is_closed)
-            return self._unread_blocker(session, f"{what} {name!r}", is_over)
+            who = f"{what} {name!r}"
+            return unread_blocker(session, who, self._unread_bound, self._clock, is_over)
         if in_flight is not None and in_flight.is_full:
             is_over = is_over or (lambda: progress.is_closed)
-            return _in_flight_blocker(in_flight, self._clock, is_over)
+            return in_flight_blocker(in_flight, self._clock, is_over)
         return None
 
     def _put(
@@ -286,9 +281,8 @@ class Entrance:
         has_errors = False
         for buffer in buffers:
             has_errors = has_errors or buffer.error is not None
-        return _append(
-            port, Segment(session.stream, positions, [list(buffers)], is_last, has_errors)
-        )
+        segment = Segment(session.stream, positions, [list(buffers)], is_last, has_errors)
+        return port.append((segment,))
 
     # -- waiting --------------------------------------------------------------------------------
 
@@ -326,53 +320,3 @@ class Entrance:
             return session.failure or Cancelled(f"session {session.name!r} was cancelled")
         message = f"the input of session {session.name!r} is closed; nothing can be sent to it"
         return StreamClosed(message)
-
-    def _unread_blocker(self, session: Session, who: str, is_over: Callable[[], bool]) -> Blocker:
-        unread = ", ".join(
-            f"{output!r} ({len(results)} unread)" for output, results in session.results.items()
-        )
-        progress, bound, clock = session.progress, self._unread_bound, self._clock
-        return Blocker(
-            f"{who} waits because {bound} buffers of session {session.name!r} have not been "
-            f"received: read its outputs {unread}, or raise results_bound",
-            lambda timeout: progress.wait_until_read(clock, bound, timeout, is_over),
-            lambda callback: progress.on_read(bound, callback, is_over),
-            progress.forget,
-            is_rejectable=False,
-        )
-
-
-def _in_flight_blocker(in_flight: InFlight, clock: Clock, is_over: Callable[[], bool]) -> Blocker:
-    return Blocker(
-        f"max_in_flight={in_flight.bound} buffers are inside the graph",
-        lambda timeout: in_flight.wait(clock, timeout, is_over),
-        lambda callback: in_flight.on_room(callback, is_over),
-        in_flight.forget,
-        is_rejectable=True,
-    )
-
-
-def _inbox_blocker(inbox: Inbox, port: int, session: Session) -> Blocker:
-    is_unmatched = inbox.is_unmatched(port)
-    if is_unmatched:
-        reason = (
-            f"{inbox.policy.unmatched_bounds[port]} buffers of input {inbox.ports[port]!r} of node "
-            f"{inbox.node!r} wait for their partners on its other inputs"
-        )
-    else:
-        reason = f"the queue of node {inbox.node!r} is full ({inbox.ready} buffers)"
-    return Blocker(
-        reason,
-        lambda timeout: inbox.wait_for_room(port, timeout, session),
-        lambda callback: inbox.on_room(port, callback, session),
-        inbox.forget,
-        is_rejectable=not is_unmatched,
-    )
-
-
-def _append(port: EntryPort, segment: Segment) -> list[Receiver]:
-    """Appends a segment to every receiver; returns those that must be told with no lock held."""
-    # Each has its own, made before the first is appended: its reader may change the meta at once.
-    own = (segment, *(segment.twin() for _ in port.route[1:]))
-    routed = zip(port.route, own, strict=True)
-    return [receiver for (receiver, target), part in routed if receiver.append(target, (part,))]

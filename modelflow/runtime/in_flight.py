@@ -19,18 +19,20 @@ class InFlight:
     """Rows at which entrants begin to wait."""
     rows: int
     """Rows inside now."""
+    is_open: bool
+    """The bound holds; not any more when the flow is ending."""
 
     def __init__(self, bound: int) -> None:
         self.bound = bound
         self.rows = 0
-        self._is_open = True
+        self.is_open = True
         self._lock = make_lock("in_flight")
         self._room = Waiting(self._lock)
 
     @property
     def is_full(self) -> bool:
         """Tells whether entrants must wait."""
-        return self._is_open and self.rows >= self.bound
+        return self.is_open and self.rows >= self.bound
 
     def add(self, rows: int) -> None:
         """Notes rows that have entered."""
@@ -74,7 +76,7 @@ class InFlight:
     def close(self) -> None:
         """Lets everyone go on: the flow is ending."""
         with self._lock:
-            self._is_open = False
+            self.is_open = False
             self._room.wake()
         self.call_due()
 

@@ -5,6 +5,7 @@
 is left, which is less than half of the bound, and the producer goes on.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -120,6 +121,10 @@ class Inbox:
             self._order.has_room(port, session)
             and not (self.policy.unmatched_bounds and self.is_unmatched(port))
         )
+
+    def room(self, port: int) -> float:
+        """Returns how many rows of new sessions, matched ones, may be appended now."""
+        return math.inf if self._is_closed else self._order.room(port)
 
     def is_unmatched(self, port: int) -> bool:
         """Tells whether so many buffers of ``port`` lack a partner that its producers must wait."""

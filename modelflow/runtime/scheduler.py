@@ -218,18 +218,24 @@ class Scheduler:
         Raises:
             StreamClosed: the flow does not run, or has no inputs.
         """
+        return self.create_sessions(1)[0]
+
+    def create_sessions(self, count: int) -> list[Session]:
+        """Makes several sessions, as `create_session` does one."""
         if not self.plan.entries:
             names = ", ".join(map(repr, self.sources))
             message = f"flow {self.plan.name!r} has no input; it is fed by its sources: {names}"
             raise StreamClosed(message)
         self._end_dropped()
-        session = self._wiring.session(str(next(self._numbers)), "", self._finished)
+        made = [
+            self._wiring.session(str(next(self._numbers)), "", self._finished) for _ in range(count)
+        ]
         with self._lock:
             if not self.is_running:
                 raise self._closed_error()
-            self._sessions[session] = None
+            self._sessions.update(dict.fromkeys(made))
         self._runner.wake()
-        return session
+        return made
 
     def cancel(self, session: Session) -> None:
         """Ends a session and drops what is queued for it; wakes whoever waits to send for it."""

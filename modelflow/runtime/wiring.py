@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 from modelflow.plan import ExecutionPlan, StagePlan, Target
 from modelflow.runtime.clock import Clock
-from modelflow.runtime.entrance import Entrance, EntryPort
+from modelflow.runtime.entrance import Entrance
+from modelflow.runtime.entry_port import EntryPort
 from modelflow.runtime.in_flight import InFlight
 from modelflow.runtime.instances import UnitInstances
 from modelflow.runtime.joining.merge import BRANCH, ORDER, Merge

@@ -9,7 +9,8 @@ import pytest
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, QueueFullError, StreamClosed
 from modelflow.plan import Origin
-from modelflow.runtime.entrance import WARN_AFTER, Entrance, EntryPort
+from modelflow.runtime.entrance import WARN_AFTER, Entrance
+from modelflow.runtime.entry_port import EntryPort
 from modelflow.runtime.in_flight import InFlight
 from modelflow.runtime.inbox import Inbox
 from modelflow.runtime.orders.fair import Fair

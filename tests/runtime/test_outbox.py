@@ -1,7 +1,8 @@
 from modelflow.buffer import Buffer
 from modelflow.plan import Origin
 from modelflow.runtime.clock import SYSTEM_CLOCK
-from modelflow.runtime.entrance import Entrance, EntryPort
+from modelflow.runtime.entrance import Entrance
+from modelflow.runtime.entry_port import EntryPort
 from modelflow.runtime.outbox import Outbox
 from modelflow.runtime.segment import Batch, Span, Stream
 from modelflow.runtime.session import Session

@@ -13,10 +13,11 @@ from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError
+from modelflow.runtime.blocker import Blocker
 from modelflow.runtime.call import UnitCall
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.delayed import Delayed
-from modelflow.runtime.entrance import WARN_AFTER, Blocker, Entrance
+from modelflow.runtime.entrance import WARN_AFTER, Entrance
 from modelflow.runtime.kind import RunningKind
 from modelflow.runtime.segment import Batch, Columns, Span
 from modelflow.runtime.session import Session

@@ -51,6 +51,10 @@ class Fair(Fifo):
             byte_bound is None or self.ready_bytes < byte_bound
         )
 
+    def room(self, port: int) -> int:
+        """See `Order.room`; a row of a session beyond its own bound counts as well."""
+        return self._bound * _SESSIONS - self._load if self.has_room(port, None) else 0
+
     def is_roomy(self) -> bool:
         """Returns True: each waits for its own session, and what was taken may have been its."""
         return True

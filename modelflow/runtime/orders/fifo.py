@@ -61,6 +61,10 @@ class Fifo:
             policy.byte_bound is None or self.ready_bytes < policy.byte_bound
         )
 
+    def room(self, port: int) -> int:
+        """See `Order.room`."""
+        return self._policy.bounds[port] - self.ready if self.has_room(port, None) else 0
+
     def is_roomy(self) -> bool:
         """Tells whether half is free, so that the two sides do not wake each other for each row."""
         if self.ready > self._bound // 2:

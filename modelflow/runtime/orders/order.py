@@ -60,6 +60,9 @@ class Order(Protocol):
     def has_room(self, port: int, session: "Session | None") -> bool:
         """Tells whether a producer of ``port`` may go on with buffers of ``session``."""
 
+    def room(self, port: int) -> int:
+        """Returns how many rows of new sessions may come to ``port`` now; none: at most 0."""
+
     def is_roomy(self) -> bool:
         """Tells whether enough is free that producers who wait should look again."""
 

@@ -79,6 +79,10 @@ class BySession:
             byte_bound is None or self.ready_bytes < byte_bound
         )
 
+    def room(self, port: int) -> int:
+        """See `Order.room`."""
+        return self._policy.bounds[port] - self.ready if self.has_room(port, None) else 0
+
     def is_roomy(self) -> bool:
         """See `Order.is_roomy`."""
         byte_bound = self._policy.byte_bound

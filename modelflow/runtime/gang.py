@@ -1,0 +1,109 @@
+"""A gang: whole requests that enter the graph together, each a session of its own.
+
+Thirty-two requests of one item, for a graph whose input feeds "decode": thirty-two segments, each
+with its end, are appended to that queue under one lock, and one worker is woken.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from modelflow.buffer import Buffer
+from modelflow.runtime.blocker import Blocker, in_flight_blocker, inbox_blocker
+from modelflow.runtime.clock import Clock
+from modelflow.runtime.entry_port import EntryPort
+from modelflow.runtime.in_flight import InFlight
+from modelflow.runtime.inbox import Inbox
+from modelflow.runtime.outbox import Receiver
+from modelflow.runtime.segment import Segment
+from modelflow.runtime.session import Session
+
+__all__ = ["Entrant", "append_gang", "count_fitting"]
+
+
+@dataclass(slots=True)
+class Entrant:
+    """All of one session, not yet in the graph."""
+
+    session: Session
+    """Nothing was sent to it, and nothing else will be."""
+    columns: Mapping[str, Sequence[Buffer]]
+    """The buffers, by input; an input that is missing gets none."""
+    due: float | None
+    """Until when somebody waits for the results, by the clock; None: for ever."""
+
+
+def count_fitting(
+    entrants: Sequence[Entrant],
+    ports: Mapping[str, EntryPort],
+    in_flight: InFlight | None,
+    clock: Clock,
+) -> tuple[int, Blocker | None]:
+    """Returns how many of them there is room for now, in order, and what is in the next one's way.
+
+    As for one that is sent: it enters whole where there is room for one row.
+    """
+    free = math.inf
+    if in_flight is not None and in_flight.is_open:
+        free = in_flight.bound - in_flight.rows
+    rooms = {
+        (name, receiver, number): receiver.room(number)
+        for name, port in ports.items()
+        for receiver, number in port.route
+        if isinstance(receiver, Inbox)
+    }
+    for count, entrant in enumerate(entrants):
+        session = entrant.session
+        if in_flight is not None and free <= 0:
+            return count, in_flight_blocker(in_flight, clock, partial(_is_over, session))
+        for (_, receiver, number), room in rooms.items():
+            if room <= 0:
+                return count, inbox_blocker(receiver, number, session)
+        for place in rooms:
+            rooms[place] -= len(entrant.columns.get(place[0], ()))
+        free -= max(map(len, entrant.columns.values()), default=0)
+    return len(entrants), None
+
+
+def append_gang(entrants: Sequence[Entrant], ports: Mapping[str, EntryPort]) -> list[Receiver]:
+    """Gives every buffer its position and appends all; returns who must `call_due`.
+
+    Those whose session is over already are left out.
+    """
+    queues: dict[str, list[Segment]] = {name: [] for name in ports}
+    for entrant in entrants:
+        for name, queue in queues.items():
+            segment = _segment(entrant, name)
+            if segment is None:
+                break
+            queue.append(segment)
+        else:
+            entrant.session.progress.close()
+    return [
+        receiver
+        for name, queue in queues.items()
+        if queue
+        for receiver in ports[name].append(queue)
+    ]
+
+
+def _is_over(session: Session) -> bool:
+    return session.progress.is_closed
+
+
+def _segment(entrant: Entrant, port: str) -> Segment | None:
+    """Returns all that an entrant brings to a port; None: its session is over."""
+    session, buffers = entrant.session, entrant.columns.get(port, ())
+    first = session.progress.enter(port, len(buffers))
+    if first is None:
+        return None
+    session.progress.ended.add(port)
+    has_errors = False
+    for buffer in buffers:
+        has_errors = has_errors or buffer.error is not None
+        buffer._deadline = entrant.due
+    session.has_deadlines = entrant.due is not None
+    return Segment(
+        session.stream, range(first, first + len(buffers)), [[*buffers]], True, has_errors
+    )

@@ -1,0 +1,201 @@
+"""Requests as a whole: submitted together, answered by callbacks."""
+
+import threading
+
+import pytest
+
+import modelflow
+from modelflow.errors import Cancelled, DeadlineExceeded, FlowUnitError, StreamClosed
+
+ECHO = "digraph echo { input [type=input] half output [type=output] input -> half -> output }"
+
+
+@modelflow.flowunit
+def half(number: int):
+    if number % 2:
+        raise ValueError(f"{number} is odd")
+    return number // 2
+
+
+class Ended:
+    """Those that are over, in the order in which they were."""
+
+    def __init__(self):
+        self._count = threading.Semaphore(0)
+        self.requests = []
+
+    def __call__(self, request):
+        self.requests.append(request)
+        self._count.release()
+
+    def wait(self, count):
+        for _ in range(count):
+            assert self._count.acquire(timeout=60)
+
+
+def data(request):
+    return [buffer.data for buffer in request.answer()["output"]]
+
+
+def test_every_request_is_answered_by_its_callback():
+    ended = Ended()
+    requests = [modelflow.Request({"input": [2 * n, 4 * n]}, ended) for n in range(5)]
+    with modelflow.Flow(ECHO, units=[half]) as flow:
+        assert flow.submit(requests) == []
+        ended.wait(5)
+    assert sorted(map(id, ended.requests)) == sorted(map(id, requests))
+    assert [data(request) for request in requests] == [[n, 2 * n] for n in range(5)]
+
+
+def test_an_error_is_in_the_answer_of_its_request_alone():
+    ended = Ended()
+    good, bad = (modelflow.Request({"input": [value]}, ended) for value in (2, 3))
+    with modelflow.Flow(ECHO, units=[half]) as flow:
+        flow.submit([good, bad])
+        ended.wait(2)
+    assert data(good) == [1]
+    (buffer,) = bad.answer()["output"]
+    assert isinstance(buffer.error, FlowUnitError)
+
+
+def test_units_find_the_context_of_a_request():
+    class Tell(modelflow.FlowUnit):
+        SPEC = modelflow.FlowUnitSpec(
+            "tell",
+            {"cpu": lambda: Tell()},
+            inputs=(modelflow.Port("in"),),
+            outputs=(modelflow.Port("out"),),
+            is_per_stream=True,
+        )
+
+        def process(self, ctx):
+            ctx.emit([ctx.session["user"] for _ in ctx.input()])
+
+    ended = Ended()
+    graph = "digraph { input [type=input] tell output [type=output] input -> tell -> output }"
+    request = modelflow.Request({"input": [1]}, ended, context={"user": "ann"})
+    with modelflow.Flow(graph, units=[Tell]) as flow:
+        flow.submit([request])
+        ended.wait(1)
+    assert data(request) == ["ann"]
+
+
+def test_a_request_without_inputs_of_that_name_is_refused_with_all_others():
+    ended = Ended()
+    requests = [modelflow.Request({"input": [2]}, ended), modelflow.Request({"inputs": [2]}, ended)]
+    with modelflow.Flow(ECHO, units=[half]) as flow:
+        with pytest.raises(KeyError, match=r"no input 'inputs'.*did you mean 'input'"):
+            flow.submit(requests)
+        assert not requests[0].is_submitted
+    assert ended.requests == []
+
+
+def test_a_request_whose_deadline_has_passed_is_answered_with_that():
+    ended = Ended()
+    request = modelflow.Request({"input": [2]}, ended, deadline=-1.0)
+    with modelflow.Flow(ECHO, units=[half]) as flow:
+        flow.submit([request])
+        ended.wait(1)
+    (buffer,) = request.answer()["output"]
+    assert isinstance(buffer.error.__cause__, DeadlineExceeded)
+
+
+class Held:
+    """A flow of one unit that waits in its call until it is let go; its queue holds one."""
+
+    GRAPH = (
+        "digraph { input [type=input] wait [queue_size=1, batch_size=1, threads=1] "
+        "output [type=output] input -> wait -> output }"
+    )
+
+    def __init__(self):
+        self.entered, self.go = threading.Semaphore(0), threading.Event()
+
+        @modelflow.flowunit(name="wait")
+        def wait(item):
+            self.entered.release()
+            self.go.wait()
+            return item
+
+        self.flow = modelflow.Flow(self.GRAPH, units=[wait])
+
+
+def test_those_without_room_are_returned_and_come_again_when_there_is():
+    ended, room = Ended(), threading.Event()
+    held = Held()
+    requests = [modelflow.Request({"input": [n]}, ended) for n in range(4)]
+    with held.flow as flow:
+        flow.submit(requests[:1])
+        assert held.entered.acquire(timeout=60)
+        rest = flow.submit(requests[1:], room.set)
+        assert rest == requests[2:]
+        assert not room.is_set()
+        held.go.set()
+        while rest:
+            assert room.wait(60)
+            room.clear()
+            rest = flow.submit(rest, room.set)
+        ended.wait(4)
+    assert [data(request) for request in requests] == [[0], [1], [2], [3]]
+
+
+@pytest.mark.parametrize("when", ["before", "queued", "running"])
+def test_a_request_that_is_cancelled_ends_at_once_and_harms_nobody(when):
+    ended, held = Ended(), Held()
+    running, queued = (modelflow.Request({"input": [n]}, ended) for n in range(2))
+    with held.flow as flow:
+        if when == "before":
+            running.cancel()
+            flow.submit([running])
+        else:
+            flow.submit([running])
+            assert held.entered.acquire(timeout=60)
+            flow.submit([queued])
+            (queued if when == "queued" else running).cancel()
+        ended.wait(1)
+        cancelled = ended.requests[0]
+        with pytest.raises(Cancelled):
+            cancelled.answer()
+        held.go.set()
+        if when != "before":
+            ended.wait(1)
+            assert data(ended.requests[1]) in ([0], [1])
+
+
+def test_a_stop_ends_every_request():
+    ended, held = Ended(), Held()
+    request = modelflow.Request({"input": [1]}, ended)
+    flow = held.flow.start()
+    flow.submit([request])
+    assert held.entered.acquire(timeout=60)
+    stop = threading.Thread(target=flow.stop, args=(False,))
+    stop.start()
+    ended.wait(1)
+    held.go.set()
+    stop.join()
+    with pytest.raises(StreamClosed):
+        request.answer()
+    with pytest.raises(StreamClosed):
+        flow.submit([modelflow.Request({"input": [1]}, ended)])
+
+
+def test_a_request_says_that_it_is_not_over():
+    request = modelflow.Request({"input": [1]}, lambda _: None)
+    with pytest.raises(TimeoutError, match="not submitted"):
+        request.answer()
+    held = Held()
+    with held.flow as flow:
+        flow.submit([request])
+        assert held.entered.acquire(timeout=60)
+        with pytest.raises(TimeoutError):
+            request.answer()
+        held.go.set()
+
+
+def test_on_the_calling_thread_requests_are_over_when_they_are_submitted():
+    ended = Ended()
+    request = modelflow.Request({"input": [2]}, ended)
+    with modelflow.Flow(ECHO, units=[half], threads=0) as flow:
+        flow.submit([request])
+        assert ended.requests == [request]
+    assert data(request) == [1]
