@@ -23,6 +23,6 @@ def test_every_receiver_gets_buffers_of_its_own_and_those_to_be_told_are_returne
     first, second = Taker(False), Taker(True)
     port = EntryPort("in", ((first, 0), (second, 3)), False, lambda: None)
     segment = Segment(Stream(FakeSession()), range(1), [[Buffer(1)]], True, False)
-    (told,) = port.append([segment])
-    assert told is second
+    told: list[object] = [*port.append([segment])]
+    assert told == [second]
     assert (first.got, second.got) == ([0], [3])
