@@ -1,12 +1,15 @@
-"""Reading the body of a request, within bounds."""
+"""The bodies of requests, within bounds."""
 
 import threading
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
 
 from modelflow.http.reply import Reply, reply_of_status
 
-__all__ = ["BodyBudget", "RefusedError", "read_body"]
+__all__ = ["Body", "BodyBudget", "BodyLimits", "RefusedError"]
+
+# A part that is smaller is copied behind the one before: a body may come byte by byte.
+_OWN_PART = 1 << 10
 
 
 class RefusedError(Exception):
@@ -16,9 +19,9 @@ class RefusedError(Exception):
         reply: What it is answered.
     """
 
-    def __init__(self, status: HTTPStatus, message: str) -> None:
-        super().__init__(message)
-        self.reply: Reply = reply_of_status(status, message)
+    def __init__(self, reply: Reply) -> None:
+        super().__init__(reply.status)
+        self.reply = reply
 
 
 class BodyBudget:
@@ -43,33 +46,70 @@ class BodyBudget:
             self._taken -= size
 
 
-async def read_body(receive: Any, most: int, budget: BodyBudget) -> bytes:
-    """Returns a body, whose bytes are then taken from the budget.
+@dataclass(frozen=True, slots=True)
+class BodyLimits:
+    """What the body of a request may be.
 
-    Raises:
-        RefusedError: it is too long, there is no room for it, or who sends it went away before its
-            end; nothing is taken.
+    Attributes:
+        most: Most bytes.
+        budget: Where its bytes are taken from.
+        time_out: Seconds within which it must be there.
     """
-    parts: list[bytes] = []
-    size = 0
-    is_whole = False
-    try:
-        while not is_whole:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                text = f"the connection was closed behind {size} bytes of the body"
-                raise RefusedError(HTTPStatus.BAD_REQUEST, text)
-            part = message.get("body", b"")
-            if size + len(part) > most:
-                text = f"the body has more than {most} bytes"
-                raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
-            if not budget.take(len(part)):
-                text = "there is no room for the body beside those of other requests"
-                raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, text)
-            size += len(part)
-            parts.append(part)
-            is_whole = not message.get("more_body")
-    finally:
-        if not is_whole:
-            budget.give_back(size)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    most: int
+    budget: BodyBudget
+    time_out: float
+
+
+class Body:
+    """A body that is being read; its bytes are taken from the budget as they come."""
+
+    def __init__(self, limits: BodyLimits, announced: int | None) -> None:
+        """Begins to read a body.
+
+        Args:
+            limits: What it may be.
+            announced: Its length, if its head says so.
+
+        Raises:
+            RefusedError: it is too long already.
+        """
+        self.limits = limits
+        self.size = 0
+        self._parts: list[bytes | bytearray] = []
+        if announced is not None and announced > limits.most:
+            raise self._too_long()
+
+    def add(self, part: bytes) -> None:
+        """Takes what has come.
+
+        Raises:
+            RefusedError: it is too long, or there is no room for it beside other bodies.
+        """
+        if self.size + len(part) > self.limits.most:
+            raise self._too_long()
+        if not self.limits.budget.take(len(part)):
+            text = "there is no room for the body beside those of other requests"
+            raise RefusedError(reply_of_status(HTTPStatus.SERVICE_UNAVAILABLE, text))
+        self.size += len(part)
+        if len(part) >= _OWN_PART or not self._parts:
+            self._parts.append(part)
+        elif isinstance(last := self._parts[-1], bytearray):
+            last += part
+        else:
+            self._parts.append(bytearray(part))
+
+    def whole(self) -> bytes:
+        """Returns it; its bytes stay taken, and are its owner's to give back."""
+        first = self._parts[0] if len(self._parts) == 1 else None
+        return first if isinstance(first, bytes) else b"".join(self._parts)
+
+    def drop(self) -> None:
+        """Gives everything back: nobody will read it."""
+        self.limits.budget.give_back(self.size)
+        self.size = 0
+        self._parts = []
+
+    def _too_long(self) -> RefusedError:
+        text = f"the body has more than {self.limits.most} bytes"
+        return RefusedError(reply_of_status(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text))

@@ -1,178 +1,362 @@
-"""One connection to a server, and how many there may be. Loads uvicorn."""
+"""One connection to a server: bytes to requests, answers to bytes. Loads httptools.
+
+A client sends two requests at once, without waiting for the first answer: two `Exchange`s begin, in
+order; whichever is answered first, their answers leave in the order of the requests.
+"""
 
 import asyncio
-from collections import Counter
+from collections import deque
 from http import HTTPStatus
-from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+import httptools
 
-from modelflow.http.limits import ConnectionLimits
-from modelflow.http.reply import reply_of_status
+from modelflow.http.body import Body, RefusedError
+from modelflow.http.connections import Connections
+from modelflow.http.exchange import Exchange, Handler
+from modelflow.http.head import head_of
+from modelflow.http.reply import Reply, reply_of_status
 
-__all__ = ["Connection", "Connections"]
+__all__ = ["Connection"]
 
-
-class Connections:
-    """The connections of a server. For its thread alone.
-
-    Where there are too many, the one that has waited longest for a request makes room, so that
-    those who connect and say nothing shut nobody out.
-    """
-
-    def __init__(self, limits: ConnectionLimits) -> None:
-        self.limits = limits
-        self._most, self._most_of_one = limits.most, limits.most_of_one
-        self._open: dict[Connection, None] = {}
-        self._resting: dict[Connection, None] = {}  # in the order in which they began to
-        self._by_host: Counter[str] = Counter()
-
-    def admit(self, new: "Connection") -> bool:
-        """Takes up a connection; False where there is no room, and none can be made."""
-        host = new.host
-        is_over = self._by_host[host] >= self._most_of_one
-        if is_over and not self._close_one([one for one in self._resting if one.host == host]):
-            return False
-        if len(self._open) >= self._most and not self._close_one(list(self._resting)):
-            return False
-        self._open[new] = self._resting[new] = None
-        self._by_host[host] += 1
-        return True
-
-    def work(self, one: "Connection") -> None:
-        """Notes that a connection has a request."""
-        self._resting.pop(one, None)
-
-    def rest(self, one: "Connection") -> None:
-        """Notes that a connection waits for its next request."""
-        if one in self._open:
-            self._resting[one] = None
-
-    def forget(self, one: "Connection") -> None:
-        """Notes that a connection has ended. May be called again."""
-        self._resting.pop(one, None)
-        if one in self._open:
-            del self._open[one]
-            self._by_host[one.host] -= 1
-            if not self._by_host[one.host]:
-                del self._by_host[one.host]
-
-    def _close_one(self, resting: "list[Connection]") -> bool:
-        for one in resting:
-            self.forget(one)
-            one.transport.close()
-            return True
-        return False
+# Requests of one connection that are under way; then it is not read until one is answered.
+_MOST_PIPELINED = 16
+# What is still read of somebody who was refused, so that the answer arrives: bytes, seconds.
+_LINGER_BYTES = 64 << 10
+_LINGER_SECONDS = 2.0
+# How long somebody who has just connected may take to ask, so as to be told that all is ending.
+_GRACE_SECONDS = 0.2
 
 
-class _TooLongError(Exception):
-    """A head has too many bytes."""
+class Connection(asyncio.Protocol):
+    """A connection over HTTP/1.1. For the server's thread alone."""
 
+    host: str
+    """The client's address."""
 
-class Connection(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn is not always there
-    """uvicorn's protocol, with bounds on what comes before and between the bodies."""
-
-    def __init__(self, connections: Connections, **uvicorns: Any) -> None:
-        super().__init__(**uvicorns)
+    def __init__(self, connections: Connections, handler: Handler) -> None:
+        """Takes those it belongs to, and who answers."""
+        self.host = self._client = ""
         self._all = connections
         self._limits = connections.limits
+        self._handler = handler
+        self._loop = asyncio.get_running_loop()
+        self._parser = httptools.HttpRequestParser(self)
+        self._transport: asyncio.Transport | None = None
+        # What is being read.
+        self._target = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._reading: Exchange | None = None
+        self._body: Body | None = None
+        self._has_asked = False
         self._unheard = 0  # bytes since the last head, or the last part of a body
+        self._announced: int | None = None
+        # What is not answered, in order; with the answers that are not their turn's yet.
+        self._pending: deque[Exchange] = deque()
+        self._replies: dict[Exchange, tuple[Reply, bool]] = {}
+        self._last: Exchange | None = None  # nothing is read behind it
+        self._lingering: int | None = None  # bytes that are still read and dropped
+        self._is_paused = False
+        self._is_writable = True
+        self._awaited = "head"  # or "body", "rest": what `_due` is for
+        self._due: float | None = None  # until when it must come
         self._timer: asyncio.TimerHandle | None = None
-
-    @property
-    def host(self) -> str:
-        """The client's address."""
-        return self.client[0] if self.client else ""
 
     # -- the transport's calls --------------------------------------------------------------------
 
-    def connection_made(self, transport: asyncio.Transport) -> None:
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Takes the connection, or refuses it."""
-        super().connection_made(transport)
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        peer = transport.get_extra_info("peername")
+        if isinstance(peer, tuple):
+            self.host, self._client = peer[0], f"{peer[0]}:{peer[1]}"
         if self._all.admit(self):
-            self._wait_for_head()
+            self._wait(self._limits.header_time_out)
         else:
-            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "there are too many connections")
+            text = "there are too many connections"
+            self._refuse(reply_of_status(HTTPStatus.SERVICE_UNAVAILABLE, text))
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Forgets the connection."""
-        self._stop_waiting()
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - it is lost
+        """Tells those who work for it that nobody waits any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._transport = None
         self._all.forget(self)
-        super().connection_lost(exc)
+        self._drop_body()
+        pending, self._pending = self._pending, deque()
+        self._replies.clear()
+        for exchange in pending:
+            exchange.gone()
 
     def data_received(self, data: bytes) -> None:
         """Reads what came."""
-        if self._timer is None and (self.cycle is None or self.cycle.response_complete):
-            self._wait_for_head()
+        if self._lingering is not None:
+            self._lingering -= len(data)
+            if self._lingering <= 0:
+                self.close()
+            return
         self._unheard += len(data)
-        super().data_received(data)
-        if self._unheard > self._limits.header_bytes and not self.transport.is_closing():
-            self._refuse_head()
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as error:
+            self._go_on_without_upgrade(data[error.args[0] :])
+        except httptools.HttpParserError as error:
+            self._refuse_error(error)
+        else:
+            if self._unheard > self._limits.header_bytes:
+                self._refuse(self._too_long_head())
+        self._set_due()
+
+    def eof_received(self) -> bool:
+        """Ends the connection when what was asked is answered; True: it stays open until then."""
+        if self._reading is not None:  # nobody waits for the answer to half a request
+            self.close()
+            return False
+        self._last = self._pending[-1] if self._pending else None
+        return bool(self._pending)
+
+    def pause_writing(self) -> None:
+        """Reads nothing more of a client that does not take its answers."""
+        self._is_writable = False
+        self._balance()
+        self._wait(self._limits.keepalive)
+
+    def resume_writing(self) -> None:
+        """Goes on."""
+        self._is_writable = True
+        self._balance()
+        self._set_due()
 
     # -- the parser's calls -----------------------------------------------------------------------
 
+    def on_message_begin(self) -> None:
+        """Begins to read a request."""
+        self._target = b""
+        self._headers = []
+        self._announced = None
+
+    def on_url(self, part: bytes) -> None:
+        """Takes what is asked for."""
+        self._target += part
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Takes a header, also one behind the body."""
+        self._headers.append((name.lower(), value))
+
     def on_headers_complete(self) -> None:
         """Begins a request."""
+        size = len(self._target) + sum(len(name) + len(value) for name, value in self._headers)
         self._unheard = 0
-        size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
         if size > self._limits.header_bytes:
-            raise _TooLongError  # answered by `send_400_response`
-        self._stop_waiting()
+            raise LongHeadError
+        exchange = Exchange(
+            self._parser.get_method().decode("latin-1"),
+            self._target.decode("latin-1"),
+            self._headers,
+            self._client,
+            self._answered,
+            self._all.mailbox,
+        )
+        self._reading = exchange
+        self._has_asked = True
+        self._pending.append(exchange)
         self._all.work(self)
-        super().on_headers_complete()
+        if not self._parser.should_keep_alive():
+            self._last = exchange
+        try:
+            limits = self._handler.begin(exchange)
+            self._body = Body(limits, _length(exchange))
+        except RefusedError as error:
+            self._refuse_body(exchange, error.reply)
+        else:
+            if (exchange.header(b"expect") or b"").lower() == b"100-continue":
+                self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
-    def on_body(self, body: bytes) -> None:
+    def on_body(self, part: bytes) -> None:
         """Takes a part of the body."""
         self._unheard = 0
-        super().on_body(body)
+        if self._body is None:
+            return  # it was refused, and is dropped
+        try:
+            self._body.add(part)
+        except RefusedError as error:
+            assert self._reading is not None  # its body is being read
+            self._refuse_body(self._reading, error.reply)
 
     def on_message_complete(self) -> None:
         """Ends the request; it may have been answered before."""
         self._unheard = 0
-        self._stop_waiting()
-        super().on_message_complete()
+        exchange, body = self._reading, self._body
+        self._reading = self._body = None
+        self._balance()
+        if exchange is not None and body is not None:
+            exchange.body = body.whole()
+            self._handler.handle(exchange)
 
-    def send_400_response(self, msg: str) -> None:
-        """Answers what is no request that is allowed."""
-        size = sum(len(name) + len(value) for name, value in self.headers or ())
-        if size + len(getattr(self, "url", b"")) > self._limits.header_bytes:
-            self._refuse_head()
-        else:
-            self._refuse(HTTPStatus.BAD_REQUEST, msg)
+    # -- answering --------------------------------------------------------------------------------
 
-    def on_response_complete(self) -> None:
-        """Goes on to the next request."""
-        is_next_here = bool(self.pipeline)
-        super().on_response_complete()
-        if not is_next_here:
-            self._all.rest(self)
+    def _answered(self, exchange: Exchange, reply: Reply) -> None:
+        """Sends an answer when its turn has come, with those behind it that wait for that."""
+        is_kept = self._parser.get_http_version() == "1.0"
+        self._replies[exchange] = reply, is_kept
+        parts: list[bytes] = []
+        while self._pending and (found := self._replies.pop(self._pending[0], None)):
+            exchange = self._pending.popleft()
+            is_last = exchange is self._last
+            parts.append(head_of(found[0], is_last=is_last, is_kept=found[1]))
+            if exchange.method != "HEAD":
+                parts.append(found[0].body)
+            if is_last:
+                break
+        if parts:
+            self._write(b"".join(parts))
+            self._balance()
+            if exchange is self._last:
+                self._end()
+            elif not self._pending:
+                self._all.rest(self)
+                self._set_due()
+
+    def _write(self, data: bytes) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def _balance(self) -> None:
+        """Reads on, or not: while answers are owed, or are not taken."""
+        is_full = len(self._pending) > _MOST_PIPELINED or not self._is_writable
+        if is_full != self._is_paused and self._transport is not None:
+            self._is_paused = is_full
+            if is_full:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
 
     # -- refusing ---------------------------------------------------------------------------------
 
-    def _wait_for_head(self) -> None:
-        self._timer = self.loop.call_later(self._limits.header_time_out, self._give_up)
+    def _refuse_body(self, exchange: Exchange, reply: Reply) -> None:
+        """Answers before the body is there, and drops it; a long one ends the connection."""
+        self._drop_body()
+        announced = _length(exchange)
+        if announced is None or announced > _LINGER_BYTES:
+            self._last = exchange
+        exchange.answer(reply)
 
-    def _stop_waiting(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    def _refuse_error(self, error: Exception) -> None:
+        if isinstance(error.__context__, LongHeadError):
+            self._refuse(self._too_long_head())
+        else:
+            text = f"this is no request over HTTP/1.1: {error}"
+            self._refuse(reply_of_status(HTTPStatus.BAD_REQUEST, text))
 
-    def _give_up(self) -> None:
-        self._timer = None
-        if self._unheard:
-            seconds = f"{self._limits.header_time_out:g} s"
-            self._refuse(HTTPStatus.REQUEST_TIMEOUT, f"no request was there within {seconds}")
-        else:  # it has said nothing: nobody waits for an answer
-            self.transport.close()
-
-    def _refuse_head(self) -> None:
+    def _too_long_head(self) -> Reply:
         text = f"the head of the request has more than {self._limits.header_bytes} bytes"
-        self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, text)
+        return reply_of_status(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, text)
 
-    def _refuse(self, status: HTTPStatus, message: str) -> None:
-        reply = reply_of_status(status, message)
-        lines = [f"HTTP/1.1 {int(status)} {status.phrase}", "connection: close"]
-        lines += [f"{name}: {value}" for name, value in reply.headers.items()]
-        lines += [f"content-length: {len(reply.body)}", "", ""]
-        self.transport.write("\r\n".join(lines).encode() + reply.body)
-        self.transport.close()
+    def _refuse(self, reply: Reply) -> None:
+        """Answers what is no request, or never will be one; nothing is read behind it."""
+        if self._lingering is not None or self._transport is None:
+            return
+        exchange = self._reading
+        self._drop_body()
+        if exchange is None:
+            exchange = Exchange("", "", (), self._client, self._answered, self._all.mailbox)
+            self._pending.append(exchange)
+        self._last = exchange
+        exchange.answer(reply)
+
+    def _drop_body(self) -> None:
+        if self._body is not None:
+            self._body.drop()
+            self._body = None
+
+    def _go_on_without_upgrade(self, rest: bytes) -> None:
+        """Answers an offer of another protocol as the request that it is."""
+        self._parser = httptools.HttpRequestParser(self)
+        if rest:
+            self.data_received(rest)
+
+    # -- time -------------------------------------------------------------------------------------
+
+    def _set_due(self) -> None:
+        """Says until when what is missing must be there; each part of it does not put that off."""
+        if self._lingering is not None or not self._is_writable:
+            return
+        before = self._awaited if self._due is not None else None
+        if self._body is not None:
+            self._awaited, seconds = "body", self._body.limits.time_out
+        elif self._unheard:
+            self._awaited, seconds = "head", self._limits.header_time_out
+        elif self._pending:
+            self._due = None
+            return
+        else:
+            self._awaited, seconds, before = "rest", self._limits.keepalive, None
+        if before != self._awaited:
+            self._wait(seconds)
+
+    def _wait(self, seconds: float) -> None:
+        """Ends the connection after so many seconds, unless something else is said before."""
+        self._due = due = self._loop.time() + seconds
+        if self._timer is None or due < self._timer.when():
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._loop.call_at(due, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        if self._due is None:
+            return
+        if self._loop.time() < self._due:
+            self._timer = self._loop.call_at(self._due, self._expire)
+        elif self._lingering is not None or not self._is_writable:
+            self.close()
+        elif self._body is not None:
+            seconds = f"{self._body.limits.time_out:g} s"
+            text = f"the body was not there within {seconds}"
+            self._refuse(reply_of_status(HTTPStatus.REQUEST_TIMEOUT, text))
+        elif self._unheard:
+            text = f"no request was there within {self._limits.header_time_out:g} s"
+            self._refuse(reply_of_status(HTTPStatus.REQUEST_TIMEOUT, text))
+        else:  # it says nothing: nobody waits for an answer
+            self.close()
+
+    # -- the end ----------------------------------------------------------------------------------
+
+    def end(self) -> None:
+        """Ends it as soon as its requests are answered."""
+        if self._pending:
+            self._last = self._last or self._pending[-1]
+        else:  # its request may be on the way, if it is new; or lie in its socket
+            self._loop.call_later(0 if self._has_asked else _GRACE_SECONDS, self._end_if_idle)
+
+    def _end_if_idle(self) -> None:
+        if self._pending:
+            self.end()
+        else:
+            self.close()
+
+    def close(self) -> None:
+        """Ends it; what was written is still sent."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def _end(self) -> None:
+        """Ends it behind the last answer; who still sends is heard out, so that it arrives."""
+        transport = self._transport
+        if transport is None or self._lingering is not None:
+            return
+        if self._reading is None or not transport.can_write_eof():
+            transport.close()
+            return
+        transport.write_eof()
+        self._lingering = _LINGER_BYTES
+        self._wait(_LINGER_SECONDS)
+
+
+class LongHeadError(Exception):
+    """A head has too many bytes (passes through the parser)."""
+
+
+def _length(exchange: Exchange) -> int | None:
+    value = exchange.header(b"content-length")
+    return int(value) if value is not None and value.isdigit() else None

@@ -1,15 +1,17 @@
 """Takes the requests of one endpoint, and waits for their answers."""
 
-import asyncio
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
-from typing import Any
+from urllib.parse import unquote
 
-from modelflow.http.body import BodyBudget, RefusedError, read_body
+from modelflow.http.body import BodyBudget, BodyLimits, RefusedError
 from modelflow.http.endpoint import Endpoint
+from modelflow.http.exchange import Exchange
 from modelflow.http.limits import Limits
+from modelflow.http.patience import Patience
 from modelflow.http.port import join, leave
 from modelflow.http.reply import Reply, reply_of_status
 from modelflow.http.request import PendingRequest
@@ -60,9 +62,10 @@ class Listener:
         self.is_waiting = is_waiting
         self.is_ready = False
         self._take = take
-        self._bodies = BodyBudget(limits.bodies)
-        self._under_way = 0
-        self._changed = threading.Condition()
+        self._body = BodyLimits(limits.body, BodyBudget(limits.bodies), limits.time_out)
+        self._patience = Patience(limits.time_out, self._give_up)
+        self._under_way = 0  # counted on the server's thread
+        self._is_idle: threading.Event | None = None
         self._is_closing = False
         self._beginning = threading.Lock()
         self._port, self.endpoint = join(endpoint, self, limits.connection, cert, key)
@@ -82,75 +85,68 @@ class Listener:
 
     def close(self) -> None:
         """Ends it: requests under way are answered first, others get 503."""
-        with self._changed:
-            self._is_closing, self.is_ready = True, False
-            while self._under_way:
-                self._changed.wait()
+        self._is_closing, self.is_ready = True, False
+        mailbox, is_idle = self._port.mailbox, threading.Event()
+        if mailbox is not None and mailbox.post(partial(self._tell_when_idle, is_idle)):
+            is_idle.wait()
         leave(self._port, self)
 
-    async def handle(self, scope: Any, receive: Any) -> Reply:
-        """Returns the answer to a request; called on the server's thread."""
-        with self._changed:
-            is_taken = self.is_ready and self._under_way < self.limits.requests
-            self._under_way += is_taken
-        if not is_taken:
-            return reply_of_status(HTTPStatus.SERVICE_UNAVAILABLE, self._refusal())
-        try:
-            return await self._answered(scope, receive)
-        except RefusedError as error:
-            return error.reply
-        finally:
-            with self._changed:
-                self._under_way -= 1
-                if not self._under_way:
-                    self._changed.notify_all()
+    # -- on the server's thread -------------------------------------------------------------------
+
+    def _tell_when_idle(self, is_idle: threading.Event) -> None:
+        self._is_idle = is_idle
+        if not self._under_way:
+            is_idle.set()
+
+    def begin(self, exchange: Exchange) -> BodyLimits:
+        """Takes up a request whose body is still to come.
+
+        Raises:
+            RefusedError: there is no room for it, or it is not the time.
+        """
+        if not self.is_ready or self._under_way >= self.limits.requests:
+            raise RefusedError(reply_of_status(HTTPStatus.SERVICE_UNAVAILABLE, self._refusal()))
+        self._under_way += 1
+        exchange.on_end = partial(self._ended, exchange)
+        return self._body
+
+    def handle(self, exchange: Exchange) -> None:
+        """Gives a whole request to who works on it."""
+        if not self._take(self._request(exchange)):
+            self._body.budget.give_back(len(exchange.body))
+            message = "too many requests, or the server is being stopped"
+            exchange.answer(reply_of_status(HTTPStatus.SERVICE_UNAVAILABLE, message))
+        elif self.is_waiting:
+            self._patience.add(exchange)
+        else:
+            exchange.answer(Reply(HTTPStatus.ACCEPTED, b""))
+
+    def _ended(self, exchange: Exchange, is_gone: bool) -> None:  # noqa: ARG002 - it is over
+        self._patience.forget(exchange)
+        self._under_way -= 1
+        if not self._under_way and self._is_idle is not None:
+            self._is_idle.set()
+
+    def _give_up(self, exchange: Exchange) -> None:
+        message = f"no answer within {self.limits.time_out:g} s"
+        exchange.answer(reply_of_status(HTTPStatus.GATEWAY_TIMEOUT, message))
 
     def _refusal(self) -> str:
         if self._is_closing:
             return "the server is being stopped"
         return "too many requests" if self.is_ready else "the server is not ready yet"
 
-    async def _answered(self, scope: Any, receive: Any) -> Reply:
-        body = await self._body(receive)
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Reply] = loop.create_future()
-        if not self._take(self._request(scope, body, loop, answer)):
-            self._bodies.give_back(len(body))
-            message = "too many requests, or the server is being stopped"
-            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, message)
-        if not self.is_waiting:
-            return Reply(HTTPStatus.ACCEPTED, b"")
-        try:
-            async with asyncio.timeout(self.limits.time_out):
-                return await answer
-        except TimeoutError:
-            message = f"no answer within {self.limits.time_out:g} s"
-            return reply_of_status(HTTPStatus.GATEWAY_TIMEOUT, message)
-
-    async def _body(self, receive: Any) -> bytes:
-        try:
-            async with asyncio.timeout(self.limits.time_out):
-                return await read_body(receive, self.limits.body, self._bodies)
-        except TimeoutError as error:
-            message = f"the body was not there within {self.limits.time_out:g} s"
-            raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, message) from error
-
-    def _request(
-        self,
-        scope: Any,
-        body: bytes,
-        loop: asyncio.AbstractEventLoop,
-        answer: "asyncio.Future[Reply]",
-    ) -> PendingRequest:
-        query = scope.get("query_string", b"").decode("latin-1")
-        client = scope.get("client")
+    def _request(self, exchange: Exchange) -> PendingRequest:
+        headers = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in exchange.headers
+        }
+        path, mark, query = exchange.target.partition("?")
         return PendingRequest(
-            scope["method"],
-            scope["path"] + (f"?{query}" if query else ""),
-            {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]},
-            body,
-            f"{client[0]}:{client[1]}" if client else "",
-            loop,
-            answer,
-            self._bodies,
+            exchange.method,
+            unquote(path) + mark + query,
+            headers,
+            exchange.body,
+            exchange.client,
+            exchange,
+            self._body.budget,
         )

@@ -2,13 +2,17 @@
 
 import threading
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Protocol
+from urllib.parse import unquote
 from weakref import WeakValueDictionary
 
+from modelflow.http.body import BodyLimits, RefusedError
 from modelflow.http.endpoint import Endpoint
+from modelflow.http.exchange import Exchange, Handler
 from modelflow.http.limits import ConnectionLimits
+from modelflow.http.mailbox import Mailbox
 from modelflow.http.reply import Reply, reply_of_status
-from modelflow.http.server import Server, bound_socket, check_tls, load_uvicorn
+from modelflow.http.server import Server, bound_socket, check_parser, tls_context
 
 __all__ = ["Port", "Route", "join", "leave"]
 
@@ -18,13 +22,10 @@ HEALTH = frozenset({"/health", LIVE, READY})
 _TEXT = {"content-type": "text/plain"}
 
 
-class Route(Protocol):
+class Route(Handler, Protocol):
     """Who answers the requests of an endpoint."""
 
     is_ready: bool
-
-    async def handle(self, scope: Any, receive: Any) -> Reply:
-        """Returns the answer to a request; called on the server's thread."""
 
 
 class Port:
@@ -42,12 +43,12 @@ class Port:
             ValueError: certificate or key cannot be read.
             MissingDependencyError: the server's package is not installed.
         """
-        load_uvicorn()
-        check_tls(endpoint, cert, key)
+        check_parser()
+        self._tls = tls_context(endpoint, cert, key)
         self._socket = bound_socket(endpoint)
         port = int(self._socket.getsockname()[1])
         self.endpoint = Endpoint(endpoint.host, port, "/", endpoint.is_tls)
-        self._limits, self._cert, self._key = limits, cert, key
+        self._limits = limits
         self._routes: dict[Endpoint, Route] = {}
         self._server: Server | None = None
         self._lock = threading.Lock()
@@ -67,8 +68,13 @@ class Port:
             if found in self._routes or own.is_tls != found.is_tls:
                 message = f"endpoint {found}: another node of this process listens there"
                 raise ValueError(message)
-            self._routes[found] = route
+            self._routes = {**self._routes, found: route}  # the server's thread reads it as a whole
         return found
+
+    @property
+    def mailbox(self) -> Mailbox | None:
+        """For what is to be done on the server's thread; None: nothing has come to it yet."""
+        return None if self._server is None else self._server.mailbox
 
     def listen(self) -> None:
         """Begins to take connections. May be called again.
@@ -78,17 +84,14 @@ class Port:
         """
         with self._lock:
             if self._server is None:
-                self._server = Server(
-                    self._socket, self._application, self._limits, cert=self._cert, key=self._key
-                )
+                self._server = Server(self._socket, self, self._limits, self._tls)
 
     def remove(self, route: Route) -> bool:
         """Takes who answers away; True if it was the last, and the port is to be closed."""
         with self._lock:
-            for found in [own for own, other in self._routes.items() if other is route]:
-                del self._routes[found]
-                return not self._routes
-            return False
+            kept = {own: other for own, other in self._routes.items() if other is not route}
+            was_there, self._routes = len(kept) < len(self._routes), kept
+            return was_there and not kept
 
     def close(self) -> None:
         """Gives the address up: requests under way are answered first."""
@@ -96,33 +99,36 @@ class Port:
             self._server.close()
         self._socket.close()
 
-    async def _application(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            return
-        reply = await self._reply(scope, receive)
-        headers = [
-            (name.encode("latin-1", "replace"), value.encode("latin-1", "replace"))
-            for name, value in reply.headers.items()
-        ]
-        headers.append((b"content-length", str(len(reply.body)).encode()))
-        start = {"type": "http.response.start", "status": int(reply.status), "headers": headers}
-        await send(start)
-        await send({"type": "http.response.body", "body": reply.body})
+    def begin(self, exchange: Exchange) -> BodyLimits:
+        """Finds out who answers a request; on the server's thread.
 
-    async def _reply(self, scope: Any, receive: Any) -> Reply:
-        path, routes = scope["path"], dict(self._routes)
+        Raises:
+            RefusedError: nobody does, or the server itself.
+        """
+        return self._route(exchange).begin(exchange)
+
+    def handle(self, exchange: Exchange) -> None:
+        """Gives a whole request to who answers it; on the server's thread."""
+        try:
+            route = self._route(exchange)
+        except RefusedError as error:  # it was taken away while the body came
+            exchange.answer(error.reply)
+        else:
+            route.handle(exchange)
+
+    def _route(self, exchange: Exchange) -> Route:
+        path, routes = unquote(exchange.path), self._routes
         if path in HEALTH:
-            return _health(path, routes)
+            raise RefusedError(_health(path, routes))
         fitting = [endpoint for endpoint in routes if endpoint.serves(path)]
         if fitting:  # the longest path
-            route = routes[max(fitting, key=lambda endpoint: len(endpoint.path))]
-            return await route.handle(scope, receive)
+            return routes[max(fitting, key=lambda endpoint: len(endpoint.path))]
         if not routes:
             message = "the server is being stopped"
-            return reply_of_status(HTTPStatus.SERVICE_UNAVAILABLE, message)
+            raise RefusedError(reply_of_status(HTTPStatus.SERVICE_UNAVAILABLE, message))
         paths = ", ".join(sorted(endpoint.path for endpoint in routes))
         message = f"there is nothing at {path!r}; expected {paths}"
-        return reply_of_status(HTTPStatus.NOT_FOUND, message)
+        raise RefusedError(reply_of_status(HTTPStatus.NOT_FOUND, message))
 
 
 def _health(path: str, routes: dict[Endpoint, Route]) -> Reply:

@@ -1,12 +1,12 @@
 """A request while a flow works on it."""
 
-import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from modelflow.http.body import BodyBudget
+from modelflow.http.exchange import Exchange
 from modelflow.http.reply import Reply, reply_of_status
 
 __all__ = ["PendingRequest"]
@@ -34,17 +34,13 @@ class PendingRequest:
     headers: Mapping[str, str]
     body: bytes
     client: str
-    _loop: asyncio.AbstractEventLoop = field(repr=False)
-    _answer: "asyncio.Future[Reply]" = field(repr=False)
+    _exchange: Exchange = field(repr=False)
     _bodies: BodyBudget = field(repr=False)
     arrived: float = field(default_factory=time.monotonic)
 
     def answer(self, reply: Reply) -> None:
         """Answers; from any thread. A second answer, or one that comes too late, is dropped."""
-        try:
-            self._loop.call_soon_threadsafe(_settle, self._answer, reply)
-        except RuntimeError:
-            return  # the server has ended: nobody listens any more
+        self._exchange.answer_soon(reply)
 
     def end(self, reply: Reply = _NO_ANSWER) -> None:
         """Notes that nobody works on it any more; to be called once, from any thread.
@@ -53,8 +49,3 @@ class PendingRequest:
         """
         self._bodies.give_back(len(self.body))
         self.answer(reply)
-
-
-def _settle(answer: "asyncio.Future[Reply]", reply: Reply) -> None:
-    if not answer.done():
-        answer.set_result(reply)

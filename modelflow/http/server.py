@@ -1,84 +1,83 @@
-"""The HTTP server (uvicorn) on a thread of its own."""
+"""The HTTP server, on a thread of its own: an event loop, its connections, TLS."""
 
 import asyncio
 import contextlib
 import socket
 import ssl
 import threading
-from collections.abc import Callable
-from functools import partial
-from typing import Any
 
 from modelflow.errors import MissingDependencyError
+from modelflow.http.connections import Connections
 from modelflow.http.endpoint import Endpoint
+from modelflow.http.exchange import Handler
 from modelflow.http.limits import ConnectionLimits
+from modelflow.http.mailbox import Mailbox
 
-__all__ = ["Server", "bound_socket", "check_tls", "load_uvicorn"]
+__all__ = ["Server", "bound_socket", "check_parser", "tls_context"]
 
 _BACKLOG = 2048
 # How long the end of the server waits for clients that do not take their answers.
-_LAST_SECONDS = 5
+_LAST_SECONDS = 5.0
 
 
-def load_uvicorn() -> Any:
-    """Returns the module ``uvicorn``.
+def check_parser() -> None:
+    """Checks that what reads requests is installed.
 
     Raises:
-        MissingDependencyError: it is not installed.
+        MissingDependencyError: it is not.
     """
     try:
-        import uvicorn
+        import httptools  # noqa: F401
     except ModuleNotFoundError as error:
-        package = "uvicorn"
-        raise MissingDependencyError(package, "serve", "an HTTP unit") from error
-    return uvicorn
+        package = "httptools"
+        raise MissingDependencyError(package, "serve", "an HTTP server") from error
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """Returns an event loop: uvloop's where it is installed."""
+    try:
+        import uvloop
+    except ModuleNotFoundError:
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
 
 
 class Server:
-    """Hands every request that comes to a socket to an ASGI application."""
+    """Hands every request that comes to a socket to a handler.
+
+    Attributes:
+        mailbox: For what is to be done on the server's thread.
+    """
 
     def __init__(
         self,
         bound: socket.socket,
-        application: Callable[..., Any],
+        handler: Handler,
         limits: ConnectionLimits,
-        *,
-        cert: str = "",
-        key: str = "",
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         """Listens, and starts the thread.
 
         Args:
             bound: A socket with an address (see `bound_socket`); it stays the caller's to close.
-            application: Called on the server's thread.
+            handler: Called on the server's thread.
             limits: What the connections may cost.
-            cert: The file with the certificate, for https.
-            key: The file with its key.
+            tls: Certificate and key, for https.
 
         Raises:
             OSError: somebody else listens there.
-            MissingDependencyError: the server's package is not installed.
+            MissingDependencyError: what reads requests is not installed.
         """
-        uvicorn = load_uvicorn()
-        from modelflow.http.connection import Connection, Connections
-
+        check_parser()
         self._socket = bound
         bound.listen(_BACKLOG)
-        config = uvicorn.Config(
-            application,
-            interface="asgi3",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            http=partial(Connection, Connections(limits)),
-            ws="none",
-            timeout_keep_alive=max(1, round(limits.keepalive)),
-            timeout_graceful_shutdown=_LAST_SECONDS,
-            ssl_certfile=cert or None,
-            ssl_keyfile=key or None,
-        )
-        self._server = uvicorn.Server(config)
+        self._handler = handler
+        self._tls = tls
+        self._loop = new_loop()
+        self.mailbox = Mailbox(self._loop)
+        self._connections = Connections(limits, self.mailbox)
+        self._is_ending = asyncio.Event()
         host, port = bound.getsockname()[:2]
         self._thread = threading.Thread(
             target=self._main, name=f"modelflow/http/{host}:{port}", daemon=False
@@ -87,14 +86,30 @@ class Server:
 
     def close(self) -> None:
         """Ends it: no new connections; requests under way are answered first."""
-        self._server.should_exit = True
+        self.mailbox.post(self._is_ending.set)
         self._thread.join()
 
     def _main(self) -> None:
-        with contextlib.closing(asyncio.new_event_loop()) as loop:
+        with contextlib.closing(self._loop) as loop:
             asyncio.set_event_loop(loop)
-            loop.run_until_complete(self._server.serve(sockets=[self._socket]))
-            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.run_until_complete(self._serve())
+
+    async def _serve(self) -> None:
+        from modelflow.http.connection import Connection
+
+        server = await self._loop.create_server(
+            lambda: Connection(self._connections, self._handler),
+            sock=self._socket.dup(),
+            ssl=self._tls,
+            backlog=_BACKLOG,
+        )
+        await self._is_ending.wait()
+        for _ in range(3):  # who has connected already is still let in, and told
+            await asyncio.sleep(0)
+        server.close()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._connections.until_ended(), _LAST_SECONDS)
+        self._connections.abort()
 
 
 def bound_socket(endpoint: Endpoint) -> socket.socket:
@@ -120,8 +135,8 @@ def bound_socket(endpoint: Endpoint) -> socket.socket:
     return bound
 
 
-def check_tls(endpoint: Endpoint, cert: str, key: str) -> None:
-    """Checks certificate and key.
+def tls_context(endpoint: Endpoint, cert: str, key: str) -> ssl.SSLContext | None:
+    """Reads certificate and key; None for http.
 
     Raises:
         ValueError: they are missing, not wanted, or cannot be read.
@@ -134,10 +149,11 @@ def check_tls(endpoint: Endpoint, cert: str, key: str) -> None:
         )
         raise ValueError(message)
     if not cert:
-        return
+        return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_cert_chain(cert, key or None)
     except (OSError, ssl.SSLError) as error:
         message = f"endpoint {endpoint}: cert={cert!r}, key={key!r} cannot be read: {error}"
         raise ValueError(message) from error
+    return context

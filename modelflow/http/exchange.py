@@ -1,0 +1,105 @@
+"""A request that has come, and the place for its answer."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from modelflow.http.mailbox import Mailbox
+
+if TYPE_CHECKING:
+    from modelflow.http.body import BodyLimits
+    from modelflow.http.reply import Reply
+
+__all__ = ["Exchange", "Handler"]
+
+
+class Handler(Protocol):
+    """Who answers requests. Called on the server's thread, which it must not hold up."""
+
+    def begin(self, exchange: "Exchange") -> "BodyLimits":
+        """Looks at the head of a request; says what its body may be.
+
+        Raises:
+            RefusedError: it is answered so, without its body.
+        """
+
+    def handle(self, exchange: "Exchange") -> None:
+        """Takes a whole request; calls `Exchange.answer`, now or later."""
+
+
+class Exchange:
+    """A request, and who is waiting for its answer. For the server's thread but `answer_soon`.
+
+    Attributes:
+        method: ``GET``, ``POST``, ...
+        target: What was asked for: path and query, as sent.
+        headers: Names in lower case, and values, in the order in which they came.
+        body: What was sent, once it is whole.
+        client: The address of who asks; ``""``: unknown.
+        on_end: Called once: with False when it is answered, with True if who asks goes away before.
+    """
+
+    __slots__ = (
+        "_is_over",
+        "_mailbox",
+        "_send",
+        "body",
+        "client",
+        "headers",
+        "method",
+        "on_end",
+        "target",
+    )
+
+    def __init__(
+        self,
+        method: str,
+        target: str,
+        headers: Sequence[tuple[bytes, bytes]],
+        client: str,
+        send: Callable[["Exchange", "Reply"], None],
+        mailbox: Mailbox,
+    ) -> None:
+        """Made by the connection: ``send`` takes the answer, ``mailbox`` is its loop's."""
+        self.method = method
+        self.target = target
+        self.headers = headers
+        self.body = b""
+        self.client = client
+        self.on_end: Callable[[bool], None] | None = None
+        self._send = send
+        self._mailbox = mailbox
+        self._is_over = False
+
+    @property
+    def path(self) -> str:
+        """What was asked for, without the query."""
+        return self.target.partition("?")[0]
+
+    def header(self, name: bytes) -> bytes | None:
+        """Returns the value of a header, of several of that name the last; None: there is none."""
+        found = None
+        for key, value in self.headers:
+            if key == name:
+                found = value
+        return found
+
+    def answer(self, reply: "Reply") -> None:
+        """Answers; a second answer, or one to somebody who has gone, is dropped."""
+        if not self._is_over:
+            self._end(is_gone=False)
+            self._send(self, reply)
+
+    def answer_soon(self, reply: "Reply") -> None:
+        """Does what `answer` does, from any thread; where the server has ended, nobody is told."""
+        self._mailbox.post(partial(self.answer, reply))
+
+    def gone(self) -> None:
+        """Notes that who asks has gone away (called by the connection)."""
+        if not self._is_over:
+            self._end(is_gone=True)
+
+    def _end(self, *, is_gone: bool) -> None:
+        self._is_over = True
+        if self.on_end is not None:
+            self.on_end(is_gone)

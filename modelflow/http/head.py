@@ -1,0 +1,37 @@
+"""The head of an answer, as it is sent."""
+
+import time
+from email.utils import formatdate
+from functools import lru_cache
+from http import HTTPStatus
+
+from modelflow.http.reply import Reply
+
+__all__ = ["head_of"]
+
+_NO_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
+_PHRASES = {int(status): status.phrase for status in HTTPStatus}
+
+
+def head_of(reply: Reply, *, is_last: bool, is_kept: bool) -> bytes:
+    """Returns status line and headers, with the empty line.
+
+    Args:
+        reply: The answer.
+        is_last: The connection ends behind it.
+        is_kept: Who asked speaks HTTP/1.0 and wants the connection to stay open.
+    """
+    lines = [f"HTTP/1.1 {int(reply.status)} {_PHRASES.get(int(reply.status), 'Unknown')}"]
+    lines += [f"{name}: {value}" for name, value in reply.headers.items()]
+    if reply.status not in _NO_BODY:
+        lines.append(f"content-length: {len(reply.body)}")
+    if is_last:
+        lines.append("connection: close")
+    elif is_kept:
+        lines.append("connection: keep-alive")
+    return "\r\n".join(lines).encode("latin-1", "replace") + _date_line(int(time.time()))
+
+
+@lru_cache(maxsize=1)
+def _date_line(now: int) -> bytes:
+    return f"\r\ndate: {formatdate(now, usegmt=True)}\r\n\r\n".encode()
