@@ -29,5 +29,10 @@ DATATYPES: Mapping[str, np.dtype[Any]] = MappingProxyType(
 
 
 def datatype_of(dtype: np.dtype[Any]) -> str:
-    """Returns the name of an element type; NumPy's own where the protocol has none."""
+    """Returns the name of an element type; NumPy's own where the protocol has none.
+
+    ``bfloat16``, which other packages add to NumPy, is ``BF16``.
+    """
+    if dtype.name == "bfloat16":
+        return "BF16"
     return next((name for name, known in DATATYPES.items() if known == dtype), dtype.name)

@@ -1,0 +1,253 @@
+"""From JSON to arrays, strictly: the types that a tensor asks for, and rows of one length."""
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from modelflow.wire.datatype import datatype_of
+from modelflow.wire.problem import Problem
+
+__all__ = ["array_of", "is_b64", "json_type"]
+
+_MOST_AXES = 32  # NumPy 1 has no more
+
+
+def array_of(
+    value: Any, dtype: np.dtype[Any] | None, where: str, *, takes_b64: bool = True
+) -> npt.NDArray[Any]:
+    """Returns what a JSON value says as an array; lists within lists are its axes.
+
+    An integer is a float where a float is asked for; nothing else is converted. Text becomes its
+    UTF-8 bytes.
+
+    Args:
+        value: A number, a text, a boolean, ``{"b64": ...}``, lists of them, or an array that
+            `read_json` gave.
+        dtype: What its elements are to be, ``object`` for bytes; None: as they come (int64,
+            float64, bool, or bytes).
+        where: What is read, for messages: ``input 'image'``.
+        takes_b64: ``{"b64": "<base64>"}`` means bytes.
+
+    Returns:
+        An array of ``dtype`` of the value's shape, which nobody else has, or which is read-only.
+
+    Raises:
+        Problem: rows of different lengths, a value of another type, or one that the type cannot
+            hold.
+    """
+    if isinstance(value, np.ndarray):
+        return _of_numbers(value, dtype or value.dtype, where)
+    shape, leaves, kinds = _flattened(value, where)
+    wanted = _kind_of(leaves, kinds) if dtype is None else dtype
+    flat = _READERS[wanted.kind](leaves, kinds, wanted, where, takes_b64)
+    return flat.reshape(shape)
+
+
+def is_b64(value: Any) -> bool:
+    """Whether a JSON value is ``{"b64": "..."}``, which means bytes."""
+    return isinstance(value, dict) and len(value) == 1 and isinstance(value.get("b64"), str)
+
+
+def json_type(value: Any) -> str:
+    """Returns what a value is in JSON, for messages: ``list``, ``text``, ``true or false``."""
+    return _JSON_TYPES.get(type(value), "list")
+
+
+def _flattened(value: Any, where: str) -> tuple[tuple[int, ...], list[Any], set[type]]:
+    """The shape of nested lists, what is innermost, in a row, and of which types that is.
+
+    Goes level by level, so that each row is touched by C alone.
+    """
+    if type(value) is not list:
+        return (), [value], {type(value)}
+    shape = [len(value)]
+    level = value
+    while list in (kinds := set(map(type, level))):
+        if len(kinds) > 1:
+            at = next(at for at, row in enumerate(level) if type(row) is not type(level[0]))
+            message = (
+                f"{where}: a list and a single value beside each other{_row(at, shape)}; "
+                "all rows must be of one shape"
+            )
+            raise Problem(message)
+        length = len(level[0])
+        if len(level) > 1 and len(set(map(len, level))) > 1:
+            at = next(at for at, row in enumerate(level) if len(row) != length)
+            message = (
+                f"{where}: {len(level[at])} values{_row(at, shape)}; expected {length}, "
+                "as in the rows before"
+            )
+            raise Problem(message)
+        shape.append(length)
+        if len(shape) > _MOST_AXES:
+            message = f"{where}: lists nested over {_MOST_AXES} deep; a tensor has fewer axes"
+            raise Problem(message)
+        level = level[0] if len(level) == 1 else list(chain.from_iterable(level))
+    return tuple(shape), level, kinds
+
+
+def _row(at: int, shape: Sequence[int]) -> str:
+    """Where an element is of those that `shape` counts: `` at [0][3]``."""
+    place = np.unravel_index(at, tuple(shape))
+    return " at " + "".join(f"[{index}]" for index in place)
+
+
+def _kind_of(leaves: list[Any], kinds: set[type]) -> np.dtype[Any]:
+    """The type of values for which nobody asks for one."""
+    if kinds and kinds <= {int}:
+        return np.dtype(np.uint64 if max(leaves) > np.iinfo(np.int64).max else np.int64)
+    if kinds <= {int, float}:
+        return np.dtype(np.float64)
+    return np.dtype(np.bool_) if kinds == {bool} else np.dtype(np.object_)
+
+
+def _bools(
+    leaves: list[Any], kinds: set[type], dtype: np.dtype[Any], where: str, _: bool
+) -> npt.NDArray[Any]:
+    _demand({bool}, leaves, kinds, dtype, where)
+    return np.asarray(leaves, dtype)
+
+
+def _integers(
+    leaves: list[Any], kinds: set[type], dtype: np.dtype[Any], where: str, _: bool
+) -> npt.NDArray[Any]:
+    _demand({int}, leaves, kinds, dtype, where)
+    if leaves:
+        _demand_range(min(leaves), max(leaves), dtype, where)
+    return np.asarray(leaves, dtype)
+
+
+def _floats(
+    leaves: list[Any], kinds: set[type], dtype: np.dtype[Any], where: str, _: bool
+) -> npt.NDArray[Any]:
+    _demand({int, float}, leaves, kinds, dtype, where)
+    try:
+        return _rounded(np.asarray(leaves, np.float64), dtype, where)
+    except OverflowError as error:
+        message = f"{where}: an integer that is out of range of {datatype_of(dtype)}"
+        raise Problem(message) from error
+
+
+def _bytes(
+    leaves: list[Any], kinds: set[type], dtype: np.dtype[Any], where: str, takes_b64: bool
+) -> npt.NDArray[Any]:
+    _demand({str, dict} if takes_b64 else {str}, leaves, kinds, dtype, where)
+    array = np.empty(len(leaves), np.object_)
+    array[:] = [
+        _text(leaf, where) if type(leaf) is str else _from_b64(leaf, where) for leaf in leaves
+    ]
+    return array
+
+
+_Reader = Callable[
+    [list[Any], set[type], "np.dtype[Any]", str, bool],
+    "npt.NDArray[Any]",
+]
+_READERS: Mapping[str, _Reader] = MappingProxyType(
+    {"b": _bools, "i": _integers, "u": _integers, "f": _floats, "O": _bytes}
+)
+
+
+def _of_numbers(array: npt.NDArray[Any], dtype: np.dtype[Any], where: str) -> npt.NDArray[Any]:
+    """Numbers that a parser has put into an array already."""
+    if array.dtype == dtype or not array.size:
+        return array.astype(dtype, copy=False)
+    if dtype.kind == "f":
+        return _rounded(array, dtype, where)
+    if dtype.kind not in "iu" or array.dtype.kind == "f":
+        _demand(set(), [array.flat[0].item()], {object}, dtype, where)
+    _demand_range(int(array.min()), int(array.max()), dtype, where)
+    return array.astype(dtype)
+
+
+def _rounded(array: npt.NDArray[Any], dtype: np.dtype[Any], where: str) -> npt.NDArray[Any]:
+    """Numbers as floats of fewer digits; those that were finite stay so."""
+    with np.errstate(over="ignore"):
+        rounded = array.astype(dtype, copy=False)
+    if dtype.itemsize < array.dtype.itemsize and not np.isfinite(rounded).all():
+        lost = np.isfinite(array) & ~np.isfinite(rounded)
+        if lost.any():
+            message = (
+                f"{where}: {array[lost].flat[0]} is out of range of {datatype_of(dtype)}, which "
+                f"ends at {np.finfo(dtype).max}"
+            )
+            raise Problem(message)
+    return rounded
+
+
+def _demand(
+    allowed: set[type], leaves: list[Any], kinds: set[type], dtype: np.dtype[Any], where: str
+) -> None:
+    if kinds <= allowed:
+        return
+    at, leaf = next((at, leaf) for at, leaf in enumerate(leaves) if type(leaf) not in allowed)
+    message = (
+        f"{where}: {_shown(leaf)} (value {at}) is {json_type(leaf)}; expected "
+        f"{_EXPECTED[dtype.kind]} for {datatype_of(dtype)}"
+    )
+    raise Problem(message)
+
+
+def _demand_range(least: int, most: int, dtype: np.dtype[Any], where: str) -> None:
+    info = np.iinfo(dtype)
+    if least < info.min or most > info.max:
+        message = (
+            f"{where}: {least if least < info.min else most} is out of range of "
+            f"{datatype_of(dtype)}; expected {info.min} to {info.max}"
+        )
+        raise Problem(message)
+
+
+def _text(text: str, where: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        message = f"{where}: {_shown(text)} holds half a character (a lone surrogate)"
+        raise Problem(message) from error
+
+
+def _from_b64(value: Any, where: str) -> bytes:
+    if not is_b64(value):
+        message = (
+            f"{where}: JSON Value: {_shown(value)} not formatted correctly for base64 data; "
+            'expected {"b64": "..."}'
+        )
+        raise Problem(message)
+    text = value["b64"]
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except (binascii.Error, ValueError) as error:  # the latter: characters beyond ASCII
+        message = f"{where}: Unable to base64 decode {_shown(text)}: {error}"
+        raise Problem(message) from error
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."  # 60: a line of a terminal
+
+
+_JSON_TYPES: Mapping[type, str] = MappingProxyType(
+    {
+        bool: "true or false",
+        int: "an integer",
+        float: "a number with a fraction",
+        str: "a text",
+        dict: "an object",
+        type(None): "null",
+    }
+)
+_EXPECTED: Mapping[str, str] = MappingProxyType(
+    {
+        "b": "true or false",
+        "i": "an integer",
+        "u": "an integer",
+        "f": "a number",
+        "O": "a text",
+    }
+)

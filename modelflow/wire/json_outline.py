@@ -1,0 +1,98 @@
+"""The brackets of a JSON text without its words: how deep it is, how much it holds, how it nests.
+
+The outline of ``{"instances": [[1.5, 2], [3, 4]]}`` is ``{:[[,],[,]]}``.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from modelflow.wire.problem import Code, Problem
+
+__all__ = ["JsonLimits", "check_limits", "outline_of_text", "outline_of_value"]
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLimits:
+    """What a JSON text may hold at most.
+
+    Attributes:
+        depth: Lists and objects inside one another.
+        elements: Values of all lists and objects together.
+    """
+
+    depth: int = 64
+    elements: int = (1 << 24) - 1
+
+
+def check_limits(text: bytes, limits: JsonLimits) -> bytes | None:
+    """Looks, before anything is parsed, whether a text keeps the limits.
+
+    Returns:
+        The outline, where it was needed to know.
+
+    Raises:
+        Problem: it is nested deeper, or holds more values.
+    """
+    if len(text) <= 2 * limits.elements and _opened(text) <= limits.depth:
+        return None  # a value takes two bytes at least
+    outline = outline_of_text(text)
+    elements = int(np.count_nonzero(np.frombuffer(outline, np.uint8) == ord(","))) + 1
+    if elements > limits.elements:
+        message = (
+            f"JSON document: {elements} values; at most {limits.elements} are taken; "
+            "send large tensors in binary"
+        )
+        raise Problem(message, Code.RESOURCE_EXHAUSTED)
+    steps = np.frombuffer(outline.translate(_STEPS, b",:"), np.int8)
+    depth = int(steps.cumsum(dtype=np.int32).max(initial=0))
+    if depth > limits.depth:
+        message = f"JSON document: nested {depth} deep; at most {limits.depth} is taken"
+        raise Problem(message)
+    return outline
+
+
+def _opened(text: bytes) -> int:
+    if len(text) < _SHORT:
+        return text.count(b"[") + text.count(b"{")
+    codes = np.frombuffer(text, np.uint8)
+    return int(np.count_nonzero(codes == ord("[")) + np.count_nonzero(codes == ord("{")))
+
+
+def outline_of_text(text: bytes) -> bytes:
+    """Returns the outline of a text, which is one of JSON (of another, anything)."""
+    # What makes up numbers goes first, in one quick pass: strings are then looked for in a text
+    # that is much shorter. None of these bytes ends a string or is what a backslash stands before.
+    thin = text.translate(None, b"0123456789+-.eE \t\r\n")
+    return _STRING.sub(b"", thin).translate(None, _WORDS)
+
+
+def outline_of_value(value: Any) -> bytes:
+    """Returns the outline of the text that a value was read from; arrays count as nested lists."""
+    if isinstance(value, np.ndarray):
+        return _outline_of_shape(value.shape)
+    if isinstance(value, list):
+        return b"[" + _joined(map(outline_of_value, value)) + b"]"
+    if isinstance(value, dict):
+        return b"{" + _joined(b":" + outline_of_value(held) for held in value.values()) + b"}"
+    return b""
+
+
+def _outline_of_shape(shape: tuple[int, ...]) -> bytes:
+    outline = b""
+    for extent in reversed(shape):
+        outline = b"[" + _joined([outline] * extent) + b"]"
+    return outline
+
+
+def _joined(outlines: Iterable[bytes]) -> bytes:
+    return b",".join(outlines)
+
+
+_SHORT = 4 << 10  # bytes: below, NumPy's calls cost more than they save
+_STRING = re.compile(rb'"(?:[^"\\]+|\\.)*"', re.DOTALL)
+_WORDS = bytes(set(range(256)) - set(b"{}[],:"))
+_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")

@@ -1,0 +1,128 @@
+"""Writing JSON: documents with arrays in them, floats as TensorFlow Serving writes them.
+
+A float has the fewest digits that mean it, with ``.0`` or an exponent: ``0.1``, ``3.0``, ``1e-7``;
+``NaN``, ``Infinity`` and ``-Infinity`` are words of their own.
+"""
+
+import base64
+import json
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from modelflow.wire.problem import Code, Problem
+
+try:
+    import orjson
+except ImportError:  # an extra: `json` does the same, slowly
+    orjson = None
+
+__all__ = ["array_json", "b64", "json_of", "text_of"]
+
+
+def json_of(value: Any) -> bytes:
+    """Returns a value as JSON: numbers, texts, lists, objects, bytes (UTF-8), arrays among them.
+
+    Raises:
+        Problem: something in it has no form in JSON.
+    """
+    if isinstance(value, dict):
+        pairs = (_scalar(str(name)) + b":" + json_of(held) for name, held in value.items())
+        return b"{" + b",".join(pairs) + b"}"
+    if isinstance(value, (list, tuple)):
+        return b"[" + b",".join(map(json_of, value)) + b"]"
+    if isinstance(value, (np.ndarray, np.generic)):
+        return array_json(np.asarray(value))
+    return _scalar(value)
+
+
+def array_json(array: npt.NDArray[Any], where: str = "answer") -> bytes:
+    """Returns an array as nested lists; of no axes, as a single value.
+
+    Args:
+        array: Numbers, booleans, or objects: bytes and texts are written as texts.
+        where: What is written, for messages.
+
+    Raises:
+        Problem: bytes that are no UTF-8, or objects that JSON has no form for.
+    """
+    if array.dtype.kind in "OSUT":
+        return json_of(_texts(array, where).tolist())
+    if array.dtype.kind not in "biuf":
+        message = f"{where}: arrays of {array.dtype.name} have no form in JSON; ask for binary"
+        raise Problem(message, Code.FAILED_PRECONDITION)
+    if array.dtype.itemsize > 8:  # noqa: PLR2004 - of bytes: long double
+        array = array.astype(np.float64)
+    if not array.ndim:
+        return array_json(array.reshape(1), where)[1:-1]
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        return _with_words(array)
+    return _numbers(array)
+
+
+def b64(data: bytes) -> dict[str, str]:
+    """Returns bytes as ``{"b64": ...}``."""
+    return {"b64": base64.b64encode(data).decode("ascii")}
+
+
+def text_of(data: Any, where: str) -> Any:
+    """Returns bytes as the text that they are in UTF-8, anything else as it is.
+
+    Raises:
+        Problem: they are no UTF-8.
+    """
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        return data
+    try:
+        return str(data, "utf-8")
+    except UnicodeDecodeError as error:
+        message = (
+            f"{where}: bytes that are no text (byte {data[error.start]:#x} at {error.start}); JSON "
+            "carries text: ask for binary, or name the output so that it ends in _bytes"
+        )
+        raise Problem(message, Code.FAILED_PRECONDITION) from error
+
+
+def _texts(array: npt.NDArray[Any], where: str) -> npt.NDArray[Any]:
+    texts = np.empty(array.size, np.object_)
+    texts[:] = [text_of(item, where) for item in array.ravel().tolist()]
+    return texts.reshape(array.shape)
+
+
+def _with_words(array: npt.NDArray[Any]) -> bytes:
+    """Numbers, some of which are not finite: where one stands, orjson writes ``null``."""
+    lost = array[~np.isfinite(array)]
+    words = np.where(np.isnan(lost), b"NaN", np.where(lost > 0, b"Infinity", b"-Infinity")).tolist()
+    between = _numbers(np.where(np.isfinite(array), array, np.nan)).split(_NOT_FINITE)
+    return b"".join(chain.from_iterable(zip(between, [*words, b""], strict=True)))
+
+
+def _numbers(array: npt.NDArray[Any]) -> bytes:
+    array = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
+    if orjson is not None:
+        text: bytes = orjson.dumps(array, option=orjson.OPT_SERIALIZE_NUMPY)
+        return text
+    if array.dtype.kind == "f" and array.dtype.itemsize < 8:  # noqa: PLR2004 - of bytes
+        # The digits of a float32, which as a float64 would have twice as many.
+        array = array.astype(np.str_).astype(np.float64)
+    return json.dumps(array.tolist(), separators=(",", ":")).encode()
+
+
+def _scalar(value: Any) -> bytes:
+    if isinstance(value, float) and not np.isfinite(value):
+        return json.dumps(value).encode()
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        value = text_of(value, "answer")
+    try:
+        if orjson is not None:
+            text: bytes = orjson.dumps(value)
+            return text
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError) as error:
+        message = f"answer: a {type(value).__name__} has no form in JSON: {error}"
+        raise Problem(message, Code.INTERNAL) from error
+
+
+_NOT_FINITE = b"null" if orjson is not None else b"NaN"

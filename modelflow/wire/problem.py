@@ -1,0 +1,45 @@
+"""What came is not right, or cannot be answered: one exception for all protocols."""
+
+from enum import StrEnum
+
+from modelflow.errors import ModelflowError
+
+__all__ = ["Code", "Problem"]
+
+
+class Code(StrEnum):
+    """What kind of problem it is: the words that gRPC and TensorFlow Serving have for it.
+
+    A server maps each to a status of its protocol; what the words mean is the same everywhere.
+    """
+
+    CANCELLED = "CANCELLED"
+    UNKNOWN = "UNKNOWN"
+    INVALID_ARGUMENT = "INVALID_ARGUMENT"
+    DEADLINE_EXCEEDED = "DEADLINE_EXCEEDED"
+    NOT_FOUND = "NOT_FOUND"
+    ALREADY_EXISTS = "ALREADY_EXISTS"
+    PERMISSION_DENIED = "PERMISSION_DENIED"
+    RESOURCE_EXHAUSTED = "RESOURCE_EXHAUSTED"
+    FAILED_PRECONDITION = "FAILED_PRECONDITION"
+    ABORTED = "ABORTED"
+    OUT_OF_RANGE = "OUT_OF_RANGE"
+    UNIMPLEMENTED = "UNIMPLEMENTED"
+    INTERNAL = "INTERNAL"
+    UNAVAILABLE = "UNAVAILABLE"
+    DATA_LOSS = "DATA_LOSS"
+    UNAUTHENTICATED = "UNAUTHENTICATED"
+
+
+class Problem(ModelflowError):
+    """A request that cannot be understood, or an answer that its protocol cannot carry.
+
+    The message says where, what was found, and what was expected, for the client to read.
+
+    Attributes:
+        code: What kind of problem it is.
+    """
+
+    def __init__(self, message: str, code: Code = Code.INVALID_ARGUMENT) -> None:
+        super().__init__(message)
+        self.code = code

@@ -1,0 +1,168 @@
+"""Tensors as raw bytes, as the Open Inference Protocol sends them: little-endian, in C order.
+
+``BYTES`` elements are each a length, uint32, and that many bytes. ``BF16`` has no type in NumPy: it
+is float32 in memory, as in Triton's own client; what was sent comes back bit for bit.
+"""
+
+import math
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from modelflow.errors import did_you_mean
+from modelflow.wire.datatype import DATATYPES
+from modelflow.wire.json_text import json_of
+from modelflow.wire.problem import Problem
+
+__all__ = ["checked_shape", "element_type", "from_raw", "to_raw"]
+
+BF16 = "BF16"
+_LENGTH = struct.Struct("<I")
+_MOST_AXES = 32  # NumPy 1 has no more
+
+
+def element_type(datatype: object, where: str) -> np.dtype[Any]:
+    """Returns the element type in memory of a datatype's name.
+
+    Raises:
+        Problem: it is the name of none.
+    """
+    if datatype == BF16:
+        return np.dtype(np.float32)
+    found = DATATYPES.get(datatype) if isinstance(datatype, str) else None
+    if found is None:
+        known = (*DATATYPES, BF16)
+        near = did_you_mean(str(datatype).upper(), known)
+        message = f"{where}: datatype {datatype!r}; expected one of {', '.join(known)}{near}"
+        raise Problem(message)
+    return found
+
+
+def checked_shape(shape: object, where: str) -> tuple[int, ...]:
+    """Returns a shape that came as a list.
+
+    Raises:
+        Problem: it is no list of lengths.
+    """
+    if not isinstance(shape, Sequence) or isinstance(shape, (str, bytes)):
+        message = f"{where}: shape {shape!r}; expected a list of integers"
+        raise Problem(message)
+    if not all(type(extent) is int and extent >= 0 for extent in shape):
+        message = f"{where}: shape {list(shape)}; expected integers of 0 or more"
+        raise Problem(message)
+    if len(shape) > _MOST_AXES:
+        message = f"{where}: {len(shape)} axes; at most {_MOST_AXES} are possible"
+        raise Problem(message)
+    return tuple(shape)
+
+
+def from_raw(
+    data: bytes | memoryview, datatype: str, shape: tuple[int, ...], where: str
+) -> npt.NDArray[Any]:
+    """Returns the tensor that bytes hold.
+
+    Args:
+        data: All of its bytes.
+        datatype: A name that `element_type` knows.
+        shape: Its shape, of `checked_shape`.
+        where: What is read, for messages.
+
+    Returns:
+        A read-only view on ``data``, which may begin at any address; for ``BF16`` and ``BYTES`` an
+        array of its own, of float32 and of ``bytes``.
+
+    Raises:
+        Problem: the bytes are more or fewer than type and shape say.
+    """
+    dtype = element_type(datatype, where)
+    count = math.prod(shape)
+    if dtype.kind == "O":
+        return _elements(data, count, where).reshape(shape)
+    stored = np.dtype("<u2") if datatype == BF16 else dtype.newbyteorder("<")
+    expected = count * stored.itemsize
+    size = memoryview(data).nbytes
+    if size != expected:
+        message = (
+            f"{where}: {size} bytes; expected {expected} for {datatype} of shape {list(shape)}"
+        )
+        raise Problem(message)
+    array = np.frombuffer(data, stored) if count else np.empty(0, stored)
+    array.flags.writeable = False
+    if datatype == BF16:
+        array = (array.astype(np.uint32) << 16).view(np.float32)
+    elif dtype.kind == "b" and count and array.view(np.uint8).max() > 1:
+        message = f"{where}: a byte that is neither 0 nor 1; expected these for BOOL"
+        raise Problem(message)
+    return array.reshape(shape)
+
+
+def to_raw(array: npt.NDArray[Any], datatype: str, where: str) -> bytes:
+    """Returns the bytes of a tensor.
+
+    Args:
+        array: Of the type that ``datatype`` means; for ``BYTES`` of bytes or texts, or of what
+            JSON can say; for ``BF16`` of float32 (rounded to the nearest) or of a 16-bit type of
+            that name.
+        datatype: A name that `element_type` knows.
+        where: What is written, for messages.
+
+    Raises:
+        Problem: an element has no form as bytes.
+    """
+    dtype = element_type(datatype, where)
+    if dtype.kind == "O":
+        parts: list[bytes] = []
+        for item in array.ravel().tolist():
+            data = _data(item)
+            parts += (_LENGTH.pack(len(data)), data)
+        return b"".join(parts)
+    if datatype == BF16:
+        if array.dtype.itemsize == 2:  # noqa: PLR2004 - of bytes: it is bfloat16 already
+            return array.tobytes()
+        return _bf16_bits(array).tobytes()
+    return array.astype(dtype.newbyteorder("<"), copy=False).tobytes()
+
+
+def _elements(data: bytes | memoryview, count: int, where: str) -> npt.NDArray[Any]:
+    view = memoryview(data).cast("B")
+    size, at = view.nbytes, 0
+    if size < count * _LENGTH.size:
+        message = (
+            f"{where}: {size} bytes; {count} BYTES elements take {count * _LENGTH.size} for their "
+            "lengths alone"
+        )
+        raise Problem(message)
+    array = np.empty(count, np.object_)
+    for index in range(count):
+        start = at + _LENGTH.size
+        end = start + _LENGTH.unpack_from(view, at)[0] if start <= size else start
+        if end > size:
+            message = (
+                f"{where}: element {index} ends at byte {end}; the tensor has {size} bytes "
+                "(each element is its length, uint32, and its bytes)"
+            )
+            raise Problem(message)
+        array[index] = bytes(view[start:end])
+        at = end
+    if at != size:
+        message = f"{where}: {size - at} bytes after the last of {count} elements; expected none"
+        raise Problem(message)
+    return array
+
+
+def _data(item: Any) -> bytes:
+    if isinstance(item, str):
+        return item.encode()
+    return bytes(item) if isinstance(item, (bytes, bytearray, memoryview)) else json_of(item)
+
+
+def _bf16_bits(array: npt.NDArray[Any]) -> npt.NDArray[np.uint16]:
+    """The upper halves of float32, rounded to the nearest, ties to even; NaN stays NaN."""
+    whole = np.ascontiguousarray(array, np.float32)
+    bits = whole.view(np.uint32)
+    rounded = ((bits + (((bits >> 16) & 1) + 0x7FFF)) >> 16).astype(np.uint16)
+    quiet = ((bits >> 16) | 0x40).astype(np.uint16)
+    return np.where(np.isnan(whole), quiet, rounded).astype("<u2")
