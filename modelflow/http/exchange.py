@@ -36,7 +36,8 @@ class Exchange:
         headers: Names in lower case, and values, in the order in which they came.
         body: What was sent, once it is whole.
         client: The address of who asks; ``""``: unknown.
-        on_end: Called once: with False when it is answered, with True if who asks goes away before.
+        on_end: Called once when it is answered, or who asks has gone away.
+        on_gone: Called before that if who asks has gone away: what works on it may stop.
     """
 
     __slots__ = (
@@ -48,6 +49,7 @@ class Exchange:
         "headers",
         "method",
         "on_end",
+        "on_gone",
         "target",
     )
 
@@ -66,7 +68,8 @@ class Exchange:
         self.headers = headers
         self.body = b""
         self.client = client
-        self.on_end: Callable[[bool], None] | None = None
+        self.on_end: Callable[[], None] | None = None
+        self.on_gone: Callable[[], None] | None = None
         self._send = send
         self._mailbox = mailbox
         self._is_over = False
@@ -87,7 +90,7 @@ class Exchange:
     def answer(self, reply: "Reply") -> None:
         """Answers; a second answer, or one to somebody who has gone, is dropped."""
         if not self._is_over:
-            self._end(is_gone=False)
+            self._end()
             self._send(self, reply)
 
     def answer_soon(self, reply: "Reply") -> None:
@@ -97,9 +100,12 @@ class Exchange:
     def gone(self) -> None:
         """Notes that who asks has gone away (called by the connection)."""
         if not self._is_over:
-            self._end(is_gone=True)
+            if self.on_gone is not None:
+                self.on_gone()
+            self._end()
 
-    def _end(self, *, is_gone: bool) -> None:
+    def _end(self) -> None:
         self._is_over = True
+        self.on_gone = None
         if self.on_end is not None:
-            self.on_end(is_gone)
+            self.on_end()

@@ -121,7 +121,7 @@ class Listener:
         else:
             exchange.answer(Reply(HTTPStatus.ACCEPTED, b""))
 
-    def _ended(self, exchange: Exchange, is_gone: bool) -> None:  # noqa: ARG002 - it is over
+    def _ended(self, exchange: Exchange) -> None:
         self._patience.forget(exchange)
         self._under_way -= 1
         if not self._under_way and self._is_idle is not None:

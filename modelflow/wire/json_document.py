@@ -162,5 +162,7 @@ def _has_arrays(value: Any) -> bool:
     if isinstance(value, dict):
         return any(map(_has_arrays, value.values()))
     if isinstance(value, list):
-        return any(isinstance(part, (np.ndarray, dict, list)) and _has_arrays(part) for part in value)
+        return any(
+            isinstance(part, (np.ndarray, dict, list)) and _has_arrays(part) for part in value
+        )
     return isinstance(value, np.ndarray)

@@ -53,7 +53,7 @@ def array_json(array: npt.NDArray[Any], where: str = "answer") -> bytes:
     if array.dtype.kind not in "biuf":
         message = f"{where}: arrays of {array.dtype.name} have no form in JSON; ask for binary"
         raise Problem(message, Code.FAILED_PRECONDITION)
-    if array.dtype.itemsize > 8:  # noqa: PLR2004 - of bytes: long double
+    if array.dtype.itemsize > 8:
         array = array.astype(np.float64)
     if not array.ndim:
         return array_json(array.reshape(1), where)[1:-1]
@@ -104,7 +104,7 @@ def _numbers(array: npt.NDArray[Any]) -> bytes:
     if orjson is not None:
         text: bytes = orjson.dumps(array, option=orjson.OPT_SERIALIZE_NUMPY)
         return text
-    if array.dtype.kind == "f" and array.dtype.itemsize < 8:  # noqa: PLR2004 - of bytes
+    if array.dtype.kind == "f" and array.dtype.itemsize < 8:
         # The digits of a float32, which as a float64 would have twice as many.
         array = array.astype(np.str_).astype(np.float64)
     return json.dumps(array.tolist(), separators=(",", ":")).encode()

@@ -120,7 +120,7 @@ def to_raw(array: npt.NDArray[Any], datatype: str, where: str) -> bytes:
             parts += (_LENGTH.pack(len(data)), data)
         return b"".join(parts)
     if datatype == BF16:
-        if array.dtype.itemsize == 2:  # noqa: PLR2004 - of bytes: it is bfloat16 already
+        if array.dtype.itemsize == 2:
             return array.tobytes()
         return _bf16_bits(array).tobytes()
     return array.astype(dtype.newbyteorder("<"), copy=False).tobytes()

@@ -1,0 +1,102 @@
+"""One inference request on its way: from arrays into a flow, and back to arrays."""
+
+import logging
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from modelflow.buffer import Buffer
+from modelflow.errors import FlowUnitError, ModelflowError
+from modelflow.request import Request
+from modelflow.serve.rows import items_of, values_of
+from modelflow.serve.status import problem_of
+from modelflow.wire.problem import Code, Problem
+
+if TYPE_CHECKING:
+    from modelflow.serve.served_model import ServedModel
+
+__all__ = ["Call"]
+
+logger = logging.getLogger(__name__)
+
+
+class Call:
+    """A request to a served model. For the server's thread, but where it says otherwise."""
+
+    def __init__(
+        self,
+        model: "ServedModel",
+        arrays: Mapping[str, npt.NDArray[Any]],
+        deadline: float | None,
+        done: Callable[["Call"], None],
+    ) -> None:
+        """Makes a call; `ServedModel.infer` sends it.
+
+        Args:
+            model: What is called.
+            arrays: One for each input.
+            deadline: Seconds from now after which nobody waits for the answer; None: for ever.
+            done: Called once, on the server's thread, when `outputs` has something to give.
+
+        Raises:
+            Problem: the arrays do not fit the model's inputs.
+        """
+        self.model = model
+        self._done = done
+        self._problem: Problem | None = None
+        items = items_of(model.signature, arrays)
+        self.rows = max(map(len, items.values()), default=0)
+        """How many items it has."""
+        self.request = Request(items, self._ended, deadline=deadline)
+        """What goes into the flow."""
+
+    def cancel(self) -> None:
+        """Ends it: nobody waits for the answer any more."""
+        self.model.forget(self)
+
+    def fail(self, problem: Problem) -> None:
+        """Ends it without an answer."""
+        self._problem = problem
+        self.model.ended(self)
+        self._done(self)
+
+    def _ended(self, _: Request) -> None:
+        self.model.mailbox.post(self._finish)  # from whichever thread
+
+    def _finish(self) -> None:
+        self.model.ended(self)
+        self._done(self)
+
+    def outputs(self) -> dict[str, npt.NDArray[Any] | list[Any]]:
+        """Returns what came out of each output; to be called once.
+
+        Raises:
+            Problem: the request, or one of its items, failed.
+        """
+        if self._problem is not None:
+            raise self._problem
+        try:
+            found = self.request.answer()
+        except ModelflowError as error:
+            raise problem_of(error) or _inside(error) from error
+        ports = {port.name: port for port in self.model.signature.outputs}
+        for buffers in found.values():
+            self._check(buffers)
+        return {name: values_of(ports[name], buffers) for name, buffers in found.items()}
+
+    def _check(self, buffers: Sequence[Buffer]) -> None:
+        for place, buffer in enumerate(buffers):
+            if buffer.error is not None:
+                item = place if self.rows > 1 else None
+                raise problem_of(buffer.error, item) or _inside(buffer.error)
+
+
+def _inside(error: Exception) -> Problem:
+    """What failed is nobody's business outside: it goes to the log, under an id that is told."""
+    number = uuid.uuid4().hex[:12]
+    cause = error.__cause__ if isinstance(error, FlowUnitError) else None
+    logger.error("request %s failed: %s", number, error, exc_info=cause or error)
+    text = f"the request failed inside the server, whose log tells why under the id {number}"
+    return Problem(text, Code.INTERNAL)

@@ -1,0 +1,62 @@
+"""The way of requests from a server's thread into a flow, and of their answers back.
+
+What arrives in one turn of the event loop goes in together (`Flow.submit`); what finds no room
+waits here, in order, until the flow says that there is some. Answers come back over the server's
+mailbox: one wake-up for all that a batch has finished.
+"""
+
+import asyncio
+from collections import deque
+
+from modelflow.errors import StreamClosed
+from modelflow.flow import Flow
+from modelflow.http.mailbox import Mailbox
+from modelflow.serve.call import Call
+from modelflow.wire.problem import Code, Problem
+
+__all__ = ["Gangway"]
+
+
+class Gangway:
+    """Takes calls one by one and gives them to a flow in gangs. For the loop's thread."""
+
+    def __init__(self, flow: Flow, mailbox: Mailbox) -> None:
+        """Takes where the calls go, and how other threads reach the loop's."""
+        self._flow = flow
+        self._mailbox = mailbox
+        self._waiting: deque[Call] = deque()
+        self._is_due = self._is_blocked = False
+
+    def __len__(self) -> int:
+        """Counts the calls that are not in the flow yet."""
+        return len(self._waiting)
+
+    def add(self, call: Call) -> None:
+        """Takes a call: it goes in when this turn of the loop is over."""
+        self._waiting.append(call)
+        if not (self._is_due or self._is_blocked):
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._enter)
+
+    def forget(self, call: Call) -> bool:
+        """Takes a call back whose caller has gone; False: it is in the flow already."""
+        if call.request.is_submitted or call not in self._waiting:
+            return False
+        self._waiting.remove(call)
+        return True
+
+    def _enter(self) -> None:
+        self._is_due = self._is_blocked = False
+        gang = [*self._waiting]
+        try:
+            rest = self._flow.submit([call.request for call in gang], self._told_of_room)
+        except StreamClosed:
+            self._waiting.clear()
+            for call in gang:
+                call.fail(Problem("the server is being stopped", Code.UNAVAILABLE))
+            return
+        self._is_blocked = bool(rest)
+        self._waiting = deque(gang[len(gang) - len(rest) :])
+
+    def _told_of_room(self) -> None:
+        self._mailbox.post(self._enter)

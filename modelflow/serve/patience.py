@@ -1,0 +1,28 @@
+"""How long whoever sent a request waits for its answer."""
+
+from modelflow.http.exchange import Exchange
+from modelflow.wire.problem import Problem
+
+__all__ = ["seconds_of"]
+
+_HEADER = b"inference-timeout-ms"
+
+
+def seconds_of(exchange: Exchange) -> float | None:
+    """Returns what the header ``Inference-Timeout-Ms`` says, in seconds; None: nothing.
+
+    Raises:
+        Problem: it is no number above 0.
+    """
+    value = exchange.header(_HEADER)
+    if value is None:
+        return None
+    text = value.decode("latin-1")
+    try:
+        milliseconds = float(text)
+    except ValueError:
+        milliseconds = 0.0
+    if not 0 < milliseconds < float("inf"):
+        message = f"header Inference-Timeout-Ms: got {text!r}; expected milliseconds above 0"
+        raise Problem(message)
+    return milliseconds / 1e3

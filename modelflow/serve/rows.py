@@ -1,0 +1,152 @@
+"""Arrays of requests as the items of a graph, and its buffers as arrays again.
+
+An image batch ``(2, 224, 224, 3)`` for a batched input is two items of ``(224, 224, 3)``; the two
+buffers that come out of "scores", ``(10,)`` each, are one array ``(2, 10)``.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from modelflow.buffer import Buffer
+from modelflow.graph.signature import GraphPort, Signature
+from modelflow.wire.problem import Code, Problem
+from modelflow.wire.tensor import TensorSpec, shape_text
+
+__all__ = ["items_of", "values_of"]
+
+Array = npt.NDArray[Any]
+
+
+def items_of(signature: Signature, arrays: Mapping[str, Array]) -> dict[str, list[Any]]:
+    """Cuts the arrays of a request into the items of each input.
+
+    Args:
+        signature: What the graph takes.
+        arrays: One for each input: ``(rows, ...)`` where the input is batched.
+
+    Returns:
+        By input the items: arrays, scalars of NumPy, or ``bytes`` where the elements are.
+
+    Raises:
+        Problem: the inputs are not those of the graph, the shapes are not theirs, or batched
+            inputs have different numbers of rows.
+    """
+    _check_names(signature, arrays)
+    items: dict[str, list[Any]] = {}
+    for port in signature.inputs:
+        array = arrays[port.name]
+        _check_shape(port, array)
+        items[port.name] = _cut(array) if port.is_batched else [_item(array)]
+    lengths = {port.name: len(items[port.name]) for port in signature.inputs if port.is_batched}
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{name!r} has {length}" for name, length in lengths.items())
+        message = f"the inputs have different numbers of rows: {told}; each row is one item"
+        raise Problem(message)
+    return items
+
+
+def values_of(port: GraphPort, buffers: Sequence[Buffer]) -> Array | list[Any]:
+    """Puts what came out of an output together again.
+
+    Args:
+        port: The output.
+        buffers: None of them in error.
+
+    Returns:
+        An array, ``(buffers, ...)`` where the output is batched; a list where the items are of
+        different shapes, or no arrays at all.
+    """
+    data = [buffer.data for buffer in buffers]
+    if not port.is_batched and len(data) == 1:
+        data = data[0]
+        return data if isinstance(data, list) else _array(data)
+    if not data:
+        return _nothing(port.tensor)
+    if all(isinstance(value, np.ndarray | np.generic | int | float | bool) for value in data):
+        arrays = [np.asarray(value) for value in data]
+        if len({array.shape for array in arrays}) == 1:
+            return np.stack(arrays)
+        return list(arrays)
+    if all(isinstance(value, bytes | bytearray | memoryview | str) for value in data):
+        return _texts(data)
+    return data
+
+
+def as_bytes(value: Any) -> bytes:
+    """Returns a value that is no array as a protocol carries it that has only arrays: as JSON."""
+    return json.dumps(value, default=_plain).encode()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    message = f"no JSON for {type(value).__name__}"
+    raise TypeError(message)
+
+
+def _array(value: Any) -> Array | list[Any]:
+    if isinstance(value, np.ndarray | np.generic | int | float | bool):
+        return np.asarray(value)
+    if isinstance(value, bytes | bytearray | memoryview | str):
+        return _texts([value]).reshape(())
+    return [value]
+
+
+def _texts(values: Sequence[Any]) -> Array:
+    found = np.empty(len(values), dtype=object)
+    found[:] = [value.encode() if isinstance(value, str) else bytes(value) for value in values]
+    return found
+
+
+def _nothing(tensor: TensorSpec | None) -> Array:
+    if tensor is None:
+        return np.empty((0,), np.float32)
+    return np.empty((0, *(extent or 0 for extent in tensor.shape or ())), tensor.dtype)
+
+
+def _cut(array: Array) -> list[Any]:
+    return [_item(row) for row in array]
+
+
+def _item(value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype == object:
+        return value.item()
+    return value
+
+
+def _check_names(signature: Signature, arrays: Mapping[str, Array]) -> None:
+    names = [port.name for port in signature.inputs]
+    extra, missing = [n for n in arrays if n not in names], [n for n in names if n not in arrays]
+    if extra or missing:
+        message = (
+            f"input size does not match signature: {len(arrays)}!={len(names)} len({{"
+            f"{','.join(sorted(arrays))}}}) != len({{{','.join(sorted(names))}}}). Sent extra: {{"
+            f"{','.join(extra)}}}. Missing but required: {{{','.join(missing)}}}."
+        )
+        raise Problem(message)
+
+
+def _check_shape(port: GraphPort, array: Array) -> None:
+    if port.is_batched and not array.ndim:
+        message = (
+            f"input {port.name!r}: got one value; expected a list of them, a row an item (its "
+            "first axis counts the items)"
+        )
+        raise Problem(message)
+    wanted = None if port.tensor is None else port.tensor.shape
+    if wanted is None:
+        return
+    given = array.shape[1:] if port.is_batched else array.shape
+    fits = len(given) == len(wanted) and all(
+        length is None or length == own for length, own in zip(wanted, given, strict=True)
+    )
+    if not fits:
+        what = "items of shape" if port.is_batched else "the shape"
+        message = f"input {port.name!r}: got {what} {shape_text(given)}; expected "
+        raise Problem(message + shape_text(wanted), Code.INVALID_ARGUMENT)

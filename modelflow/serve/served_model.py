@@ -1,0 +1,86 @@
+"""A flow as clients see it: a model with a name and a version."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from modelflow.flow import Flow
+from modelflow.http.mailbox import Mailbox
+from modelflow.serve.call import Call
+from modelflow.serve.gangway import Gangway
+from modelflow.wire.problem import Code, Problem
+
+if TYPE_CHECKING:
+    from modelflow.graph.signature import Signature
+
+__all__ = ["ServedModel"]
+
+
+class ServedModel:
+    """A running flow that answers requests. For the server's thread.
+
+    Attributes:
+        name: What clients call it.
+        version: Which version of that it is.
+        signature: What it takes and gives.
+        mailbox: How other threads reach the server's.
+    """
+
+    def __init__(
+        self, name: str, version: int, flow: Flow, mailbox: Mailbox, max_requests: int
+    ) -> None:
+        """Takes a flow that runs; it stays the caller's to stop.
+
+        Args:
+            name: Its name.
+            version: Its version.
+            flow: What answers.
+            mailbox: How other threads reach the server's.
+            max_requests: Most requests under way; one more is refused.
+        """
+        self.name = name
+        self.version = version
+        self.signature: "Signature" = flow.signature()
+        self.mailbox = mailbox
+        self._most = max_requests
+        self._gangway = Gangway(flow, mailbox)
+        self._under_way: set[Call] = set()
+
+    @property
+    def under_way(self) -> int:
+        """How many requests have no answer yet."""
+        return len(self._under_way)
+
+    def infer(
+        self,
+        arrays: Mapping[str, npt.NDArray[Any]],
+        done: Callable[[Call], None],
+        deadline: float | None = None,
+    ) -> Call:
+        """Sends a request; ``done`` is called on this thread when it has an answer.
+
+        Raises:
+            Problem: it does not fit the model's inputs, or there are too many requests.
+        """
+        if len(self._under_way) >= self._most:
+            message = (
+                f"model {self.name!r} has {self._most} requests under way, as many as it may; "
+                "come again"
+            )
+            raise Problem(message, Code.UNAVAILABLE)
+        call = Call(self, arrays, deadline, done)
+        self._under_way.add(call)
+        self._gangway.add(call)
+        return call
+
+    def forget(self, call: Call) -> None:
+        """Ends a request whose caller has gone: what is queued for it is dropped."""
+        if self._gangway.forget(call):
+            self._under_way.discard(call)
+        else:
+            call.request.cancel()
+
+    def ended(self, call: Call) -> None:
+        """Notes that a request is over."""
+        self._under_way.discard(call)

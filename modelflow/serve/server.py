@@ -1,0 +1,166 @@
+"""`Server`: flows, and the listeners that clients reach them by."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from modelflow.errors import ConfigError
+from modelflow.flow import Flow
+from modelflow.http.body import BodyBudget, BodyLimits, RefusedError
+from modelflow.http.endpoint import Endpoint as Address
+from modelflow.http.exchange import Exchange
+from modelflow.http.limits import ConnectionLimits
+from modelflow.http.reply import Reply
+from modelflow.http.server import Server as HttpServer
+from modelflow.http.server import bound_socket
+from modelflow.serve.models import Models
+from modelflow.serve.router import find
+from modelflow.serve.served_model import ServedModel
+from modelflow.serve.tensorflow_rest import TensorflowRest, refusal
+from modelflow.wire.problem import Code, Problem
+
+__all__ = ["ServeOptions", "Server"]
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """Where a server listens, and what it takes.
+
+    Attributes:
+        host: The address; other machines reach it only at one of the network.
+        http_port: 0: any that is free.
+        max_requests: Most requests to one model that have no answer yet; one more is answered 503.
+        max_body: Most bytes of a body; a longer one is answered 413.
+        max_bodies: Most bytes of all bodies that are read or worked on.
+        body_time_out: Seconds within which a body must be there.
+        connections: What connections may cost.
+    """
+
+    host: str = "127.0.0.1"
+    http_port: int = 8501
+    max_requests: int = 1000
+    max_body: int = 64 << 20
+    max_bodies: int = 1 << 30
+    body_time_out: float = 30.0
+    connections: ConnectionLimits = field(default_factory=ConnectionLimits)
+
+
+class Server:
+    """Serves flows over HTTP, to the clients of TensorFlow Serving::
+
+    with modelflow.serve.Server({"digits": "graphs/digits.toml"}) as server:
+        print(server.address)
+    """
+
+    def __init__(
+        self, sources: Mapping[str, str | Path | Flow], options: ServeOptions | None = None
+    ) -> None:
+        """Takes what to serve; loads nothing yet.
+
+        Args:
+            sources: By the model's name a graph file, or a `Flow` that does not run yet.
+            options: Where to listen, and what to take.
+
+        Raises:
+            ConfigError: there is nothing to serve.
+        """
+        if not sources:
+            message = "there is nothing to serve; give a graph: modelflow serve graph.toml"
+            raise ConfigError(message)
+        self.options = options or ServeOptions()
+        self._sources = sources
+        self._flows: list[Flow] = []
+        self._http: HttpServer | None = None
+        self.address = ""
+        """Where it answers, once it is started: ``http://127.0.0.1:8501``."""
+
+    def start(self) -> Self:
+        """Loads every flow and begins to answer; returns when it does.
+
+        Raises:
+            OSError: the address is in use.
+            FlowFailed, GraphError, ConfigError: a flow cannot be loaded; nothing runs then.
+        """
+        options = self.options
+        socket = bound_socket(Address(options.host, options.http_port))
+        try:
+            flows = {name: self._flow(source) for name, source in self._sources.items()}
+            for flow in flows.values():
+                flow.start()
+                self._flows.append(flow)
+            models = Models()
+            front = _Front(models, options)
+            self._http = HttpServer(socket, front, options.connections)
+            for name, flow in flows.items():
+                mailbox = self._http.mailbox
+                models.add(ServedModel(name, 1, flow, mailbox, options.max_requests))
+            host, port = socket.getsockname()[:2]
+            self.address = f"http://{host}:{port}"
+        except BaseException:
+            self.stop()
+            raise
+        finally:
+            socket.close()  # the server has one of its own
+        return self
+
+    def stop(self) -> None:
+        """Ends it: no new requests, those under way are answered, every flow is stopped."""
+        if self._http is not None:
+            self._http.close()
+            self._http = None
+        flows, self._flows = self._flows, []
+        for flow in flows:
+            flow.stop()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @staticmethod
+    def _flow(source: str | Path | Flow) -> Flow:
+        return source if isinstance(source, Flow) else Flow(source)
+
+
+class _Front:
+    """Answers every request that comes over HTTP. On the server's thread."""
+
+    def __init__(self, models: Models, options: ServeOptions) -> None:
+        self._limits = BodyLimits(
+            options.max_body, BodyBudget(options.max_bodies), options.body_time_out
+        )
+        self._endpoints = TensorflowRest(models).endpoints
+
+    def begin(self, exchange: Exchange) -> BodyLimits:
+        """Finds out who answers a request.
+
+        Raises:
+            RefusedError: nobody does.
+        """
+        found = find(self._endpoints, exchange)
+        if isinstance(found, Reply):
+            if found.status == HTTPStatus.NOT_FOUND:
+                message = f"Malformed request: {exchange.method} {exchange.path}"
+                found = refusal(Problem(message, Code.NOT_FOUND))
+            raise RefusedError(found)
+        return self._limits
+
+    def handle(self, exchange: Exchange) -> None:
+        """Answers a whole request, now or later."""
+        exchange.on_end = partial(self._limits.budget.give_back, len(exchange.body))
+        found = find(self._endpoints, exchange)
+        assert not isinstance(found, Reply)  # `begin` has found it
+        try:
+            found()
+        except Problem as problem:
+            exchange.answer(refusal(problem))

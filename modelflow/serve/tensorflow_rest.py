@@ -1,0 +1,123 @@
+"""TensorFlow Serving's REST interface: ``/v1/models/...``."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from modelflow.graph.signature import GraphPort
+from modelflow.http.exchange import Exchange
+from modelflow.http.reply import Reply
+from modelflow.serve.call import Call
+from modelflow.serve.models import Models
+from modelflow.serve.patience import seconds_of
+from modelflow.serve.router import Endpoint, endpoint
+from modelflow.serve.rows import as_bytes
+from modelflow.serve.status import HTTP_STATUS
+from modelflow.wire.problem import Code, Problem
+from modelflow.wire.tensor import TensorSpec
+from modelflow.wire.tf_serving.documents import (
+    SignatureInfo,
+    State,
+    VersionStatus,
+    error_document,
+    metadata_document,
+    status_document,
+)
+from modelflow.wire.tf_serving.predict import predict_answer, read_predict
+
+__all__ = ["SIGNATURE", "TensorflowRest"]
+
+SIGNATURE = "serving_default"
+"""The name of a graph's only signature."""
+
+_MODEL = r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
+_JSON = {"content-type": "application/json"}
+
+
+class TensorflowRest:
+    """Answers predict, status and metadata requests."""
+
+    def __init__(self, models: Models) -> None:
+        """Takes what is served."""
+        self._models = models
+        self.endpoints: tuple[Endpoint, ...] = (
+            endpoint(f"{_MODEL}:predict", POST=self._predict),
+            endpoint(f"{_MODEL}:(?:classify|regress)", POST=self._no_signature),
+            endpoint(f"{_MODEL}/metadata", GET=self._metadata),
+            endpoint(_MODEL, GET=self._status),
+        )
+
+    def _predict(self, exchange: Exchange, path: Mapping[str, str]) -> None:
+        model = self._models.find(**path)
+        body = read_predict(exchange.body)
+        if body.signature_name not in ("", SIGNATURE):
+            message = f'Serving signature name: "{body.signature_name}" not found in signature def'
+            raise Problem(message)
+        types = {port.name: _dtype(port) for port in model.signature.inputs}
+        arrays = body.arrays(types)
+        done = partial(_answer, exchange, is_row=body.is_row)
+        exchange.on_gone = model.infer(arrays, done, seconds_of(exchange)).cancel
+
+    def _no_signature(self, _: Exchange, path: Mapping[str, str]) -> None:
+        self._models.find(**path)
+        message = "Expected classification or regression signature; the model has predict alone"
+        raise Problem(message)
+
+    def _status(self, exchange: Exchange, path: Mapping[str, str]) -> None:
+        found = self._models.versions(path["name"])
+        if "version" in path or "label" in path:
+            found = [self._models.find(**path)]
+        versions = [VersionStatus(model.version, State.AVAILABLE) for model in found]
+        exchange.answer(Reply(200, status_document(versions), _JSON))
+
+    def _metadata(self, exchange: Exchange, path: Mapping[str, str]) -> None:
+        model = self._models.find(**path)
+        info = SignatureInfo(_tensors(model.signature.inputs), _tensors(model.signature.outputs))
+        document = metadata_document(model.name, model.version, {SIGNATURE: info})
+        exchange.answer(Reply(200, document, _JSON))
+
+
+def refusal(problem: Problem) -> Reply:
+    """Returns the answer to a request that failed."""
+    headers = dict(_JSON)
+    if problem.code in (Code.UNAVAILABLE, Code.RESOURCE_EXHAUSTED):
+        headers["retry-after"] = "1"
+    return Reply(HTTP_STATUS[problem.code], error_document(str(problem)), headers)
+
+
+def _answer(exchange: Exchange, call: Call, *, is_row: bool) -> None:
+    try:
+        outputs = {name: _tensor(value) for name, value in call.outputs().items()}
+        body = predict_answer(outputs, is_row=is_row)
+    except Problem as problem:
+        exchange.answer(refusal(problem))
+    else:
+        exchange.answer(Reply(200, body, _JSON))
+
+
+def _tensor(value: npt.NDArray[Any] | list[Any]) -> npt.NDArray[Any]:
+    """What is no array, as an array of JSON texts."""
+    if isinstance(value, np.ndarray):
+        return value
+    texts = np.empty(len(value), dtype=object)
+    texts[:] = [as_bytes(one) for one in value]
+    return texts
+
+
+def _dtype(port: GraphPort) -> "np.dtype[Any] | None":
+    return None if port.tensor is None else port.tensor.dtype
+
+
+def _tensors(ports: tuple[GraphPort, ...]) -> dict[str, TensorSpec | None]:
+    """The tensors of ports with their batch axis, as clients see them."""
+    return {port.name: _batched(port) for port in ports}
+
+
+def _batched(port: GraphPort) -> TensorSpec | None:
+    tensor = port.tensor
+    if tensor is None or not port.is_batched or tensor.shape is None:
+        return tensor
+    return TensorSpec(tensor.name, tensor.dtype, (None, *tensor.shape))
