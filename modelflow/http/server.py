@@ -70,7 +70,7 @@ class Server:
             MissingDependencyError: what reads requests is not installed.
         """
         check_parser()
-        self._socket = bound
+        self._socket = bound.dup()
         bound.listen(_BACKLOG)
         self._handler = handler
         self._tls = tls
@@ -99,7 +99,7 @@ class Server:
 
         server = await self._loop.create_server(
             lambda: Connection(self._connections, self._handler),
-            sock=self._socket.dup(),
+            sock=self._socket,
             ssl=self._tls,
             backlog=_BACKLOG,
         )
