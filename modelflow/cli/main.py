@@ -13,6 +13,7 @@ from modelflow.cli.draw import draw
 from modelflow.cli.model import model
 from modelflow.cli.new.command import new
 from modelflow.cli.run import run
+from modelflow.cli.serve import serve
 from modelflow.cli.units import units
 from modelflow.cli.version import version, version_text
 from modelflow.errors import FlowFailed, ModelflowError
@@ -38,6 +39,7 @@ def cli(context: click.Context, log_level: str, debug: bool) -> None:
     \b
     modelflow check graph.toml            find every mistake before anything runs
     modelflow run graph.toml --input 'input=*.jpg'
+    modelflow serve graph.toml            answer requests over the network
     modelflow units                       what a graph can use
     modelflow model resnet50.onnx         what a model takes and gives, and how fast it is
     """
@@ -52,7 +54,7 @@ def cli(context: click.Context, log_level: str, debug: bool) -> None:
         sys.path.insert(0, os.getcwd())
 
 
-for command in (run, check, draw, convert, units, model, new, version, completion):
+for command in (run, serve, check, draw, convert, units, model, new, version, completion):
     cli.add_command(command)
 
 

@@ -5,6 +5,7 @@ order; whichever is answered first, their answers leave in the order of the requ
 """
 
 import asyncio
+import logging
 from collections import deque
 from http import HTTPStatus
 
@@ -17,6 +18,8 @@ from modelflow.http.head import head_of
 from modelflow.http.reply import Reply, reply_of_status
 
 __all__ = ["Connection"]
+
+_log = logging.getLogger(__name__)
 
 # Requests of one connection that are under way; then it is not read until one is answered.
 _MOST_PIPELINED = 16
@@ -47,6 +50,7 @@ class Connection(asyncio.Protocol):
         self._headers: list[tuple[bytes, bytes]] = []
         self._reading: Exchange | None = None
         self._body: Body | None = None
+        self._handled: Exchange | None = None  # while it is given to whoever answers
         self._has_asked = False
         self._unheard = 0  # bytes since the last head, or the last part of a body
         self._announced: int | None = None
@@ -106,14 +110,6 @@ class Connection(asyncio.Protocol):
             if self._unheard > self._limits.header_bytes:
                 self._refuse(self._too_long_head())
         self._set_due()
-
-    def eof_received(self) -> bool:
-        """Ends the connection when what was asked is answered; True: it stays open until then."""
-        if self._reading is not None:  # nobody waits for the answer to half a request
-            self.close()
-            return False
-        self._last = self._pending[-1] if self._pending else None
-        return bool(self._pending)
 
     def pause_writing(self) -> None:
         """Reads nothing more of a client that does not take its answers."""
@@ -191,7 +187,9 @@ class Connection(asyncio.Protocol):
         self._balance()
         if exchange is not None and body is not None:
             exchange.body = body.whole()
+            self._handled = exchange
             self._handler.handle(exchange)
+            self._handled = None
 
     # -- answering --------------------------------------------------------------------------------
 
@@ -244,6 +242,12 @@ class Connection(asyncio.Protocol):
     def _refuse_error(self, error: Exception) -> None:
         if isinstance(error.__context__, LongHeadError):
             self._refuse(self._too_long_head())
+        elif isinstance(
+            error, httptools.HttpParserCallbackError
+        ):  # whoever handles requests raised
+            _log.error("a request failed in the server", exc_info=error.__context__ or error)
+            text = "the request failed inside the server, whose log tells why"
+            self._refuse(reply_of_status(HTTPStatus.INTERNAL_SERVER_ERROR, text))
         else:
             text = f"this is no request over HTTP/1.1: {error}"
             self._refuse(reply_of_status(HTTPStatus.BAD_REQUEST, text))
@@ -256,7 +260,7 @@ class Connection(asyncio.Protocol):
         """Answers what is no request, or never will be one; nothing is read behind it."""
         if self._lingering is not None or self._transport is None:
             return
-        exchange = self._reading
+        exchange = self._reading or self._handled
         self._drop_body()
         if exchange is None:
             exchange = Exchange("", "", (), self._client, self._answered, self._all.mailbox)

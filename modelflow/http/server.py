@@ -78,14 +78,20 @@ class Server:
         self.mailbox = Mailbox(self._loop)
         self._connections = Connections(limits, self.mailbox)
         self._is_ending = asyncio.Event()
+        self._last_seconds = _LAST_SECONDS
         host, port = bound.getsockname()[:2]
         self._thread = threading.Thread(
             target=self._main, name=f"modelflow/http/{host}:{port}", daemon=False
         )
         self._thread.start()
 
-    def close(self) -> None:
-        """Ends it: no new connections; requests under way are answered first."""
+    def close(self, seconds: float = _LAST_SECONDS) -> None:
+        """Ends it: no new connections; requests under way are answered first, if they can be.
+
+        Args:
+            seconds: How long it waits for that, and for clients that do not take their answers.
+        """
+        self._last_seconds = seconds
         self.mailbox.post(self._is_ending.set)
         self._thread.join()
 
@@ -108,7 +114,7 @@ class Server:
             await asyncio.sleep(0)
         server.close()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._connections.until_ended(), _LAST_SECONDS)
+            await asyncio.wait_for(self._connections.until_ended(), self._last_seconds)
         self._connections.abort()
 
 

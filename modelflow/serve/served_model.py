@@ -41,7 +41,7 @@ class ServedModel:
         """
         self.name = name
         self.version = version
-        self.signature: "Signature" = flow.signature()
+        self.signature: Signature = flow.signature()
         self.mailbox = mailbox
         self._most = max_requests
         self._gangway = Gangway(flow, mailbox)

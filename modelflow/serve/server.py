@@ -1,5 +1,6 @@
 """`Server`: flows, and the listeners that clients reach them by."""
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -37,6 +38,7 @@ class ServeOptions:
         max_body: Most bytes of a body; a longer one is answered 413.
         max_bodies: Most bytes of all bodies that are read or worked on.
         body_time_out: Seconds within which a body must be there.
+        drain_timeout: Seconds within which a stop lets the requests under way be answered.
         connections: What connections may cost.
     """
 
@@ -46,11 +48,14 @@ class ServeOptions:
     max_body: int = 64 << 20
     max_bodies: int = 1 << 30
     body_time_out: float = 30.0
+    drain_timeout: float = 30.0
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
 
 
 class Server:
-    """Serves flows over HTTP, to the clients of TensorFlow Serving::
+    """Serves flows over HTTP, to the clients of TensorFlow Serving.
+
+    For programs and tests::
 
     with modelflow.serve.Server({"digits": "graphs/digits.toml"}) as server:
         print(server.address)
@@ -75,6 +80,7 @@ class Server:
         self._sources = sources
         self._flows: list[Flow] = []
         self._http: HttpServer | None = None
+        self._ending = threading.Lock()
         self.address = ""
         """Where it answers, once it is started: ``http://127.0.0.1:8501``."""
 
@@ -107,14 +113,24 @@ class Server:
             socket.close()  # the server has one of its own
         return self
 
-    def stop(self) -> None:
-        """Ends it: no new requests, those under way are answered, every flow is stopped."""
-        if self._http is not None:
-            self._http.close()
-            self._http = None
-        flows, self._flows = self._flows, []
-        for flow in flows:
-            flow.stop()
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The names of what is served."""
+        return tuple(self._sources)
+
+    def stop(self, drain: bool = True) -> None:
+        """Ends it: no new requests, every flow is stopped. May be called again, from any thread.
+
+        Args:
+            drain: Requests under way are answered first, within ``drain_timeout`` seconds.
+        """
+        with self._ending:
+            if self._http is not None:
+                self._http.close(self.options.drain_timeout if drain else 0.0)
+                self._http = None
+            flows, self._flows = self._flows, []
+            for flow in flows:
+                flow.stop(drain)
 
     def __enter__(self) -> Self:
         return self.start()

@@ -1,0 +1,99 @@
+"""A server with a handler of the test's own, and raw clients for it."""
+
+import contextlib
+import socket
+import threading
+from http import HTTPStatus
+
+from modelflow.http.body import BodyBudget, BodyLimits, RefusedError
+from modelflow.http.endpoint import Endpoint
+from modelflow.http.limits import ConnectionLimits
+from modelflow.http.reply import Reply, reply_of_status
+from modelflow.http.server import Server, bound_socket
+
+TEXT = {"content-type": "text/plain"}
+
+
+class Echo:
+    """Answers each request with its body; holds those whose path says so until they are let go."""
+
+    def __init__(self, most=1 << 20, budget=1 << 22, time_out=60.0):
+        self.budget = BodyBudget(budget)
+        self.limits = BodyLimits(most, self.budget, time_out)
+        self.held = {}
+        self.came = threading.Semaphore(0)
+        self.gone = []
+        self.left = threading.Semaphore(0)
+
+    def begin(self, exchange):
+        if exchange.path == "/refused":
+            raise RefusedError(reply_of_status(HTTPStatus.NOT_FOUND, "not here"))
+        return self.limits
+
+    def handle(self, exchange):
+        exchange.on_end = lambda: self.budget.give_back(len(exchange.body))
+        exchange.on_gone = lambda: self._gone(exchange)
+        if exchange.path == "/broken":
+            raise ZeroDivisionError
+        if exchange.path.startswith("/held"):
+            self.held[exchange.path] = exchange
+            self.came.release()
+        else:
+            exchange.answer(Reply(200, exchange.body, TEXT))
+
+    def _gone(self, exchange):
+        self.gone.append(exchange.path)
+        self.left.release()
+
+    def let_go(self, path, body=b"late"):
+        self.held.pop(path).answer_soon(Reply(200, body, TEXT))
+
+
+@contextlib.contextmanager
+def serving(handler, **limits):
+    """A server, and what connects to it."""
+    with contextlib.closing(bound_socket(Endpoint("127.0.0.1", 0))) as bound:
+        server = Server(bound, handler, ConnectionLimits(**limits))
+        port = bound.getsockname()[1]
+
+        @contextlib.contextmanager
+        def connect():
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
+                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                yield client
+
+        try:
+            yield connect
+        finally:
+            server.close(0.0)
+
+
+def request(path="/", body=b"", *headers, method="POST", version="1.1"):
+    head = [f"{method} {path} HTTP/{version}", "Host: x", *headers]
+    if body or method == "POST":
+        head.append(f"Content-Length: {len(body)}")
+    return "\r\n".join([*head, "", ""]).encode() + body
+
+
+def answer(client, method="POST"):
+    """Reads one answer: its status, its headers, its body."""
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        part = client.recv(1)
+        if not part:
+            raise EOFError(head)
+        head += part
+    first, *lines = head.decode().split("\r\n")[:-2]
+    headers = dict(line.lower().split(": ", 1) for line in lines)
+    size = 0 if method == "HEAD" else int(headers.get("content-length", "0"))
+    body = b""
+    while len(body) < size:
+        body += client.recv(size - len(body))
+    return int(first.split(" ")[1]), headers, body
+
+
+def is_ended(client):
+    """Whether the other side has closed the connection."""
+    with contextlib.suppress(ConnectionResetError):
+        return client.recv(1) == b""
+    return True
