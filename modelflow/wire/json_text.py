@@ -53,7 +53,7 @@ def array_json(array: npt.NDArray[Any], where: str = "answer") -> bytes:
     if array.dtype.kind not in "biuf":
         message = f"{where}: arrays of {array.dtype.name} have no form in JSON; ask for binary"
         raise Problem(message, Code.FAILED_PRECONDITION)
-    if array.dtype.itemsize > 8:  # noqa: PLR2004 - of bytes: long double
+    if array.dtype.itemsize > 8:
         array = array.astype(np.float64)
     if not array.ndim:
         return array_json(array.reshape(1), where)[1:-1]
@@ -92,10 +92,11 @@ def _texts(array: npt.NDArray[Any], where: str) -> npt.NDArray[Any]:
 
 
 def _with_words(array: npt.NDArray[Any]) -> bytes:
-    """Numbers, some of which are not finite: where one stands, orjson writes ``null``."""
+    """Numbers, some of which are not finite: where one stands, a writer puts one word."""
     lost = array[~np.isfinite(array)]
+    unset = b"null" if orjson is not None else b"NaN"
     words = np.where(np.isnan(lost), b"NaN", np.where(lost > 0, b"Infinity", b"-Infinity")).tolist()
-    between = _numbers(np.where(np.isfinite(array), array, np.nan)).split(_NOT_FINITE)
+    between = _numbers(np.where(np.isfinite(array), array, np.nan)).split(unset)
     return b"".join(chain.from_iterable(zip(between, [*words, b""], strict=True)))
 
 
@@ -104,7 +105,7 @@ def _numbers(array: npt.NDArray[Any]) -> bytes:
     if orjson is not None:
         text: bytes = orjson.dumps(array, option=orjson.OPT_SERIALIZE_NUMPY)
         return text
-    if array.dtype.kind == "f" and array.dtype.itemsize < 8:  # noqa: PLR2004 - of bytes
+    if array.dtype.kind == "f" and array.dtype.itemsize < 8:
         # The digits of a float32, which as a float64 would have twice as many.
         array = array.astype(np.str_).astype(np.float64)
     return json.dumps(array.tolist(), separators=(",", ":")).encode()
@@ -123,6 +124,3 @@ def _scalar(value: Any) -> bytes:
     except (TypeError, ValueError) as error:
         message = f"answer: a {type(value).__name__} has no form in JSON: {error}"
         raise Problem(message, Code.INTERNAL) from error
-
-
-_NOT_FINITE = b"null" if orjson is not None else b"NaN"
