@@ -33,12 +33,16 @@ __all__ = ["read_json"]
 
 # Below, one pass of orjson is quicker than simdjson with its outline (benchmarks: serving_speed).
 _SMALL = 16 << 10
+# Names of an object that are looked for one by one.
+_FEW = 64
 # A parser keeps memory for the largest text that it saw, some fourteen bytes for each of it.
 _KEPT = 4 << 20
 
 
-def read_json(body: bytes | memoryview, limits: JsonLimits | None = None) -> Any:
-    """Returns what a JSON document says; bytes after it are ignored.
+def read_json(
+    body: bytes | memoryview, limits: JsonLimits | None = None, *, takes_rest: bool = False
+) -> Any:
+    """Returns what a JSON document says.
 
     Objects become ``dict``, lists ``list``; in a large document a list of numbers, nested or not,
     may be an array instead: int64 or uint64 (where all are written as integers), else float64. Its
@@ -47,6 +51,7 @@ def read_json(body: bytes | memoryview, limits: JsonLimits | None = None) -> Any
     Args:
         body: The text, UTF-8.
         limits: What it may hold.
+        takes_rest: Bytes after the document are ignored.
 
     Raises:
         Problem: it is no JSON, or over the limits. Parsers differ in what they say of it.
@@ -60,25 +65,28 @@ def read_json(body: bytes | memoryview, limits: JsonLimits | None = None) -> Any
         try:
             return _read_large(text, outline)
         except (ValueError, RuntimeError):  # the latter: nested too deep for it
-            return _read_any(text)
+            return _read_any(text, takes_rest=takes_rest)
     if orjson is not None:
         try:
             return orjson.loads(text)
         except ValueError:
-            return _read_any(text)
-    return _read_any(text)
+            return _read_any(text, takes_rest=takes_rest)
+    return _read_any(text, takes_rest=takes_rest)
 
 
-def _read_any(body: bytes) -> Any:
+def _read_any(body: bytes, *, takes_rest: bool = False) -> Any:
     """Reads what only the patient parser takes; raises what the client is told."""
     try:
         text = body.decode()
     except UnicodeDecodeError as error:
         # What follows the document may be anything; the document itself is text.
+        if not takes_rest:
+            message = f"JSON Parse error: bytes that are no UTF-8 at offset: {error.start}"
+            raise Problem(message) from error
         text = body[: error.start].decode()
     try:
         # The parser takes no blanks before the document.
-        return _PATIENT.raw_decode(text, len(text) - len(text.lstrip(" \t\r\n")))[0]
+        value, end = _PATIENT.raw_decode(text, len(text) - len(text.lstrip(_BLANKS)))
     except RecursionError as error:
         message = "JSON Parse error: nested too deep"
         raise Problem(message) from error
@@ -89,6 +97,11 @@ def _read_any(body: bytes) -> Any:
     except ValueError as error:  # Python's bound of an integer's digits; a number over all
         message = f"JSON Parse error: {error}"
         raise Problem(message) from error
+    if not takes_rest and text[end:].strip(_BLANKS):
+        offset = len(text[:end].encode())
+        message = f"JSON Parse error: more text after the document at offset: {offset}"
+        raise Problem(message)
+    return value
 
 
 def _finite(text: str) -> float:
@@ -99,6 +112,7 @@ def _finite(text: str) -> float:
     return number
 
 
+_BLANKS = " \t\r\n"
 _LIMITS = JsonLimits()
 _PATIENT = json.JSONDecoder(parse_float=_finite)
 _local = threading.local()
@@ -113,7 +127,7 @@ def _read_large(body: bytes, outline: bytes | None) -> Any:
     if len(body) <= _KEPT:
         _local.parser = parser
     if _has_arrays(value) and outline_of_value(value) != (outline or outline_of_text(body)):
-        # Rows of different lengths or depth, or a key twice: whoever reads it row by row says which.
+        # Rows of different lengths or depth, or a key twice: who reads row by row says which.
         return orjson.loads(body) if orjson is not None else _read_any(body)
     return value
 
@@ -121,7 +135,12 @@ def _read_large(body: bytes, outline: bytes | None) -> Any:
 def _plain(part: Any) -> Any:
     """Turns a part of simdjson's document into one that does not depend on it."""
     if isinstance(part, simdjson.Object):
-        return {name: _plain(part[name]) for name in part}  # items() would make lists
+        names = list(part)
+        if len(names) > _FEW or len(set(names)) < len(names) or any("\0" in name for name in names):
+            return part.as_dict()
+        # One by one, as items() would make lists of the arrays. Each is looked for from the first,
+        # by a name that ends at its first zero: hence the exceptions before.
+        return {name: _plain(part[name]) for name in names}
     if not isinstance(part, simdjson.Array):
         return part
     shape, leaf = _first_shape(part)

@@ -92,10 +92,11 @@ def _texts(array: npt.NDArray[Any], where: str) -> npt.NDArray[Any]:
 
 
 def _with_words(array: npt.NDArray[Any]) -> bytes:
-    """Numbers, some of which are not finite: where one stands, orjson writes ``null``."""
+    """Numbers, some of which are not finite: where one stands, a writer puts one word."""
     lost = array[~np.isfinite(array)]
+    unset = b"null" if orjson is not None else b"NaN"
     words = np.where(np.isnan(lost), b"NaN", np.where(lost > 0, b"Infinity", b"-Infinity")).tolist()
-    between = _numbers(np.where(np.isfinite(array), array, np.nan)).split(_NOT_FINITE)
+    between = _numbers(np.where(np.isfinite(array), array, np.nan)).split(unset)
     return b"".join(chain.from_iterable(zip(between, [*words, b""], strict=True)))
 
 
@@ -123,6 +124,3 @@ def _scalar(value: Any) -> bytes:
     except (TypeError, ValueError) as error:
         message = f"answer: a {type(value).__name__} has no form in JSON: {error}"
         raise Problem(message, Code.INTERNAL) from error
-
-
-_NOT_FINITE = b"null" if orjson is not None else b"NaN"

@@ -31,7 +31,7 @@ class Code(StrEnum):
     UNAUTHENTICATED = "UNAUTHENTICATED"
 
 
-class Problem(ModelflowError):
+class Problem(ModelflowError):  # noqa: N818 - HTTP's word (RFC 9457)
     """A request that cannot be understood, or an answer that its protocol cannot carry.
 
     The message says where, what was found, and what was expected, for the client to read.

@@ -23,7 +23,8 @@ try:
     )
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 except ImportError as error:
-    raise MissingDependencyError("protobuf", "serve", "reading protobuf messages") from error
+    package = "protobuf"
+    raise MissingDependencyError(package, "serve", "gRPC") from error
 
 __all__ = ["Protocol"]
 
@@ -56,7 +57,6 @@ class Protocol:
             file.dependency.extend(names)
             self.pool.Add(file)
             names.append(file.name)
-        self._files = names
         self._classes: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:

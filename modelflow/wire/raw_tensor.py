@@ -17,9 +17,11 @@ from modelflow.wire.datatype import DATATYPES
 from modelflow.wire.json_text import json_of
 from modelflow.wire.problem import Problem
 
-__all__ = ["checked_shape", "element_type", "from_raw", "to_raw"]
+__all__ = ["BF16", "checked_shape", "element_type", "from_raw", "to_raw"]
 
 BF16 = "BF16"
+"""The name of the type that NumPy does not have."""
+
 _LENGTH = struct.Struct("<I")
 _MOST_AXES = 32  # NumPy 1 has no more
 

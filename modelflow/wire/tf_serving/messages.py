@@ -139,7 +139,7 @@ message BatchingParameters {
   google.protobuf.Int64Value max_enqueued_batches = 3;
   google.protobuf.Int64Value num_batch_threads = 4;
   google.protobuf.StringValue thread_pool_name = 5; repeated int64 allowed_batch_sizes = 6;
-  google.protobuf.BoolValue pad_variable_length_inputs = 7;
+  bool pad_variable_length_inputs = 7;
 }
 service PredictionService {
   rpc Classify(ClassificationRequest) returns (ClassificationResponse);

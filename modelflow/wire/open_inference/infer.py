@@ -1,0 +1,116 @@
+"""A request to infer and its answer, the same over REST and gRPC."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy.typing as npt
+
+from modelflow.wire.problem import Problem
+
+__all__ = ["InferAnswer", "InferRequest", "InferTensor", "Parameters", "RequestedOutput"]
+
+Parameters = Mapping[str, Any]
+"""By name: booleans, integers, floats or texts; over REST any JSON."""
+
+_NONE: Parameters = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class InferTensor:
+    """A tensor of a request or an answer.
+
+    Attributes:
+        name: Its name.
+        datatype: What the protocol calls its type.
+        array: Its elements; one that came in binary is a read-only view on what was received.
+        parameters: What was said of it.
+    """
+
+    name: str
+    datatype: str
+    array: npt.NDArray[Any]
+    parameters: Parameters = _NONE
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedOutput:
+    """An output that a request asks for.
+
+    Attributes:
+        name: Its name.
+        is_binary: It is to be sent in binary; None: as the request says of all.
+        classes: So many of the best classes are to be sent in its place; 0: itself.
+        parameters: Everything that was said of it.
+    """
+
+    name: str
+    is_binary: bool | None = None
+    classes: int = 0
+    parameters: Parameters = _NONE
+
+    @classmethod
+    def of(cls, name: str, parameters: Parameters) -> "RequestedOutput":
+        """Gives the output that was asked for with these parameters.
+
+        Raises:
+            Problem: a parameter is of another type.
+        """
+        where = f"output {name!r}"
+        is_binary = parameters.get("binary_data")
+        if is_binary is not None and type(is_binary) is not bool:
+            message = f"{where}: binary_data {is_binary!r}; expected true or false"
+            raise Problem(message)
+        classes = parameters.get("classification", 0)
+        if type(classes) is not int or classes < 0:
+            message = f"{where}: classification {classes!r}; expected a number of classes"
+            raise Problem(message)
+        return cls(name, is_binary, classes, parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class InferRequest:
+    """A request to infer.
+
+    Attributes:
+        inputs: The tensors, by name.
+        outputs: Which outputs are asked for, by name; empty: all.
+        id: What the client calls it; empty: nothing.
+        parameters: What it says of itself: ``timeout``, ``priority``, ...
+        model_name: The model (gRPC; over REST the path says it).
+        model_version: The version (gRPC); empty: the server's choice.
+    """
+
+    inputs: Mapping[str, InferTensor]
+    outputs: Mapping[str, RequestedOutput] = field(default_factory=dict)
+    id: str = ""
+    parameters: Parameters = _NONE
+    model_name: str = ""
+    model_version: str = ""
+
+    def is_binary(self, output: str) -> bool:
+        """Whether an output is to be sent in binary over REST."""
+        asked = self.outputs.get(output)
+        if asked is not None and asked.is_binary is not None:
+            return asked.is_binary
+        return bool(self.parameters.get("binary_data_output", False))
+
+
+@dataclass(frozen=True, slots=True)
+class InferAnswer:
+    """The answer.
+
+    Attributes:
+        model_name: The model that answers.
+        model_version: Its version.
+        outputs: The tensors, in order.
+        id: What the client called the request.
+        parameters: What is said of the answer.
+    """
+
+    model_name: str
+    model_version: str
+    outputs: tuple[InferTensor, ...]
+    id: str = ""
+    parameters: Parameters = _NONE

@@ -1,0 +1,193 @@
+"""Infer over REST: a JSON document, and behind it tensors in binary, in the order of the document.
+
+``Inference-Header-Content-Length`` says how long the document is; what follows is cut up by the
+``binary_data_size`` of the inputs that have no ``data``.
+"""
+
+import math
+from typing import Any
+
+import numpy.typing as npt
+
+from modelflow.wire.json_array import array_of, json_type
+from modelflow.wire.json_document import read_json
+from modelflow.wire.json_outline import JsonLimits
+from modelflow.wire.open_inference.infer import (
+    InferRequest,
+    InferTensor,
+    Parameters,
+    RequestedOutput,
+)
+from modelflow.wire.problem import Problem
+from modelflow.wire.raw_tensor import BF16, checked_shape, element_type, from_raw
+
+__all__ = ["read_infer"]
+
+
+def read_infer(
+    body: bytes | memoryview, header_length: int | None = None, limits: JsonLimits | None = None
+) -> InferRequest:
+    """Reads the body of a request.
+
+    Args:
+        body: All of it. Tensors in binary become views on it.
+        header_length: How many of its bytes are the document; None: all.
+        limits: What the document may hold.
+
+    Raises:
+        Problem: it is no request, or a length in it is not the true one.
+    """
+    view = memoryview(body)
+    length = view.nbytes if header_length is None else header_length
+    if not 0 < length <= view.nbytes:
+        message = (
+            f"Inference-Header-Content-Length: {length}; the body has {view.nbytes} bytes; "
+            "expected how many of them are JSON"
+        )
+        raise Problem(message)
+    document = read_json(body if length == view.nbytes else view[:length], limits)
+    if not isinstance(document, dict):
+        message = f"request: {json_type(document)}; expected a JSON object with 'inputs'"
+        raise Problem(message)
+    parts = _Parts(view[length:])
+    inputs = [_input(part, at, parts) for at, part in enumerate(_list(document, "inputs"))]
+    if not inputs:
+        message = "request: no 'inputs'; expected one tensor or more"
+        raise Problem(message)
+    parts.check_end()
+    outputs = [_output(part, at) for at, part in enumerate(_list(document, "outputs"))]
+    parameters = _parameters(document, "request")
+    wants_binary = parameters.get("binary_data_output", False)
+    if type(wants_binary) is not bool:
+        message = f"request: binary_data_output {wants_binary!r}; expected true or false"
+        raise Problem(message)
+    return InferRequest(
+        inputs={tensor.name: tensor for tensor in _once(inputs, "input")},
+        outputs={output.name: output for output in _once(outputs, "output")},
+        id=_text(document, "id", "request"),
+        parameters=parameters,
+    )
+
+
+class _Parts:
+    """The tensors behind the document, one after the other."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._data = data
+        self._at = 0
+
+    def take(self, size: object, where: str) -> memoryview:
+        if type(size) is not int or size < 0:
+            message = f"{where}: binary_data_size {size!r}; expected a number of bytes"
+            raise Problem(message)
+        if size > self._data.nbytes - self._at:
+            message = (
+                f"{where}: binary_data_size {size}; the body has {self._data.nbytes - self._at} "
+                "bytes left behind its JSON document and the inputs before"
+            )
+            raise Problem(message)
+        self._at += size
+        return self._data[self._at - size : self._at]
+
+    def check_end(self) -> None:
+        rest = self._data.nbytes - self._at
+        if rest:
+            message = (
+                f"request: {rest} bytes after the last input; expected as many as the "
+                "binary_data_size of all inputs together"
+            )
+            raise Problem(message)
+
+
+def _input(part: Any, at: int, parts: _Parts) -> InferTensor:
+    name = _name(part, f"inputs[{at}]")
+    where = f"input {name!r}"
+    for key in ("shape", "datatype"):
+        if key not in part:
+            message = f"{where}: no {key!r}; expected name, shape, datatype, and data"
+            raise Problem(message)
+    datatype = part["datatype"]
+    dtype = element_type(datatype, where)
+    shape = part["shape"]
+    # A large document has its lists of integers as arrays.
+    shape = checked_shape(
+        shape if isinstance(shape, list) else getattr(shape, "tolist", str)(), where
+    )
+    parameters = _parameters(part, where)
+    is_binary = "binary_data_size" in parameters
+    if is_binary == ("data" in part):
+        message = (
+            f"{where}: {'both' if is_binary else 'neither'} 'data' and binary_data_size; expected "
+            "one of them"
+        )
+        raise Problem(message)
+    if is_binary:
+        data = parts.take(parameters["binary_data_size"], where)
+        return InferTensor(name, datatype, from_raw(data, datatype, shape, where), parameters)
+    if datatype == BF16:
+        message = f"{where}: BF16 as JSON; expected it in binary (binary_data_size)"
+        raise Problem(message)
+    array = array_of(part["data"], dtype, where, takes_b64=False)
+    return InferTensor(name, datatype, _shaped(array, shape, where), parameters)
+
+
+def _shaped(array: npt.NDArray[Any], shape: tuple[int, ...], where: str) -> npt.NDArray[Any]:
+    """An array that was nested as its shape says, or not at all."""
+    if array.shape == shape:
+        return array
+    if array.ndim != 1 or array.size != math.prod(shape):
+        message = (
+            f"{where}: data of shape {list(array.shape)} ({array.size} values); expected shape "
+            f"{list(shape)} ({math.prod(shape)} values), nested so or flat"
+        )
+        raise Problem(message)
+    return array.reshape(shape)
+
+
+def _output(part: Any, at: int) -> RequestedOutput:
+    name = _name(part, f"outputs[{at}]")
+    return RequestedOutput.of(name, _parameters(part, f"output {name!r}"))
+
+
+def _name(part: Any, where: str) -> str:
+    if not isinstance(part, dict):
+        message = f"{where}: {json_type(part)}; expected an object with 'name'"
+        raise Problem(message)
+    name = _text(part, "name", where)
+    if not name:
+        message = f"{where}: no 'name'; expected the name of a tensor"
+        raise Problem(message)
+    return name
+
+
+def _list(document: dict[str, Any], key: str) -> list[Any]:
+    found = document.get(key, [])
+    if not isinstance(found, list):
+        message = f"request: {key!r} is {json_type(found)}; expected a list of objects"
+        raise Problem(message)
+    return found
+
+
+def _text(part: dict[str, Any], key: str, where: str) -> str:
+    found = part.get(key, "")
+    if not isinstance(found, str):
+        message = f"{where}: {key!r} is {json_type(found)}; expected a text"
+        raise Problem(message)
+    return found
+
+
+def _parameters(part: dict[str, Any], where: str) -> Parameters:
+    found = part.get("parameters", {})
+    if not isinstance(found, dict):
+        message = f"{where}: 'parameters' is {json_type(found)}; expected an object"
+        raise Problem(message)
+    return found
+
+
+def _once(named: list[Any], kind: str) -> list[Any]:
+    names = [one.name for one in named]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        message = f"{kind} {twice!r}: given twice; expected once"
+        raise Problem(message)
+    return named

@@ -1,0 +1,160 @@
+"""Infer over gRPC: ``ModelInferRequest`` to arrays, arrays to ``ModelInferResponse``."""
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from modelflow.wire.open_inference.infer import (
+    InferAnswer,
+    InferRequest,
+    InferTensor,
+    Parameters,
+    RequestedOutput,
+)
+from modelflow.wire.open_inference.messages import OPEN_INFERENCE
+from modelflow.wire.problem import Problem
+from modelflow.wire.raw_tensor import checked_shape, element_type, from_raw, to_raw
+
+__all__ = ["infer_message", "infer_request"]
+
+# The field of each type's values; FP16 and BF16 have none.
+_FIELDS: Mapping[str, str] = MappingProxyType(
+    {
+        "BOOL": "bool_contents",
+        "UINT8": "uint_contents",
+        "UINT16": "uint_contents",
+        "UINT32": "uint_contents",
+        "UINT64": "uint64_contents",
+        "INT8": "int_contents",
+        "INT16": "int_contents",
+        "INT32": "int_contents",
+        "INT64": "int64_contents",
+        "FP32": "fp32_contents",
+        "FP64": "fp64_contents",
+        "BYTES": "bytes_contents",
+    }
+)
+
+
+def infer_request(message: Any) -> InferRequest:
+    """Returns what a ``ModelInferRequest`` says.
+
+    Raises:
+        Problem: a tensor is not what its type and shape say.
+    """
+    raw = list(message.raw_input_contents)
+    if raw and len(raw) != len(message.inputs):
+        text = (
+            f"raw_input_contents: {len(raw)} tensors for {len(message.inputs)} inputs; expected "
+            "one for each, or none"
+        )
+        raise Problem(text)
+    inputs: dict[str, InferTensor] = {}
+    for at, tensor in enumerate(message.inputs):
+        where = f"input {tensor.name!r}"
+        if tensor.name in inputs:
+            text = f"{where}: given twice; expected once"
+            raise Problem(text)
+        inputs[tensor.name] = _tensor(tensor, raw[at] if raw else None, where)
+    if not inputs:
+        text = "request: no inputs; expected one tensor or more"
+        raise Problem(text)
+    asked = (RequestedOutput.of(one.name, _plain(one.parameters)) for one in message.outputs)
+    return InferRequest(
+        inputs=inputs,
+        outputs={output.name: output for output in asked},
+        id=message.id,
+        parameters=_plain(message.parameters),
+        model_name=message.model_name,
+        model_version=message.model_version,
+    )
+
+
+def infer_message(answer: InferAnswer) -> Any:
+    """Returns an answer as a ``ModelInferResponse``, its tensors in ``raw_output_contents``.
+
+    Raises:
+        Problem: an output has no form as bytes.
+    """
+    message = OPEN_INFERENCE["inference.ModelInferResponse"](
+        model_name=answer.model_name, model_version=answer.model_version, id=answer.id
+    )
+    _fill(message.parameters, answer.parameters)
+    for output in answer.outputs:
+        tensor = message.outputs.add(name=output.name, datatype=output.datatype)
+        tensor.shape.extend(output.array.shape)
+        _fill(tensor.parameters, output.parameters)
+        raw = to_raw(output.array, output.datatype, f"output {output.name!r}")
+        message.raw_output_contents.append(raw)
+    return message
+
+
+def _tensor(tensor: Any, raw: bytes | None, where: str) -> InferTensor:
+    dtype = element_type(tensor.datatype, where)
+    shape = checked_shape(list(tensor.shape), where)
+    if raw is None:
+        array = _of_contents(tensor, dtype, shape, where)
+    elif tensor.HasField("contents"):
+        text = f"{where}: both contents and raw_input_contents; expected one of them"
+        raise Problem(text)
+    else:
+        array = from_raw(raw, tensor.datatype, shape, where)
+    return InferTensor(tensor.name, tensor.datatype, array, _plain(tensor.parameters))
+
+
+def _of_contents(
+    tensor: Any, dtype: np.dtype[Any], shape: tuple[int, ...], where: str
+) -> npt.NDArray[Any]:
+    field = _FIELDS.get(tensor.datatype)
+    if field is None:
+        text = f"{where}: {tensor.datatype} in contents; expected it in raw_input_contents"
+        raise Problem(text)
+    other = next((one.name for one, _ in tensor.contents.ListFields() if one.name != field), None)
+    if other is not None:
+        text = f"{where}: values in {other}; expected {field} for {tensor.datatype}"
+        raise Problem(text)
+    values = getattr(tensor.contents, field)
+    if len(values) != math.prod(shape):
+        text = (
+            f"{where}: {len(values)} values in {field}; expected {math.prod(shape)} for shape "
+            f"{list(shape)}"
+        )
+        raise Problem(text)
+    if dtype.kind == "O":
+        array = np.empty(len(values), np.object_)
+        array[:] = list(values)
+        return array.reshape(shape)
+    # As an array at once: protobuf lends it the values; one by one they cost a hundred times more.
+    held = np.asarray(values) if len(values) else np.empty(0, dtype)
+    if dtype.kind in "iu" and held.size:
+        info = np.iinfo(dtype)
+        if held.min() < info.min or held.max() > info.max:
+            text = (
+                f"{where}: a value beyond {info.min} to {info.max}, the range of {tensor.datatype}"
+            )
+            raise Problem(text)
+    return held.astype(dtype).reshape(shape)  # a copy: what was lent lives with the message
+
+
+def _plain(parameters: Any) -> Parameters:
+    plain = {}
+    for name in parameters:
+        choice = parameters[name].WhichOneof("parameter_choice")
+        plain[name] = getattr(parameters[name], choice) if choice else None
+    return plain
+
+
+def _fill(parameters: Any, plain: Parameters) -> None:
+    for name, value in plain.items():
+        if isinstance(value, bool):
+            parameters[name].bool_param = value
+        elif isinstance(value, int):
+            parameters[name].int64_param = value
+        elif isinstance(value, float):
+            parameters[name].double_param = value
+        else:
+            parameters[name].string_param = str(value)

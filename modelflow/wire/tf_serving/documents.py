@@ -1,0 +1,142 @@
+"""The documents of TensorFlow Serving's REST that hold no tensors: status, metadata, errors."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from modelflow.wire.json_text import json_of
+from modelflow.wire.tensor import TensorSpec
+from modelflow.wire.tf_serving.messages import TF_SERVING
+from modelflow.wire.tf_serving.tensor_proto import type_number
+
+__all__ = [
+    "PREDICT_METHOD",
+    "SignatureInfo",
+    "State",
+    "VersionStatus",
+    "error_document",
+    "metadata_document",
+    "signature_message",
+    "status_document",
+]
+
+PREDICT_METHOD = "tensorflow/serving/predict"
+_TYPE_NAMES = {number: name for name, number in TF_SERVING.enum("tensorflow.DataType").items()}
+
+
+class State(StrEnum):
+    """Where a version is in its life."""
+
+    START = "START"
+    LOADING = "LOADING"
+    AVAILABLE = "AVAILABLE"
+    UNLOADING = "UNLOADING"
+    END = "END"
+
+
+@dataclass(frozen=True, slots=True)
+class VersionStatus:
+    """A version of a model.
+
+    Attributes:
+        version: Its number.
+        state: Where it is in its life.
+        error_code: The word of what failed; ``OK``: nothing did.
+        error_message: What failed.
+    """
+
+    version: int
+    state: State
+    error_code: str = "OK"
+    error_message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SignatureInfo:
+    """What a signature takes and gives.
+
+    Attributes:
+        inputs: The tensors that it takes, with the batch as axis 0; None for a name: anything.
+        outputs: The tensors that it gives.
+        method_name: What kind of signature it is.
+    """
+
+    inputs: Mapping[str, TensorSpec | None]
+    outputs: Mapping[str, TensorSpec | None]
+    method_name: str = PREDICT_METHOD
+
+
+def error_document(message: str) -> bytes:
+    """Returns the document of a request that failed."""
+    return json_of({"error": message})
+
+
+def status_document(versions: Sequence[VersionStatus]) -> bytes:
+    """Returns what ``GET /v1/models/NAME`` answers: the newest version first."""
+    ordered = sorted(versions, key=lambda one: one.version, reverse=True)
+    return json_of(
+        {
+            "model_version_status": [
+                {
+                    "version": str(one.version),
+                    "state": str(one.state),
+                    "status": {"error_code": one.error_code, "error_message": one.error_message},
+                }
+                for one in ordered
+            ]
+        }
+    )
+
+
+def metadata_document(name: str, version: int, signatures: Mapping[str, SignatureInfo]) -> bytes:
+    """Returns what ``GET /v1/models/NAME/metadata`` answers."""
+    signature_def = {key: _signature(signature) for key, signature in signatures.items()}
+    return json_of(
+        {
+            "model_spec": {"name": name, "signature_name": "", "version": str(version)},
+            "metadata": {"signature_def": {"signature_def": signature_def}},
+        }
+    )
+
+
+def signature_message(signatures: Mapping[str, SignatureInfo]) -> Any:
+    """Returns the same as a ``tensorflow.serving.SignatureDefMap``."""
+    message = TF_SERVING["tensorflow.serving.SignatureDefMap"]()
+    for key, signature in signatures.items():
+        found = message.signature_def[key]
+        found.method_name = signature.method_name
+        for side, tensors in ((found.inputs, signature.inputs), (found.outputs, signature.outputs)):
+            for name, tensor in tensors.items():
+                info = side[name]
+                info.name = f"{name}:0"
+                info.dtype = _type(tensor)
+                shape = None if tensor is None else tensor.shape
+                info.tensor_shape.unknown_rank = shape is None
+                for extent in shape or ():
+                    info.tensor_shape.dim.add(size=-1 if extent is None else extent)
+    return message
+
+
+def _signature(signature: SignatureInfo) -> dict[str, Any]:
+    return {
+        "inputs": {name: _info(name, tensor) for name, tensor in signature.inputs.items()},
+        "outputs": {name: _info(name, tensor) for name, tensor in signature.outputs.items()},
+        "method_name": signature.method_name,
+        "defaults": {},
+    }
+
+
+def _info(name: str, tensor: TensorSpec | None) -> dict[str, Any]:
+    shape = None if tensor is None else tensor.shape
+    dims = [{"size": str(-1 if extent is None else extent), "name": ""} for extent in shape or ()]
+    return {
+        "dtype": _TYPE_NAMES[_type(tensor)],
+        "tensor_shape": {"dim": dims, "unknown_rank": shape is None},
+        "name": f"{name}:0",
+    }
+
+
+def _type(tensor: TensorSpec | None) -> int:
+    """``DT_INVALID`` where it is not known."""
+    return 0 if tensor is None else type_number(tensor.dtype)

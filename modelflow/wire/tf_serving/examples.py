@@ -1,0 +1,176 @@
+"""Classify and regress: examples of named features, from JSON and from messages, and the answers.
+
+An example is a mapping from a feature's name to its values, always in one row: int64, float32 or
+bytes (objects).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from modelflow.wire.json_array import array_of, is_b64, json_type
+from modelflow.wire.json_outline import JsonLimits
+from modelflow.wire.json_text import json_of
+from modelflow.wire.problem import Problem
+from modelflow.wire.tf_serving.messages import TF_SERVING
+from modelflow.wire.tf_serving.predict import read_object, signature_name
+
+__all__ = [
+    "Example",
+    "ExamplesBody",
+    "classify_answer",
+    "examples_of_input",
+    "read_examples",
+    "regress_answer",
+    "serialized",
+]
+
+Example = Mapping[str, "npt.NDArray[Any]"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExamplesBody:
+    """A request of ``:classify`` or ``:regress``.
+
+    Attributes:
+        signature_name: The signature that it is for; empty: the default one.
+        examples: One or more, each with the features of the request's ``context`` too.
+    """
+
+    signature_name: str
+    examples: tuple[Example, ...]
+
+
+def read_examples(body: bytes | memoryview, limits: JsonLimits | None = None) -> ExamplesBody:
+    """Reads the body of ``:classify`` or ``:regress``.
+
+    Raises:
+        Problem: it is no JSON, or not of the form of a request.
+    """
+    document = read_object(body, limits)
+    name = signature_name(document)
+    context = _example(document["context"], "'context'") if "context" in document else {}
+    if "examples" not in document:
+        message = (
+            "JSON Value: When method is classify, key 'examples' is expected and was not found"
+        )
+        raise Problem(message)
+    found = document["examples"]
+    if isinstance(found, np.ndarray):
+        found = found.tolist()
+    if not isinstance(found, list):
+        message = (
+            f"JSON Value: Expecting 'examples' value to be an list/array; it is {json_type(found)}"
+        )
+        raise Problem(message)
+    if not found:
+        message = "JSON Value: 'examples' value is an empty array"
+        raise Problem(message)
+    examples = (_example(value, f"'examples'[{at}]") for at, value in enumerate(found))
+    return ExamplesBody(name, tuple({**context, **example} for example in examples))
+
+
+def examples_of_input(message: Any) -> tuple[Example, ...]:
+    """Returns the examples of a ``tensorflow.serving.Input``.
+
+    Raises:
+        Problem: there is none.
+    """
+    kind = message.WhichOneof("kind")
+    held = getattr(message, kind) if kind else None
+    if held is None or not held.examples:
+        text = "Input is empty: expected one example or more"
+        raise Problem(text)
+    context = _of_features(held.context) if kind == "example_list_with_context" else {}
+    return tuple({**context, **_of_features(example)} for example in held.examples)
+
+
+def serialized(example: Example) -> bytes:
+    """Returns an example as the bytes of a ``tensorflow.Example``, which such models take."""
+    message = TF_SERVING["tensorflow.Example"]()
+    for name, values in example.items():
+        feature = message.features.feature[name]
+        kind = {"f": "float_list", "O": "bytes_list"}.get(values.dtype.kind, "int64_list")
+        held = getattr(feature, kind)
+        held.SetInParent()
+        held.value.extend(values.tolist())
+    return bytes(message.SerializeToString(deterministic=True))
+
+
+def classify_answer(labels: npt.NDArray[Any] | None, scores: npt.NDArray[Any] | None) -> bytes:
+    """Returns the document that answers ``:classify``.
+
+    Args:
+        labels: (examples, classes) of texts; None: the model gives none.
+        scores: (examples, classes); None: the model gives none.
+    """
+    one = labels if labels is not None else scores
+    assert one is not None  # a classification has one of them
+    texts = np.full(one.shape, "") if labels is None else labels
+    numbers = np.zeros(one.shape, np.float32) if scores is None else scores
+    rows = [
+        [[label, score] for label, score in zip(row, row_scores, strict=True)]
+        for row, row_scores in zip(texts.tolist(), numbers, strict=True)
+    ]
+    return json_of({"results": rows})
+
+
+def regress_answer(values: npt.NDArray[Any]) -> bytes:
+    """Returns the document that answers ``:regress``: a value an example."""
+    return json_of({"results": values.reshape(-1)})
+
+
+def _example(value: Any, where: str) -> dict[str, npt.NDArray[Any]]:
+    if not isinstance(value, dict):
+        message = f"{where}: Example must be JSON object but got JSON {json_type(value)}"
+        raise Problem(message)
+    return {name: _feature(held, f"{where}, feature {name!r}") for name, held in value.items()}
+
+
+def _feature(value: Any, where: str) -> npt.NDArray[Any]:
+    """The values of one feature, a value alone or a list of them, all of one kind."""
+    if isinstance(value, np.ndarray):
+        kinds: set[type] = {float if value.dtype.kind == "f" else int}
+    else:
+        values: Sequence[Any] = value if isinstance(value, list) else [value]
+        kinds = {bytes if is_b64(one) or type(one) is str else type(one) for one in values}
+        # Booleans are integers here.
+        value = [int(one) if type(one) is bool else one for one in values]
+        kinds = {int if kind is bool else kind for kind in kinds}
+    wanted = _KINDS.get(next(iter(kinds), int)) if len(kinds) < 2 else None
+    if wanted is None:
+        message = (
+            f"{where}: has element with unexpected JSON type; expected numbers (all with or all "
+            "without a fraction), texts, or one of these alone"
+        )
+        raise Problem(message)
+    array = array_of(value, wanted, where)
+    if array.ndim != 1:
+        message = f"{where}: has element with unexpected JSON type: Array"
+        raise Problem(message)
+    return array
+
+
+_KINDS: Mapping[type, np.dtype[Any]] = {
+    int: np.dtype(np.int64),
+    float: np.dtype(np.float32),
+    bytes: np.dtype(np.object_),
+}
+
+
+def _of_features(example: Any) -> dict[str, npt.NDArray[Any]]:
+    features: dict[str, npt.NDArray[Any]] = {}
+    for name, feature in example.features.feature.items():
+        kind = feature.WhichOneof("kind")
+        if kind == "bytes_list":
+            array = np.empty(len(feature.bytes_list.value), np.object_)
+            array[:] = list(feature.bytes_list.value)
+        elif kind == "float_list":
+            array = np.asarray(feature.float_list.value, np.float32)
+        else:  # a feature without a kind is one without values
+            array = np.asarray(feature.int64_list.value, np.int64)
+        features[name] = array
+    return features

@@ -1,0 +1,237 @@
+"""Predict over REST: a request's document to arrays, arrays to the answer's document.
+
+Row format is ``{"instances": [...]}``, answered with ``{"predictions": [...]}``; column format is
+``{"inputs": ...}``, answered with ``{"outputs": ...}``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from modelflow.wire.json_array import array_of, is_b64, json_type
+from modelflow.wire.json_document import read_json
+from modelflow.wire.json_outline import JsonLimits
+from modelflow.wire.json_text import array_json, b64, json_of
+from modelflow.wire.problem import Code, Problem
+
+__all__ = [
+    "PredictBody",
+    "Types",
+    "predict_answer",
+    "read_object",
+    "read_predict",
+    "signature_name",
+]
+
+Types = Mapping[str, "np.dtype[Any] | None"]
+"""The element types of a model's inputs, by name; None: it takes what comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PredictBody:
+    """A request, before it is known which model's inputs it must fit.
+
+    Attributes:
+        signature_name: The signature that it is for; empty: the default one.
+        is_row: It is in row format, and to be answered so.
+        value: What stands under ``instances`` or ``inputs``.
+    """
+
+    signature_name: str
+    is_row: bool
+    value: Any
+
+    def arrays(self, inputs: Types) -> dict[str, npt.NDArray[Any]]:
+        """Returns an array for each input of the model.
+
+        In row format axis 0 are the instances. Names that are no inputs are an error there, and
+        ignored in column format, as TensorFlow Serving does.
+
+        Raises:
+            Problem: it does not fit the inputs.
+        """
+        return (_rows if self.is_row else _columns)(self.value, inputs)
+
+
+def read_predict(body: bytes | memoryview, limits: JsonLimits | None = None) -> PredictBody:
+    """Reads the body of ``:predict``.
+
+    Raises:
+        Problem: it is no JSON, or not of the form of a request.
+    """
+    document = read_object(body, limits)
+    name = signature_name(document)
+    has_rows, has_columns = "instances" in document, "inputs" in document
+    if has_rows and has_columns:
+        message = (
+            "JSON Value: Not formatted correctly expecting only one of 'inputs' or 'instances' "
+            "keys to exist"
+        )
+        raise Problem(message)
+    if has_columns:
+        return PredictBody(name, is_row=False, value=document["inputs"])
+    if not has_rows:
+        message = "Missing 'inputs' or 'instances' key"
+        raise Problem(message)
+    rows = document["instances"]
+    if not isinstance(rows, (list, np.ndarray)):
+        message = f"JSON Value: Excepting 'instances' to be an list/array; it is {json_type(rows)}"
+        raise Problem(message)
+    if not len(rows):
+        message = "JSON Value: No values in 'instances' array"
+        raise Problem(message)
+    return PredictBody(name, is_row=True, value=rows)
+
+
+def read_object(body: bytes | memoryview, limits: JsonLimits | None) -> dict[str, Any]:
+    """Reads a body that must be a JSON object; bytes after it are ignored.
+
+    Raises:
+        Problem: it is not.
+    """
+    document = read_json(body, limits, takes_rest=True)
+    if not isinstance(document, dict):
+        message = f"JSON Value: Is not object; it is {json_type(document)}"
+        raise Problem(message)
+    return document
+
+
+def signature_name(document: Mapping[str, Any]) -> str:
+    """Returns the signature that a request's document names; empty: none.
+
+    Raises:
+        Problem: it is no text.
+    """
+    name = document.get("signature_name", "")
+    if not isinstance(name, str):
+        message = (
+            f"JSON Value: {name!r} not formatted correctly. 'signature_name' key must be a string "
+            "value."
+        )
+        raise Problem(message)
+    return name
+
+
+def predict_answer(outputs: Mapping[str, npt.NDArray[Any]], *, is_row: bool) -> bytes:
+    """Returns the document that answers a request.
+
+    Args:
+        outputs: The model's outputs; bytes whose name ends in ``_bytes`` go out as ``b64``, others
+            as text.
+        is_row: The request was in row format; axis 0 of every output are the instances then.
+
+    Raises:
+        Problem: outputs of different lengths in row format, or one that JSON has no form for.
+    """
+    if not is_row:
+        texts = {name: _text(name, array) for name, array in outputs.items()}
+        return b'{"outputs":' + _one_or_object(texts) + b"}"
+    lengths = {name: len(array) if array.ndim else None for name, array in outputs.items()}
+    for name, length in lengths.items():
+        if length is None:
+            message = f"Tensor name: {name} has no shape information; ask with 'inputs' (columns)"
+            raise Problem(message)
+        expected = next(iter(lengths.values()))
+        if length != expected:
+            message = (
+                f"Tensor name: {name} has inconsistent batch size: {length} expecting: {expected}; "
+                "ask with 'inputs' (columns)"
+            )
+            raise Problem(message)
+    if len(outputs) == 1:
+        name, array = next(iter(outputs.items()))
+        return b'{"predictions":' + _text(name, array) + b"}"
+    rows = zip(*([_text(name, row) for row in rows] for name, rows in outputs.items()), strict=True)
+    objects = (_one_or_object(dict(zip(outputs, row, strict=True))) for row in rows)
+    return b'{"predictions":[' + b",".join(objects) + b"]}"
+
+
+def _rows(rows: Any, inputs: Types) -> dict[str, npt.NDArray[Any]]:
+    if not _is_object(rows[0]):
+        if len(inputs) > 1:
+            message = (
+                "instances is a plain list, but expecting list of objects as multiple input "
+                f"tensors required as per tensorinfo_map ({', '.join(inputs)})"
+            )
+            raise Problem(message)
+        at = next((at for at, row in enumerate(rows) if _is_object(row)), None)
+        if at is not None:
+            message = f"Expecting value/list but got object at item {at} of input list"
+            raise Problem(message)
+        ((name, dtype),) = inputs.items()
+        return {name: array_of(rows, dtype, f"'instances' (input {name!r})")}
+    for at, row in enumerate(rows):
+        if not _is_object(row):
+            message = f"Expecting object but got list at item {at} of input list"
+            raise Problem(message)
+        if row.keys() != inputs.keys():
+            message = (
+                f"Failed to process element: {at} of 'instances' list. JSON object: keys must be "
+                f"equal to: {','.join(sorted(inputs))}; they are {','.join(sorted(row))}"
+            )
+            raise Problem(message)
+    return {
+        name: _stacked([row[name] for row in rows], dtype, f"'instances' (input {name!r})")
+        for name, dtype in inputs.items()
+    }
+
+
+def _stacked(values: list[Any], dtype: np.dtype[Any] | None, where: str) -> npt.NDArray[Any]:
+    """One array of the values of all rows; a large document has arrays among them."""
+    if not isinstance(values[0], np.ndarray):
+        return array_of(values, dtype, where)
+    arrays = [array_of(value, dtype, f"{where}[{at}]") for at, value in enumerate(values)]
+    for at, array in enumerate(arrays):
+        if array.shape != arrays[0].shape:
+            message = (
+                f"Failed to process element: {at} of {where}: Expecting shape "
+                f"{list(arrays[0].shape)} but got: {list(array.shape)}"
+            )
+            raise Problem(message)
+    return np.stack(arrays)
+
+
+def _columns(value: Any, inputs: Types) -> dict[str, npt.NDArray[Any]]:
+    if not _is_object(value):
+        if len(inputs) > 1:
+            message = (
+                "inputs is a plain value/list, but expecting an object as multiple input tensors "
+                f"required as per tensorinfo_map ({', '.join(inputs)})"
+            )
+            raise Problem(message)
+        ((name, dtype),) = inputs.items()
+        return {name: array_of(value, dtype, f"'inputs' (input {name!r})")}
+    for name in inputs:
+        if name not in value:
+            message = f"Missing named input: {name} in 'inputs' object."
+            raise Problem(message)
+    return {name: array_of(value[name], dtype, f"input {name!r}") for name, dtype in inputs.items()}
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict) and not is_b64(value)
+
+
+def _text(name: str, array: Any) -> bytes:
+    array = np.asarray(array, None if isinstance(array, (np.ndarray, np.generic)) else np.object_)
+    if array.dtype.kind in "OS" and name.endswith("_bytes"):
+        held = np.empty(array.shape, np.object_)
+        held[...] = np.frompyfunc(_b64_of, 1, 1)(array)
+        return json_of(held.tolist())
+    return array_json(array, f"output {name!r}")
+
+
+def _b64_of(item: Any) -> dict[str, str]:
+    if isinstance(item, (bytes, bytearray, memoryview)):
+        return b64(bytes(item))
+    message = f"output of type {type(item).__name__}; its name ends in _bytes: expected bytes"
+    raise Problem(message, Code.INTERNAL)
+
+
+def _one_or_object(texts: Mapping[str, bytes]) -> bytes:
+    if len(texts) == 1:
+        return next(iter(texts.values()))
+    return b"{" + b",".join(json_of(name) + b":" + text for name, text in texts.items()) + b"}"

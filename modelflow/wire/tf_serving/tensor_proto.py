@@ -1,0 +1,235 @@
+"""Between TensorFlow's ``TensorProto`` and arrays, both of its forms, without TensorFlow."""
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from modelflow.wire.problem import Code, Problem
+from modelflow.wire.tf_serving.messages import TF_SERVING
+
+__all__ = ["array_of_proto", "dtype_of", "fill_proto", "type_number"]
+
+_NUMBERS = TF_SERVING.enum("tensorflow.DataType")
+_NAMES = {number: name for name, number in _NUMBERS.items()}
+
+# By the type's name: how it stands in memory, the field of its values, and those as they stand
+# there. A bfloat16 is float32 in memory: NumPy has no type for it.
+_FORMS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
+    {
+        "DT_FLOAT": ("<f4", "float_val", "<f4"),
+        "DT_DOUBLE": ("<f8", "double_val", "<f8"),
+        "DT_INT32": ("<i4", "int_val", "<i4"),
+        "DT_UINT8": ("|u1", "int_val", "<i4"),
+        "DT_INT16": ("<i2", "int_val", "<i4"),
+        "DT_INT8": ("|i1", "int_val", "<i4"),
+        "DT_STRING": ("O", "string_val", "O"),
+        "DT_COMPLEX64": ("<c8", "scomplex_val", "<f4"),
+        "DT_INT64": ("<i8", "int64_val", "<i8"),
+        "DT_BOOL": ("?", "bool_val", "?"),
+        "DT_BFLOAT16": ("<f4", "half_val", "<i4"),
+        "DT_UINT16": ("<u2", "int_val", "<i4"),
+        "DT_COMPLEX128": ("<c16", "dcomplex_val", "<f8"),
+        "DT_HALF": ("<f2", "half_val", "<i4"),
+        "DT_UINT32": ("<u4", "uint32_val", "<u4"),
+        "DT_UINT64": ("<u8", "uint64_val", "<u8"),
+    }
+)
+_OF_DTYPE = {
+    np.dtype(memory): name for name, (memory, _, _) in _FORMS.items() if name != "DT_BFLOAT16"
+}
+_MOST_AXES = 32  # NumPy 1 has no more
+# Two gigabytes of float32: a shape of a few bytes may ask for any number of elements.
+_MOST_ELEMENTS = 1 << 29
+_PACKED = {"float_val": 0x2A, "double_val": 0x32, "bool_val": 0x5A}  # field number << 3 | 2
+
+
+def type_number(dtype: np.dtype[Any]) -> int:
+    """Returns the number of an element type in ``tensorflow.DataType``.
+
+    Raises:
+        Problem: TensorFlow has no such type.
+    """
+    if dtype.name == "bfloat16":
+        return _NUMBERS["DT_BFLOAT16"]
+    name = _OF_DTYPE.get(np.dtype(np.object_) if dtype.kind in "SU" else dtype)
+    if name is None:
+        message = f"element type {dtype.name}: TensorFlow has none for it"
+        raise Problem(message, Code.UNIMPLEMENTED)
+    return _NUMBERS[name]
+
+
+def dtype_of(number: int, where: str) -> np.dtype[Any]:
+    """Returns the element type in memory of a number of ``tensorflow.DataType``.
+
+    Raises:
+        Problem: there is no such type, or none that a tensor could be of.
+    """
+    return np.dtype(_form(number, where)[0])
+
+
+def array_of_proto(
+    tensor: Any, where: str, *, most_elements: int = _MOST_ELEMENTS
+) -> npt.NDArray[Any]:
+    """Returns what a ``TensorProto`` holds, read-only where it is a view on the message's bytes.
+
+    Args:
+        tensor: The message. Fewer values than elements: the last one repeats; none: zeros.
+        where: What is read, for messages.
+        most_elements: The largest tensor that values may be repeated for.
+
+    Raises:
+        Problem: the values are not what type and shape say.
+    """
+    memory, field, stored = _form(tensor.dtype, where)
+    shape = _shape(tensor.tensor_shape, where)
+    count = math.prod(shape)
+    name = _NAMES[tensor.dtype]
+    if tensor.tensor_content:
+        return _of_content(tensor.tensor_content, name, shape, where)
+    values = getattr(tensor, field)
+    parts = 2 if memory[1:2] == "c" else 1
+    if len(values) > count * parts:
+        message = (
+            f"{where}: {len(values)} values in {field}; expected {count * parts} at most for shape "
+            f"{list(shape)}"
+        )
+        raise Problem(message)
+    if count > max(most_elements, len(values)):
+        message = (
+            f"{where}: shape {list(shape)} has {count} elements; at most {most_elements} are made "
+            f"of {len(values)} values"
+        )
+        raise Problem(message, Code.RESOURCE_EXHAUSTED)
+    if memory == "O":
+        return _texts(values, count).reshape(shape)
+    held = np.asarray(values, np.dtype(stored)) if len(values) else np.zeros(parts, stored)
+    array = _in_memory(held, name, np.dtype(memory), where)
+    if array.size < count:
+        array = np.concatenate([array, np.repeat(array[-1:], count - array.size)])
+    return array[:count].reshape(shape)
+
+
+def fill_proto(tensor: Any, array: npt.NDArray[Any], *, as_content: bool = False) -> None:
+    """Writes an array into an empty ``TensorProto``.
+
+    Args:
+        tensor: The message.
+        array: Its elements; objects are bytes or texts.
+        as_content: As raw bytes in ``tensor_content``, which is smaller for integers; else in the
+            field of its type, which every client reads. Texts have no raw form.
+
+    Raises:
+        Problem: TensorFlow has no such type.
+    """
+    number = type_number(array.dtype)
+    tensor.dtype = number
+    # Without this a tensor of no axes would have a shape that is not said.
+    tensor.tensor_shape.SetInParent()
+    for extent in array.shape:
+        tensor.tensor_shape.dim.add(size=extent)
+    memory, field, stored = _FORMS[_NAMES[number]]
+    if memory == "O":
+        tensor.string_val.extend(
+            item.encode() if isinstance(item, str) else bytes(item)
+            for item in array.ravel().tolist()
+        )
+        return
+    if _NAMES[number] == "DT_BFLOAT16":
+        array, memory = array.view(np.uint16), "<u2"
+    flat = np.ascontiguousarray(array, np.dtype(memory)).ravel()
+    if as_content:
+        tensor.tensor_content = flat.tobytes()
+    elif field in _PACKED:
+        # Packed values of a fixed width are the array's own bytes; protobuf takes them in one go.
+        data = flat.view(np.uint8)
+        tensor.MergeFromString(bytes([_PACKED[field]]) + _varint(data.size) + data.tobytes())
+    else:
+        values = flat.view(np.uint16) if field == "half_val" else flat
+        parts = values.view(np.dtype(stored)) if memory[1:2] == "c" else values
+        getattr(tensor, field).extend(parts.tolist())
+
+
+def _form(number: int, where: str) -> tuple[str, str, str]:
+    name = _NAMES.get(number, str(number))
+    if name not in _FORMS:
+        message = f"{where}: dtype {name}; expected one of {', '.join(_FORMS)}"
+        raise Problem(message)
+    return _FORMS[name]
+
+
+def _shape(shape: Any, where: str) -> tuple[int, ...]:
+    extents = tuple(dim.size for dim in shape.dim)
+    if shape.unknown_rank or min(extents, default=0) < 0 or len(extents) > _MOST_AXES:
+        said = "unknown" if shape.unknown_rank else list(extents)
+        message = (
+            f"{where}: shape {said}; expected {_MOST_AXES} lengths of 0 or more, or fewer of them"
+        )
+        raise Problem(message)
+    return extents
+
+
+def _of_content(content: bytes, name: str, shape: tuple[int, ...], where: str) -> npt.NDArray[Any]:
+    if name == "DT_STRING":
+        message = f"{where}: texts in tensor_content; expected them in string_val"
+        raise Problem(message)
+    stored = np.dtype("<u2" if name == "DT_BFLOAT16" else _FORMS[name][0])
+    expected = math.prod(shape) * stored.itemsize
+    if len(content) != expected:
+        message = (
+            f"{where}: {len(content)} bytes in tensor_content; expected {expected} for {name} of "
+            f"shape {list(shape)}"
+        )
+        raise Problem(message)
+    if name == "DT_BOOL" and np.frombuffer(content, np.uint8).max(initial=0) > 1:
+        message = f"{where}: a byte that is neither 0 nor 1; expected these for DT_BOOL"
+        raise Problem(message)
+    array = np.frombuffer(content, stored)
+    if name == "DT_BFLOAT16":
+        array = _widened(array)
+    return array.reshape(shape)
+
+
+def _in_memory(
+    held: npt.NDArray[Any], name: str, dtype: np.dtype[Any], where: str
+) -> npt.NDArray[Any]:
+    """Values as the field has them, as elements of a tensor."""
+    if dtype.kind == "c":
+        if held.size % 2:
+            message = f"{where}: {held.size} values; complex numbers are pairs"
+            raise Problem(message)
+        return held.view(dtype)
+    bits = name in ("DT_HALF", "DT_BFLOAT16")
+    small = np.dtype(np.uint16) if bits else dtype
+    if small.kind in "iu" and small != held.dtype:
+        info = np.iinfo(small)
+        if held.min() < info.min or held.max() > info.max:
+            message = f"{where}: a value beyond {info.min} to {info.max}, the range of {name}"
+            raise Problem(message)
+    narrow = held.astype(small, copy=False)
+    if name == "DT_BFLOAT16":
+        return _widened(narrow)
+    return narrow.view(dtype) if bits else narrow
+
+
+def _widened(bits: npt.NDArray[np.uint16]) -> npt.NDArray[np.float32]:
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def _texts(values: Any, count: int) -> npt.NDArray[Any]:
+    array = np.empty(count, np.object_)
+    array[:] = values[-1] if len(values) else b""
+    array[: len(values)] = list(values)
+    return array
+
+
+def _varint(number: int) -> bytes:
+    parts = bytearray()
+    while number > 0x7F:
+        parts.append(number & 0x7F | 0x80)
+        number >>= 7
+    parts.append(number)
+    return bytes(parts)

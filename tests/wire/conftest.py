@@ -1,0 +1,18 @@
+import pytest
+
+from modelflow.wire import json_document, json_text
+
+
+@pytest.fixture(params=["json", "orjson", "simdjson"])
+def parser(request, monkeypatch):
+    """The packages that are there: none, orjson alone, or both."""
+    if request.param == "json":
+        monkeypatch.setattr(json_document, "orjson", None)
+        monkeypatch.setattr(json_text, "orjson", None)
+    else:
+        pytest.importorskip("orjson", reason="orjson is not installed")
+    if request.param == "simdjson":
+        pytest.importorskip("simdjson", reason="pysimdjson is not installed")
+    else:
+        monkeypatch.setattr(json_document, "simdjson", None)
+    return request.param
