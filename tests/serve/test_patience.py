@@ -1,0 +1,22 @@
+"""How long whoever asks waits."""
+
+import pytest
+
+from modelflow.http.exchange import Exchange
+from modelflow.serve.patience import seconds_of
+from modelflow.wire.problem import Problem
+
+
+def asking(*headers):
+    return Exchange("POST", "/", headers, "", lambda *_: None, None)
+
+
+def test_the_header_says_how_long():
+    assert seconds_of(asking()) is None
+    assert seconds_of(asking((b"inference-timeout-ms", b"250"))) == 0.25
+
+
+@pytest.mark.parametrize("value", [b"", b"soon", b"-1", b"0", b"nan", b"inf"])
+def test_what_is_no_time_says_so(value):
+    with pytest.raises(Problem, match="expected milliseconds above 0"):
+        seconds_of(asking((b"inference-timeout-ms", value)))
