@@ -1,5 +1,7 @@
 """The stages of a plan, wired."""
 
+from itertools import pairwise
+
 import pytest
 
 from modelflow.plan import make_plan
@@ -136,5 +138,31 @@ def test_a_merge_knows_its_node_its_edges_and_its_bound():
 def test_the_inputs_of_a_graph_are_bounded_at_the_nodes_that_they_feed():
     made = wiring(chain(spec_of(), spec_of()))
     bounds = [stage.inbox.policy.unmatched_bounds for stage in made.stages.values()]
-    assert [len(each) for each in bounds] == [1, 0]
+    assert bounds == [(1024,), ()]
     assert [stage.unread_bound for stage in made.stages.values()] == [1024, 1024]
+
+
+def test_an_input_that_feeds_no_node_has_no_wait():
+    port = wiring(graph_of({"input": "input", "output": "output"}, ["input -> output"]))
+    assert port.entrance.port("input").expected_wait() is None
+
+
+@pytest.mark.parametrize("names", ["a", "ab"])
+def test_a_row_that_ends_in_a_sink_makes_room_in_the_graph(names):
+    settings = {"threads": 1, "fuse": "one"} if len(names) > 1 else {}
+    specs = [spec_of(outputs=("out",) if name != names[-1] else ()) for name in names]
+    nodes = {name: (spec, settings) for name, spec in zip(names, specs, strict=True)}
+    edges = [f"{first} -> {then}" for first, then in pairwise(["input", *names])]
+    made = wiring(graph_of({"input": "input", **nodes}, edges, max_in_flight=1))
+    session = made.session("s", "", lambda _: None)
+    session.progress.enter("input", 1)
+    assert made._in_flight.is_full
+    (stage,) = made.stages.values()
+    stage.outbox.send([[segment(session.stream, 0, 1)]])
+    assert made._in_flight.rows == 0
+
+
+@pytest.mark.parametrize(("max_in_flight", "exits"), [(None, {}), (4, {"": 0})])
+def test_a_node_that_makes_many_rows_of_one_counts_it_out_where_that_is_asked(max_in_flight, exits):
+    made = wiring(chain(unit_of(None, kind=Kind.EXPAND), spec_of(), max_in_flight=max_in_flight))
+    assert [stage.exits for stage in made.stages.values()] == [exits, {}]
