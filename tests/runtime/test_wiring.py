@@ -4,8 +4,10 @@ from itertools import pairwise
 
 import pytest
 
+from modelflow.buffer import Buffer
 from modelflow.plan import make_plan
 from modelflow.runtime.clock import SYSTEM_CLOCK
+from modelflow.runtime.segment import Batch, Span
 from modelflow.runtime.wiring import Wiring
 from modelflow.unit.kind import Kind
 from tests.runtime.fake_clock import FakeClock
@@ -29,6 +31,16 @@ def test_what_is_kept_of_a_session_is_named_and_dropped_with_it():
     assert made.held() == {}
     made.stages["n0"].inbox.append(0, [segment(session.stream, 0, 2)])
     assert list(made.held()) == ["inbox of 'n0'"]
+    made.cancel(session)
+    assert made.held() == {}
+
+
+def test_results_that_wait_for_others_of_a_session_are_dropped_with_it():
+    made = wiring(chain((spec_of(), {"threads": 2})))
+    session, rows = made.session("s", "", lambda _: None), [[Buffer(1)]]
+    span = Span(session.stream, range(1, 2), False, ticket=1)
+    made.stages["n0"].outbox.emit(Batch([span], rows, False), rows, False)
+    assert list(made.held()) == ["outbox of 'n0'"]
     made.cancel(session)
     assert made.held() == {}
 
