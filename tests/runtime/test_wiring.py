@@ -11,7 +11,7 @@ from modelflow.runtime.segment import Batch, Span
 from modelflow.runtime.wiring import Wiring
 from modelflow.unit.kind import Kind
 from tests.runtime.fake_clock import FakeClock
-from tests.runtime.graphs import chain, graph_of, spec_of, unit_of
+from tests.runtime.graphs import Running, chain, graph_of, spec_of, unit_of
 from tests.runtime.test_inbox import segment
 
 
@@ -165,13 +165,12 @@ def test_a_row_that_ends_in_a_sink_makes_room_in_the_graph(names):
     specs = [spec_of(outputs=("out",) if name != names[-1] else ()) for name in names]
     nodes = {name: (spec, settings) for name, spec in zip(names, specs, strict=True)}
     edges = [f"{first} -> {then}" for first, then in pairwise(["input", *names])]
-    made = wiring(graph_of({"input": "input", **nodes}, edges, max_in_flight=1))
-    session = made.session("s", "", lambda _: None)
-    session.progress.enter("input", 1)
-    assert made._in_flight.is_full
-    (stage,) = made.stages.values()
-    stage.outbox.send([[segment(session.stream, 0, 1)]])
-    assert made._in_flight.rows == 0
+    graph = graph_of({"input": "input", **nodes}, edges, max_in_flight=1)
+    with Running(graph, is_inline=True) as flow:
+        stream = flow.session()
+        for value in range(2):
+            stream.send("input", value, timeout=0)
+        assert flow.scheduler._wiring._in_flight.rows == 0
 
 
 @pytest.mark.parametrize(("max_in_flight", "exits"), [(None, {}), (4, {"": 0})])
