@@ -191,6 +191,19 @@ def test_bytes_are_bounded_for_all_sessions_together():
     assert box.has_room(0, stream().session)
 
 
+def test_the_bytes_of_a_session_that_is_dropped_are_free():
+    box, gone, other = inbox(byte_bound=4), stream("gone"), stream("other")
+    for s, rows in ((gone, 3), (other, 1)):
+        arriving = segment(s, 0, rows)
+        for buffer in arriving.columns[0]:
+            buffer.data = b"x"
+        box.append(0, [arriving])
+    assert not box.has_room(0, stream().session)
+    box.discard(gone.session)
+    assert box.has_room(0, stream().session)
+    assert box._order.ready_bytes == 1
+
+
 def test_a_batch_is_filled_though_a_session_between_was_cancelled():
     box, gone = inbox(batch_size=4), stream("gone")
     box.append(0, [segment(stream(), 0, 1), segment(gone, 1, 1), segment(stream(), 2, 1)])
