@@ -144,7 +144,7 @@ class Wiring:
         stage.connect(routes, marks, {} if self._in_flight is None else self._exits(plan))
 
     def _exits(self, plan: StagePlan) -> dict[str, int]:
-        if plan.is_terminal:
+        if plan.is_terminal and not _is_counting(plan):
             return {}  # its terminal counts
         return _places(self.plan, plan.nodes[-1])
 
@@ -175,7 +175,14 @@ def _terminal_names(plan: ExecutionPlan) -> list[str]:
 
 def _terminal(plan: ExecutionPlan, name: str) -> OutputTerminal | SinkTerminal:
     exits = _places(plan, name)
-    return OutputTerminal(name, exits) if name in plan.outputs else SinkTerminal(exits)
+    if name in plan.outputs:
+        return OutputTerminal(name, exits)
+    return SinkTerminal({} if _is_counting(plan.nodes[name]) else exits)
+
+
+def _is_counting(plan: StagePlan) -> bool:
+    """Tells whether a node counts rows out itself: what it gives may be none, or many."""
+    return plan.unit.spec.traits.may_change_count
 
 
 def _places(plan: ExecutionPlan, name: str) -> dict[str, int]:

@@ -1,10 +1,14 @@
+import sys
+import weakref
+
 import numpy as np
 import pytest
 
 from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError
 from modelflow.plan import UnitPlan
-from modelflow.runtime.call import freeze, writable
+from modelflow.runtime.call import _counts_references, claim, freeze, is_alone, writable
+from modelflow.runtime.kinds.expand import ExpandCall
 from modelflow.runtime.kinds.normal import NormalCall
 from modelflow.runtime.segment import Stream
 from modelflow.unit.port import Port
@@ -13,10 +17,19 @@ from modelflow.unit.unit import FlowUnit
 from tests.runtime.fake_session import FakeSession
 
 
-def call_of(process, *, outputs=("out",), in_place=False, consumers=None, visible=False, **spec):
+def call_of(
+    process,
+    *,
+    outputs=("out",),
+    in_place=False,
+    consumers=None,
+    visible=False,
+    make=NormalCall,
+    **spec,
+):
     class Unit(FlowUnit):
         def process(self, ctx):
-            process(ctx)
+            return process(ctx)
 
     described = FlowUnitSpec(
         name="unit",
@@ -25,7 +38,7 @@ def call_of(process, *, outputs=("out",), in_place=False, consumers=None, visibl
         outputs=tuple(map(Port, outputs)),
         **spec,
     )
-    return NormalCall(
+    return make(
         Unit(),
         UnitPlan(
             "node",
@@ -198,3 +211,132 @@ def test_an_in_place_unit_gets_a_copy_where_somebody_else_sees_the_array(how):
 def test_writable_keeps_what_is_not_an_array():
     buffer = Buffer("text")
     assert writable(buffer) is buffer
+
+
+def test_a_call_that_was_not_made_has_no_failures():
+    call = call_of(double_all)
+    assert (call.failed, call.has_errors) == (0, False)
+
+
+@pytest.mark.parametrize("make", [NormalCall, ExpandCall])
+def test_the_rows_of_a_batch_that_fail_are_added_up(make):
+    call = call_of(double_all, make=make)
+    run(call, ["bad", 1, "bad"])
+    assert (call.failed, call.has_errors) == (2, True)
+
+
+@pytest.mark.parametrize(("consumers", "is_single"), [((1,), True), ((2,), False), ((0,), False)])
+def test_an_array_that_a_unit_makes_is_alone_with_its_buffer_where_one_input_follows(
+    consumers, is_single
+):
+    call = call_of(lambda ctx: ctx.emit([np.zeros(3)]), consumers=consumers)
+    (column,) = run(call, [1])
+    assert is_alone(column[0]) == is_single
+
+
+def test_a_unit_that_is_per_stream_has_its_session_and_what_belongs_to_its_stream():
+    def process(ctx):
+        ctx.session["count"] = ctx.stream_meta["rate"]
+        ctx.stream_meta["width"] = 640
+        ctx.emit(ctx.input())
+
+    stream = Stream(FakeSession())
+    stream.meta["rate"] = 25
+    call_of(process, is_per_stream=True).process([[Buffer(1)]], False, lambda row: stream)
+    assert stream.session.context == {"count": 25}
+    assert stream.meta == {"rate": 25, "width": 640}
+
+
+def test_what_a_unit_of_another_kind_returns_is_named_in_its_error():
+    (cells,) = run(call_of(lambda ctx: [1], make=ExpandCall), [0])
+    assert "process() returned list; expected nothing" in str(cells[0][0].error)
+
+
+def test_a_call_has_errors_where_the_unit_gives_a_buffer_in_error():
+    call = call_of(lambda ctx: ctx.emit(ctx.input()), visible=True)
+    run(call, [Buffer(1)])
+    assert not call.has_errors
+    run(call, [1, Buffer.from_error(FlowUnitError("earlier"))])
+    assert (call.failed, call.has_errors) == (0, True)
+
+
+def test_a_buffer_that_an_expand_keeps_and_gives_again_is_another_one_each_time():
+    kept = Buffer(7)
+    (cells,) = run(call_of(lambda ctx: ctx.emit([kept, kept]), make=ExpandCall), [0])
+    assert [buffer.data for buffer in cells[0]] == [7, 7]
+    assert len({id(buffer) for buffer in (kept, *cells[0])}) == 3
+
+
+# -- errors that are kept ------------------------------------------------------------------------
+
+
+class Local:
+    """Something in a local variable."""
+
+
+def raised(how, seen):
+    """An error that was raised because of another one; ``seen``: the locals of both."""
+
+    def fail(error, *, because=None):
+        local = Local()
+        seen.append(weakref.ref(local))
+        raise error from because
+
+    def fail_again():
+        local = Local()
+        seen.append(weakref.ref(local))
+        try:
+            fail(KeyError("first"))
+        except KeyError as first:
+            if how == "cause":
+                raise ValueError("then") from first
+            raise ValueError("then")  # noqa: B904 - the one has the other as its context
+
+    try:
+        fail_again()
+    except ValueError as error:
+        return error
+
+
+@pytest.mark.parametrize("how", ["cause", "context"])
+def test_an_error_that_is_claimed_lets_go_of_what_its_calls_and_those_of_its_cause_had(how):
+    seen = []
+    error = raised(how, seen)
+    assert [ref() is None for ref in seen] == [False, False]
+    claim(error)
+    assert [ref() is None for ref in seen] == [True, True]
+
+
+def test_errors_that_are_each_others_cause_are_claimed_once():
+    first, second = ValueError("first"), ValueError("second")
+    first.__cause__, second.__cause__ = second, first
+    claim(first)
+
+
+# -- arrays that others see ----------------------------------------------------------------------
+
+
+def test_an_array_that_goes_on_to_several_inputs_is_alone_no_more():
+    buffer = Buffer(np.zeros(3))
+    freeze(buffer, is_single=True)
+    freeze(buffer, is_single=True)
+    assert is_alone(buffer)
+    freeze(buffer, is_single=False)
+    assert not is_alone(buffer)
+
+
+def test_a_copy_that_may_be_written_has_the_meta_and_the_deadline_of_the_buffer():
+    buffer = Buffer(np.zeros(3), {"a": 1})
+    buffer._deadline = 5.0
+    freeze(buffer, is_single=False)
+    copied = writable(buffer)
+    assert copied is not buffer
+    assert (copied.meta, copied._deadline) == ({"a": 1}, 5.0)
+
+
+@pytest.mark.parametrize("has_lock", [None, True, False])
+def test_references_are_counted_unless_python_runs_without_its_lock(monkeypatch, has_lock):
+    monkeypatch.delattr(sys, "_is_gil_enabled", raising=False)
+    if has_lock is not None:
+        monkeypatch.setattr(sys, "_is_gil_enabled", lambda: has_lock, raising=False)
+    assert _counts_references() == (has_lock is not False)

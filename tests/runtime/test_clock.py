@@ -2,6 +2,8 @@
 
 import threading
 
+import pytest
+
 from modelflow.runtime.clock import SYSTEM_CLOCK
 
 
@@ -13,3 +15,26 @@ def test_a_wait_that_is_not_woken_says_so():
     condition = threading.Condition()
     with condition:
         assert not SYSTEM_CLOCK.wait(condition, 0.0)
+
+
+class BreakingOff(threading.Condition):
+    """Ctrl-C comes as soon as it is waited for: before its lock is let go, or after."""
+
+    def __init__(self, has_let_go):
+        super().__init__()
+        self._has_let_go = has_let_go
+
+    def wait(self, timeout=None):
+        if self._has_let_go:
+            self.release()
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("has_let_go", [False, True])
+def test_who_waits_holds_the_lock_once_when_ctrl_c_breaks_it_off(has_let_go):
+    condition = BreakingOff(has_let_go)
+    condition.acquire()
+    with pytest.raises(KeyboardInterrupt):
+        SYSTEM_CLOCK.wait(condition)
+    condition.release()
+    assert not condition._is_owned()

@@ -17,7 +17,7 @@ from modelflow.runtime.orders.fair import Fair
 from modelflow.runtime.orders.order import InboxPolicy
 from modelflow.runtime.progress import Progress
 from modelflow.runtime.session import Session
-from tests.runtime.fake_clock import FakeClock
+from tests.runtime.fake_clock import FakeClock, Passing
 from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of, told, unit_of
 from tests.runtime.test_scheduler import Gate, counting_source
 
@@ -386,8 +386,10 @@ def test_a_reader_who_catches_up_during_the_look_opens_no_full_queue(monkeypatch
 class Way:
     """An entrance whose inputs feed one queue, in which sessions take turns."""
 
-    def __init__(self, *, bound=4, in_flight=None, unread_bound=1 << 30, is_rejecting=False):
-        self.clock = FakeClock()
+    def __init__(
+        self, *, bound=4, in_flight=None, unread_bound=1 << 30, is_rejecting=False, clock=None
+    ):
+        self.clock = clock or FakeClock()
         policy = InboxPolicy((bound,), batch_size=1)
         self.box = Inbox("node", ("in",), policy, Fair(policy, 1, 1), self.clock)
         self.in_flight = None if in_flight is None else InFlight(in_flight)
@@ -536,13 +538,22 @@ def test_a_cancelled_session_is_refused_by_its_name():
 
 
 def test_a_send_that_is_woken_too_early_waits_until_the_end_of_its_time():
-    way = Way(in_flight=1)
+    way = Way(in_flight=1, clock=Passing(longest=3.0))
     session = way.session()
     way.try_send(session, 1)
-    caller = Caller(way.entrance.send, session, "a", [Buffer(2)], timeout=4.0)
-    way.clock.until_sleeping()
-    way.clock.advance(3.0)
-    way.entrance.wake(session)
-    way.clock.until_deadline(way.clock.now() + 1.0)
-    way.clock.advance(1.0)
-    assert isinstance(caller.join(), TimeoutError)
+    with pytest.raises(TimeoutError):
+        way.entrance.send(session, "a", [Buffer(2)], timeout=4.0)
+    assert way.clock.waits == [3.0, 1.0]
+
+
+def test_a_send_that_breaks_off_behind_the_count_of_its_row_cancels_its_session(monkeypatch):
+    def break_off(port, segments):
+        raise KeyboardInterrupt
+
+    way = Way(in_flight=1)
+    session = way.session()
+    monkeypatch.setattr(way.box, "append", break_off)
+    with pytest.raises(KeyboardInterrupt):
+        way.try_send(session, 1)
+    assert session.is_cancelled
+    assert way.in_flight.rows == 0

@@ -130,9 +130,12 @@ def test_threads_bear_the_names_of_flow_and_node_and_do_not_keep_the_interpreter
     assert all(thread.daemon for thread in threads)
 
 
-def test_the_watchdog_of_a_flow_names_the_flow():
-    flow = Running(chain(spec_of()))
-    assert flow.scheduler._runner._watchdog._flow == "test"
+def test_the_watchdog_of_a_flow_names_the_flow_and_looks_at_each_worker_and_stage():
+    scheduler = Running(chain((spec_of(), {"threads": 2}), spec_of())).scheduler
+    watchdog = scheduler._runner._watchdog
+    assert watchdog._flow == "test"
+    assert watchdog._workers == scheduler._workers
+    assert [stage.plan.name for stage in watchdog._stages] == ["n0", "n1"]
 
 
 def test_who_joins_waits_for_all_threads_together_and_describes_those_that_hang():

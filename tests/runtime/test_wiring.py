@@ -1,13 +1,17 @@
 """The stages of a plan, wired."""
 
+from itertools import pairwise
+
 import pytest
 
+from modelflow.buffer import Buffer
 from modelflow.plan import make_plan
 from modelflow.runtime.clock import SYSTEM_CLOCK
+from modelflow.runtime.segment import Batch, Span
 from modelflow.runtime.wiring import Wiring
 from modelflow.unit.kind import Kind
 from tests.runtime.fake_clock import FakeClock
-from tests.runtime.graphs import chain, graph_of, spec_of, unit_of
+from tests.runtime.graphs import Running, chain, graph_of, spec_of, unit_of
 from tests.runtime.test_inbox import segment
 
 
@@ -27,6 +31,16 @@ def test_what_is_kept_of_a_session_is_named_and_dropped_with_it():
     assert made.held() == {}
     made.stages["n0"].inbox.append(0, [segment(session.stream, 0, 2)])
     assert list(made.held()) == ["inbox of 'n0'"]
+    made.cancel(session)
+    assert made.held() == {}
+
+
+def test_results_that_wait_for_others_of_a_session_are_dropped_with_it():
+    made = wiring(chain((spec_of(), {"threads": 2})))
+    session, rows = made.session("s", "", lambda _: None), [[Buffer(1)]]
+    span = Span(session.stream, range(1, 2), False, ticket=1)
+    made.stages["n0"].outbox.emit(Batch([span], rows, False), rows, False)
+    assert list(made.held()) == ["outbox of 'n0'"]
     made.cancel(session)
     assert made.held() == {}
 
@@ -136,5 +150,30 @@ def test_a_merge_knows_its_node_its_edges_and_its_bound():
 def test_the_inputs_of_a_graph_are_bounded_at_the_nodes_that_they_feed():
     made = wiring(chain(spec_of(), spec_of()))
     bounds = [stage.inbox.policy.unmatched_bounds for stage in made.stages.values()]
-    assert [len(each) for each in bounds] == [1, 0]
+    assert bounds == [(1024,), ()]
     assert [stage.unread_bound for stage in made.stages.values()] == [1024, 1024]
+
+
+def test_an_input_that_feeds_no_node_has_no_wait():
+    port = wiring(graph_of({"input": "input", "output": "output"}, ["input -> output"]))
+    assert port.entrance.port("input").expected_wait() is None
+
+
+@pytest.mark.parametrize("names", ["a", "ab"])
+def test_a_row_that_ends_in_a_sink_makes_room_in_the_graph(names):
+    settings = {"threads": 1, "fuse": "one"} if len(names) > 1 else {}
+    specs = [spec_of(outputs=("out",) if name != names[-1] else ()) for name in names]
+    nodes = {name: (spec, settings) for name, spec in zip(names, specs, strict=True)}
+    edges = [f"{first} -> {then}" for first, then in pairwise(["input", *names])]
+    graph = graph_of({"input": "input", **nodes}, edges, max_in_flight=1)
+    with Running(graph, is_inline=True) as flow:
+        stream = flow.session()
+        for value in range(2):
+            stream.send("input", value, timeout=0)
+        assert flow.scheduler._wiring._in_flight.rows == 0
+
+
+@pytest.mark.parametrize(("max_in_flight", "exits"), [(None, {}), (4, {"": 0})])
+def test_a_node_that_makes_many_rows_of_one_counts_it_out_where_that_is_asked(max_in_flight, exits):
+    made = wiring(chain(unit_of(None, kind=Kind.EXPAND), spec_of(), max_in_flight=max_in_flight))
+    assert [stage.exits for stage in made.stages.values()] == [exits, {}]

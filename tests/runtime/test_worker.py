@@ -346,6 +346,31 @@ def test_a_worker_says_what_it_does_since_when_and_on_which_thread(options):
     assert (worker.phase, worker.busy_since) == ("idle", None)
 
 
+def test_a_worker_is_idle_between_two_batches():
+    with Running(chain(spec_of()), is_inline=True) as flow:
+        flow.infer(1)
+        worker, *_ = flow.scheduler._workers
+        assert (worker.phase, worker.busy_since) == ("idle", None)
+
+
+def test_a_worker_says_whether_its_unit_is_open_and_closes_it_once():
+    calls = []
+    hooks = {name: lambda *_, name=name: calls.append(name) for name in ("open", "close")}
+    worker, *_ = Running(chain(unit_of(same, hooks=hooks))).scheduler._workers
+    assert worker.try_open() is True
+    worker.try_close()
+    worker.try_close()
+    assert calls == ["open", "close"]
+
+
+def test_a_worker_whose_unit_does_not_open_says_so():
+    def fail(_):
+        raise OSError("no model")
+
+    worker, *_ = Running(chain(unit_of(same, hooks={"open": fail}))).scheduler._workers
+    assert worker.try_open() is False
+
+
 @inline
 @pytest.mark.parametrize("hook", ["open", "close"])
 def test_a_unit_that_does_not_open_or_close_is_named_with_what_it_did(hook, options):

@@ -74,9 +74,13 @@ class Matcher:
 
     def discard(self, session: "Session") -> None:
         """Drops everything of a session."""
-        for stream in [stream for stream in self._pending if stream.session is session]:
-            for port, buffers in enumerate(self._pending.pop(stream).buffers):
-                self._waiting[port] -= len(buffers)
+        kept = {s: pending for s, pending in self._pending.items() if s.session is not session}
+        self._pending = kept
+        # Counted anew: a Ctrl-C may have come between a row and its count.
+        self._waiting = [
+            sum(len(pending.buffers[port]) for pending in kept.values())
+            for port in range(len(self._ports))
+        ]
 
     def clear(self) -> None:
         """Drops everything."""

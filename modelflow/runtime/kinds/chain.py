@@ -73,12 +73,9 @@ class ChainWorker(Worker):
         self._chain.has_deadlines = False
         super().run(batch)
 
-    def _expire(self, batch: Batch, deadlines: Sequence[float | None]) -> bool:
-        self._chain.has_deadlines = True
-        has_expired = super()._expire(batch, deadlines)
-        # A unit may make a value of an error: the next one looks again.
-        carry(deadlines, batch.columns[:1])
-        return has_expired
+    def _expire(self, batch: Batch, deadlines: Sequence[float | None]) -> bool:  # noqa: ARG002
+        self._chain.has_deadlines = True  # it looks before each unit, the first among them
+        return False
 
 
 KIND = RunningKind(call=NormalCall, worker=ChainWorker)

@@ -107,11 +107,16 @@ class Fair(Fifo):
 
     def drop(self, session: Session) -> None:
         """See `Order.drop`."""
-        for segment in self._segments.get(session, ()):
-            self.ready -= len(segment.positions)
-            if self._policy.byte_bound is not None:
-                self.ready_bytes -= bytes_of(segment)
-        self._leave(session)
+        self._segments.pop(session, None)
+        self._rows.pop(session, None)
+        if session in self._turns:
+            self._turns.remove(session)
+        # Counted anew: a Ctrl-C may have come between a row and its count.
+        kept = [segment for segments in self._segments.values() for segment in segments]
+        self.ready = sum(len(segment.positions) for segment in kept)
+        if self._policy.byte_bound is not None:
+            self.ready_bytes = sum(map(bytes_of, kept))
+        self._load = sum(min(rows, self._bound) for rows in self._rows.values())
         self._forget(session)
 
     def clear(self) -> None:

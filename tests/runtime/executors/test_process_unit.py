@@ -483,6 +483,12 @@ def test_a_process_whose_unit_does_not_open_is_ended(unit_in):
     assert len(there.asked) == 1
 
 
+def test_a_unit_that_was_not_opened_closes_nothing(unit_in):
+    there = Elsewhere()
+    unit_in(there).close()
+    assert (there.asked, there.done) == ([], [])
+
+
 def test_a_batch_goes_there_and_comes_back_by_its_ports(unit_in):
     answer = {"out": [Item(5, {"k": 1}), 6], "more": [7]}
     there = Elsewhere(GOOD, (True, answer))

@@ -73,3 +73,20 @@ def test_inputs_that_are_out_of_step_are_an_internal_error_that_names_them():
         AssertionError, match="inputs of node 'node' are out of step: 'a' is at 0, 'b' at 1"
     ):
         matcher.add(1, segment(s, 1, 1))
+
+
+def test_a_session_whose_row_ctrl_c_cut_off_from_its_count_is_dropped_whole(monkeypatch):
+    matcher, torn, other = Matcher("node", ("a", "b")), stream("torn"), stream("other")
+    matcher.add(0, segment(other, 0, 3))
+
+    class Interrupted(list[int]):
+        def __setitem__(self, place, value):
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(matcher, "_waiting", Interrupted(matcher._waiting))
+        matcher.add(0, segment(torn, 0, 2))
+    matcher.discard(torn.session)
+    assert (matcher.waiting(0), matcher.waiting(1), matcher.held()) == (3, 0, 1)
+    matcher.discard(other.session)
+    assert (matcher.waiting(0), matcher.held()) == (0, 0)

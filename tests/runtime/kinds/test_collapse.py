@@ -69,6 +69,14 @@ def test_clear_and_drop_forget_what_was_gathered():
         assert here.held() == 0
 
 
+def test_a_session_of_which_nothing_is_gathered_is_dropped_with_its_tickets():
+    here, top = Collapsing(InboxPolicy((8,), is_ordered=True), 1, 1), stream()
+    here.add(0, [segment(Stream(top.session, top, row), 0, 1, is_last=True) for row in (0, 1)])
+    assert here.cut(1).spans[0].ticket == 0
+    here.drop(top.session)
+    assert here.held() == 0
+
+
 def test_a_gathered_stream_that_comes_too_late_is_one_error():
     clock = FakeClock()
 

@@ -9,7 +9,7 @@ from modelflow.runtime.orders.order import InboxPolicy
 from modelflow.runtime.segment import Segment, Stream
 from modelflow.unit.kind import Kind
 from tests.runtime.fake_clock import FakeClock
-from tests.runtime.graphs import Running, graph_of, per_item, results_of, told, unit_of
+from tests.runtime.graphs import Running, graph_of, per_item, results_of, spec_of, told, unit_of
 from tests.runtime.test_inbox import segment, stream
 
 inline = pytest.mark.parametrize("options", [{}, {"is_inline": True}], ids=["threads", "inline"])
@@ -362,6 +362,15 @@ def test_an_error_that_leaves_or_goes_round_is_known_as_one():
     assert [part.has_errors for part in (*leaving, *going)] == [True, True]
     here.add(RETURN, going)
     assert here.cut(1).has_errors
+
+
+def test_the_order_of_a_loop_knows_its_node_and_unit():
+    graph = graph_of(
+        {"input": "input", "again": until(10), "body": spec_of(), "output": "output"},
+        ["input -> again", "again:back -> body", "body -> again", "again:exit -> output"],
+    )
+    order = Running(graph).scheduler._wiring.stages["again"].order
+    assert (order._node, order._unit) == ("again", "loop")
 
 
 def test_what_is_cut_off_by_a_stop_names_node_unit_and_session():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from modelflow.buffer import Buffer
-from modelflow.errors import FlowUnitError, WorkerProcessError
+from modelflow.errors import EndFlow, FlowUnitError, WorkerProcessError
 from modelflow.unit.kind import Kind
 from modelflow.unit.unit import FlowUnit
 from tests.runtime.graphs import Running, chain, graph_of, spec_of, unit_of
@@ -150,6 +150,18 @@ def test_a_buffer_that_a_unit_gives_more_than_once_is_an_item_each_time(how):
     assert kept.meta == {"k": 0}
 
 
+def test_an_input_that_is_given_on_stays_the_same_buffer():
+    source = Buffer(1)
+    (column,) = run(call_of(lambda ctx: ctx.emit(ctx.input())), [source])
+    assert column[0] is source
+
+
+def test_an_output_has_no_meta_of_its_input_where_the_unit_inherits_none():
+    call = call_of(lambda ctx: ctx.emit([2]), inherits_meta=False)
+    (column,) = run(call, [Buffer(1, {"a": 1})])
+    assert column[0].meta == {}
+
+
 # -- a batch that fails --------------------------------------------------------------------------
 
 
@@ -190,11 +202,19 @@ def test_of_a_batch_that_ends_its_process_the_rows_are_tried_one_by_one():
     assert sizes == [[0, "bad", 2], [0], ["bad"], [2]]
 
 
-def test_a_unit_that_writes_to_its_inputs_is_called_row_by_row():
+@pytest.mark.parametrize("more", [[], [2]])
+def test_a_unit_that_writes_to_its_inputs_is_called_row_by_row(more):
     sizes = []
-    (column,) = run(recording(sizes, in_place=True), [0, "bad", 2])
-    assert texts(column) == [0, "session 1: is bad", 2]
-    assert sizes == [[0], ["bad"], [2]]
+    (column,) = run(recording(sizes, in_place=True), [0, "bad", *more])
+    assert texts(column) == [0, "session 1: is bad", *more]
+    assert sizes == [[0], ["bad"], *([row] for row in more)]
+
+
+def test_a_batch_that_ends_the_flow_is_not_tried_again():
+    sizes = []
+    with pytest.raises(EndFlow):
+        run(recording(sizes, EndFlow), [0, "bad"])
+    assert sizes == [[0, "bad"]]
 
 
 def test_a_row_that_fails_does_so_on_every_output_with_a_buffer_of_its_own():
@@ -214,6 +234,11 @@ def test_errors_that_came_in_stand_at_their_rows_on_every_output_and_the_others_
     assert second[0] is not bad
     assert sizes[0] == [1, "bad", 3]
     assert (call.failed, call.has_errors) == (1, True)
+
+
+def test_a_row_that_fails_keeps_its_session_where_the_errors_looked_for_are_not_there():
+    (column,) = run(recording([]), [0, "bad"], has_errors=True)
+    assert texts(column) == [0, "session 1: is bad"]
 
 
 def test_where_every_row_is_in_error_the_unit_is_not_called():

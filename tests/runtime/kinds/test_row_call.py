@@ -1,10 +1,12 @@
 """Row by row: the other rows of a batch go on."""
 
 import numpy as np
+import pytest
 
 from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError
 from modelflow.plan import UnitPlan
+from modelflow.runtime.kinds.condition import ConditionCall
 from modelflow.runtime.kinds.expand import ExpandCall
 from modelflow.unit.kind import Kind
 from modelflow.unit.port import Port
@@ -12,16 +14,16 @@ from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import FlowUnit
 
 
-def call_of(process, *, is_in_place=False):
+def call_of(process, *, is_in_place=False, kind=Kind.EXPAND, make=ExpandCall):
     unit = type("Unit", (FlowUnit,), {"process": lambda self, ctx: process(ctx)})
     spec = FlowUnitSpec(
         "unit",
         {"cpu": unit},
         inputs=(Port("in", is_in_place=is_in_place),),
         outputs=(Port("out"),),
-        kind=Kind.EXPAND,
+        kind=kind,
     )
-    return ExpandCall(unit(), UnitPlan("node", spec, inputs=("in",), consumers=(1,)))
+    return make(unit(), UnitPlan("node", spec, inputs=("in",), consumers=(1,)))
 
 
 def test_a_row_that_fails_is_counted_and_the_others_are_called():
@@ -58,3 +60,23 @@ def test_a_unit_that_writes_to_its_input_gets_a_copy_where_another_sees_it():
     )
     assert array.tolist() == [0, 0]
     assert cells[0][0].data.tolist() == [7, 7]
+
+
+KEPT = Buffer(7)
+
+
+@pytest.mark.parametrize(
+    ("given", "is_same"),
+    [(lambda row: row, True), (lambda row: KEPT, False), (lambda row: 7, False)],
+    ids=["its input", "a buffer that it keeps", "a value"],
+)
+def test_what_a_condition_gives_is_its_input_or_a_new_buffer_with_the_meta_of_that(given, is_same):
+    source = Buffer(7, {"a": 1})
+    call = call_of(
+        lambda ctx: ctx.emit(map(given, ctx.input())), kind=Kind.CONDITION, make=ConditionCall
+    )
+    ((found,),) = call.process([[source]], False, lambda row: None)
+    assert (found.data, found.meta) == (7, {"a": 1})
+    assert (found is source) == is_same
+    assert found is not KEPT
+    assert KEPT.meta == {}

@@ -245,8 +245,11 @@ def test_sources_begin_when_every_unit_is_open_and_before_the_start_returns():
 
 
 def test_a_source_that_cannot_begin_ends_the_start():
+    phases = []
+
     class Source(FlowUnit):
         def begin(self):
+            phases.extend(worker.phase for worker in flow.scheduler._workers)
             message = "somebody was faster"
             raise OSError(message)
 
@@ -257,13 +260,13 @@ def test_a_source_that_cannot_begin_ends_the_start():
         pass
 
     nodes = {"source": spec_of(Source, name="source", inputs=()), "keep": sink(keep)}
-    with (
-        pytest.raises(FlowFailed) as raised,
-        Running(graph_of(nodes, ["source -> keep"])),
-    ):
+    flow = Running(graph_of(nodes, ["source -> keep"]))
+    with pytest.raises(FlowFailed) as raised, flow:
         pass
-    assert "node 'source'" in str(raised.value.exceptions[0])
-    assert "somebody was faster" in str(raised.value.exceptions[0])
+    (error,) = raised.value.exceptions
+    assert (error.node, error.phase) == ("source", "open")
+    assert "somebody was faster" in str(error)
+    assert phases[0] == "open"
 
 
 # -- a source step by step ------------------------------------------------------------------------
@@ -424,7 +427,7 @@ def test_what_a_source_gives_is_counted_with_the_time_of_its_call(outputs):
 def test_sessions_that_a_source_opens_are_counted_with_what_it_emits():
     def process(ctx):
         ctx.emit([1])
-        for value in (2, ValueError("is bad")):
+        for value in (ValueError("is bad"), 2):
             ctx.open_session(value)
         ctx.finish()
 
@@ -435,7 +438,7 @@ def test_sessions_that_a_source_opens_are_counted_with_what_it_emits():
     given, seen, observer = [], [], Recorder()
     nodes = {
         "source": unit_of(process, inputs=(), is_session_opened=True),
-        "keep": sink(keep),
+        "keep": (sink(keep), {"batch_size": 1, "threads": 1}),
     }
     graph = graph_of(nodes, ["source -> keep"], max_in_flight=8)
     with Running(graph, observer=observer) as flow:

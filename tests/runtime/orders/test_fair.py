@@ -191,6 +191,19 @@ def test_bytes_are_bounded_for_all_sessions_together():
     assert box.has_room(0, stream().session)
 
 
+def test_the_bytes_of_a_session_that_is_dropped_are_free():
+    box, gone, other = inbox(byte_bound=4), stream("gone"), stream("other")
+    for s, rows in ((gone, 3), (other, 1)):
+        arriving = segment(s, 0, rows)
+        for buffer in arriving.columns[0]:
+            buffer.data = b"x"
+        box.append(0, [arriving])
+    assert not box.has_room(0, stream().session)
+    box.discard(gone.session)
+    assert box.has_room(0, stream().session)
+    assert box._order.ready_bytes == 1
+
+
 def test_a_batch_is_filled_though_a_session_between_was_cancelled():
     box, gone = inbox(batch_size=4), stream("gone")
     box.append(0, [segment(stream(), 0, 1), segment(gone, 1, 1), segment(stream(), 2, 1)])
@@ -232,3 +245,30 @@ def test_held_counts_sessions_rows_and_tickets():
     assert box.held() == 1 + 1 + 2 + 2 + 1
     box.close()
     assert box.held() == 0
+
+
+@pytest.mark.parametrize("where", ["_add_rows", "turn"])
+def test_a_session_whose_row_ctrl_c_cut_off_from_its_count_is_dropped_whole(where, monkeypatch):
+    policy = InboxPolicy((8,), 4, byte_bound=100)
+    order, torn, other = Fair(policy, 1, 2), stream("torn"), stream("other")
+    order.add(0, [segment(other, 0, 3)])
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        if where == "turn":
+            patch.setattr(order, "_turns", Interrupted())
+        else:
+            patch.setattr(order, where, interrupt)
+        order.add(0, [segment(torn, 0, 2)])
+    order.drop(torn.session)
+    assert order.ready == 3
+    order.drop(other.session)
+    assert (order.held(), order.ready_bytes, bool(order.waiting)) == (0, 0, False)
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
+class Interrupted:
+    """A queue in which Ctrl-C comes."""
+
+    append = staticmethod(interrupt)

@@ -241,9 +241,12 @@ class BySession:
         lane = self._lanes.get(session)
         if lane is None:
             return
-        for segment in lane.segments:
-            self._count(lane, segment, -1)
         lane.segments.clear()
+        lane.rows = lane.bytes = 0
+        # Counted anew: a Ctrl-C may have come between a row and its count.
+        going = [lane for lane in self._lanes.values() if not lane.is_stalled]
+        self.ready = sum(lane.rows for lane in going)
+        self.ready_bytes = sum(lane.bytes for lane in going)
         lane.is_dropped = True
         if lane.open is None and not lane.is_busy:
             del self._lanes[session]

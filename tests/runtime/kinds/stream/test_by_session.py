@@ -1,5 +1,6 @@
 """One call at a time for each session; events and rows take turns."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -531,3 +532,21 @@ def test_what_is_many_bytes_and_few_rows_is_not_roomy():
     here.add(0, [of_bytes(segment(s, 0, 1))])
     here.add(0, [of_bytes(segment(s, 1, 2))])
     assert (here.ready_bytes, here.is_roomy(), here.has_room(0, None)) == (3, False, True)
+
+
+@pytest.mark.parametrize("where", ["_count", "_offer"])
+def test_a_session_whose_row_ctrl_c_cut_off_from_its_count_is_dropped_whole(where, monkeypatch):
+    here, torn, other = order(byte_bound=100), stream("torn"), stream("other")
+    here.add(0, [segment(other, 0, 3)])
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(here, where, interrupt)
+        here.add(0, [segment(torn, 0, 2)])
+    here.drop(torn.session)
+    assert here.ready == 3
+    here.drop(other.session)
+    assert here.cut(8) is None
+    assert (here.ready, here.ready_bytes, here.held()) == (0, 0, 0)
