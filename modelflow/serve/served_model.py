@@ -25,6 +25,7 @@ class ServedModel:
         version: Which version of that it is.
         signature: What it takes and gives.
         mailbox: How other threads reach the server's.
+        calls: The requests that have no answer yet.
     """
 
     def __init__(
@@ -45,12 +46,7 @@ class ServedModel:
         self.mailbox = mailbox
         self._most = max_requests
         self._gangway = Gangway(flow, mailbox)
-        self._under_way: set[Call] = set()
-
-    @property
-    def under_way(self) -> int:
-        """How many requests have no answer yet."""
-        return len(self._under_way)
+        self.calls: set[Call] = set()
 
     def infer(
         self,
@@ -63,24 +59,24 @@ class ServedModel:
         Raises:
             Problem: it does not fit the model's inputs, or there are too many requests.
         """
-        if len(self._under_way) >= self._most:
+        if len(self.calls) >= self._most:
             message = (
                 f"model {self.name!r} has {self._most} requests under way, as many as it may; "
                 "come again"
             )
             raise Problem(message, Code.UNAVAILABLE)
         call = Call(self, arrays, deadline, done)
-        self._under_way.add(call)
+        self.calls.add(call)
         self._gangway.add(call)
         return call
 
     def forget(self, call: Call) -> None:
         """Ends a request whose caller has gone: what is queued for it is dropped."""
         if self._gangway.forget(call):
-            self._under_way.discard(call)
+            self.calls.discard(call)
         else:
             call.request.cancel()
 
     def ended(self, call: Call) -> None:
         """Notes that a request is over."""
-        self._under_way.discard(call)
+        self.calls.discard(call)

@@ -79,6 +79,7 @@ class Server:
         self.options = options or ServeOptions()
         self._sources = sources
         self._flows: list[Flow] = []
+        self._models = Models()
         self._http: HttpServer | None = None
         self._ending = threading.Lock()
         self.address = ""
@@ -98,12 +99,11 @@ class Server:
             for flow in flows.values():
                 flow.start()
                 self._flows.append(flow)
-            models = Models()
-            front = _Front(models, options)
+            front = _Front(self._models, options)
             self._http = HttpServer(socket, front, options.connections)
             for name, flow in flows.items():
                 mailbox = self._http.mailbox
-                models.add(ServedModel(name, 1, flow, mailbox, options.max_requests))
+                self._models.add(ServedModel(name, 1, flow, mailbox, options.max_requests))
             host, port = socket.getsockname()[:2]
             self.address = f"http://{host}:{port}"
         except BaseException:
@@ -117,6 +117,14 @@ class Server:
     def models(self) -> tuple[str, ...]:
         """The names of what is served."""
         return tuple(self._sources)
+
+    def model(self, name: str) -> ServedModel:
+        """Returns what is served under a name, in its newest version, while it is.
+
+        Raises:
+            Problem: there is none.
+        """
+        return self._models.find(name)
 
     def stop(self, drain: bool = True) -> None:
         """Ends it: no new requests, every flow is stopped. May be called again, from any thread.

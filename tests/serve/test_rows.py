@@ -99,7 +99,8 @@ def test_nothing_has_the_type_of_the_output():
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"), [(np.zeros((2, 2)), [[0.0, 0.0], [0.0, 0.0]]), (3, 3), ("ä", "ä".encode())]
+    ("value", "expected"),
+    [(np.zeros((2, 2)), [[0.0, 0.0], [0.0, 0.0]]), (3, 3), ("ä", "ä".encode())],
 )
 def test_an_output_that_is_not_batched_is_its_only_buffer(value, expected):
     found = values_of(port(is_batched=False), buffers(value))

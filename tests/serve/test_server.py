@@ -1,0 +1,283 @@
+"""A served flow, and real clients."""
+
+import http.client
+import json
+import socket
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import modelflow
+from modelflow.errors import ConfigError, FlowFailed
+from modelflow.serve.server import ServeOptions, Server
+
+GRAPH = """digraph m {
+    input [type=input]
+    mean [batch_size=8]
+    output [type=output]
+    input -> mean -> output
+}"""
+
+
+@modelflow.flowunit
+def mean(row):
+    if not len(row):
+        raise ValueError("there is nothing to take the mean of")
+    if row[0] < 0:
+        raise ZeroDivisionError("a secret")
+    return float(np.mean(row))
+
+
+def served(unit=mean, graph=GRAPH, **options):
+    flow = modelflow.Flow(graph, units=[unit])
+    return Server({"m": flow}, ServeOptions(http_port=0, **options))
+
+
+def ask(server, path, document=None, method=None, headers=None):
+    """Asks over a connection of its own; returns status, what came as JSON, and the headers."""
+    connection = http.client.HTTPConnection(server.address.removeprefix("http://"), timeout=60)
+    try:
+        body = document if isinstance(document, bytes) else json.dumps(document).encode()
+        method = method or ("GET" if document is None else "POST")
+        connection.request(method, path, None if document is None else body, headers or {})
+        response = connection.getresponse()
+        text = response.read()
+        return response.status, json.loads(text) if text else None, dict(response.getheaders())
+    finally:
+        connection.close()
+
+
+@pytest.fixture(scope="module")
+def server():
+    with served() as running:
+        yield running
+
+
+PREDICT = "/v1/models/m:predict"
+
+
+def test_rows_are_answered_with_predictions(server):
+    status, found, headers = ask(server, PREDICT, {"instances": [[1.0, 2.0], [3.0, 5.0]]})
+    assert (status, found) == (200, {"predictions": [1.5, 4.0]})
+    assert headers["content-type"] == "application/json"
+
+
+def test_columns_are_answered_with_outputs(server):
+    assert ask(server, PREDICT, {"inputs": [[1.0, 2.0]]})[:2] == (200, {"outputs": [1.5]})
+
+
+@pytest.mark.parametrize(
+    ("path", "document", "status", "text"),
+    [
+        (PREDICT, {}, 400, "Missing 'inputs' or 'instances' key"),
+        (PREDICT, {"instances": []}, 400, "No values in 'instances'"),
+        (PREDICT, b"{", 400, ""),
+        (PREDICT, b"", 400, ""),
+        (PREDICT, {"instances": [1.0], "signature_name": "x"}, 400, '"x" not found in signature'),
+        ("/v1/models/x:predict", {"instances": [1.0]}, 404, "Latest(x)"),
+        ("/v1/models/m/versions/5:predict", {"instances": [1.0]}, 404, "Specific(m, 5)"),
+        ("/v1/models/m:classify", {"examples": [{}]}, 400, "Expected classification"),
+        ("/v1/models/x", None, 404, "Could not find any versions of model x"),
+        ("/elsewhere", None, 404, "Malformed request: GET /elsewhere"),
+    ],
+)
+def test_what_is_wrong_is_said_as_clients_expect_it(server, path, document, status, text):
+    found = ask(server, path, document)
+    assert found[0] == status
+    assert text in found[1]["error"]
+
+
+def test_a_method_that_is_not_allowed_is_405(server):
+    status, _, headers = ask(server, PREDICT, None, "GET")
+    assert (status, headers["allow"]) == (405, "POST")
+
+
+def test_an_item_that_fails_is_named_and_what_failed_inside_is_not_told(server, caplog):
+    status, found, _ = ask(server, PREDICT, {"instances": [[1.0], [-1.0]]})
+    assert status == 500
+    assert "secret" not in found["error"]
+    assert "secret" in caplog.text
+    assert found["error"].split()[-1] in caplog.text
+
+
+def test_an_item_that_is_refused_is_named():
+    @modelflow.flowunit(name="mean")
+    def strict(row):
+        if row[0] == 2:
+            raise ValueError("is two")
+        return row[0]
+
+    with served(strict) as server:
+        status, found, _ = ask(server, PREDICT, {"instances": [[1.0], [2.0], [3.0]]})
+    assert (status, found["error"]) == (400, "item 1: node 'mean': is two")
+
+
+def test_status_and_metadata_are_told(server):
+    status, found, _ = ask(server, "/v1/models/m/versions/1")
+    assert status == 200
+    assert found["model_version_status"][0]["state"] == "AVAILABLE"
+    _, found, _ = ask(server, "/v1/models/m/metadata")
+    signature = found["metadata"]["signature_def"]["signature_def"]["serving_default"]
+    assert (list(signature["inputs"]), list(signature["outputs"])) == (["input"], ["output"])
+
+
+def test_a_body_that_is_too_long_is_refused():
+    with served(max_body=100) as server:
+        assert ask(server, PREDICT, {"instances": [[1.0] * 100]})[0] == 413
+        assert ask(server, PREDICT, {"instances": [[1.0]]})[0] == 200
+
+
+class Gate:
+    """A unit that waits until it is let go."""
+
+    def __init__(self):
+        self.entered, self.go, self.seen = threading.Semaphore(0), threading.Event(), []
+
+        @modelflow.flowunit(name="mean")
+        def wait(row):
+            self.seen.append(float(row[0]))
+            self.entered.release()
+            self.go.wait()
+            return row[0]
+
+        self.unit = wait
+
+    GRAPH = GRAPH.replace("batch_size=8", "batch_size=1, threads=1, queue_size=1")
+
+
+def asking(server, value, found, **more):
+    """A thread that asks."""
+    document = {"instances": [[float(value)]]}
+    thread = threading.Thread(
+        target=lambda: found.append(ask(server, PREDICT, document, **more)[:2]), name="asking"
+    )
+    thread.start()
+    return thread
+
+
+def test_more_requests_than_there_may_be_are_refused_with_a_time_to_come_again():
+    gate, found = Gate(), []
+    with served(gate.unit, gate.GRAPH, max_requests=1) as server:
+        thread = asking(server, 1, found)
+        assert gate.entered.acquire(timeout=60)
+        status, refused, headers = ask(server, PREDICT, {"instances": [[2.0]]})
+        assert (status, headers["retry-after"]) == (503, "1")
+        assert "1 requests under way" in refused["error"]
+        gate.go.set()
+        thread.join()
+    assert found == [(200, {"predictions": [1.0]})]
+
+
+def test_those_behind_a_full_queue_are_answered_in_the_end():
+    gate, found = Gate(), []
+    with served(gate.unit, gate.GRAPH) as server:
+        threads = [asking(server, number, found) for number in range(6)]
+        assert gate.entered.acquire(timeout=60)
+        gate.go.set()
+        for thread in threads:
+            thread.join()
+    assert sorted(answer["predictions"][0] for _, answer in found) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_request_whose_time_has_passed_is_not_worked_on():
+    gate, found = Gate(), []
+    with served(gate.unit, gate.GRAPH) as server:
+        first = asking(server, 1, found)
+        assert gate.entered.acquire(timeout=60)
+        late = asking(server, 2, found, headers={"Inference-Timeout-Ms": "1"})
+        while len(server.model("m").calls) < 2:
+            pass
+        passed = time.monotonic() + 0.001
+        while time.monotonic() <= passed:
+            pass
+        gate.go.set()
+        first.join()
+        late.join()
+    assert gate.seen == [1.0]
+    assert [status for status, _ in found] in ([200, 504], [504, 200])
+
+
+def test_a_client_that_goes_away_is_not_worked_for():
+    gate, found = Gate(), []
+    with served(gate.unit, gate.GRAPH) as server:
+        first = asking(server, 1, found)
+        assert gate.entered.acquire(timeout=60)
+        host, port = server.address.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=60) as client:
+            body = b'{"instances": [[2.0]]}'
+            head = f"POST {PREDICT} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+            client.sendall(head.encode() + body)
+            while len(server.model("m").calls) < 2:
+                pass
+        while len(server.model("m").calls) > 1:
+            pass
+        gate.go.set()
+        first.join()
+    assert gate.seen == [1.0]
+
+
+def test_a_stop_answers_what_is_under_way_and_refuses_what_comes():
+    gate, found = Gate(), []
+    server = served(gate.unit, gate.GRAPH).start()
+    thread = asking(server, 1, found)
+    assert gate.entered.acquire(timeout=60)
+    stopping = threading.Thread(target=server.stop)
+    stopping.start()
+    gate.go.set()
+    stopping.join()
+    thread.join()
+    assert found == [(200, {"predictions": [1.0]})]
+    with pytest.raises(ConnectionRefusedError):
+        ask(server, PREDICT, {"instances": [[1.0]]})
+    server.stop()
+
+
+def test_several_models_are_served_beside_one_another():
+    @modelflow.flowunit(name="mean")
+    def first(row):
+        return row[0]
+
+    flows = {
+        "mean": modelflow.Flow(GRAPH, units=[mean]),
+        "first": modelflow.Flow(GRAPH, units=[first]),
+    }
+    with Server(flows, ServeOptions(http_port=0)) as server:
+        document = {"instances": [[1.0, 3.0]]}
+        answers = [ask(server, f"/v1/models/{name}:predict", document)[1] for name in flows]
+    assert answers == [{"predictions": [2.0]}, {"predictions": [1.0]}]
+
+
+def test_nothing_to_serve_is_an_error():
+    with pytest.raises(ConfigError, match="nothing to serve"):
+        Server({})
+
+
+def test_a_flow_that_does_not_start_leaves_nothing_behind():
+    class Fails(modelflow.FlowUnit):
+        SPEC = modelflow.FlowUnitSpec(
+            "mean",
+            {"cpu": lambda: Fails()},
+            inputs=(modelflow.Port("in"),),
+            outputs=(modelflow.Port("out"),),
+        )
+
+        def open(self, config):
+            raise ValueError("no model")
+
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server = Server({"m": modelflow.Flow(GRAPH, units=[Fails])}, ServeOptions(http_port=port))
+    with pytest.raises(FlowFailed):
+        server.start()
+    with socket.create_server(("127.0.0.1", port)):
+        pass
+
+
+def test_an_address_in_use_says_so():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        server = Server({"m": modelflow.Flow(GRAPH, units=[mean])}, ServeOptions(http_port=port))
+        with pytest.raises(OSError, match="cannot listen there"):
+            server.start()
