@@ -174,7 +174,7 @@ def test_what_is_no_json_is_a_problem_that_says_where(parser, padding, text, sai
 
 
 def test_an_empty_body_is_said_to_be_empty():
-    with pytest.raises(Problem, match="^JSON Parse error: The document is empty$"):
+    with pytest.raises(Problem, match=r"^JSON Parse error: The document is empty$"):
         read_json(b"")
 
 

@@ -39,7 +39,13 @@ def test_messages_are_made_of_their_text():
 def test_a_service_knows_its_methods():
     methods = Protocol("test", TEXT).methods("two.Calls")
     assert [
-        (name, one.input_type.full_name, one.output_type.full_name, one.client_streaming, one.server_streaming)
+        (
+            name,
+            one.input_type.full_name,
+            one.output_type.full_name,
+            one.client_streaming,
+            one.server_streaming,
+        )
         for name, one in methods.items()
     ] == [
         ("Ask", "two.Outer", "one.Inner", False, True),
@@ -48,17 +54,25 @@ def test_a_service_knows_its_methods():
 
 
 def test_two_protocols_of_one_name_do_not_meet():
-    first, second = Protocol("test", TEXT), Protocol("test", TEXT.replace("number = 4", "number = 40"))
+    first, second = (
+        Protocol("test", TEXT),
+        Protocol("test", TEXT.replace("number = 4", "number = 40")),
+    )
     assert first["two.Outer"].DESCRIPTOR.fields_by_name["number"].number == 4
     assert second["two.Outer"].DESCRIPTOR.fields_by_name["number"].number == 40
 
 
 @pytest.mark.parametrize(
     "text",
-    ["message A { }", "package a; thing B { }", "package a; message B [ ]", "package a; message B { int32 x 1; }"],
+    [
+        "message A { }",
+        "package a; thing B { }",
+        "package a; message B [ ]",
+        "package a; message B { int32 x 1; }",
+    ],
 )
 def test_a_text_of_another_form_is_an_error(text):
-    with pytest.raises(ValueError, match="expected|before"):
+    with pytest.raises(ValueError, match=r"expected|before"):
         Protocol("test", text)
 
 
@@ -82,9 +96,15 @@ model_config_list {
 
 
 def test_a_models_config_is_read_as_it_is():
-    config = TF_SERVING.parse_text("tensorflow.serving.ModelServerConfig", MODELS_CONFIG, "models.config")
+    config = TF_SERVING.parse_text(
+        "tensorflow.serving.ModelServerConfig", MODELS_CONFIG, "models.config"
+    )
     first, second = config.model_config_list.config
-    assert (first.name, first.base_path, dict(first.version_labels)) == ("a", "/models/a", {"stable": 1})
+    assert (first.name, first.base_path, dict(first.version_labels)) == (
+        "a",
+        "/models/a",
+        {"stable": 1},
+    )
     assert list(first.model_version_policy.specific.versions) == [1, 2]
     assert second.model_version_policy.WhichOneof("policy_choice") == "all"
 
@@ -99,5 +119,9 @@ def test_batching_parameters_are_read_as_they_are():
 
 
 def test_a_mistake_in_a_text_is_named_with_its_line_and_the_nearest_field():
-    with pytest.raises(Problem, match="models.config:2:1 : .*model_config_lst.*did you mean 'model_config_list'"):
-        TF_SERVING.parse_text("tensorflow.serving.ModelServerConfig", "\nmodel_config_lst { }", "models.config")
+    with pytest.raises(
+        Problem, match=r"models.config:2:1 : .*model_config_lst.*did you mean 'model_config_list'"
+    ):
+        TF_SERVING.parse_text(
+            "tensorflow.serving.ModelServerConfig", "\nmodel_config_lst { }", "models.config"
+        )

@@ -42,7 +42,11 @@ LEFT_OUT = MappingProxyType(
     {
         "tensorflow.TensorProto": {"resource_handle_val", "variant_val", "float8_val"},
         "tensorflow.TensorInfo": {"composite_tensor"},
-        "tensorflow.serving.PredictRequest": {"predict_streamed_options", "client_id", "request_options"},
+        "tensorflow.serving.PredictRequest": {
+            "predict_streamed_options",
+            "client_id",
+            "request_options",
+        },
         "tensorflow.serving.FileSystemStoragePathSourceConfig": {
             "servables",
             "file_system_poll_wait_seconds",
@@ -51,7 +55,14 @@ LEFT_OUT = MappingProxyType(
         },
         "tensorflow.serving.SamplingConfig": {"per_task_sampling_configs"},
         "tensorflow.serving.LoggingConfig": {"custom_logging_config"},
-        "inference.ModelInput": {"format", "reshape", "is_shape_tensor", "allow_ragged_batch", "optional", "is_non_linear_format_io"},
+        "inference.ModelInput": {
+            "format",
+            "reshape",
+            "is_shape_tensor",
+            "allow_ragged_batch",
+            "optional",
+            "is_non_linear_format_io",
+        },
         "inference.ModelOutput": {"reshape", "is_shape_tensor", "is_non_linear_format_io"},
         "inference.ModelDynamicBatching": {"priority_queue_policy"},
         "inference.ModelConfig": {
@@ -77,11 +88,15 @@ LEFT_OUT = MappingProxyType(
 
 def published(module):
     """The descriptor of a generated module's file."""
-    return pytest.importorskip(module, reason=f"{module} is not installed", exc_type=ImportError).DESCRIPTOR
+    return pytest.importorskip(
+        module, reason=f"{module} is not installed", exc_type=ImportError
+    ).DESCRIPTOR
 
 
 def files(protocol, name, packages):
-    return [protocol.pool.FindFileByName(f"modelflow/{name}/{package}.proto") for package in packages]
+    return [
+        protocol.pool.FindFileByName(f"modelflow/{name}/{package}.proto") for package in packages
+    ]
 
 
 def members(file):
@@ -99,6 +114,8 @@ def members(file):
         add(message)
     for group in (file.enum_types_by_name, file.services_by_name):
         found.update((one.full_name, one) for one in group.values())
+    for public in file.public_dependencies:
+        found |= members(public)
     return found
 
 
@@ -178,13 +195,19 @@ def test_the_health_messages_are_the_published_ones():
 
 def test_a_clients_predict_request_is_read_and_its_answer_understood():
     pytest.importorskip("tensorflow", reason="tensorflow is not installed")
-    module = pytest.importorskip("tensorflow_serving.apis.predict_pb2", reason="tensorflow-serving-api is not installed")
+    module = pytest.importorskip(
+        "tensorflow_serving.apis.predict_pb2", reason="tensorflow-serving-api is not installed"
+    )
     theirs = module.PredictRequest(output_filter=["y"])
     theirs.model_spec.name = "m"
     theirs.model_spec.version.value = 3
     theirs.inputs["x"].float_val.extend([1, 2])
     ours = TF_SERVING.parse("tensorflow.serving.PredictRequest", theirs.SerializeToString())
-    assert (ours.model_spec.name, ours.model_spec.version.value, list(ours.inputs["x"].float_val)) == ("m", 3, [1, 2])
+    assert (
+        ours.model_spec.name,
+        ours.model_spec.version.value,
+        list(ours.inputs["x"].float_val),
+    ) == ("m", 3, [1, 2])
     answer = TF_SERVING["tensorflow.serving.PredictResponse"](model_spec=ours.model_spec)
     answer.outputs["y"].half_val.extend([1, 2])
     data = answer.SerializeToString(deterministic=True)
@@ -192,12 +215,16 @@ def test_a_clients_predict_request_is_read_and_its_answer_understood():
 
 
 def test_a_clients_infer_request_is_read_and_its_answer_understood():
-    module = pytest.importorskip("tritonclient.grpc.service_pb2", reason="tritonclient is not installed")
+    module = pytest.importorskip(
+        "tritonclient.grpc.service_pb2", reason="tritonclient is not installed"
+    )
     theirs = module.ModelInferRequest(model_name="m", id="1", raw_input_contents=[b"abcd"])
     theirs.inputs.add(name="x", datatype="FP32", shape=[1]).parameters["k"].int64_param = 3
     ours = OPEN_INFERENCE.parse("inference.ModelInferRequest", theirs.SerializeToString())
     assert (ours.inputs[0].parameters["k"].int64_param, ours.raw_input_contents[0]) == (3, b"abcd")
-    answer = OPEN_INFERENCE["inference.ModelInferResponse"](model_name="m", raw_output_contents=[b"x"])
+    answer = OPEN_INFERENCE["inference.ModelInferResponse"](
+        model_name="m", raw_output_contents=[b"x"]
+    )
     answer.outputs.add(name="y", datatype="FP32", shape=[1]).contents.fp32_contents.append(1)
     data = answer.SerializeToString(deterministic=True)
     assert module.ModelInferResponse.FromString(data).SerializeToString(deterministic=True) == data

@@ -121,7 +121,7 @@ def test_each_lie_about_a_length_is_a_problem(data, datatype, shape, said):
 
 @pytest.mark.parametrize("shape", [None, 3, "33", [1.0], [True], [-1], ["1"], [[1]], [1] * 33])
 def test_what_is_no_shape_is_a_problem(shape):
-    with pytest.raises(Problem, match="^x: "):
+    with pytest.raises(Problem, match=r"^x: "):
         checked_shape(shape, "x")
 
 

@@ -34,9 +34,9 @@ def classified(
     width = scores[:1].size if len(scores) else 0
     rows = scores.reshape(len(scores), width)
     taken = min(classes, width)
-    # Stable, so that of two classes with one score the first comes first. NaN is the worst.
     keys = np.where(np.isnan(rows), -np.inf, rows) if rows.dtype.kind == "f" else rows
-    best = np.argsort(-keys.astype(np.float64), axis=1, kind="stable")[:, :taken]
+    # From behind, and back: of two classes with one score the first then comes first.
+    best = width - 1 - np.argsort(keys[:, ::-1], axis=1, kind="stable")[:, ::-1][:, :taken]
     answer = np.empty((len(scores), taken), np.object_)
     for row, indices in enumerate(best.tolist()):
         answer[row] = [_entry(rows[row, index], index, labels) for index in indices]

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 import numpy.typing as npt
@@ -13,8 +12,6 @@ __all__ = ["InferAnswer", "InferRequest", "InferTensor", "Parameters", "Requeste
 
 Parameters = Mapping[str, Any]
 """By name: booleans, integers, floats or texts; over REST any JSON."""
-
-_NONE: Parameters = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +28,7 @@ class InferTensor:
     name: str
     datatype: str
     array: npt.NDArray[Any]
-    parameters: Parameters = _NONE
+    parameters: Parameters = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +45,7 @@ class RequestedOutput:
     name: str
     is_binary: bool | None = None
     classes: int = 0
-    parameters: Parameters = _NONE
+    parameters: Parameters = field(default_factory=dict)
 
     @classmethod
     def of(cls, name: str, parameters: Parameters) -> "RequestedOutput":
@@ -85,7 +82,7 @@ class InferRequest:
     inputs: Mapping[str, InferTensor]
     outputs: Mapping[str, RequestedOutput] = field(default_factory=dict)
     id: str = ""
-    parameters: Parameters = _NONE
+    parameters: Parameters = field(default_factory=dict)
     model_name: str = ""
     model_version: str = ""
 
@@ -113,4 +110,4 @@ class InferAnswer:
     model_version: str
     outputs: tuple[InferTensor, ...]
     id: str = ""
-    parameters: Parameters = _NONE
+    parameters: Parameters = field(default_factory=dict)

@@ -7,6 +7,7 @@
 import math
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from modelflow.wire.json_array import array_of, json_type
@@ -117,8 +118,8 @@ def _input(part: Any, at: int, parts: _Parts) -> InferTensor:
     is_binary = "binary_data_size" in parameters
     if is_binary == ("data" in part):
         message = (
-            f"{where}: {'both' if is_binary else 'neither'} 'data' and binary_data_size; expected "
-            "one of them"
+            f"{where}: {'both' if is_binary else 'neither of'} 'data' and binary_data_size; "
+            "expected one of them"
         )
         raise Problem(message)
     if is_binary:
@@ -162,6 +163,8 @@ def _name(part: Any, where: str) -> str:
 
 def _list(document: dict[str, Any], key: str) -> list[Any]:
     found = document.get(key, [])
+    if isinstance(found, np.ndarray):  # a list of numbers in a large document
+        found = found.tolist()
     if not isinstance(found, list):
         message = f"request: {key!r} is {json_type(found)}; expected a list of objects"
         raise Problem(message)

@@ -130,6 +130,22 @@ def test_an_empty_body_is_a_problem():
         read_predict(b"")
 
 
+@given(st.data())
+def test_a_body_with_flaws_is_read_or_a_problem(data):
+    rows = [[{"a": [0.5, 1e5], "b": -1}] * 2, [[1, 2.5], [3, 4]], [{"b64": "AAAA"}, "x"]]
+    text = json.dumps({"signature_name": "s", "instances": data.draw(st.sampled_from(rows))})
+    body = bytearray(data.draw(st.sampled_from(["", " " * (1 << 14)])).encode() + text.encode())
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(-len(text), -1))
+        body[at] = data.draw(st.sampled_from(b'0123456789"[]{},:e-. \\\0\xff'))
+    for inputs in (TWO, ONE, {"x": TEXT}, {"x": None}):
+        try:
+            found = read_predict(body).arrays(inputs)
+        except Problem:
+            continue
+        assert found.keys() == inputs.keys()
+
+
 def test_several_outputs_are_objects():
     outputs = {"a": np.array([[1.5], [2.0]], F4), "b": np.array([1, 2])}
     assert json.loads(predict_answer(outputs, is_row=True)) == {
