@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections import deque
 from http import HTTPStatus
+from typing import cast
 
 import httptools
 
@@ -69,8 +70,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Takes the connection, or refuses it."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by name
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple):
             self.host, self._client = peer[0], f"{peer[0]}:{peer[1]}"

@@ -19,9 +19,11 @@ from modelflow.http.reply import Reply
 from modelflow.http.server import Server as HttpServer
 from modelflow.http.server import bound_socket
 from modelflow.serve.models import Models
+from modelflow.serve.open_inference_rest import OpenInferenceRest
+from modelflow.serve.refusal import refusal
 from modelflow.serve.router import find
 from modelflow.serve.served_model import ServedModel
-from modelflow.serve.tensorflow_rest import TensorflowRest, refusal
+from modelflow.serve.tensorflow_rest import TensorflowRest
 from modelflow.wire.problem import Code, Problem
 
 __all__ = ["ServeOptions", "Server"]
@@ -163,7 +165,10 @@ class _Front:
         self._limits = BodyLimits(
             options.max_body, BodyBudget(options.max_bodies), options.body_time_out
         )
-        self._endpoints = TensorflowRest(models).endpoints
+        self._endpoints = (
+            *TensorflowRest(models).endpoints,
+            *OpenInferenceRest(models, options.max_body).endpoints,
+        )
 
     def begin(self, exchange: Exchange) -> BodyLimits:
         """Finds out who answers a request.

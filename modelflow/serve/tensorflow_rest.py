@@ -2,10 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from modelflow.graph.signature import GraphPort
 from modelflow.http.exchange import Exchange
@@ -13,20 +10,22 @@ from modelflow.http.reply import Reply
 from modelflow.serve.call import Call
 from modelflow.serve.models import Models
 from modelflow.serve.patience import seconds_of
+from modelflow.serve.refusal import JSON, refusal
 from modelflow.serve.router import Endpoint, endpoint
-from modelflow.serve.rows import as_bytes
-from modelflow.serve.status import HTTP_STATUS
-from modelflow.wire.problem import Code, Problem
+from modelflow.serve.tensors import as_tensor, served_tensor
+from modelflow.wire.problem import Problem
 from modelflow.wire.tensor import TensorSpec
 from modelflow.wire.tf_serving.documents import (
     SignatureInfo,
     State,
     VersionStatus,
-    error_document,
     metadata_document,
     status_document,
 )
 from modelflow.wire.tf_serving.predict import predict_answer, read_predict
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = ["SIGNATURE", "TensorflowRest"]
 
@@ -34,7 +33,6 @@ SIGNATURE = "serving_default"
 """The name of a graph's only signature."""
 
 _MODEL = r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
-_JSON = {"content-type": "application/json"}
 
 
 class TensorflowRest:
@@ -71,40 +69,23 @@ class TensorflowRest:
         if "version" in path or "label" in path:
             found = [self._models.find(**path)]
         versions = [VersionStatus(model.version, State.AVAILABLE) for model in found]
-        exchange.answer(Reply(200, status_document(versions), _JSON))
+        exchange.answer(Reply(200, status_document(versions), JSON))
 
     def _metadata(self, exchange: Exchange, path: Mapping[str, str]) -> None:
         model = self._models.find(**path)
         info = SignatureInfo(_tensors(model.signature.inputs), _tensors(model.signature.outputs))
         document = metadata_document(model.name, model.version, {SIGNATURE: info})
-        exchange.answer(Reply(200, document, _JSON))
-
-
-def refusal(problem: Problem) -> Reply:
-    """Returns the answer to a request that failed."""
-    headers = dict(_JSON)
-    if problem.code in (Code.UNAVAILABLE, Code.RESOURCE_EXHAUSTED):
-        headers["retry-after"] = "1"
-    return Reply(HTTP_STATUS[problem.code], error_document(str(problem)), headers)
+        exchange.answer(Reply(200, document, JSON))
 
 
 def _answer(exchange: Exchange, call: Call, *, is_row: bool) -> None:
     try:
-        outputs = {name: _tensor(value) for name, value in call.outputs().items()}
+        outputs = {name: as_tensor(value) for name, value in call.outputs().items()}
         body = predict_answer(outputs, is_row=is_row)
     except Problem as problem:
         exchange.answer(refusal(problem))
     else:
-        exchange.answer(Reply(200, body, _JSON))
-
-
-def _tensor(value: npt.NDArray[Any] | list[Any]) -> npt.NDArray[Any]:
-    """What is no array, as an array of JSON texts."""
-    if isinstance(value, np.ndarray):
-        return value
-    texts = np.empty(len(value), dtype=object)
-    texts[:] = [as_bytes(one) for one in value]
-    return texts
+        exchange.answer(Reply(200, body, JSON))
 
 
 def _dtype(port: GraphPort) -> "np.dtype[Any] | None":
@@ -112,12 +93,4 @@ def _dtype(port: GraphPort) -> "np.dtype[Any] | None":
 
 
 def _tensors(ports: tuple[GraphPort, ...]) -> dict[str, TensorSpec | None]:
-    """The tensors of ports with their batch axis, as clients see them."""
-    return {port.name: _batched(port) for port in ports}
-
-
-def _batched(port: GraphPort) -> TensorSpec | None:
-    tensor = port.tensor
-    if tensor is None or not port.is_batched or tensor.shape is None:
-        return tensor
-    return TensorSpec(tensor.name, tensor.dtype, (None, *tensor.shape))
+    return {port.name: served_tensor(port) for port in ports}
