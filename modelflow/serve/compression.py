@@ -41,7 +41,7 @@ def whole_body(exchange: Exchange, most: int) -> bytes:
         raise Problem(message) from error
     if len(body) > most:
         message = f"the body has more than {most} bytes when it is decompressed"
-        raise Problem(message, Code.RESOURCE_EXHAUSTED)
+        raise Problem(message)
     if not reader.eof:
         message = f"the body ends in the middle of its {encoding}"
         raise Problem(message)

@@ -1,52 +1,17 @@
 """A served flow, and real clients."""
 
-import http.client
-import json
 import socket
 import threading
 import time
 
-import numpy as np
 import pytest
 
 import modelflow
 from modelflow.errors import ConfigError, FlowFailed
 from modelflow.serve.server import ServeOptions, Server
+from tests.serve.clients import TYPED, ask, mean, served
 
-GRAPH = """digraph m {
-    input [type=input]
-    mean [batch_size=8]
-    output [type=output]
-    input -> mean -> output
-}"""
-
-
-@modelflow.flowunit
-def mean(row):
-    if not len(row):
-        raise ValueError("there is nothing to take the mean of")
-    if row[0] < 0:
-        raise ZeroDivisionError("a secret")
-    return float(np.mean(row))
-
-
-def served(unit=mean, graph=GRAPH, **options):
-    flow = modelflow.Flow(graph, units=[unit])
-    return Server({"m": flow}, ServeOptions(http_port=0, **options))
-
-
-def ask(server, path, document=None, method=None, headers=None):
-    """Asks over a connection of its own; returns status, what came as JSON, and the headers."""
-    connection = http.client.HTTPConnection(server.address.removeprefix("http://"), timeout=60)
-    try:
-        body = document if isinstance(document, bytes) else json.dumps(document).encode()
-        method = method or ("GET" if document is None else "POST")
-        connection.request(method, path, None if document is None else body, headers or {})
-        response = connection.getresponse()
-        text = response.read()
-        return response.status, json.loads(text) if text else None, dict(response.getheaders())
-    finally:
-        connection.close()
+GRAPH = TYPED.format(node="batch_size=8")
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +109,7 @@ class Gate:
 
         self.unit = wait
 
-    GRAPH = GRAPH.replace("batch_size=8", "batch_size=1, threads=1, queue_size=1")
+    NODE = "batch_size=1, threads=1, queue_size=1"
 
 
 def asking(server, value, found, **more):
@@ -159,7 +124,7 @@ def asking(server, value, found, **more):
 
 def test_more_requests_than_there_may_be_are_refused_with_a_time_to_come_again():
     gate, found = Gate(), []
-    with served(gate.unit, gate.GRAPH, max_requests=1) as server:
+    with served(gate.unit, gate.NODE, max_requests=1) as server:
         thread = asking(server, 1, found)
         assert gate.entered.acquire(timeout=60)
         status, refused, headers = ask(server, PREDICT, {"instances": [[2.0]]})
@@ -172,7 +137,7 @@ def test_more_requests_than_there_may_be_are_refused_with_a_time_to_come_again()
 
 def test_those_behind_a_full_queue_are_answered_in_the_end():
     gate, found = Gate(), []
-    with served(gate.unit, gate.GRAPH) as server:
+    with served(gate.unit, gate.NODE) as server:
         threads = [asking(server, number, found) for number in range(6)]
         assert gate.entered.acquire(timeout=60)
         gate.go.set()
@@ -183,7 +148,7 @@ def test_those_behind_a_full_queue_are_answered_in_the_end():
 
 def test_a_request_whose_time_has_passed_is_not_worked_on():
     gate, found = Gate(), []
-    with served(gate.unit, gate.GRAPH) as server:
+    with served(gate.unit, gate.NODE) as server:
         first = asking(server, 1, found)
         assert gate.entered.acquire(timeout=60)
         late = asking(server, 2, found, headers={"Inference-Timeout-Ms": "1"})
@@ -201,7 +166,7 @@ def test_a_request_whose_time_has_passed_is_not_worked_on():
 
 def test_a_client_that_goes_away_is_not_worked_for():
     gate, found = Gate(), []
-    with served(gate.unit, gate.GRAPH) as server:
+    with served(gate.unit, gate.NODE) as server:
         first = asking(server, 1, found)
         assert gate.entered.acquire(timeout=60)
         host, port = server.address.removeprefix("http://").split(":")
@@ -220,7 +185,7 @@ def test_a_client_that_goes_away_is_not_worked_for():
 
 def test_a_stop_answers_what_is_under_way_and_refuses_what_comes():
     gate, found = Gate(), []
-    server = served(gate.unit, gate.GRAPH).start()
+    server = served(gate.unit, gate.NODE).start()
     thread = asking(server, 1, found)
     assert gate.entered.acquire(timeout=60)
     stopping = threading.Thread(target=server.stop)

@@ -1,0 +1,63 @@
+"""Served flows, and plain clients for them."""
+
+import http.client
+import json
+
+import numpy as np
+
+import modelflow
+from modelflow.serve.server import ServeOptions, Server
+
+TYPED = """
+[graph]
+format = "graphviz"
+graphconf = '''digraph m {{
+    input [type=input]
+    mean [{node}]
+    output [type=output]
+    input -> mean -> output
+}}'''
+[serve.input.input]
+datatype = "FP32"
+shape = [-1]
+[serve.output.output]
+datatype = "FP32"
+shape = []
+labels = ["small", "large"]
+"""
+
+
+@modelflow.flowunit(name="mean")
+def mean(row):
+    """Gives the mean of a row."""
+    if not len(row):
+        raise ValueError("there is nothing to take the mean of")
+    if row[0] < 0:
+        raise ZeroDivisionError("a secret")
+    return np.float32(np.mean(row))
+
+
+def served(unit=mean, node="batch_size=8", **options):
+    """A server with the model "m", of one input and one output of numbers."""
+    flow = modelflow.Flow(TYPED.format(node=node), units=[unit])
+    return Server({"m": flow}, ServeOptions(http_port=0, **options))
+
+
+def send(server, method, path, body=None, headers=None):
+    """Asks over a connection of its own; returns status, headers in lower case, and what came."""
+    connection = http.client.HTTPConnection(server.address.removeprefix("http://"), timeout=60)
+    try:
+        connection.request(method, path, body, headers or {})
+        response = connection.getresponse()
+        found = {name.lower(): value for name, value in response.getheaders()}
+        return response.status, found, response.read()
+    finally:
+        connection.close()
+
+
+def ask(server, path, document=None, method=None, headers=None):
+    """Asks in JSON; returns status, the document that came, and the headers."""
+    body = document if document is None or isinstance(document, bytes) else json.dumps(document)
+    method = method or ("GET" if document is None else "POST")
+    status, found, text = send(server, method, path, body, headers)
+    return status, json.loads(text) if text else None, found
