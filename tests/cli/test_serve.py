@@ -1,0 +1,91 @@
+"""``modelflow serve``, as a process."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+from modelflow.cli.main import main
+
+GRAPH = """digraph upper {
+    input [type=input]
+    upper [flowunit="units:upper"]
+    output [type=output]
+    input -> upper -> output
+}"""
+UNITS = """
+import modelflow
+
+@modelflow.flowunit
+def upper(text: bytes):
+    return text.upper()
+"""
+
+
+@pytest.fixture
+def graph(tmp_path):
+    (tmp_path / "units.py").write_text(UNITS)
+    path = tmp_path / "upper.dot"
+    path.write_text(GRAPH)
+    return path
+
+
+@contextlib.contextmanager
+def serving(graph, *arguments):
+    """The process, and its address."""
+    command = [sys.executable, "-m", "modelflow", "serve", *arguments, "--http", "127.0.0.1:0"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        command, cwd=graph.parent, env=environment, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            for line in process.stderr:
+                if line.startswith("serves "):
+                    yield process, line.split()[-1]
+                    break
+            else:
+                pytest.fail("it has ended without serving")
+        finally:
+            process.kill()
+
+
+def ask(address, name="upper"):
+    body = json.dumps({"instances": ["a", "b"]}).encode()
+    url = f"{address}/v1/models/{name}:predict"
+    with urllib.request.urlopen(url, body, timeout=60) as response:
+        return json.load(response)
+
+
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_graph_is_served_until_a_signal_ends_it(graph, how, code):
+    with serving(graph, "upper.dot") as (process, address):
+        assert ask(address) == {"predictions": ["A", "B"]}
+        process.send_signal(how)
+        assert process.wait(60) == code
+
+
+def test_graphs_have_the_names_that_they_are_given(graph):
+    with serving(graph, "one=upper.dot", "two=upper.dot") as (_, address):
+        assert ask(address, "one") == ask(address, "two") == {"predictions": ["A", "B"]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (["nothing.toml"], 1, "nothing.toml"),
+        (["=x.toml"], 2, "expected NAME=GRAPH"),
+        (["a.toml", "--http", "8501"], 2, "expected HOST:PORT"),
+        (["a.toml", "--http", "127.0.0.1:99999"], 2, "expected HOST:PORT"),
+        ([], 2, "Missing argument"),
+    ],
+)
+def test_what_is_wrong_is_said(arguments, code, text, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["serve", *arguments])
+    assert ended.value.code == code
+    assert text in capsys.readouterr().err
