@@ -2,12 +2,8 @@
 
 import threading
 
-import pytest
-
 from modelflow.runtime.in_flight import InFlight
-from modelflow.unit.kind import Kind
 from tests.runtime.fake_clock import FakeClock
-from tests.runtime.graphs import Running, graph_of, unit_of
 
 
 def never():
@@ -58,28 +54,3 @@ def test_a_thread_waits_until_it_is_woken_and_not_where_nothing_is_to_enter():
     clock.until_waiting()
     here.wake()
     waiter.join()
-
-
-@pytest.mark.parametrize("threads", ["inline", "threads"])
-@pytest.mark.parametrize(
-    ("kind", "outputs", "process"),
-    [
-        (Kind.CONDITION, ("a", "b"), lambda ctx: ctx.emit(ctx.input(), "b")),
-        (Kind.EXPAND, ("out",), lambda ctx: None),
-        (Kind.EXPAND, ("out",), lambda ctx: ctx.emit([1, 2, 3])),
-        (Kind.STREAM, ("out",), lambda ctx: ctx.emit([1, 2, 3])),
-    ],
-    ids=["other output", "none", "more", "stream"],
-)
-def test_rows_leave_where_a_node_whose_outputs_feed_nothing_changes_their_count(
-    kind, outputs, process, threads
-):
-    unit = unit_of(process, kind=kind, outputs=outputs)
-    graph = graph_of({"input": "input", "last": unit}, ["input -> last"], max_in_flight=1)
-    with Running(graph, is_inline=threads == "inline") as flow:
-        stream = flow.session()
-        for number in range(5):
-            stream.send("input", number, timeout=0 if threads == "inline" else 60)
-        stream.close_input()
-        assert stream.wait(60)
-        assert flow.scheduler._wiring._in_flight.rows == 0

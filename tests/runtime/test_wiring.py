@@ -177,3 +177,28 @@ def test_a_row_that_ends_in_a_sink_makes_room_in_the_graph(names):
 def test_a_node_that_makes_many_rows_of_one_counts_it_out_where_that_is_asked(max_in_flight, exits):
     made = wiring(chain(unit_of(None, kind=Kind.EXPAND), spec_of(), max_in_flight=max_in_flight))
     assert [stage.exits for stage in made.stages.values()] == [exits, {}]
+
+
+@pytest.mark.parametrize("threads", ["inline", "threads"])
+@pytest.mark.parametrize(
+    ("kind", "outputs", "process"),
+    [
+        (Kind.CONDITION, ("a", "b"), lambda ctx: ctx.emit(ctx.input(), "b")),
+        (Kind.EXPAND, ("out",), lambda ctx: None),
+        (Kind.EXPAND, ("out",), lambda ctx: ctx.emit([1, 2, 3])),
+        (Kind.STREAM, ("out",), lambda ctx: ctx.emit([1, 2, 3])),
+    ],
+    ids=["other output", "none", "more", "stream"],
+)
+def test_rows_leave_where_a_node_whose_outputs_feed_nothing_changes_their_count(
+    kind, outputs, process, threads
+):
+    unit = unit_of(process, kind=kind, outputs=outputs)
+    graph = graph_of({"input": "input", "last": unit}, ["input -> last"], max_in_flight=1)
+    with Running(graph, is_inline=threads == "inline") as flow:
+        stream = flow.session()
+        for number in range(5):
+            stream.send("input", number, timeout=0 if threads == "inline" else 60)
+        stream.close_input()
+        assert stream.wait(60)
+        assert flow.scheduler._wiring._in_flight.rows == 0
