@@ -119,7 +119,7 @@ def test_what_a_tensor_cannot_be_is_a_problem_that_names_it(value, dtype, said):
 
 
 def test_lists_deeper_than_an_array_may_be_are_a_problem():
-    value = 1
+    value: object = 1
     for _ in range(40):
         value = [value]
     with pytest.raises(Problem, match="nested over 32 deep"):

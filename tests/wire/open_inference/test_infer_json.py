@@ -69,9 +69,9 @@ def test_every_datatype_arrives_nested_flat_and_binary(drawn, padding):
     head = padding.encode() + request(*inputs)
     found = read_infer(head + b"".join(raw), len(head) if raw else None)
     for at, ((datatype, array), _) in enumerate(drawn):
-        tensor = found.inputs[f"x{at}"]
-        np.testing.assert_array_equal(tensor.array, array)
-        assert (tensor.datatype, tensor.array.dtype, tensor.array.shape) == (
+        came = found.inputs[f"x{at}"]
+        np.testing.assert_array_equal(came.array, array)
+        assert (came.datatype, came.array.dtype, came.array.shape) == (
             datatype,
             array.dtype,
             array.shape,
