@@ -16,7 +16,7 @@ from modelflow.wire.open_inference.infer import (
     RequestedOutput,
 )
 from modelflow.wire.open_inference.messages import OPEN_INFERENCE
-from modelflow.wire.problem import Problem
+from modelflow.wire.problem import Problem, shown
 from modelflow.wire.raw_tensor import checked_shape, element_type, from_raw, to_raw
 
 __all__ = ["infer_message", "infer_request"]
@@ -55,7 +55,7 @@ def infer_request(message: Any) -> InferRequest:
         raise Problem(text)
     inputs: dict[str, InferTensor] = {}
     for at, tensor in enumerate(message.inputs):
-        where = f"input {tensor.name!r}"
+        where = f"input {shown(tensor.name)}"
         if tensor.name in inputs:
             text = f"{where}: given twice; expected once"
             raise Problem(text)

@@ -243,6 +243,21 @@ def test_limits_hold_for_the_document_alone():
         read_infer(request(one(data=[0] * 30)), None, JsonLimits(elements=20))
 
 
+def test_messages_stay_short_and_many_inputs_quick():
+    for tensor in (
+        one(datatype="F" * 10**6),
+        one(name="x" * 10**6),
+        one(shape=[-1] * 10**5, data=[]),
+    ):
+        with pytest.raises(Problem) as caught:
+            read_infer(request(tensor))
+        assert len(str(caught.value)) < 400
+    with pytest.raises(Problem, match="input '0': given twice"):
+        read_infer(
+            request(*(one(name=str(at % 50_000), shape=[0], data=[]) for at in range(50_001)))
+        )
+
+
 def test_parameters_of_an_answer_are_said():
     answer = InferAnswer(
         "m",
