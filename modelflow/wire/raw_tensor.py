@@ -1,7 +1,8 @@
 """Tensors as raw bytes, as the Open Inference Protocol sends them: little-endian, in C order.
 
 ``BYTES`` elements are each a length, uint32, and that many bytes. ``BF16`` has no type in NumPy: it
-is float32 in memory, as in Triton's own client; what was sent comes back bit for bit.
+is float32 in memory, which every unit can compute with, whatever is installed; what was sent comes
+back bit for bit.
 """
 
 import math
