@@ -1,6 +1,6 @@
 """Requests over HTTP, as flow units take and answer them.
 
-Importing this package loads neither the server (uvicorn) nor asyncio: `listener.py` and what builds
+Importing this package loads neither the parser (httptools) nor asyncio: `listener.py` and what builds
 on it do.
 """
 

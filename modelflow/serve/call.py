@@ -10,7 +10,7 @@ import numpy.typing as npt
 from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError, ModelflowError
 from modelflow.request import Request
-from modelflow.serve.rows import items_of, values_of
+from modelflow.serve.rows import values_of
 from modelflow.serve.status import problem_of
 from modelflow.wire.problem import Code, Problem
 
@@ -28,25 +28,21 @@ class Call:
     def __init__(
         self,
         model: "ServedModel",
-        arrays: Mapping[str, npt.NDArray[Any]],
+        items: Mapping[str, Sequence[Any]],
         deadline: float | None,
         done: Callable[["Call"], None],
     ) -> None:
-        """Makes a call; `ServedModel.infer` sends it.
+        """Makes a call; `ServedModel.send` sends it.
 
         Args:
             model: What is called.
-            arrays: One for each input.
+            items: Those of each input.
             deadline: Seconds from now after which nobody waits for the answer; None: for ever.
             done: Called once, on the server's thread, when `outputs` has something to give.
-
-        Raises:
-            Problem: the arrays do not fit the model's inputs.
         """
         self.model = model
         self._done = done
         self._problem: Problem | None = None
-        items = items_of(model.signature, arrays)
         self.rows = max(map(len, items.values()), default=0)
         """How many items it has."""
         self.request = Request(items, self._ended, deadline=deadline)
@@ -69,7 +65,7 @@ class Call:
         self.model.ended(self)
         self._done(self)
 
-    def outputs(self) -> dict[str, npt.NDArray[Any] | list[Any]]:
+    def buffers(self) -> dict[str, list[Buffer]]:
         """Returns what came out of each output; to be called once.
 
         Raises:
@@ -81,10 +77,14 @@ class Call:
             found = self.request.answer()
         except ModelflowError as error:
             raise problem_of(error) or _inside(error) from error
-        ports = {port.name: port for port in self.model.signature.outputs}
         for buffers in found.values():
             self._check(buffers)
-        return {name: values_of(ports[name], buffers) for name, buffers in found.items()}
+        return found
+
+    def outputs(self) -> dict[str, npt.NDArray[Any] | list[Any]]:
+        """Returns the same as arrays, where they are: see `values_of`."""
+        ports = {port.name: port for port in self.model.signature.outputs}
+        return {name: values_of(ports[name], found) for name, found in self.buffers().items()}
 
     def _check(self, buffers: Sequence[Buffer]) -> None:
         for place, buffer in enumerate(buffers):

@@ -1,6 +1,6 @@
 """A flow as clients see it: a model with a name and a version."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
@@ -9,6 +9,7 @@ from modelflow.flow import Flow
 from modelflow.http.mailbox import Mailbox
 from modelflow.serve.call import Call
 from modelflow.serve.gangway import Gangway
+from modelflow.serve.rows import items_of
 from modelflow.wire.problem import Code, Problem
 
 if TYPE_CHECKING:
@@ -54,10 +55,23 @@ class ServedModel:
         done: Callable[[Call], None],
         deadline: float | None = None,
     ) -> Call:
+        """Sends a request of arrays, one for each input; see `send`.
+
+        Raises:
+            Problem: they do not fit the model's inputs, or there are too many requests.
+        """
+        return self.send(items_of(self.signature, arrays), done, deadline)
+
+    def send(
+        self,
+        items: Mapping[str, Sequence[Any]],
+        done: Callable[[Call], None],
+        deadline: float | None = None,
+    ) -> Call:
         """Sends a request; ``done`` is called on this thread when it has an answer.
 
         Raises:
-            Problem: it does not fit the model's inputs, or there are too many requests.
+            Problem: there are too many requests.
         """
         if len(self.calls) >= self._most:
             message = (
@@ -65,7 +79,7 @@ class ServedModel:
                 "come again"
             )
             raise Problem(message, Code.UNAVAILABLE)
-        call = Call(self, arrays, deadline, done)
+        call = Call(self, items, deadline, done)
         self.calls.add(call)
         self._gangway.add(call)
         return call

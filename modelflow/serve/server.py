@@ -18,6 +18,7 @@ from modelflow.http.limits import ConnectionLimits
 from modelflow.http.reply import Reply
 from modelflow.http.server import Server as HttpServer
 from modelflow.http.server import bound_socket
+from modelflow.serve.generate import Generate
 from modelflow.serve.models import Models
 from modelflow.serve.open_inference_rest import OpenInferenceRest
 from modelflow.serve.refusal import refusal
@@ -168,6 +169,7 @@ class _Front:
         self._endpoints = (
             *TensorflowRest(models).endpoints,
             *OpenInferenceRest(models, options.max_body).endpoints,
+            *Generate(models, options.max_body).endpoints,
         )
 
     def begin(self, exchange: Exchange) -> BodyLimits:

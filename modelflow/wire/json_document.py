@@ -36,7 +36,7 @@ _SMALL = 16 << 10
 # Names of an object that are looked for one by one.
 _FEW = 64
 # A parser keeps memory for the largest text that it saw, some fourteen bytes for each of it.
-_KEPT = 4 << 20
+_KEPT = 2 << 20
 
 
 def read_json(
@@ -101,7 +101,18 @@ def _read_any(body: bytes, *, takes_rest: bool = False) -> Any:
         offset = len(text[:end].encode())
         message = f"JSON Parse error: more text after the document at offset: {offset}"
         raise Problem(message)
+    if "\\u" in text:
+        _check_characters(value)
     return value
+
+
+def _check_characters(value: Any) -> None:
+    """Refuses what the other parsers refuse: half a character, which no text in UTF-8 can hold."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        message = "JSON Parse error: half a character (a lone surrogate) in a text"
+        raise Problem(message) from error
 
 
 def _finite(text: str) -> float:

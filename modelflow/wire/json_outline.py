@@ -93,6 +93,8 @@ def _joined(outlines: Iterable[bytes]) -> bytes:
 
 
 _SHORT = 4 << 10  # bytes: below, NumPy's calls cost more than they save
-_STRING = re.compile(rb'"(?:[^"\\]+|\\.)*"', re.DOTALL)
+# Nothing is tried twice (`*+`), and a text without an end is one to the end: else a client could
+# choose a text for which this takes a time without bound.
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _WORDS = bytes(set(range(256)) - set(b"{}[],:"))
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")

@@ -57,9 +57,10 @@ def array_json(array: npt.NDArray[Any], where: str = "answer") -> bytes:
         array = array.astype(np.float64)
     if not array.ndim:
         return array_json(array.reshape(1), where)[1:-1]
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        return _with_words(array)
-    return _numbers(array)
+    array = np.ascontiguousarray(array)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    return _slow_numbers(array) if orjson is None else _numbers(array)
 
 
 def b64(data: bytes) -> dict[str, str]:
@@ -91,20 +92,17 @@ def _texts(array: npt.NDArray[Any], where: str) -> npt.NDArray[Any]:
     return texts.reshape(array.shape)
 
 
-def _with_words(array: npt.NDArray[Any]) -> bytes:
-    """Numbers, some of which are not finite: where one stands, a writer puts one word."""
+def _numbers(array: npt.NDArray[Any]) -> bytes:
+    text: bytes = orjson.dumps(array, option=orjson.OPT_SERIALIZE_NUMPY)
+    if b"n" not in text:  # no "null", which is what stands for a number that is not finite
+        return text
     lost = array[~np.isfinite(array)]
-    unset = b"null" if orjson is not None else b"NaN"
     words = np.where(np.isnan(lost), b"NaN", np.where(lost > 0, b"Infinity", b"-Infinity")).tolist()
-    between = _numbers(np.where(np.isfinite(array), array, np.nan)).split(unset)
+    between = text.split(b"null")
     return b"".join(chain.from_iterable(zip(between, [*words, b""], strict=True)))
 
 
-def _numbers(array: npt.NDArray[Any]) -> bytes:
-    array = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
-    if orjson is not None:
-        text: bytes = orjson.dumps(array, option=orjson.OPT_SERIALIZE_NUMPY)
-        return text
+def _slow_numbers(array: npt.NDArray[Any]) -> bytes:
     if array.dtype.kind == "f" and array.dtype.itemsize < 8:
         # The digits of a float32, which as a float64 would have twice as many.
         array = array.astype(np.str_).astype(np.float64)

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from modelflow.errors import ModelflowError
 
-__all__ = ["Code", "Problem"]
+__all__ = ["Code", "Problem", "shown"]
 
 
 class Code(StrEnum):
@@ -43,3 +43,12 @@ class Problem(ModelflowError):  # noqa: N818 - HTTP's word (RFC 9457)
     def __init__(self, message: str, code: Code = Code.INVALID_ARGUMENT) -> None:
         super().__init__(message)
         self.code = code
+
+
+def shown(value: object) -> str:
+    """Returns what a client sent as it stands in messages: cut, so that an answer stays short."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+_LONGEST = 80  # characters: a line

@@ -1,7 +1,8 @@
 """Tensors as raw bytes, as the Open Inference Protocol sends them: little-endian, in C order.
 
 ``BYTES`` elements are each a length, uint32, and that many bytes. ``BF16`` has no type in NumPy: it
-is float32 in memory, as in Triton's own client; what was sent comes back bit for bit.
+is float32 in memory, which every unit can compute with, whatever is installed; what was sent comes
+back bit for bit.
 """
 
 import math
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from modelflow.errors import did_you_mean
 from modelflow.wire.datatype import DATATYPES
 from modelflow.wire.json_text import json_of
-from modelflow.wire.problem import Problem
+from modelflow.wire.problem import Problem, shown
 
 __all__ = ["BF16", "checked_shape", "element_type", "from_raw", "to_raw"]
 
@@ -37,8 +38,8 @@ def element_type(datatype: object, where: str) -> np.dtype[Any]:
     found = DATATYPES.get(datatype) if isinstance(datatype, str) else None
     if found is None:
         known = (*DATATYPES, BF16)
-        near = did_you_mean(str(datatype).upper(), known)
-        message = f"{where}: datatype {datatype!r}; expected one of {', '.join(known)}{near}"
+        near = did_you_mean(shown(datatype).upper(), known)
+        message = f"{where}: datatype {shown(datatype)}; expected one of {', '.join(known)}{near}"
         raise Problem(message)
     return found
 
@@ -50,10 +51,10 @@ def checked_shape(shape: object, where: str) -> tuple[int, ...]:
         Problem: it is no list of lengths.
     """
     if not isinstance(shape, Sequence) or isinstance(shape, (str, bytes)):
-        message = f"{where}: shape {shape!r}; expected a list of integers"
+        message = f"{where}: shape {shown(shape)}; expected a list of integers"
         raise Problem(message)
     if not all(type(extent) is int and extent >= 0 for extent in shape):
-        message = f"{where}: shape {list(shape)}; expected integers of 0 or more"
+        message = f"{where}: shape {shown(list(shape))}; expected integers of 0 or more"
         raise Problem(message)
     if len(shape) > _MOST_AXES:
         message = f"{where}: {len(shape)} axes; at most {_MOST_AXES} are possible"

@@ -163,6 +163,8 @@ def test_bytes_after_the_document_are_ignored_only_where_that_is_asked_for(parse
         (b'["\xff"]', "no UTF-8 at offset"),
         (b'["\xff"', "JSON Parse error"),
         (b"nan", "JSON Parse error"),
+        (b'["\\ud800"]', "half a character"),
+        (b'{"\\udc00\\ud800": 1}', "half a character"),
         (b"\0", "JSON Parse error"),
         (b"[" + b"9" * 5000 + b"]", "JSON Parse error"),
     ],
@@ -193,6 +195,17 @@ def test_depth_is_bounded_before_anything_is_parsed(parser, padding, opened, clo
 def test_brackets_in_texts_are_not_depth(parser):
     text = json.dumps(["[{" * 500, '\\"[' * 500, 1] * 20)
     assert read_json(text.encode()) == json.loads(text)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    ['"' + "a" * 100_000, '"' + '\\"' * 100_000, '"\\', '"' * 100_001, '"' + "\\\\" * 100_000],
+)
+def test_texts_without_an_end_are_refused_as_quickly_as_others(parser, hostile):
+    with pytest.raises(Problem, match="JSON Parse error"):
+        read_json(("[" * 60 + "{" * 4 + hostile).encode())
+    with pytest.raises(Problem, match="nested 65 deep"):
+        read_json(("[" * 65 + hostile).encode())
 
 
 def test_a_depth_beyond_every_parser_is_a_problem(parser):

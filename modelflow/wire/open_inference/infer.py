@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from modelflow.wire.problem import Problem
+from modelflow.wire.problem import Problem, shown
 
 __all__ = ["InferAnswer", "InferRequest", "InferTensor", "Parameters", "RequestedOutput"]
 
@@ -54,14 +54,14 @@ class RequestedOutput:
         Raises:
             Problem: a parameter is of another type.
         """
-        where = f"output {name!r}"
+        where = f"output {shown(name)}"
         is_binary = parameters.get("binary_data")
         if is_binary is not None and type(is_binary) is not bool:
-            message = f"{where}: binary_data {is_binary!r}; expected true or false"
+            message = f"{where}: binary_data {shown(is_binary)}; expected true or false"
             raise Problem(message)
         classes = parameters.get("classification", 0)
         if type(classes) is not int or classes < 0:
-            message = f"{where}: classification {classes!r}; expected a number of classes"
+            message = f"{where}: classification {shown(classes)}; expected a number of classes"
             raise Problem(message)
         return cls(name, is_binary, classes, parameters)
 

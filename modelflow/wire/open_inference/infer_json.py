@@ -19,7 +19,7 @@ from modelflow.wire.open_inference.infer import (
     Parameters,
     RequestedOutput,
 )
-from modelflow.wire.problem import Problem
+from modelflow.wire.problem import Problem, shown
 from modelflow.wire.raw_tensor import BF16, checked_shape, element_type, from_raw
 
 __all__ = ["read_infer"]
@@ -60,7 +60,7 @@ def read_infer(
     parameters = _parameters(document, "request")
     wants_binary = parameters.get("binary_data_output", False)
     if type(wants_binary) is not bool:
-        message = f"request: binary_data_output {wants_binary!r}; expected true or false"
+        message = f"request: binary_data_output {shown(wants_binary)}; expected true or false"
         raise Problem(message)
     return InferRequest(
         inputs={tensor.name: tensor for tensor in _once(inputs, "input")},
@@ -79,7 +79,7 @@ class _Parts:
 
     def take(self, size: object, where: str) -> memoryview:
         if type(size) is not int or size < 0:
-            message = f"{where}: binary_data_size {size!r}; expected a number of bytes"
+            message = f"{where}: binary_data_size {shown(size)}; expected a number of bytes"
             raise Problem(message)
         if size > self._data.nbytes - self._at:
             message = (
@@ -102,7 +102,7 @@ class _Parts:
 
 def _input(part: Any, at: int, parts: _Parts) -> InferTensor:
     name = _name(part, f"inputs[{at}]")
-    where = f"input {name!r}"
+    where = f"input {shown(name)}"
     for key in ("shape", "datatype"):
         if key not in part:
             message = f"{where}: no {key!r}; expected name, shape, datatype, and data"
@@ -147,7 +147,7 @@ def _shaped(array: npt.NDArray[Any], shape: tuple[int, ...], where: str) -> npt.
 
 def _output(part: Any, at: int) -> RequestedOutput:
     name = _name(part, f"outputs[{at}]")
-    return RequestedOutput.of(name, _parameters(part, f"output {name!r}"))
+    return RequestedOutput.of(name, _parameters(part, f"output {shown(name)}"))
 
 
 def _name(part: Any, where: str) -> str:
@@ -188,9 +188,10 @@ def _parameters(part: dict[str, Any], where: str) -> Parameters:
 
 
 def _once(named: list[Any], kind: str) -> list[Any]:
-    names = [one.name for one in named]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        message = f"{kind} {twice!r}: given twice; expected once"
-        raise Problem(message)
+    seen: set[str] = set()
+    for one in named:
+        if one.name in seen:
+            message = f"{kind} {shown(one.name)}: given twice; expected once"
+            raise Problem(message)
+        seen.add(one.name)
     return named

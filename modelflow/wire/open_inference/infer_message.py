@@ -16,26 +16,26 @@ from modelflow.wire.open_inference.infer import (
     RequestedOutput,
 )
 from modelflow.wire.open_inference.messages import OPEN_INFERENCE
-from modelflow.wire.problem import Problem
+from modelflow.wire.problem import Problem, shown
 from modelflow.wire.raw_tensor import checked_shape, element_type, from_raw, to_raw
 
 __all__ = ["infer_message", "infer_request"]
 
-# The field of each type's values; FP16 and BF16 have none.
-_FIELDS: Mapping[str, str] = MappingProxyType(
+# The field of each type's values, and its own type; FP16 and BF16 have none.
+_FIELDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
-        "BOOL": "bool_contents",
-        "UINT8": "uint_contents",
-        "UINT16": "uint_contents",
-        "UINT32": "uint_contents",
-        "UINT64": "uint64_contents",
-        "INT8": "int_contents",
-        "INT16": "int_contents",
-        "INT32": "int_contents",
-        "INT64": "int64_contents",
-        "FP32": "fp32_contents",
-        "FP64": "fp64_contents",
-        "BYTES": "bytes_contents",
+        "BOOL": ("bool_contents", "?"),
+        "UINT8": ("uint_contents", "u4"),
+        "UINT16": ("uint_contents", "u4"),
+        "UINT32": ("uint_contents", "u4"),
+        "UINT64": ("uint64_contents", "u8"),
+        "INT8": ("int_contents", "i4"),
+        "INT16": ("int_contents", "i4"),
+        "INT32": ("int_contents", "i4"),
+        "INT64": ("int64_contents", "i8"),
+        "FP32": ("fp32_contents", "f4"),
+        "FP64": ("fp64_contents", "f8"),
+        "BYTES": ("bytes_contents", "O"),
     }
 )
 
@@ -55,7 +55,7 @@ def infer_request(message: Any) -> InferRequest:
         raise Problem(text)
     inputs: dict[str, InferTensor] = {}
     for at, tensor in enumerate(message.inputs):
-        where = f"input {tensor.name!r}"
+        where = f"input {shown(tensor.name)}"
         if tensor.name in inputs:
             text = f"{where}: given twice; expected once"
             raise Problem(text)
@@ -109,10 +109,10 @@ def _tensor(tensor: Any, raw: bytes | None, where: str) -> InferTensor:
 def _of_contents(
     tensor: Any, dtype: np.dtype[Any], shape: tuple[int, ...], where: str
 ) -> npt.NDArray[Any]:
-    field = _FIELDS.get(tensor.datatype)
-    if field is None:
+    if tensor.datatype not in _FIELDS:
         text = f"{where}: {tensor.datatype} in contents; expected it in raw_input_contents"
         raise Problem(text)
+    field, stored = _FIELDS[tensor.datatype]
     other = next((one.name for one, _ in tensor.contents.ListFields() if one.name != field), None)
     if other is not None:
         text = f"{where}: values in {other}; expected {field} for {tensor.datatype}"
@@ -128,8 +128,9 @@ def _of_contents(
         array = np.empty(len(values), np.object_)
         array[:] = list(values)
         return array.reshape(shape)
-    # As an array at once: protobuf lends it the values; one by one they cost a hundred times more.
-    held = np.asarray(values) if len(values) else np.empty(0, dtype)
+    # All at once: protobuf lends its memory; one by one they would cost a hundred times as much. An
+    # older protobuf does not lend it, so that NumPy must be told the type.
+    held = np.asarray(values, stored)
     if dtype.kind in "iu" and held.size:
         info = np.iinfo(dtype)
         if held.min() < info.min or held.max() > info.max:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from modelflow.wire.json_array import array_of, is_b64, json_type
 from modelflow.wire.json_outline import JsonLimits
 from modelflow.wire.json_text import json_of
-from modelflow.wire.problem import Problem
+from modelflow.wire.problem import Problem, shown
 from modelflow.wire.tf_serving.messages import TF_SERVING
 from modelflow.wire.tf_serving.predict import read_object, signature_name
 
@@ -127,7 +127,7 @@ def _example(value: Any, where: str) -> dict[str, npt.NDArray[Any]]:
     if not isinstance(value, dict):
         message = f"{where}: Example must be JSON object but got JSON {json_type(value)}"
         raise Problem(message)
-    return {name: _feature(held, f"{where}, feature {name!r}") for name, held in value.items()}
+    return {name: _feature(held, f"{where}, feature {shown(name)}") for name, held in value.items()}
 
 
 def _feature(value: Any, where: str) -> npt.NDArray[Any]:

@@ -15,7 +15,7 @@ from modelflow.wire.json_array import array_of, is_b64, json_type
 from modelflow.wire.json_document import read_json
 from modelflow.wire.json_outline import JsonLimits
 from modelflow.wire.json_text import array_json, b64, json_of
-from modelflow.wire.problem import Code, Problem
+from modelflow.wire.problem import Code, Problem, shown
 
 __all__ = [
     "PredictBody",
@@ -108,8 +108,8 @@ def signature_name(document: Mapping[str, Any]) -> str:
     name = document.get("signature_name", "")
     if not isinstance(name, str):
         message = (
-            f"JSON Value: {name!r} not formatted correctly. 'signature_name' key must be a string "
-            "value."
+            f"JSON Value: {shown(name)} not formatted correctly. 'signature_name' key must be a "
+            "string value."
         )
         raise Problem(message)
     return name
@@ -170,7 +170,7 @@ def _rows(rows: Any, inputs: Types) -> dict[str, npt.NDArray[Any]]:
         if row.keys() != inputs.keys():
             message = (
                 f"Failed to process element: {at} of 'instances' list. JSON object: keys must be "
-                f"equal to: {','.join(sorted(inputs))}; they are {','.join(sorted(row))}"
+                f"equal to: {','.join(sorted(inputs))}; they are {shown(sorted(row))}"
             )
             raise Problem(message)
     return {

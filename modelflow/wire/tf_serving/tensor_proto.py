@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.wire.problem import Code, Problem
+from modelflow.wire.problem import Code, Problem, shown
 from modelflow.wire.tf_serving.messages import TF_SERVING
 
 __all__ = ["array_of_proto", "dtype_of", "fill_proto", "type_number"]
@@ -164,7 +164,7 @@ def _form(number: int, where: str) -> tuple[str, str, str]:
 def _shape(shape: Any, where: str) -> tuple[int, ...]:
     extents = tuple(dim.size for dim in shape.dim)
     if shape.unknown_rank or min(extents, default=0) < 0 or len(extents) > _MOST_AXES:
-        said = "unknown" if shape.unknown_rank else list(extents)
+        said = "unknown" if shape.unknown_rank else shown(list(extents))
         message = (
             f"{where}: shape {said}; expected {_MOST_AXES} lengths of 0 or more, or fewer of them"
         )

@@ -69,9 +69,9 @@ def test_every_datatype_arrives_nested_flat_and_binary(drawn, padding):
     head = padding.encode() + request(*inputs)
     found = read_infer(head + b"".join(raw), len(head) if raw else None)
     for at, ((datatype, array), _) in enumerate(drawn):
-        tensor = found.inputs[f"x{at}"]
-        np.testing.assert_array_equal(tensor.array, array)
-        assert (tensor.datatype, tensor.array.dtype, tensor.array.shape) == (
+        came = found.inputs[f"x{at}"]
+        np.testing.assert_array_equal(came.array, array)
+        assert (came.datatype, came.array.dtype, came.array.shape) == (
             datatype,
             array.dtype,
             array.shape,
@@ -241,6 +241,21 @@ def test_limits_hold_for_the_document_alone():
     read_infer(head + b"[" * 1600, len(head), JsonLimits(depth=5, elements=20))
     with pytest.raises(Problem, match="at most 20 are taken"):
         read_infer(request(one(data=[0] * 30)), None, JsonLimits(elements=20))
+
+
+def test_messages_stay_short_and_many_inputs_quick():
+    for tensor in (
+        one(datatype="F" * 10**6),
+        one(name="x" * 10**6),
+        one(shape=[-1] * 10**5, data=[]),
+    ):
+        with pytest.raises(Problem) as caught:
+            read_infer(request(tensor))
+        assert len(str(caught.value)) < 400
+    with pytest.raises(Problem, match="input '0': given twice"):
+        read_infer(
+            request(*(one(name=str(at % 50_000), shape=[0], data=[]) for at in range(50_001)))
+        )
 
 
 def test_parameters_of_an_answer_are_said():

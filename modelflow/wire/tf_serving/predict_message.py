@@ -1,0 +1,102 @@
+"""Predict over gRPC: ``PredictRequest`` to arrays, arrays to ``PredictResponse``."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from modelflow.wire.problem import Problem
+from modelflow.wire.tf_serving.messages import TF_SERVING
+from modelflow.wire.tf_serving.predict import Types
+from modelflow.wire.tf_serving.tensor_proto import array_of_proto, fill_proto, type_number
+
+__all__ = ["predict_arrays", "predict_response", "wanted_outputs"]
+
+
+def predict_arrays(message: Any, inputs: Types) -> dict[str, npt.NDArray[Any]]:
+    """Returns an array for each input of the model.
+
+    Args:
+        message: The ``PredictRequest``.
+        inputs: The element types of the model's inputs; None: it takes what comes.
+
+    Raises:
+        Problem: inputs are missing or too many, or a tensor is not of its type, or malformed.
+    """
+    sent = message.inputs.keys()
+    if sent != inputs.keys():
+        text = (
+            f"input size does not match signature: {len(sent)}!={len(inputs)} "
+            f"len({_set(sent)}) != len({_set(inputs)}). Sent extra: {_set(sent - inputs.keys())}. "
+            f"Missing but required: {_set(inputs.keys() - sent)}."
+        )
+        raise Problem(text)
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    for name, dtype in inputs.items():
+        where, tensor = f"input {name!r}", message.inputs[name]
+        if dtype is not None and tensor.dtype != type_number(dtype):
+            found, expected = _type(tensor.dtype), _type(type_number(dtype))
+            text = f"{where}: dtype {found}; expected {expected}, as the signature says"
+            raise Problem(text)
+        arrays[name] = array_of_proto(tensor, where)
+    return arrays
+
+
+def wanted_outputs(output_filter: Iterable[str], outputs: Sequence[str]) -> tuple[str, ...]:
+    """Returns the outputs that a request asks for, all of them where it names none.
+
+    Raises:
+        Problem: it names one that there is not, or one twice.
+    """
+    wanted: list[str] = []
+    for name in output_filter:
+        if name not in outputs:
+            text = (
+                f"output tensor alias not found in signature: {name} Outputs expected to be in the "
+                f"set {_set(outputs)}."
+            )
+            raise Problem(text)
+        if name in wanted:
+            text = f"duplicate output tensor alias: {name}"
+            raise Problem(text)
+        wanted.append(name)
+    return tuple(wanted or outputs)
+
+
+def predict_response(
+    name: str,
+    version: int,
+    signature_name: str,
+    outputs: Mapping[str, npt.NDArray[Any]],
+    *,
+    as_content: bool = False,
+) -> Any:
+    """Returns the ``PredictResponse`` of a model.
+
+    Args:
+        name: The model that answers.
+        version: Its version.
+        signature_name: Its signature.
+        outputs: Its outputs.
+        as_content: Tensors go as raw bytes; else in the fields of their types.
+
+    Raises:
+        Problem: TensorFlow has no such type.
+    """
+    message = TF_SERVING["tensorflow.serving.PredictResponse"]()
+    message.model_spec.name = name
+    message.model_spec.version.value = version
+    message.model_spec.signature_name = signature_name
+    for output, array in outputs.items():
+        fill_proto(message.outputs[output], np.asarray(array), as_content=as_content)
+    return message
+
+
+def _set(names: Iterable[str]) -> str:
+    return "{" + ",".join(sorted(names)) + "}"
+
+
+def _type(number: int) -> str:
+    known = {value: name for name, value in TF_SERVING.enum("tensorflow.DataType").items()}
+    return known.get(number, str(number))

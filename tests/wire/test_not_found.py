@@ -1,0 +1,21 @@
+import pytest
+
+from modelflow.wire.not_found import no_servable, no_signature, no_versions, unknown_model
+from modelflow.wire.problem import Code
+
+
+@pytest.mark.parametrize(
+    ("problem", "said", "code"),
+    [
+        (no_servable("m", None), "Servable not found for request: Latest(m)", Code.NOT_FOUND),
+        (no_servable("m", 5), "Servable not found for request: Specific(m, 5)", Code.NOT_FOUND),
+        (no_versions("m"), "Could not find any versions of model m", Code.NOT_FOUND),
+        (no_signature("x", ["y"]), 'Serving signature name: "x" not found in signature def', Code.INVALID_ARGUMENT),
+        (no_signature("servin", ["serving"]), "Serving signature name: \"servin\" not found in signature def; did you mean 'serving'?", Code.INVALID_ARGUMENT),
+        (unknown_model("m"), "Request for unknown model: 'm' is not found", Code.NOT_FOUND),
+        (unknown_model("m", "2"), "Request for unknown model: 'm' version '2' is not found", Code.NOT_FOUND),
+    ],
+)  # fmt: skip
+def test_what_is_not_there_is_said_in_the_words_that_clients_know(problem, said, code):
+    assert str(problem) == said
+    assert problem.code is code
