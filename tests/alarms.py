@@ -10,10 +10,18 @@ def repeat_until_alarm(use, seconds, *, again=0.0, handler=signal.default_int_ha
     """Calls ``use`` until what it or the handler of the signal raises: the signal comes after
     ``seconds``, and then every ``again`` seconds.
 
-    Again, since a Ctrl-C that comes where nothing can be raised (in a finaliser, say) is lost.
+    Again, since a Ctrl-C that comes where nothing can be raised (in a finaliser, say) is lost; that
+    is no failure.
     """
+    unraisable = sys.unraisablehook
+
+    def hook(what):
+        if what.exc_type is not KeyboardInterrupt:
+            unraisable(what)
+
     before = signal.signal(signal.SIGALRM, handler)
     try:
+        sys.unraisablehook = hook
         signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6), again)
         while True:
             use()
@@ -22,6 +30,7 @@ def repeat_until_alarm(use, seconds, *, again=0.0, handler=signal.default_int_ha
             signal.setitimer(signal.ITIMER_REAL, 0)
         finally:
             signal.signal(signal.SIGALRM, before)
+            sys.unraisablehook = unraisable
 
 
 @contextlib.contextmanager
