@@ -157,10 +157,9 @@ def _rows(rows: Any, inputs: Types) -> dict[str, npt.NDArray[Any]]:
                 f"tensors required as per tensorinfo_map ({', '.join(inputs)})"
             )
             raise Problem(message)
-        at = next((at for at, row in enumerate(rows) if _is_object(row)), None)
-        if at is not None:
-            message = f"Expecting value/list but got object at item {at} of input list"
-            raise Problem(message)
+        # An array has no objects, and looking at each of its numbers would cost more than the rest.
+        if isinstance(rows, list) and dict in set(map(type, rows)):
+            _refuse_objects(rows)
         ((name, dtype),) = inputs.items()
         return {name: array_of(rows, dtype, f"'instances' (input {name!r})")}
     for at, row in enumerate(rows):
@@ -177,6 +176,13 @@ def _rows(rows: Any, inputs: Types) -> dict[str, npt.NDArray[Any]]:
         name: _stacked([row[name] for row in rows], dtype, f"'instances' (input {name!r})")
         for name, dtype in inputs.items()
     }
+
+
+def _refuse_objects(rows: list[Any]) -> None:
+    for at, row in enumerate(rows):
+        if _is_object(row):
+            message = f"Expecting value/list but got object at item {at} of input list"
+            raise Problem(message)
 
 
 def _stacked(values: list[Any], dtype: np.dtype[Any] | None, where: str) -> npt.NDArray[Any]:
