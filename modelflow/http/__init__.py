@@ -1,7 +1,7 @@
 """Requests over HTTP, as flow units take and answer them.
 
-Importing this package loads neither the parser (httptools) nor asyncio: `listener.py` and what builds
-on it do.
+Importing this package loads neither the parser (httptools) nor asyncio: `listener.py` and what
+builds on it do.
 """
 
 from modelflow.http.endpoint import Endpoint, read_endpoint

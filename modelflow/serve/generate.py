@@ -48,7 +48,9 @@ class Generate:
         kind = (exchange.header(b"content-type") or _JSON.encode()).decode("latin-1").lower()
         is_json = kind.partition(";")[0].strip() in (_JSON, _FORM)
         items = _of_json(body, model) if is_json else _of_raw(body, kind, model)
-        exchange.on_gone = model.send(items, partial(_answer, exchange), seconds_of(exchange)).cancel
+        exchange.on_gone = model.send(
+            items, partial(_answer, exchange), seconds_of(exchange)
+        ).cancel
 
 
 def _of_json(body: bytes, model: ServedModel) -> dict[str, list[Any]]:
@@ -110,9 +112,7 @@ def _answer(exchange: Exchange, call: Call) -> None:
         exchange.answer(refusal(problem))
         return
     ports = {port.name: port for port in call.model.signature.outputs}
-    document = {
-        name: _value(ports[name].is_single, buffers) for name, buffers in found.items()
-    }
+    document = {name: _value(ports[name].is_single, buffers) for name, buffers in found.items()}
     exchange.answer(compressed(exchange, reply_of(Buffer(document))))
 
 

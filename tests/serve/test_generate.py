@@ -1,0 +1,113 @@
+"""Requests of one item, as people and browsers send them."""
+
+import base64
+import json
+
+import numpy as np
+import pytest
+
+import modelflow
+from modelflow.serve.server import ServeOptions, Server
+from tests.serve.clients import ask, send, served
+
+GENERATE = "/v2/models/m/generate"
+UNTYPED = """digraph m {
+    input [type=input]
+    work [batch_size=1]
+    output [type=output]
+    input -> work -> output
+}"""
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    with served() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def echo():
+    @modelflow.flowunit(name="work")
+    def work(item):
+        return item
+
+    with Server({"m": modelflow.Flow(UNTYPED, units=[work])}, ServeOptions(http_port=0)) as running:
+        yield running
+
+
+def test_a_value_is_answered_with_a_value(numbers):
+    status, found, headers = ask(numbers, GENERATE, {"input": [1.0, 3.0]})
+    assert (status, found) == (200, {"output": 2.0})
+    assert headers["content-type"] == "application/json"
+
+
+def test_what_curl_sends_without_a_word_is_read_as_json(numbers):
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    status, _, body = send(numbers, "POST", GENERATE, b'{"input": [4.0]}', headers)
+    assert (status, json.loads(body)) == (200, {"output": 4.0})
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("text", "text"),
+        ({"boxes": [1, 2]}, {"boxes": [1, 2]}),
+        ([1, 2], [1, 2]),
+        (2.5, 2.5),
+        ({"b64": base64.b64encode(b"text").decode()}, "text"),
+        ({"b64": base64.b64encode(b"\xff\xd8").decode()}, {"b64": "/9g="}),
+    ],
+)
+def test_where_nothing_is_said_of_types_a_value_is_what_json_says(echo, value, expected):
+    assert ask(echo, GENERATE, {"input": value})[:2] == (200, {"output": expected})
+
+
+def test_a_body_that_is_no_json_is_the_only_input(echo):
+    headers = {"Content-Type": "text/plain"}
+    status, _, body = send(echo, "POST", GENERATE, b"a picture", headers)
+    assert (status, json.loads(body)) == (200, {"output": "a picture"})
+
+
+def test_an_output_of_many_buffers_is_a_list():
+    class Count(modelflow.FlowUnit):
+        SPEC = modelflow.FlowUnitSpec(
+            "work",
+            {"cpu": lambda: Count()},
+            inputs=(modelflow.Port("in"),),
+            outputs=(modelflow.Port("out"),),
+            kind=modelflow.Kind.STREAM,
+        )
+
+        def process(self, ctx):
+            for buffer in ctx.input():
+                ctx.emit(list(range(int(buffer.data))))
+
+    with Server({"m": modelflow.Flow(UNTYPED, units=[Count])}, ServeOptions(http_port=0)) as server:
+        assert ask(server, GENERATE, {"input": 3})[:2] == (200, {"output": [0, 1, 2]})
+
+
+@pytest.mark.parametrize(
+    ("document", "text"),
+    [
+        ({"inputs": [1.0]}, "got ['inputs']; expected the inputs ['input']"),
+        ([1.0], 'expected a JSON object, {"input": ...}'),
+        ({"input": ["x"]}, ""),
+        (b"{", ""),
+    ],
+)
+def test_what_is_wrong_is_said(numbers, document, text):
+    status, found, _ = ask(numbers, GENERATE, document, "POST")
+    assert status == 400
+    assert text in found["error"]
+
+
+def test_a_raw_body_for_an_input_of_numbers_is_refused(numbers):
+    status, _, body = send(numbers, "POST", GENERATE, b"x", {"Content-Type": "image/jpeg"})
+    assert status == 400
+    assert "is for an input of bytes" in json.loads(body)["error"]
+
+
+def test_a_failure_is_told(numbers):
+    status, found, _ = ask(numbers, GENERATE, {"input": []})
+    assert (status, "nothing to take the mean of" in found["error"]) == (400, True)
+    assert np.isclose(ask(numbers, GENERATE, {"input": [5.0]})[1]["output"], 5.0)
