@@ -15,7 +15,7 @@ from modelflow.registry.folder import read_unit_folder
 from modelflow.runtime.stats import NodeStats
 from modelflow.unit.spec import FlowUnitSpec
 
-__all__ = ["Model"]
+__all__ = ["Model", "model_graph", "model_spec"]
 
 _NODE = "model"
 
@@ -72,7 +72,7 @@ class Model:
             ConfigError, GraphError: an option that does not exist or does not fit.
             MissingDependencyError: the engine's package is not installed.
         """
-        spec = _spec(Path(path), name, inputs, outputs, engine)
+        spec = model_spec(Path(path), name, inputs, outputs, engine)
         attributes = {"flowunit": spec.name, "device": device, **options}
         if batch_size is not None or not {"allowed_batch_sizes", "max_batch_size"} & set(options):
             attributes["batch_size"] = 1 if batch_size is None else batch_size
@@ -80,7 +80,9 @@ class Model:
             attributes["deviceid"] = device_id
         self._inputs = tuple(port.name for port in spec.inputs)
         self._outputs = tuple(port.name for port in spec.outputs)
-        self._flow = Flow(_config(spec, attributes), units=(spec,))
+        first = {f"in{place}": port for place, port in enumerate(self._inputs)}
+        last = {f"out{place}": port for place, port in enumerate(self._outputs)}
+        self._flow = Flow(model_graph(spec, attributes, first, last), units=(spec,))
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -188,13 +190,18 @@ class Model:
         return [answers] if isinstance(answers, Buffer) else list(answers.values())
 
 
-def _spec(
+def model_spec(
     path: Path,
-    name: str | None,
-    inputs: Sequence[str] | None,
-    outputs: Sequence[str] | None,
-    engine: str | None,
+    name: str | None = None,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    engine: str | None = None,
 ) -> FlowUnitSpec:
+    """Returns the unit that runs what is at a path; the arguments are those of `Model`.
+
+    Raises:
+        EngineError, ConfigError, MissingDependencyError: as `Model`.
+    """
     if path.is_dir() and any(path.glob("*.toml")):
         if inputs or outputs or engine:
             message = f"{path}: inputs, outputs and engine are what its TOML says; give none"
@@ -204,14 +211,25 @@ def _spec(
     return inference_spec(file, name or _NODE)
 
 
-def _config(spec: FlowUnitSpec, attributes: Mapping[str, Any]) -> FlowConfig:
-    """The graph of one node: an input and an output of the graph for each of its ports."""
-    nodes = [NodeConfig(_NODE, attributes)]
-    edges = []
-    for place, port in enumerate(spec.inputs):
-        nodes.append(NodeConfig(f"in{place}", {"type": "input"}))
-        edges.append(EdgeConfig(PortRef(f"in{place}"), PortRef(_NODE, port.name)))
-    for place, port in enumerate(spec.outputs):
-        nodes.append(NodeConfig(f"out{place}", {"type": "output"}))
-        edges.append(EdgeConfig(PortRef(_NODE, port.name), PortRef(f"out{place}")))
-    return FlowConfig(tuple(nodes), tuple(edges), flow={"name": spec.name})
+def model_graph(
+    spec: FlowUnitSpec,
+    attributes: Mapping[str, Any],
+    inputs: Mapping[str, str],
+    outputs: Mapping[str, str],
+    node: str = _NODE,
+) -> FlowConfig:
+    """Returns the graph of one node that runs a model.
+
+    Args:
+        spec: The model's unit.
+        attributes: Those of the node.
+        inputs: The graph's inputs: name -> port of the model.
+        outputs: The graph's outputs, likewise.
+        node: The node's name.
+    """
+    ends = [NodeConfig(name, {"type": "input"}) for name in inputs]
+    ends += [NodeConfig(name, {"type": "output"}) for name in outputs]
+    edges = [EdgeConfig(PortRef(name), PortRef(node, port)) for name, port in inputs.items()]
+    edges += [EdgeConfig(PortRef(node, port), PortRef(name)) for name, port in outputs.items()]
+    nodes = (NodeConfig(node, attributes), *ends)
+    return FlowConfig(nodes, tuple(edges), flow={"name": spec.name})

@@ -1,4 +1,4 @@
-"""``modelflow serve``: puts graphs on the network."""
+"""``modelflow serve``: puts graphs and models on the network."""
 
 import threading
 from pathlib import Path
@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelflow.cli.termination import TERMINATED, termination
-from modelflow.config.override import parse_assignment
-from modelflow.errors import ConfigError
+from modelflow.cli.sources import catalogue_of
+from modelflow.cli.termination import TERMINATED, on_hangup, termination
+from modelflow.errors import Cancelled
 
 if TYPE_CHECKING:
-    from modelflow.flow import Flow
+    from modelflow.serve.catalogue import Catalogue
     from modelflow.serve.server import Server
 
 __all__ = ["serve"]
 
 
 @click.command()
-@click.argument("sources", nargs=-1, required=True, metavar="[NAME=]GRAPH...")
+@click.argument("sources", nargs=-1, metavar="[NAME=]SOURCE...")
 @click.option(
     "--http",
     default="127.0.0.1:8501",
@@ -32,7 +32,8 @@ __all__ = ["serve"]
     "overrides",
     multiple=True,
     metavar="NODE.KEY=VALUE",
-    help="Changes an attribute of a node of every graph. May be repeated.",
+    help="Changes an attribute of a node of every graph; the node of a model is called model. May "
+    "be repeated.",
 )
 @click.option("--arg", "args", multiple=True, metavar="NAME=VALUE", help="A value for [args.NAME].")
 @click.option(
@@ -56,6 +57,45 @@ __all__ = ["serve"]
     show_default=True,
     help="Seconds within which SIGTERM lets the requests under way be answered.",
 )
+@click.option(
+    "--versions",
+    default="latest",
+    show_default=True,
+    metavar="latest|all|N,M",
+    help="Which versions of a folder that holds some (1/ 2/ ...) are served.",
+)
+@click.option(
+    "--label",
+    "labels",
+    multiple=True,
+    metavar="NAME:LABEL=VERSION",
+    help="A name for a version, for clients that ask for it: digits:stable=2. May be repeated.",
+)
+@click.option(
+    "--model-config-file",
+    "config_file",
+    type=click.Path(path_type=Path),
+    help="A models.config of TensorFlow Serving: names, paths, versions and labels.",
+)
+@click.option(
+    "--poll",
+    type=click.FloatRange(0),
+    default=0.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often it looks for new versions and models; 0: only at SIGHUP.",
+)
+@click.option(
+    "--allow-repository",
+    is_flag=True,
+    help="Lets clients load and unload models: POST /v2/repository/models/NAME/load.",
+)
+@click.option(
+    "--describe",
+    "is_described",
+    is_flag=True,
+    help="Prints what clients will see of each model, with a call to try, and ends.",
+)
 def serve(  # noqa: PLR0913 - an option each
     sources: tuple[str, ...],
     http: str,
@@ -64,79 +104,97 @@ def serve(  # noqa: PLR0913 - an option each
     max_requests: int,
     max_body: int,
     drain_timeout: float,
+    versions: str,
+    labels: tuple[str, ...],
+    config_file: Path | None,
+    poll: float,
+    allow_repository: bool,
+    is_described: bool,
 ) -> int:
-    """Serves graphs to the clients of TensorFlow Serving, over HTTP.
+    """Serves graphs and models to the clients of TensorFlow Serving and Open Inference, over HTTP.
 
-    A graph is a model: its inputs are the model's inputs, its outputs the outputs, each item of a
-    request a buffer. Ctrl-C ends it at once; SIGTERM lets it answer what it has taken on.
+    A SOURCE is a graph file, a model, a folder with versions of one (1/ 2/ ...), or a folder of
+    those. A graph is a model: its inputs are the model's inputs, its outputs the outputs, each item
+    of a request a buffer. Ctrl-C ends it at once; SIGTERM lets it answer what it has taken on;
+    SIGHUP has it look for new versions, which take over without a request that fails.
 
     \b
     modelflow serve graph.toml
-    modelflow serve digits=graphs/digits.toml --http 127.0.0.1:8501
+    modelflow serve digits=graphs/digits.toml resnet50.onnx ./models --poll 10
     curl -d '{"instances": [1.0, 2.0]}' http://127.0.0.1:8501/v1/models/graph:predict
     """
     from modelflow.serve.server import ServeOptions, Server
 
     host, port = _address(http)
-    flows = {name: _flow(path, overrides, args) for name, path in map(_named, sources)}
-    if len(flows) < len(sources):
-        message = "two graphs have the same name; give one another: NAME=GRAPH"
+    if not sources and config_file is None:
+        message = "Missing argument '[NAME=]SOURCE...': a graph or a model, or --model-config-file"
         raise click.UsageError(message)
+    catalogue = catalogue_of(
+        sources,
+        overrides=overrides,
+        args=args,
+        versions=versions,
+        labels=labels,
+        config_file=config_file,
+    )
+    if is_described:
+        _describe(catalogue, http)
+        return 0
     options = ServeOptions(
         host=host,
         http_port=port,
         max_requests=max_requests,
         max_body=max_body,
         drain_timeout=drain_timeout,
+        poll=poll,
+        is_repository_open=allow_repository,
     )
-    server = Server(flows, options)
+    return _run(Server(catalogue, options))
+
+
+def _run(server: "Server") -> int:
+    """Serves until somebody ends it."""
     asked, ended = threading.Event(), threading.Event()
 
     def finish() -> None:
-        server.stop()
-        ended.set()
+        try:
+            server.stop()
+        finally:
+            ended.set()
 
     try:
-        with termination(asked, finish):
-            _answer(server, ended)
+        with termination(asked, finish), on_hangup(server.refresh):
+            _answer(server, asked, ended)
     except KeyboardInterrupt as interrupt:
         raise click.exceptions.Abort from interrupt
     return TERMINATED
 
 
-def _answer(server: "Server", ended: threading.Event) -> None:
+def _answer(server: "Server", asked: threading.Event, ended: threading.Event) -> None:
     """Answers requests until somebody ends it."""
     try:
-        server.start()
-        click.echo(f"serves {', '.join(server.models)} at {server.address}", err=True)
+        try:
+            server.start()
+        except Cancelled:
+            if not asked.is_set():
+                raise
+        else:
+            names = ", ".join(server.models) or "nothing yet"
+            click.echo(f"serves {names} at {server.address}", err=True)
         ended.wait()
     finally:
         server.stop(drain=False)
 
 
-def _named(source: str) -> tuple[str, Path]:
-    """Reads ``NAME=PATH``, or ``PATH``: then the file's name without its end is the name."""
-    name, mark, path = source.partition("=")
-    if not mark:
-        return Path(source).stem, Path(source)
-    if not name or not path:
-        message = f"got {source!r}; expected NAME=GRAPH, as in digits=graphs/digits.toml"
-        raise click.UsageError(message)
-    return name, Path(path)
+def _describe(catalogue: "Catalogue", http: str) -> None:
+    """Loads one model after another and prints what clients will see of it."""
+    from modelflow.serve.description import description
 
-
-def _flow(path: Path, overrides: tuple[str, ...], args: tuple[str, ...]) -> "Flow":
-    from modelflow.flow import Flow
-
-    return Flow(path, overrides=_pairs("--set", overrides), args=_pairs("--arg", args))
-
-
-def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
-    try:
-        return dict(map(parse_assignment, texts))
-    except ConfigError as error:
-        message = f"{option}: {error}"
-        raise click.UsageError(message) from error
+    for name, source in catalogue.read().items():
+        for edition in source.editions():
+            with edition.open() as flow:
+                text = description(name, edition.number, flow.signature(), f"http://{http}")
+                click.echo(text)
 
 
 def _address(text: str) -> tuple[str, int]:

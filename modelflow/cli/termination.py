@@ -1,4 +1,7 @@
-"""SIGTERM, as service managers and containers send it: what was taken on is finished first."""
+"""Signals, as service managers and containers send them.
+
+SIGTERM: what was taken on is finished first. SIGHUP: what is on the disk is read again.
+"""
 
 import signal
 import threading
@@ -6,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["TERMINATED", "termination"]
+__all__ = ["TERMINATED", "on_hangup", "termination"]
 
 # The exit code: 128 and the signal's number, as shells have it.
 TERMINATED = 128 + signal.SIGTERM
@@ -40,3 +43,21 @@ def termination(asked: threading.Event, finish: Callable[[], None] | None) -> It
         signal.signal(signal.SIGTERM, before)
         if asked.is_set():
             finishing.join()
+
+
+@contextmanager
+def on_hangup(call: Callable[[], None]) -> Iterator[None]:
+    """Has each SIGHUP inside the block call ``call``, in the main thread, wherever that is.
+
+    Where the block is not in the main thread, or there is no such signal, nothing changes.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    number = getattr(signal, "SIGHUP", None)
+    if number is None or not is_main:
+        yield
+        return
+    before = signal.signal(number, lambda _number, _frame: call())
+    try:
+        yield
+    finally:
+        signal.signal(number, before)

@@ -11,7 +11,7 @@ from modelflow.config.read_document import config_of
 from modelflow.config.read_dot import read_dot
 from modelflow.errors import ConfigError, did_you_mean
 
-__all__ = ["read_config"]
+__all__ = ["is_graph_file", "read_config"]
 
 _BY_SUFFIX = {
     ".toml": "toml",
@@ -21,6 +21,11 @@ _BY_SUFFIX = {
     ".dot": "dot",
     ".gv": "dot",
 }
+
+
+def is_graph_file(path: Path) -> bool:
+    """Tells whether a path ends as graph files do."""
+    return path.suffix.lower() in _BY_SUFFIX
 
 
 def read_config(

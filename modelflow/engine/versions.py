@@ -15,10 +15,12 @@ def find_versions(path: Path) -> dict[int, Path]:
     """
     if not path.is_dir():
         return {}
-    numbers = sorted(
-        int(entry.name) for entry in path.iterdir() if entry.name.isdecimal() and entry.is_dir()
-    )
-    return {number: _model_in(path / str(number)) for number in numbers}
+    folders = {
+        int(entry.name): entry
+        for entry in sorted(path.iterdir(), reverse=True)  # of 1 and 01, it is 01
+        if entry.name.isdecimal() and entry.is_dir()
+    }
+    return {number: _model_in(folders[number]) for number in sorted(folders)}
 
 
 def newest_path(path: Path) -> Path:

@@ -1,49 +1,68 @@
-"""The models that a server has, by name and version."""
+"""The models that a server has, by name, version and label, and how each version fares."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
+from modelflow.errors import did_you_mean
 from modelflow.serve.served_model import ServedModel
 from modelflow.wire.problem import Code, Problem
+from modelflow.wire.tf_serving.documents import State, VersionStatus
 
 __all__ = ["Models"]
 
+_ON_THE_WAY = (State.START, State.LOADING)
+_DIGITS = 19  # of the largest version: 2**63 - 1
+
+
+@dataclass(slots=True)
+class _Entry:
+    """What is known under one name."""
+
+    models: dict[int, ServedModel] = field(default_factory=dict)
+    statuses: dict[int, VersionStatus] = field(default_factory=dict)
+    labels: dict[str, int] = field(default_factory=dict)
+    is_wanted: bool = True
+    is_settled: bool = False  # all that was asked for was tried
+    is_complete: bool = False  # all that was asked for has been there
+    reason: str = ""  # why there are no versions
+
+    def is_coming(self, number: int | None) -> bool:
+        """Tells whether a version, or any, is being loaded."""
+        if not self.statuses:
+            return not self.is_settled
+        found = self.statuses.values()
+        return any(s.state in _ON_THE_WAY and number in (None, s.version) for s in found)
+
+    def unready(self) -> str:
+        """What is amiss; nothing: it is ready, or need not be."""
+        if not self.is_wanted or (self.is_complete and self.models):
+            return ""
+        if self.is_coming(None):
+            return str(State.LOADING)
+        found = self.statuses.values()
+        failed = [f"version {s.version}: {s.error_message}" for s in found if s.error_message]
+        return self.reason or "; ".join(failed) or str(State.END)
+
 
 class Models:
-    """What is served, by name, version and label. For the server's thread, once it serves."""
+    """What is served. For the server's thread, once it serves."""
 
     def __init__(self) -> None:
-        self._versions: dict[str, dict[int, ServedModel]] = {}
-        self._labels: dict[tuple[str, str], int] = {}
+        self._entries: dict[str, _Entry] = {}
 
     def __iter__(self) -> Iterator[ServedModel]:
-        return (model for versions in self._versions.values() for model in versions.values())
+        return (model for entry in self._entries.values() for model in entry.models.values())
 
-    def add(self, model: ServedModel) -> None:
-        """Takes up a model.
-
-        Raises:
-            ValueError: there is one of this name and version.
-        """
-        versions = self._versions.setdefault(model.name, {})
-        if model.version in versions:
-            message = (
-                f"there are two models {model.name!r} of version {model.version}; give one of them "
-                "another name: NAME=PATH"
-            )
-            raise ValueError(message)
-        versions[model.version] = model
+    # -- what answers ---------------------------------------------------------------------------
 
     def versions(self, name: str) -> list[ServedModel]:
-        """Returns the versions of a model, the newest first.
+        """Returns the versions of a model that answer, the newest first.
 
         Raises:
             Problem: there is no model of this name.
         """
-        versions = self._versions.get(name)
-        if not versions:
-            message = f"Could not find any versions of model {name}"
-            raise Problem(message, Code.NOT_FOUND)
-        return [versions[number] for number in sorted(versions, reverse=True)]
+        models = self._entry(name).models
+        return [models[number] for number in sorted(models, reverse=True)]
 
     def find(self, name: str, version: str = "", label: str = "") -> ServedModel:
         """Returns the model that a request names.
@@ -54,21 +73,135 @@ class Models:
             label: Instead of a version, a name for one.
 
         Raises:
-            Problem: there is none.
+            Problem: there is none; with `Code.UNAVAILABLE`: it is being loaded.
         """
-        versions = self._versions.get(name, {})
+        entry = self._entries.get(name) or _NOBODY
+        number = _number(version)
         if label:
-            number = self._labels.get((name, label))
-            if number is None:
-                message = f"Unrecognized servable version label: {label}"
+            number = entry.labels.get(label)
+            if number is None and not entry.is_coming(None):
+                near = did_you_mean(label, entry.labels)
+                message = f"Unrecognized servable version label: {label}{near}"
                 raise Problem(message, Code.INVALID_ARGUMENT)
-        elif version.strip("0"):
-            number = int(version)
-        else:
-            number = max(versions, default=None)
-        found = None if number is None else versions.get(number)
-        if found is None:
-            wanted = f"Specific({name}, {version})" if version.strip("0") else f"Latest({name})"
-            message = f"Servable not found for request: {wanted}"
+        found = entry.models.get(max(entry.models, default=0) if number is None else number)
+        if found is not None and not (label and number is None):
+            return found
+        which = f"Latest({name})" if number is None else f"Specific({name}, {number})"
+        message = f"Servable not found for request: {which}"
+        if entry.is_coming(number):
+            message = f"{message}; it is {State.LOADING}, come again"
+            raise Problem(message, Code.UNAVAILABLE)
+        raise Problem(message, Code.NOT_FOUND)
+
+    def add(self, model: ServedModel) -> None:
+        """Takes up a model, in the place of one of the same name and version."""
+        self.expect(model.name)
+        self._entries[model.name].models[model.version] = model
+        self.note(model.name, VersionStatus(model.version, State.AVAILABLE))
+
+    def remove(self, model: ServedModel) -> None:
+        """Takes a model out: no request finds it any more. One that took its place stays."""
+        models = self._entries[model.name].models
+        if models.get(model.version) is model:
+            del models[model.version]
+
+    # -- how they fare --------------------------------------------------------------------------
+
+    def expect(self, name: str) -> None:
+        """Notes that a model is asked for: until it is settled, it is being loaded."""
+        self._entries.setdefault(name, _Entry()).is_wanted = True
+
+    def dismiss(self, name: str) -> None:
+        """Notes that a model is not asked for any more."""
+        self._entries[name].is_wanted = False
+
+    def forget(self, name: str) -> None:
+        """Forgets a model that nobody asks for and that has no version left."""
+        self._entries.pop(name, None)
+
+    def note(self, name: str, status: VersionStatus) -> None:
+        """Takes up how a version fares."""
+        self._entries[name].statuses[status.version] = status
+
+    def settle(self, name: str, *, is_complete: bool, reason: str = "") -> None:
+        """Notes that all that was asked for of a model was tried, and why there is nothing."""
+        entry = self._entries[name]
+        entry.is_settled, entry.reason = True, reason
+        entry.is_complete = is_complete or entry.is_complete
+
+    def statuses(self, name: str, version: str = "", label: str = "") -> list[VersionStatus]:
+        """Returns how the versions of a model fare, also those that have ended, newest first.
+
+        Args:
+            name: The model's name.
+            version: Only this version.
+            label: Only the version that this label names.
+
+        Raises:
+            Problem: there is no model of this name, or no such version of it.
+        """
+        found = self._entry(name).statuses
+        number = self.find(name, label=label).version if label else _number(version)
+        if number is None:
+            return [found[each] for each in sorted(found, reverse=True)]
+        if number not in found:
+            message = f"Could not find version {version} of model {name}"
             raise Problem(message, Code.NOT_FOUND)
-        return found
+        return [found[number]]
+
+    def index(self) -> Iterator[tuple[str, VersionStatus | None, str]]:
+        """Gives every name, how its versions fare (None: there are none), and what is amiss."""
+        for name, entry in self._entries.items():
+            for number in sorted(entry.statuses):
+                status = entry.statuses[number]
+                yield name, status, status.error_message
+            if not entry.statuses:
+                yield name, None, entry.unready()
+
+    def unready(self) -> dict[str, str]:
+        """Returns what was asked for and is not there, and why; nothing: all is."""
+        found = {name: entry.unready() for name, entry in self._entries.items()}
+        return {name: reason for name, reason in found.items() if reason}
+
+    # -- labels ---------------------------------------------------------------------------------
+
+    def move_label(self, name: str, label: str, number: int) -> None:
+        """Has a label name a version.
+
+        Raises:
+            Problem: the version is not loaded; the label stays where it was.
+        """
+        if number not in self._entry(name).models:
+            message = (
+                f"Request to assign label {label!r} to version {number} of model {name!r}, which "
+                "is not currently available for inference"
+            )
+            raise Problem(message, Code.FAILED_PRECONDITION)
+        self._entries[name].labels[label] = number
+
+    def keep_labels(self, name: str, labels: Mapping[str, int]) -> None:
+        """Takes away the labels that are not among these."""
+        kept = self._entries[name].labels
+        for label in kept.keys() - labels.keys():
+            del kept[label]
+
+    def _entry(self, name: str) -> _Entry:
+        entry = self._entries.get(name)
+        if entry is None or not entry.statuses:
+            if entry is not None and entry.is_coming(None):
+                message = f"model {name} is {State.LOADING}; come again"
+                raise Problem(message, Code.UNAVAILABLE)
+            message = f"Could not find any versions of model {name}"
+            raise Problem(message, Code.NOT_FOUND)
+        return entry
+
+
+_NOBODY = _Entry(is_settled=True)
+
+
+def _number(version: str) -> int | None:
+    """The number of a text of digits; None: the newest. No int is made of what none can be."""
+    digits = version.lstrip("0")
+    if not digits:
+        return None
+    return int(digits) if len(digits) <= _DIGITS else -1

@@ -17,7 +17,6 @@ from modelflow.serve.router import Endpoint, endpoint
 from modelflow.serve.served_model import ServedModel
 from modelflow.serve.tensors import as_tensor, served_tensor
 from modelflow.wire.datatype import DATATYPES, datatype_of
-from modelflow.wire.json_text import json_of
 from modelflow.wire.open_inference.classification import classified
 from modelflow.wire.open_inference.documents import ModelInfo, TensorInfo, server_document
 from modelflow.wire.open_inference.infer import InferAnswer, InferRequest, InferTensor
@@ -46,8 +45,6 @@ class OpenInferenceRest:
             endpoint(f"{_MODEL}/infer", POST=self._infer),
             endpoint(f"{_MODEL}/ready", GET=self._model_ready),
             endpoint(_MODEL, GET=self._metadata),
-            endpoint("/v2/health/(?:live|ready)", GET=_well),
-            endpoint("/v2/repository/index", POST=self._index),
             endpoint("/v2/?", GET=_server),
         )
 
@@ -55,6 +52,8 @@ class OpenInferenceRest:
         try:
             return self._models.find(**path)
         except Problem as problem:
+            if problem.code is not Code.NOT_FOUND:
+                raise
             name, version = path["name"], path.get("version")
             what = f"'{name}'" if version is None else f"'{name}' version {version}"
             message = f"Request for unknown model: {what} is not found"
@@ -90,19 +89,13 @@ class OpenInferenceRest:
         exchange.answer(Reply(200, info.document(), JSON))
 
     def _model_ready(self, exchange: Exchange, path: Mapping[str, str]) -> None:
-        self._model(path)
-        _well(exchange, path)
-
-    def _index(self, exchange: Exchange, _: Mapping[str, str]) -> None:
-        found = [
-            {"name": model.name, "version": str(model.version), "state": "READY", "reason": ""}
-            for model in self._models
-        ]
-        exchange.answer(Reply(200, json_of(found), JSON))
-
-
-def _well(exchange: Exchange, _: Mapping[str, str]) -> None:
-    exchange.answer(Reply(200, b"", {}))
+        try:
+            self._model(path)
+        except Problem as problem:
+            if problem.code is not Code.UNAVAILABLE:
+                raise
+            raise Problem(str(problem)) from problem  # the protocol's answer to "not ready" is 400
+        exchange.answer(Reply(200, b"", {}))
 
 
 def _server(exchange: Exchange, _: Mapping[str, str]) -> None:

@@ -48,6 +48,7 @@ class ServedModel:
         self._most = max_requests
         self._gangway = Gangway(flow, mailbox)
         self.calls: set[Call] = set()
+        self._on_idle: Callable[[], object] | None = None
 
     def infer(
         self,
@@ -87,10 +88,21 @@ class ServedModel:
     def forget(self, call: Call) -> None:
         """Ends a request whose caller has gone: what is queued for it is dropped."""
         if self._gangway.forget(call):
-            self.calls.discard(call)
+            self.ended(call)
         else:
             call.request.cancel()
 
     def ended(self, call: Call) -> None:
         """Notes that a request is over."""
         self.calls.discard(call)
+        self._tell_when_idle()
+
+    def retire(self, on_idle: Callable[[], object]) -> None:
+        """Has ``on_idle`` called, once, when no request is under way; none comes any more."""
+        self._on_idle = on_idle
+        self._tell_when_idle()
+
+    def _tell_when_idle(self) -> None:
+        if self._on_idle is not None and not self.calls:
+            on_idle, self._on_idle = self._on_idle, None
+            on_idle()

@@ -1,7 +1,7 @@
 """`Server`: flows, and the listeners that clients reach them by."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from modelflow.errors import ConfigError
+from modelflow.errors import Cancelled, ConfigError, FlowFailed
 from modelflow.flow import Flow
 from modelflow.http.body import BodyBudget, BodyLimits, RefusedError
 from modelflow.http.endpoint import Endpoint as Address
@@ -18,16 +18,22 @@ from modelflow.http.limits import ConnectionLimits
 from modelflow.http.reply import Reply
 from modelflow.http.server import Server as HttpServer
 from modelflow.http.server import bound_socket
+from modelflow.serve.catalogue import Catalogue
 from modelflow.serve.generate import Generate
+from modelflow.serve.loader import Loader
 from modelflow.serve.models import Models
 from modelflow.serve.open_inference_rest import OpenInferenceRest
 from modelflow.serve.refusal import refusal
+from modelflow.serve.repository import Repository, look
+from modelflow.serve.repository_rest import RepositoryRest
 from modelflow.serve.router import find
 from modelflow.serve.served_model import ServedModel
 from modelflow.serve.tensorflow_rest import TensorflowRest
 from modelflow.wire.problem import Code, Problem
 
 __all__ = ["ServeOptions", "Server"]
+
+_STOPPED = "the server was stopped before everything was loaded; to serve again, make another"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,8 @@ class ServeOptions:
         body_time_out: Seconds within which a body must be there.
         drain_timeout: Seconds within which a stop lets the requests under way be answered.
         connections: What connections may cost.
+        poll: Seconds between two looks for new versions; 0: only when it is asked to.
+        is_repository_open: Clients may load and unload models.
     """
 
     host: str = "127.0.0.1"
@@ -53,73 +61,123 @@ class ServeOptions:
     body_time_out: float = 30.0
     drain_timeout: float = 30.0
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
+    poll: float = 0.0
+    is_repository_open: bool = False
 
 
 class Server:
-    """Serves flows over HTTP, to the clients of TensorFlow Serving.
+    """Serves models over HTTP, to the clients of TensorFlow Serving and of Open Inference.
 
     For programs and tests::
 
-    with modelflow.serve.Server({"digits": "graphs/digits.toml"}) as server:
-        print(server.address)
+        with modelflow.serve.Server({"digits": "graphs/digits.toml"}) as server:
+            print(server.address)
     """
 
     def __init__(
-        self, sources: Mapping[str, str | Path | Flow], options: ServeOptions | None = None
+        self,
+        sources: Mapping[str, str | Path | Flow] | Catalogue,
+        options: ServeOptions | None = None,
     ) -> None:
         """Takes what to serve; loads nothing yet.
 
         Args:
-            sources: By the model's name a graph file, or a `Flow` that does not run yet.
+            sources: By the model's name a graph file, a model, a folder with versions, or a `Flow`
+                that does not run yet; or a `Catalogue`.
             options: Where to listen, and what to take.
 
         Raises:
             ConfigError: there is nothing to serve.
         """
-        if not sources:
-            message = "there is nothing to serve; give a graph: modelflow serve graph.toml"
-            raise ConfigError(message)
+        self._catalogue = sources if isinstance(sources, Catalogue) else Catalogue(sources)
+        self._catalogue.check()
         self.options = options or ServeOptions()
-        self._sources = sources
-        self._flows: list[Flow] = []
+        self._loader = Loader()
         self._models = Models()
+        options = self.options
+        self._repository = Repository(
+            self._catalogue, self._models, self._loader, options.max_requests, options.poll
+        )
         self._http: HttpServer | None = None
         self._ending = threading.Lock()
+        self._is_settled = threading.Event()
+        self._failures: Sequence[Exception] = ()
+        self._is_stopped = False
         self.address = ""
-        """Where it answers, once it is started: ``http://127.0.0.1:8501``."""
+        """Where it answers, once it listens: ``http://127.0.0.1:8501``."""
 
     def start(self) -> Self:
-        """Loads every flow and begins to answer; returns when it does.
+        """Begins to answer, and returns when everything was loaded that can be.
+
+        What does not load is in the log, and in what clients are told of it; the others are served.
 
         Raises:
             OSError: the address is in use.
-            FlowFailed, GraphError, ConfigError: a flow cannot be loaded; nothing runs then.
+            ConfigError: a path holds nothing to serve.
+            FlowFailed, GraphError, EngineError: nothing can be loaded; nothing runs then.
         """
-        options = self.options
-        socket = bound_socket(Address(options.host, options.http_port))
         try:
-            flows = {name: self._flow(source) for name, source in self._sources.items()}
-            for flow in flows.values():
-                flow.start()
-                self._flows.append(flow)
-            front = _Front(self._models, options)
+            self.listen()
+            self.wait_until_loaded()
+        except BaseException:
+            self.stop(drain=False)
+            raise
+        return self
+
+    def listen(self) -> None:
+        """Begins to answer, and to load: until a model is there, requests for it are answered 503.
+
+        Raises:
+            Cancelled: the server was stopped.
+            OSError: the address is in use.
+            ConfigError: a path holds nothing to serve.
+        """
+        found = look(self._catalogue)
+        options = self.options
+        with bound_socket(Address(options.host, options.http_port)) as socket, self._ending:
+            if self._is_stopped:
+                raise Cancelled(_STOPPED)
+            for name in found:
+                self._models.expect(name)
+            front = _Front(self._models, self._repository, options)
             self._http = HttpServer(socket, front, options.connections)
-            for name, flow in flows.items():
-                mailbox = self._http.mailbox
-                self._models.add(ServedModel(name, 1, flow, mailbox, options.max_requests))
+            begin = partial(self._repository.begin, self._http.mailbox, found, self._settled)
+            self._http.mailbox.post(begin)
             host, port = socket.getsockname()[:2]
             self.address = f"http://{host}:{port}"
-        except BaseException:
-            self.stop()
-            raise
-        finally:
-            socket.close()  # the server has one of its own
-        return self
+
+    def wait_until_loaded(self) -> None:
+        """Returns when everything was loaded that can be; behind `listen`.
+
+        Raises:
+            Cancelled: the server was stopped before.
+            FlowFailed, GraphError, EngineError: nothing can be loaded.
+        """
+        self._is_settled.wait()
+        self._check_any()
+
+    def _settled(self, failures: Sequence[Exception]) -> None:
+        self._failures = failures
+        self._is_settled.set()
+
+    def _check_any(self) -> None:
+        """Looks whether there is anything to serve, or may be."""
+        if self._is_stopped:
+            raise Cancelled(_STOPPED)
+        if any(self._models) or self.options.poll or self.options.is_repository_open:
+            return
+        if not self._failures:
+            message = "the folder holds no models; put some there, or look again with --poll"
+            raise ConfigError(message)
+        if len(self._failures) == 1:
+            raise self._failures[0]
+        message = "no model could be loaded"
+        raise FlowFailed(message, self._failures)
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The names of what is served."""
-        return tuple(self._sources)
+        """The names of what answers."""
+        return tuple(dict.fromkeys(model.name for model in self._models))
 
     def model(self, name: str) -> ServedModel:
         """Returns what is served under a name, in its newest version, while it is.
@@ -129,19 +187,30 @@ class Server:
         """
         return self._models.find(name)
 
+    def refresh(self) -> None:
+        """Has it look for new versions and models; returns at once, in a signal handler too."""
+        http = self._http
+        if http is not None:
+            http.mailbox.post(self._repository.refresh)
+
     def stop(self, drain: bool = True) -> None:
         """Ends it: no new requests, every flow is stopped. May be called again, from any thread.
 
         Args:
             drain: Requests under way are answered first, within ``drain_timeout`` seconds.
+
+        Raises:
+            FlowFailed: flows failed; all have been stopped.
         """
         with self._ending:
-            if self._http is not None:
-                self._http.close(self.options.drain_timeout if drain else 0.0)
-                self._http = None
-            flows, self._flows = self._flows, []
-            for flow in flows:
-                flow.stop(drain)
+            self._is_stopped = True
+            self._loader.interrupt()
+            http, self._http = self._http, None
+            if http is not None:
+                http.mailbox.post(self._repository.end)
+                http.close(self.options.drain_timeout if drain else 0.0)
+            self._is_settled.set()
+            self._loader.stop(drain)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -154,22 +223,20 @@ class Server:
     ) -> None:
         self.stop()
 
-    @staticmethod
-    def _flow(source: str | Path | Flow) -> Flow:
-        return source if isinstance(source, Flow) else Flow(source)
-
 
 class _Front:
     """Answers every request that comes over HTTP. On the server's thread."""
 
-    def __init__(self, models: Models, options: ServeOptions) -> None:
+    def __init__(self, models: Models, repository: Repository, options: ServeOptions) -> None:
         self._limits = BodyLimits(
             options.max_body, BodyBudget(options.max_bodies), options.body_time_out
         )
+        most, is_open = options.max_body, options.is_repository_open
         self._endpoints = (
             *TensorflowRest(models).endpoints,
-            *OpenInferenceRest(models, options.max_body).endpoints,
-            *Generate(models, options.max_body).endpoints,
+            *OpenInferenceRest(models, most).endpoints,
+            *Generate(models, most).endpoints,
+            *RepositoryRest(models, repository, most, is_allowed=is_open).endpoints,
         )
 
     def begin(self, exchange: Exchange) -> BodyLimits:

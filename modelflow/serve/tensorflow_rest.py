@@ -17,8 +17,6 @@ from modelflow.wire.problem import Problem
 from modelflow.wire.tensor import TensorSpec
 from modelflow.wire.tf_serving.documents import (
     SignatureInfo,
-    State,
-    VersionStatus,
     metadata_document,
     status_document,
 )
@@ -65,11 +63,8 @@ class TensorflowRest:
         raise Problem(message)
 
     def _status(self, exchange: Exchange, path: Mapping[str, str]) -> None:
-        found = self._models.versions(path["name"])
-        if "version" in path or "label" in path:
-            found = [self._models.find(**path)]
-        versions = [VersionStatus(model.version, State.AVAILABLE) for model in found]
-        exchange.answer(Reply(200, status_document(versions), JSON))
+        found = self._models.statuses(**path)
+        exchange.answer(Reply(200, status_document(found), JSON))
 
     def _metadata(self, exchange: Exchange, path: Mapping[str, str]) -> None:
         model = self._models.find(**path)

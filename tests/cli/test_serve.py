@@ -78,7 +78,7 @@ def test_graphs_have_the_names_that_they_are_given(graph):
     ("arguments", "code", "text"),
     [
         (["nothing.toml"], 1, "nothing.toml"),
-        (["=x.toml"], 2, "expected NAME=GRAPH"),
+        (["=x.toml"], 2, "expected NAME=PATH"),
         (["a.toml", "--http", "8501"], 2, "expected HOST:PORT"),
         (["a.toml", "--http", "127.0.0.1:99999"], 2, "expected HOST:PORT"),
         ([], 2, "Missing argument"),

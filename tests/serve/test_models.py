@@ -4,6 +4,7 @@ import pytest
 
 from modelflow.serve.models import Models
 from modelflow.wire.problem import Code, Problem
+from modelflow.wire.tf_serving.documents import State, VersionStatus
 
 
 class Model:
@@ -47,6 +48,66 @@ def test_the_versions_of_a_model_are_given_newest_first(models):
     assert len(list(models)) == 3
 
 
-def test_two_of_one_name_and_version_are_refused(models):
-    with pytest.raises(ValueError, match="two models 'm' of version 2"):
-        models.add(Model("m", 2))
+def test_the_one_that_was_added_last_answers_for_its_version(models):
+    before, after = models.find("m", "2"), Model("m", 2)
+    models.add(after)
+    models.remove(before)  # it has been replaced: the other stays
+    assert models.find("m", "2") is after
+
+
+def test_a_version_of_more_digits_than_a_number_can_have_is_not_there(models):
+    with pytest.raises(Problem, match="Servable not found"):
+        models.find("m", "1" * 5000)
+
+
+def test_what_is_asked_for_and_not_there_yet_is_being_loaded(models):
+    models.expect("new")
+    for ask in (models.find, models.versions, models.statuses):
+        with pytest.raises(Problem, match="LOADING") as problem:
+            ask("new")
+        assert problem.value.code is Code.UNAVAILABLE
+    models.note("new", VersionStatus(3, State.LOADING))
+    with pytest.raises(Problem, match="LOADING"):
+        models.find("new", "3")
+    with pytest.raises(Problem, match="LOADING"):
+        models.find("new", label="stable")
+    with pytest.raises(Problem, match=r"not found for request: Specific\(new, 4\)"):
+        models.find("new", "4")
+    assert models.unready()["new"] == "LOADING"
+
+
+def test_what_has_failed_says_why_and_is_not_ready(models):
+    models.expect("new")
+    models.note("new", VersionStatus(3, State.END, "UNKNOWN", "it is torn"))
+    models.settle("new", is_complete=False)
+    with pytest.raises(Problem, match=r"Latest\(new\)") as problem:
+        models.find("new")
+    assert problem.value.code is Code.NOT_FOUND
+    assert models.unready()["new"] == "version 3: it is torn"
+    assert ("new", models.statuses("new")[0], "it is torn") in models.index()
+
+
+def test_a_model_is_ready_from_when_all_was_there_until_nothing_is(models):
+    models.settle("m", is_complete=True)
+    assert models.unready() == {}
+    models.note("m", VersionStatus(11, State.LOADING))
+    models.remove(models.find("m"))
+    assert models.unready() == {}
+    for model in models.versions("m"):
+        models.remove(model)
+    assert list(models.unready()) == ["m"]
+    models.dismiss("m")
+    assert models.unready() == {}
+
+
+def test_a_label_moves_only_to_a_version_that_is_loaded(models):
+    models.move_label("m", "stable", 2)
+    with pytest.raises(Problem, match="not currently available for inference") as problem:
+        models.move_label("m", "stable", 3)
+    assert problem.value.code is Code.FAILED_PRECONDITION
+    assert models.find("m", label="stable").version == 2
+    with pytest.raises(Problem, match="Unrecognized.*did you mean 'stable'"):
+        models.find("m", label="stabel")
+    models.keep_labels("m", {})
+    with pytest.raises(Problem, match="Unrecognized"):
+        models.find("m", label="stable")

@@ -1,0 +1,87 @@
+"""What ``modelflow serve`` is asked to serve, as the command line says it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from modelflow.config.override import parse_assignment
+from modelflow.errors import ConfigError
+
+if TYPE_CHECKING:
+    from modelflow.serve.catalogue import Catalogue
+    from modelflow.serve.version_policy import VersionPolicy
+
+__all__ = ["catalogue_of"]
+
+
+def catalogue_of(
+    sources: tuple[str, ...],
+    *,
+    overrides: tuple[str, ...] = (),
+    args: tuple[str, ...] = (),
+    versions: str = "latest",
+    labels: tuple[str, ...] = (),
+    config_file: Path | None = None,
+) -> "Catalogue":
+    """Returns what is to be served.
+
+    Args:
+        sources: ``PATH`` or ``NAME=PATH``.
+        overrides: ``NODE.KEY=VALUE``.
+        args: ``NAME=VALUE``.
+        versions: ``latest``, ``all`` or numbers.
+        labels: ``NAME:LABEL=VERSION``.
+        config_file: A ``models.config``.
+
+    Raises:
+        click.UsageError: one of them is not of its form, or two models have the same name.
+    """
+    from modelflow.serve.catalogue import Catalogue
+    from modelflow.serve.source import Terms
+
+    named: dict[str, Path] = {}
+    for source in sources:
+        name, mark, path = source.partition("=")
+        if not mark:
+            continue
+        if not name or not path or "/" in name:
+            message = f"got {source!r}; expected NAME=PATH, as in digits=graphs/digits.toml"
+            raise click.UsageError(message)
+        if name in named:
+            message = f"two models have the name {name!r}; give one another: NAME=PATH"
+            raise click.UsageError(message)
+        named[name] = Path(path)
+    paths = [Path(source) for source in sources if "=" not in source]
+    terms = Terms(_policy(versions), {}, _pairs("--set", overrides), _pairs("--arg", args))
+    return Catalogue(named, paths, config_file, terms, _labels(labels))
+
+
+def _policy(text: str) -> "VersionPolicy":
+    from modelflow.serve.version_policy import read_policy
+
+    try:
+        return read_policy(text)
+    except ConfigError as error:
+        message = f"--{error}"
+        raise click.UsageError(message) from error
+
+
+def _labels(texts: tuple[str, ...]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for text in texts:
+        place, mark, number = text.partition("=")
+        name, colon, label = place.rpartition(":")
+        if not (mark and colon and name and label and number.isdecimal()):
+            message = f"--label: got {text!r}; expected NAME:LABEL=VERSION, as in digits:stable=2"
+            raise click.UsageError(message)
+        found.setdefault(name, {})[label] = int(number)
+    return found
+
+
+def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
+    try:
+        return dict(map(parse_assignment, texts))
+    except ConfigError as error:
+        message = f"{option}: {error}"
+        raise click.UsageError(message) from error

@@ -1,0 +1,105 @@
+"""Everything that a server was asked to serve, read anew whenever it looks for new versions."""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+
+from modelflow.errors import ConfigError, did_you_mean
+from modelflow.flow import Flow
+from modelflow.serve.model_config import read_model_config
+from modelflow.serve.source import Source, Terms, is_repository, is_source
+
+__all__ = ["Catalogue"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """What to serve.
+
+    Attributes:
+        named: By the model's name a graph file, a model, a folder with versions (``1/ 2/ ...``,
+            each a model or a graph), or a `Flow` that does not run yet.
+        paths: The same without names, which are those of the files and folders; and repositories:
+            folders of them.
+        config_file: A ``models.config`` of TensorFlow Serving.
+        terms: For all but those of the file, which says its own versions and labels.
+        labels: By the model's name, labels: ``{"digits": {"stable": 2}}``.
+    """
+
+    named: Mapping[str, str | Path | Flow] = field(default_factory=lambda: MappingProxyType({}))
+    paths: Sequence[Path] = ()
+    config_file: Path | None = None
+    terms: Terms = field(default_factory=Terms)
+    labels: Mapping[str, Mapping[str, int]] = field(default_factory=lambda: MappingProxyType({}))
+
+    def check(self) -> None:
+        """Looks whether anything was asked for.
+
+        Raises:
+            ConfigError: nothing was.
+        """
+        if not (self.named or self.paths or self.config_file):
+            message = "there is nothing to serve; give a graph: modelflow serve graph.toml"
+            raise ConfigError(message)
+
+    def read(self) -> dict[str, Source]:
+        """Returns every model that is there now, by its name.
+
+        Raises:
+            ConfigError: a path is not there or holds nothing to serve, two models have one name,
+                or the file is wrong.
+        """
+        found: dict[str, Source] = {}
+        for source in self._all():
+            if source.name in found:
+                message = (
+                    f"two models have the name {source.name!r}: {found[source.name].origin} and "
+                    f"{source.origin}; give one of them another: NAME=PATH"
+                )
+                raise ConfigError(message)
+            found[source.name] = source
+        for name in self.labels:
+            if name not in found:
+                near, known = did_you_mean(name, found), ", ".join(found) or "none"
+                message = f"label of {name!r}: there is no such model{near} (models: {known})"
+                raise ConfigError(message)
+        return found
+
+    def _all(self) -> Iterator[Source]:
+        for name, origin in self.named.items():
+            yield self._source(name, origin)
+        for path in self.paths:
+            if is_repository(path):
+                yield from self._repository(path)
+            else:
+                yield self._source(_name_of(path), path)
+        if self.config_file is not None:
+            for source in read_model_config(self.config_file):
+                terms = replace(source.terms, overrides=self.terms.overrides, args=self.terms.args)
+                yield replace(source, terms=terms)
+
+    def _repository(self, folder: Path) -> Iterator[Source]:
+        inside = [one for one in sorted(folder.iterdir()) if not one.name.startswith(".")]
+        for path in inside:
+            if is_source(path):
+                yield self._source(_name_of(path), path)
+            elif path.is_dir():
+                logger.warning("%s: holds nothing to serve, and is passed over", path)
+
+    def _source(self, name: str, origin: str | Path | Flow) -> Source:
+        terms = replace(self.terms, labels=self.labels.get(name, {}))
+        if isinstance(origin, Flow):
+            return Source(name, origin, terms)
+        source = Source(name, Path(origin), terms)
+        source.check()
+        return source
+
+
+def _name_of(path: Path) -> str:
+    """``digits`` of ``graphs/digits.toml`` and of ``models/digits``."""
+    path = path.resolve()
+    return path.name if path.is_dir() or not path.suffix else path.stem

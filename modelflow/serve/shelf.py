@@ -1,0 +1,242 @@
+"""The versions of one model, and what becomes of them."""
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from modelflow.errors import ConfigError, FlowFailed, described
+from modelflow.flow import Flow
+from modelflow.http.mailbox import Mailbox
+from modelflow.log import LEVELS
+from modelflow.serve.loader import Loader
+from modelflow.serve.models import Models
+from modelflow.serve.served_model import ServedModel
+from modelflow.serve.source import Edition, Source
+from modelflow.wire.problem import Code, Problem
+from modelflow.wire.tf_serving.documents import State, VersionStatus
+
+__all__ = ["Shelf", "Told", "reason_of"]
+
+logger = logging.getLogger(__name__)
+
+Told = Callable[[Exception | None], None]
+"""Is told when everything that is wanted was tried; what went wrong, or None."""
+
+
+class Shelf:
+    """Loads versions beside those that answer, lets them take over, and ends the others.
+
+    For the server's thread. What runs goes on until all that is wanted was tried and something of
+    it runs: a version that does not load costs nobody the one before it.
+    """
+
+    def __init__(
+        self, name: str, models: Models, loader: Loader, mailbox: Mailbox, max_requests: int
+    ) -> None:
+        """Takes the model's name, where its versions are found, and what loads them."""
+        self.name = name
+        self._models = models
+        self._loader = loader
+        self._mailbox = mailbox
+        self._most = max_requests
+        self._wanted: dict[int, Edition] = {}
+        self._labels: dict[str, int] = {}
+        self._coming: dict[int, Edition] = {}
+        self._running: dict[int, tuple[Edition, Flow, ServedModel]] = {}
+        self._failed: dict[int, tuple[Edition, Exception]] = {}
+        self._ending = 0
+        self._told: list[Told] = []
+        self._blamed: set[tuple[str, int]] = set()  # labels of versions that are not there
+        models.expect(name)
+
+    @property
+    def is_empty(self) -> bool:
+        """Tells whether nothing is wanted and nothing is left."""
+        return not (self._wanted or self._coming or self._running or self._ending)
+
+    def want(self, source: Source, editions: Sequence[Edition], *, is_anew: bool = False) -> None:
+        """Takes what is to be served from now on.
+
+        Args:
+            source: Where it comes from.
+            editions: The versions.
+            is_anew: What failed is tried again, and what may have changed unseen is loaded again.
+        """
+        self._models.expect(self.name)
+        self._wanted = {edition.number: edition for edition in editions}
+        self._labels = dict(source.terms.labels)
+        for number in self._coming.keys() - self._wanted.keys():
+            self._drop(number)
+        for edition in editions:
+            if self._is_due(edition, is_anew):
+                self._load(edition)
+        self._settle()
+
+    def want_nothing(self) -> None:
+        """Ends all versions, each when its last request is answered."""
+        self._wanted, self._labels = {}, {}
+        for number in [*self._coming]:
+            self._drop(number)
+        self._models.dismiss(self.name)
+        self._settle()
+
+    def blame(self, reason: str) -> None:
+        """Notes that nothing could be found out of what is wanted: what runs goes on."""
+        logger.error("model %r: %s", self.name, reason)
+        self._models.settle(self.name, is_complete=False, reason=reason)
+        self._tell(ConfigError(reason))
+
+    def when_settled(self, told: Told) -> None:
+        """Has somebody told when all that is wanted was tried."""
+        self._told.append(told)
+
+    def give_up(self, problem: Problem) -> None:
+        """Tells whoever waits: nothing is loaded any more."""
+        self._tell(problem)
+
+    # -- loading --------------------------------------------------------------------------------
+
+    def _is_due(self, edition: Edition, is_anew: bool) -> bool:
+        number = edition.number
+        if number in self._coming:
+            return self._coming[number].stamp != edition.stamp
+        if number in self._failed:
+            return is_anew or self._failed[number][0].stamp != edition.stamp
+        if number not in self._running:
+            return True
+        is_seen = edition.is_whole or not is_anew
+        return self._running[number][0].stamp != edition.stamp or not is_seen
+
+    def _load(self, edition: Edition) -> None:
+        number = edition.number
+        if number in self._coming:
+            self._drop(number)
+        self._coming[number] = edition
+        self._note(number, State.START)
+
+        def load() -> Flow:
+            self._mailbox.post(partial(self._begun, edition))
+            return self._loader.load(edition.open)
+
+        def loaded(outcome: Flow | Exception) -> None:
+            self._mailbox.post(partial(self._loaded, edition, outcome))
+
+        self._loader.run(load, loaded)
+
+    def _begun(self, edition: Edition) -> None:
+        if self._coming.get(edition.number) is edition:
+            self._note(edition.number, State.LOADING)
+
+    def _drop(self, number: int) -> None:
+        """Does without a version that is being loaded: it is unloaded when it has been."""
+        del self._coming[number]
+        self._ending += 1
+        self._note(number, State.END)
+
+    def _loaded(self, edition: Edition, outcome: Flow | Exception) -> None:
+        number = edition.number
+        if self._coming.get(number) is not edition:  # it was dropped
+            if isinstance(outcome, Flow):
+                self._unload(outcome, number)
+            else:
+                self._ending -= 1
+            return
+        del self._coming[number]
+        if isinstance(outcome, Flow):
+            self._take_over(edition, outcome)
+        else:
+            self._fail(edition, outcome)
+        self._settle()
+
+    def _fail(self, edition: Edition, error: Exception) -> None:
+        text = reason_of(error)
+        logger.error("model %r, version %d does not load: %s", self.name, edition.number, text)
+        logger.debug("the error in full", exc_info=error)
+        self._failed[edition.number] = (edition, error)
+        self._note(edition.number, State.END, text)
+
+    def _take_over(self, edition: Edition, flow: Flow) -> None:
+        number = edition.number
+        before = self._running.pop(number, None)
+        self._failed.pop(number, None)
+        model = ServedModel(self.name, number, flow, self._mailbox, self._most)
+        self._running[number] = (edition, flow, model)
+        self._models.add(model)
+        logger.log(LEVELS["NOTICE"], "model %r, version %d is served", self.name, number)
+        if before is not None:
+            self._end(before[1], before[2])
+
+    # -- unloading ------------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """Ends what is not wanted, unless it is all that answers; tells whoever waits."""
+        if self._coming:
+            return
+        there = self._running.keys() & self._wanted.keys()
+        if there or not self._wanted:
+            for number in self._running.keys() - self._wanted.keys():
+                self._retire(number)
+        self._set_labels()
+        is_complete = len(there) == len(self._wanted)
+        self._models.settle(self.name, is_complete=is_complete)
+        failed = [error for n, (_, error) in self._failed.items() if n in self._wanted]
+        if len(failed) > 1:
+            self._tell(FlowFailed(f"versions of {self.name!r} do not load", failed))
+        else:
+            self._tell(failed[0] if failed else None)
+
+    def _retire(self, number: int) -> None:
+        _, flow, model = self._running.pop(number)
+        self._models.remove(model)
+        self._note(number, State.UNLOADING)
+        self._end(flow, model)
+
+    def _end(self, flow: Flow, model: ServedModel) -> None:
+        """Unloads what no request finds any more, when the last that has found it is answered."""
+        self._ending += 1
+        model.retire(partial(self._unload, flow, model.version))
+
+    def _unload(self, flow: Flow, number: int) -> None:
+        def unloaded(outcome: Exception | None) -> None:
+            self._mailbox.post(partial(self._unloaded, number, outcome))
+
+        self._loader.run(partial(self._loader.unload, flow), unloaded)
+
+    def _unloaded(self, number: int, outcome: Exception | None) -> None:
+        text = "" if outcome is None else reason_of(outcome)
+        if text:
+            logger.error("model %r, version %d: %s", self.name, number, text)
+        self._ending -= 1
+        logger.info("model %r, version %d is unloaded", self.name, number)
+        if number not in self._coming:
+            self._note(number, State.END, text)
+
+    # -- telling --------------------------------------------------------------------------------
+
+    def _set_labels(self) -> None:
+        self._models.keep_labels(self.name, self._labels)
+        for label, number in self._labels.items():
+            try:
+                self._models.move_label(self.name, label, number)
+            except Problem as problem:
+                if (label, number) not in self._blamed:  # a poll comes by here again and again
+                    logger.warning("%s", problem)
+                self._blamed.add((label, number))
+
+    def _note(self, number: int, state: State, error: str = "") -> None:
+        """Says how a version fares; while it answers, what becomes of another of it is not it."""
+        if number not in self._running:
+            code = str(Code.UNKNOWN) if error else "OK"
+            self._models.note(self.name, VersionStatus(number, state, code, error))
+
+    def _tell(self, error: Exception | None) -> None:
+        told, self._told = self._told, []
+        for one in told:
+            one(error)
+
+
+def reason_of(error: Exception) -> str:
+    """Returns what an exception says, with those that it is a group of."""
+    if isinstance(error, ExceptionGroup):
+        return "; ".join(map(reason_of, error.exceptions))
+    return str(error) or described(error)

@@ -1,0 +1,172 @@
+"""What a served model is made of: a graph file, a model, a folder with versions, or a flow."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from modelflow.config.read import is_graph_file
+from modelflow.engine.lookup import engine_names, find_engine
+from modelflow.engine.versions import find_versions
+from modelflow.errors import ConfigError
+from modelflow.flow import Flow
+from modelflow.model import model_graph, model_spec
+from modelflow.serve.version_policy import LATEST, VersionPolicy
+
+__all__ = ["Edition", "Source", "Terms", "content_of", "is_repository", "is_source"]
+
+_BATCH = 32  # what is there is merged up to this; nobody waits for more
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Edition:
+    """A version of a model as it is to be had now.
+
+    Attributes:
+        number: The version.
+        stamp: Another one: what is behind the number has changed.
+        is_whole: The stamp says all that may change; of a graph file it does not, whose model may
+            be anywhere.
+        open: Makes the flow, which does not run yet; called on a thread that loads.
+    """
+
+    number: int
+    stamp: object
+    is_whole: bool
+    open: Callable[[], Flow]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """On what terms a model is served.
+
+    Attributes:
+        policy: Which of its versions.
+        labels: Names of versions.
+        overrides: Changes of nodes' attributes: ``{"node.key": value}``.
+        args: Values for ``[args]``.
+    """
+
+    policy: VersionPolicy = LATEST
+    labels: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
+    overrides: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    args: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A model that was asked for, and where it comes from.
+
+    Attributes:
+        name: What clients call it.
+        origin: A path; or a flow, which is its version 1 and can be loaded once.
+        terms: What of it is served, and how.
+    """
+
+    name: str
+    origin: Path | Flow
+    terms: Terms = field(default_factory=Terms)
+
+    def check(self) -> None:
+        """Looks whether there is something to serve.
+
+        Raises:
+            ConfigError: there is not.
+        """
+        if not (isinstance(self.origin, Flow) or is_source(self.origin)):
+            raise ConfigError(_absent(self.origin))
+
+    def editions(self) -> list[Edition]:
+        """Returns the versions to serve, as they are on the disk now, the oldest first.
+
+        Raises:
+            ConfigError: there is nothing.
+        """
+        self.check()
+        if isinstance(self.origin, Flow):
+            flow = self.origin
+            return [Edition(1, id(flow), True, partial(_itself, flow))]
+        path = self.origin
+        there = find_versions(path)
+        if not there:
+            return [self._edition(1, path)]
+        chosen = self.terms.policy.chosen(there)
+        return [self._edition(number, there.get(number, path / str(number))) for number in chosen]
+
+    def _edition(self, number: int, path: Path) -> Edition:
+        content = content_of(path) or path
+        make = partial(_flow_of, content, self.terms)
+        return Edition(number, _stamp(path), not is_graph_file(content), make)
+
+
+def is_source(path: Path) -> bool:
+    """Tells whether there is a graph file, a model, or a folder with versions at a path."""
+    return content_of(path) is not None or bool(find_versions(path))
+
+
+def is_repository(path: Path) -> bool:
+    """Tells whether a path is a folder of models: what is in it can be served, itself it cannot."""
+    return path.is_dir() and not is_source(path)
+
+
+def content_of(path: Path) -> Path | None:
+    """Returns what is loaded for a path without versions: a graph file, or a model; None: nothing.
+
+    The graph of a folder is the file ``graph.toml`` in it (or ``.yaml``, ``.json``, ``.dot``).
+    """
+    if path.is_dir():
+        graphs = [one for one in sorted(path.glob("graph.*")) if is_graph_file(one)]
+        if graphs:
+            return graphs[0]
+        if any(path.glob("*.toml")):
+            return path  # the folder of a unit
+    elif is_graph_file(path):
+        return path if path.is_file() else None
+    readers = map(find_engine, engine_names())
+    return path if any(engine.is_reader_of(path) for engine in readers) else None
+
+
+def _itself(flow: Flow) -> Flow:
+    return flow
+
+
+def _flow_of(path: Path, terms: Terms) -> Flow:
+    if is_graph_file(path):
+        return Flow(path, overrides=terms.overrides, args=terms.args)
+    spec = model_spec(path)
+    inputs = {port.name: port.name for port in spec.inputs}
+    outputs = {port.name: port.name for port in spec.outputs}
+    if both := sorted(inputs.keys() & outputs.keys()):
+        message = (
+            f"model {path}: {both[0]!r} is the name of an input and of an output; serve a graph "
+            "that gives them names of their own"
+        )
+        raise ConfigError(message)
+    node = "model"
+    while node in inputs or node in outputs:
+        node += "_"
+    attributes = {"flowunit": spec.name, "batch_size": _BATCH}
+    graph = model_graph(spec, attributes, inputs, outputs, node)
+    return Flow(graph, units=(spec,), overrides=terms.overrides)
+
+
+def _stamp(path: Path) -> tuple[tuple[str, int, int], ...]:
+    """Every file at a path, with its time and size."""
+    return tuple(sorted(_files(path)))
+
+
+def _files(path: Path) -> Iterator[tuple[str, int, int]]:
+    for file in [path] if path.is_file() else path.rglob("*"):
+        if file.is_file():
+            found = file.stat()
+            yield str(file), found.st_mtime_ns, found.st_size
+
+
+def _absent(path: Path) -> str:
+    if not path.exists():
+        return f"{path}: there is no such file or folder; expected a graph file or a model"
+    what = "a folder without any" if path.is_dir() else "a file that is none"
+    return f"{path}: {what}; expected a graph file, a model, or a folder with versions (1/ 2/ ...)"
