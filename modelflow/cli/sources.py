@@ -38,23 +38,39 @@ def catalogue_of(
         click.UsageError: one of them is not of its form, or two models have the same name.
     """
     from modelflow.serve.catalogue import Catalogue
-    from modelflow.serve.source import Terms
+    from modelflow.serve.source import Terms, is_repository
 
     named: dict[str, Path] = {}
+    repositories: list[Path] = []
     for source in sources:
-        name, mark, path = source.partition("=")
-        if not mark:
-            continue
-        if not name or not path or "/" in name:
-            message = f"got {source!r}; expected NAME=PATH, as in digits=graphs/digits.toml"
-            raise click.UsageError(message)
-        if name in named:
-            message = f"two models have the name {name!r}; give one another: NAME=PATH"
-            raise click.UsageError(message)
-        named[name] = Path(path)
-    paths = [Path(source) for source in sources if "=" not in source]
+        name, path = _named(source)
+        if not name and is_repository(path):
+            repositories.append(path)
+        else:
+            _add(named, name, path)
     terms = Terms(_policy(versions), {}, _pairs("--set", overrides), _pairs("--arg", args))
-    return Catalogue(named, paths, config_file, terms, _labels(labels))
+    return Catalogue(named, repositories, config_file, terms, _labels(labels))
+
+
+def _named(source: str) -> tuple[str, Path]:
+    """Reads ``NAME=PATH``, or ``PATH``."""
+    name, mark, path = source.partition("=")
+    if not mark:
+        return "", Path(source)
+    if not name or not path or "/" in name:
+        message = f"got {source!r}; expected NAME=PATH, as in digits=graphs/digits.toml"
+        raise click.UsageError(message)
+    return name, Path(path)
+
+
+def _add(named: dict[str, Path], name: str, path: Path) -> None:
+    from modelflow.serve.catalogue import name_of
+
+    name = name or name_of(path)
+    if name in named:
+        message = f"two models have the name {name!r}; give one another: NAME=PATH"
+        raise click.UsageError(message)
+    named[name] = path
 
 
 def _policy(text: str) -> "VersionPolicy":

@@ -9,9 +9,9 @@ from types import MappingProxyType
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.flow import Flow
 from modelflow.serve.model_config import read_model_config
-from modelflow.serve.source import Source, Terms, is_repository, is_source
+from modelflow.serve.source import Source, Terms, is_source
 
-__all__ = ["Catalogue"]
+__all__ = ["Catalogue", "name_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -23,35 +23,35 @@ class Catalogue:
     Attributes:
         named: By the model's name a graph file, a model, a folder with versions (``1/ 2/ ...``,
             each a model or a graph), or a `Flow` that does not run yet.
-        paths: The same without names, which are those of the files and folders; and repositories:
-            folders of them.
+        repositories: Folders of them, each under the name of its file or folder.
         config_file: A ``models.config`` of TensorFlow Serving.
         terms: For all but those of the file, which says its own versions and labels.
         labels: By the model's name, labels: ``{"digits": {"stable": 2}}``.
     """
 
     named: Mapping[str, str | Path | Flow] = field(default_factory=lambda: MappingProxyType({}))
-    paths: Sequence[Path] = ()
+    repositories: Sequence[Path] = ()
     config_file: Path | None = None
     terms: Terms = field(default_factory=Terms)
     labels: Mapping[str, Mapping[str, int]] = field(default_factory=lambda: MappingProxyType({}))
 
     def check(self) -> None:
-        """Looks whether anything was asked for.
+        """Looks whether there is what was asked for by name.
 
         Raises:
-            ConfigError: nothing was.
+            ConfigError: there is not, or nothing was asked for.
         """
-        if not (self.named or self.paths or self.config_file):
+        if not (self.named or self.repositories or self.config_file):
             message = "there is nothing to serve; give a graph: modelflow serve graph.toml"
             raise ConfigError(message)
+        for name, origin in self.named.items():
+            self._source(name, origin).check()
 
     def read(self) -> dict[str, Source]:
         """Returns every model that is there now, by its name.
 
         Raises:
-            ConfigError: a path is not there or holds nothing to serve, two models have one name,
-                or the file is wrong.
+            ConfigError: a repository is not there, two models have one name, or the file is wrong.
         """
         found: dict[str, Source] = {}
         for source in self._all():
@@ -72,21 +72,21 @@ class Catalogue:
     def _all(self) -> Iterator[Source]:
         for name, origin in self.named.items():
             yield self._source(name, origin)
-        for path in self.paths:
-            if is_repository(path):
-                yield from self._repository(path)
-            else:
-                yield self._source(_name_of(path), path)
+        for folder in self.repositories:
+            yield from self._repository(folder)
         if self.config_file is not None:
             for source in read_model_config(self.config_file):
                 terms = replace(source.terms, overrides=self.terms.overrides, args=self.terms.args)
                 yield replace(source, terms=terms)
 
     def _repository(self, folder: Path) -> Iterator[Source]:
+        if not folder.is_dir():
+            message = f"{folder}: there is no such folder; expected one of models"
+            raise ConfigError(message)
         inside = [one for one in sorted(folder.iterdir()) if not one.name.startswith(".")]
         for path in inside:
             if is_source(path):
-                yield self._source(_name_of(path), path)
+                yield self._source(name_of(path), path)
             elif path.is_dir():
                 logger.warning("%s: holds nothing to serve, and is passed over", path)
 
@@ -94,12 +94,10 @@ class Catalogue:
         terms = replace(self.terms, labels=self.labels.get(name, {}))
         if isinstance(origin, Flow):
             return Source(name, origin, terms)
-        source = Source(name, Path(origin), terms)
-        source.check()
-        return source
+        return Source(name, Path(origin), terms)
 
 
-def _name_of(path: Path) -> str:
-    """``digits`` of ``graphs/digits.toml`` and of ``models/digits``."""
+def name_of(path: Path) -> str:
+    """Returns the name of a model that has none: ``digits`` of ``graphs/digits.toml``."""
     path = path.resolve()
     return path.name if path.is_dir() or not path.suffix else path.stem

@@ -102,7 +102,8 @@ class Server:
         self._ending = threading.Lock()
         self._is_settled = threading.Event()
         self._failures: Sequence[Exception] = ()
-        self._is_stopped = False
+        self.is_stopped = False
+        """It has ended, or is about to."""
         self.address = ""
         """Where it answers, once it listens: ``http://127.0.0.1:8501``."""
 
@@ -135,7 +136,7 @@ class Server:
         found = look(self._catalogue)
         options = self.options
         with bound_socket(Address(options.host, options.http_port)) as socket, self._ending:
-            if self._is_stopped:
+            if self.is_stopped:
                 raise Cancelled(_STOPPED)
             for name in found:
                 self._models.expect(name)
@@ -162,7 +163,7 @@ class Server:
 
     def _check_any(self) -> None:
         """Looks whether there is anything to serve, or may be."""
-        if self._is_stopped:
+        if self.is_stopped:
             raise Cancelled(_STOPPED)
         if any(self._models) or self.options.poll or self.options.is_repository_open:
             return
@@ -203,8 +204,8 @@ class Server:
             FlowFailed: flows failed; all have been stopped.
         """
         with self._ending:
-            self._is_stopped = True
             self._loader.interrupt()
+            self.is_stopped = True
             http, self._http = self._http, None
             if http is not None:
                 http.mailbox.post(self._repository.end)

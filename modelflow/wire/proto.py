@@ -106,11 +106,18 @@ class Protocol:
         try:
             return text_format.Parse(text, self[name](), descriptor_pool=self.pool)
         except text_format.ParseError as error:
-            found = re.search(r'no field named "(\w+)"', str(error))
-            fields = [field.name for field in self[name].DESCRIPTOR.fields]
-            near = did_you_mean(found[1], fields) if found else ""
-            message = f"{where}:{error}{near} (expected {name} in protobuf's text form)"
+            message = (
+                f"{where}:{error}{self._near(error)} (expected {name} in protobuf's text form)"
+            )
             raise Problem(message) from error
+
+    def _near(self, error: Exception) -> str:
+        """Of a field that a message does not have, the nearest that it has."""
+        found = re.search(r'"([\w.]+)" has no field named "(\w+)"', str(error))
+        if found is None:
+            return ""
+        fields = self.pool.FindMessageTypeByName(found[1]).fields
+        return did_you_mean(found[2], [field.name for field in fields])
 
 
 class _Reader:

@@ -24,6 +24,10 @@ import modelflow
 @modelflow.flowunit
 def upper(text: bytes):
     return text.upper()
+
+@modelflow.flowunit
+def lower(text: bytes):
+    return text.lower()
 """
 
 
@@ -74,6 +78,42 @@ def test_graphs_have_the_names_that_they_are_given(graph):
         assert ask(address, "one") == ask(address, "two") == {"predictions": ["A", "B"]}
 
 
+def test_the_signal_to_read_again_finds_new_versions(graph):
+    for number, unit in (("1", "upper"), ("2", "lower")):
+        folder = graph.parent / "many" / number
+        folder.mkdir(parents=True)
+        (folder / "graph.dot").write_text(GRAPH.replace("units:upper", f"units:{unit}"))
+    second = graph.parent / "second"
+    (graph.parent / "many" / "2").rename(second)
+    with serving(graph, "many") as (process, address):
+        assert ask(address, "many") == {"predictions": ["A", "B"]}
+        second.rename(graph.parent / "many" / "2")
+        process.send_signal(signal.SIGHUP)
+        while ask(address, "many") != {"predictions": ["a", "b"]}:
+            pass
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 143
+
+
+def test_models_of_a_folder_are_named_by_their_files(graph):
+    (graph.parent / "models").mkdir()
+    graph.rename(graph.parent / "models" / "upper.dot")
+    with serving(graph, "models", "--label", "upper:best=1") as (_, address):
+        assert ask(address, "upper/labels/best") == {"predictions": ["A", "B"]}
+
+
+def test_what_clients_will_see_is_printed(graph, monkeypatch, capsys):
+    monkeypatch.chdir(graph.parent)
+    with pytest.raises(SystemExit) as ended:
+        main(["serve", "upper.dot", "--describe"])
+    assert ended.value.code == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "upper, version 1"
+    assert lines[1].startswith("  input  input: ")
+    assert lines[2].startswith("  output output: ")
+    assert lines[3].endswith("http://127.0.0.1:8501/v2/models/upper/generate")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
@@ -82,6 +122,10 @@ def test_graphs_have_the_names_that_they_are_given(graph):
         (["a.toml", "--http", "8501"], 2, "expected HOST:PORT"),
         (["a.toml", "--http", "127.0.0.1:99999"], 2, "expected HOST:PORT"),
         ([], 2, "Missing argument"),
+        (["a.toml", "--versions", "old"], 2, "--versions: got 'old'; expected latest, all"),
+        (["a.toml", "--label", "a=1"], 2, "expected NAME:LABEL=VERSION"),
+        (["x/a.toml", "y/a.dot"], 2, "two models have the name 'a'"),
+        (["--model-config-file", "gone.config"], 1, "gone.config: cannot be read"),
     ],
 )
 def test_what_is_wrong_is_said(arguments, code, text, capsys):

@@ -106,7 +106,7 @@ def test_a_label_moves_only_to_a_version_that_is_loaded(models):
         models.move_label("m", "stable", 3)
     assert problem.value.code is Code.FAILED_PRECONDITION
     assert models.find("m", label="stable").version == 2
-    with pytest.raises(Problem, match="Unrecognized.*did you mean 'stable'"):
+    with pytest.raises(Problem, match=r"Unrecognized.*did you mean 'stable'"):
         models.find("m", label="stabel")
     models.keep_labels("m", {})
     with pytest.raises(Problem, match="Unrecognized"):

@@ -1,0 +1,107 @@
+"""What a path stands for."""
+
+import numpy as np
+import pytest
+
+from modelflow.errors import ConfigError
+from modelflow.serve.catalogue import Catalogue
+from modelflow.serve.source import Source, Terms, content_of, is_repository, is_source
+from modelflow.serve.version_policy import read_policy
+from tests.serve.models_on_disk import GRAPH, write_model, write_version
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A graph, a model, a folder with versions, one with a graph, and others that are nothing."""
+    (tmp_path / "upper.dot").write_text(GRAPH % "units:upper")
+    write_model(tmp_path / "times.onnx", 3)
+    write_version(write_version(tmp_path / "many", 2), 10)
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "whole" / "graph.toml").write_text("")
+    (tmp_path / "nothing").mkdir()
+    (tmp_path / "README.md").write_text("models")
+    return tmp_path
+
+
+def test_a_path_is_a_graph_a_model_versions_or_a_folder_of_those(folder):
+    assert content_of(folder / "upper.dot") == folder / "upper.dot"
+    assert content_of(folder / "times.onnx") == folder / "times.onnx"
+    assert content_of(folder / "whole") == folder / "whole" / "graph.toml"
+    assert content_of(folder / "README.md") is None
+    assert is_source(folder / "many")
+    assert not is_source(folder)
+    assert is_repository(folder)
+    assert not is_repository(folder / "many")
+    assert not is_repository(folder / "upper.dot")
+
+
+def test_a_folder_stands_for_what_is_in_it_and_names_it(folder, caplog):
+    assert set(Catalogue(repositories=[folder]).read()) == {"many", "times", "upper", "whole"}
+    assert f"{folder / 'nothing'}: holds nothing to serve" in caplog.text
+
+
+def test_models_come_and_go_in_a_folder(folder):
+    catalogue = Catalogue(repositories=[folder])
+    before = set(catalogue.read())
+    write_model(folder / "more.onnx", 1)
+    (folder / "upper.dot").unlink()
+    assert set(catalogue.read()) == (before | {"more"}) - {"upper"}
+
+
+def numbers(path, versions):
+    source = Source("m", path, Terms(policy=read_policy(versions)))
+    return [edition.number for edition in source.editions()]
+
+
+def test_versions_are_those_of_the_policy_and_what_has_none_is_version_1(folder):
+    assert numbers(folder / "many", "latest") == [10]
+    assert numbers(folder / "many", "all") == [2, 10]
+    assert numbers(folder / "many", "2,3") == [2, 3]
+    assert numbers(folder / "times.onnx", "latest") == [1]
+
+
+def test_an_edition_has_another_stamp_when_its_files_are_others(folder):
+    source = Source("m", folder / "many")
+    (before,) = source.editions()
+    assert source.editions()[0].stamp == before.stamp
+    (folder / "many" / "10" / "more").write_text("x")
+    assert source.editions()[0].stamp != before.stamp
+
+
+def test_a_model_is_a_graph_whose_ends_have_the_names_of_its_ports(folder):
+    (edition,) = Source("m", folder / "times.onnx").editions()
+    with edition.open() as flow:
+        signature = flow.signature()
+        assert [port.name for port in signature.inputs] == ["x"]
+        assert [port.name for port in signature.outputs] == ["y"]
+        assert flow.infer(np.ones(2, np.float32)).data.tolist() == [3.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("gone.toml", "gone.toml: there is no such file or folder; expected a graph file or a mod"),
+        ("README.md", "README.md: a file that is none; expected a graph file, a model"),
+        ("nothing", "nothing: a folder without any; expected a graph file, a model, or a folder"),
+    ],
+)
+def test_what_cannot_be_served_says_what_could(folder, path, text):
+    with pytest.raises(ConfigError, match=text):
+        Catalogue({"m": folder / path}).check()
+
+
+def test_a_folder_of_models_that_is_not_there_says_so(tmp_path):
+    with pytest.raises(ConfigError, match="gone: there is no such folder"):
+        Catalogue(repositories=[tmp_path / "gone"]).read()
+
+
+def test_two_of_one_name_are_told_with_both_paths(folder):
+    catalogue = Catalogue({"times": folder / "upper.dot"}, [folder])
+    with pytest.raises(ConfigError, match=r"'times': .*upper\.dot and .*times\.onnx; give one"):
+        catalogue.read()
+
+
+def test_a_label_of_no_model_names_the_nearest(folder):
+    catalogue = Catalogue({"many": folder / "many"}, labels={"mani": {"stable": 2}})
+    with pytest.raises(ConfigError, match="'mani': there is no such model; did you mean 'many'"):
+        catalogue.read()
