@@ -8,7 +8,7 @@ import click
 
 from modelflow.cli.sources import catalogue_of
 from modelflow.cli.termination import TERMINATED, on_hangup, termination
-from modelflow.errors import Cancelled
+from modelflow.errors import Cancelled, FlowFailed, ModelflowError
 
 if TYPE_CHECKING:
     from modelflow.serve.catalogue import Catalogue
@@ -138,8 +138,7 @@ def serve(  # noqa: PLR0913 - an option each
         config_file=config_file,
     )
     if is_described:
-        _describe(catalogue, http)
-        return 0
+        return _describe(catalogue, http)
     options = ServeOptions(
         host=host,
         http_port=port,
@@ -186,15 +185,23 @@ def _answer(server: "Server", asked: threading.Event, ended: threading.Event) ->
         server.stop(drain=False)
 
 
-def _describe(catalogue: "Catalogue", http: str) -> None:
+def _describe(catalogue: "Catalogue", http: str) -> int:
     """Loads one model after another and prints what clients will see of it."""
     from modelflow.serve.description import description
+    from modelflow.serve.shelf import reason_of
 
+    catalogue.check()
+    code = 0
     for name, source in catalogue.read().items():
-        for edition in source.editions():
-            with edition.open() as flow:
-                text = description(name, edition.number, flow.signature(), f"http://{http}")
-                click.echo(text)
+        try:
+            for edition in source.editions():
+                with edition.open() as flow:
+                    signature = flow.signature()
+                click.echo(description(name, edition.number, signature, f"http://{http}"))
+        except (ModelflowError, FlowFailed) as error:
+            click.echo(f"{name}: {reason_of(error)}", err=True)
+            code = 1
+    return code
 
 
 def _address(text: str) -> tuple[str, int]:

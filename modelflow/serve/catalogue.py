@@ -39,13 +39,17 @@ class Catalogue:
         """Looks whether there is what was asked for by name.
 
         Raises:
-            ConfigError: there is not, or nothing was asked for.
+            ConfigError: there is not, a repository is not there, or nothing was asked for.
         """
         if not (self.named or self.repositories or self.config_file):
             message = "there is nothing to serve; give a graph: modelflow serve graph.toml"
             raise ConfigError(message)
         for name, origin in self.named.items():
             self._source(name, origin).check()
+        for folder in self.repositories:
+            for path in _inside(folder):
+                if path.is_dir() and not is_source(path):
+                    logger.warning("%s: holds nothing to serve, and is passed over", path)
 
     def read(self) -> dict[str, Source]:
         """Returns every model that is there now, by its name.
@@ -80,21 +84,22 @@ class Catalogue:
                 yield replace(source, terms=terms)
 
     def _repository(self, folder: Path) -> Iterator[Source]:
-        if not folder.is_dir():
-            message = f"{folder}: there is no such folder; expected one of models"
-            raise ConfigError(message)
-        inside = [one for one in sorted(folder.iterdir()) if not one.name.startswith(".")]
-        for path in inside:
+        for path in _inside(folder):
             if is_source(path):
                 yield self._source(name_of(path), path)
-            elif path.is_dir():
-                logger.warning("%s: holds nothing to serve, and is passed over", path)
 
     def _source(self, name: str, origin: str | Path | Flow) -> Source:
         terms = replace(self.terms, labels=self.labels.get(name, {}))
         if isinstance(origin, Flow):
             return Source(name, origin, terms)
         return Source(name, Path(origin), terms)
+
+
+def _inside(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        message = f"{folder}: there is no such folder; expected one of models"
+        raise ConfigError(message)
+    return [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
 
 
 def name_of(path: Path) -> str:

@@ -21,6 +21,7 @@ class Loader:
     def __init__(self) -> None:
         """Starts no thread before there is work."""
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="modelflow/load")
+        self._looks = ThreadPoolExecutor(1, thread_name_prefix="modelflow/look")
         self._lock = threading.Lock()
         self._flows: set[Flow] = set()
         self._loading: set[Flow] = set()
@@ -33,7 +34,21 @@ class Loader:
             work: What to do.
             done: Called there with what it has returned or raised.
         """
+        self._run(self._pool, work, done)
 
+    def look(self, work: Callable[[], T], done: Callable[[T | Exception], object]) -> None:
+        """Does what `run` does, one after the other: what was seen last is told last.
+
+        It has a thread of its own, and so waits for nothing that is being loaded.
+        """
+        self._run(self._looks, work, done)
+
+    def _run(
+        self,
+        pool: ThreadPoolExecutor,
+        work: Callable[[], T],
+        done: Callable[[T | Exception], object],
+    ) -> None:
         def run() -> None:
             try:
                 result: T | Exception = work()
@@ -43,7 +58,7 @@ class Loader:
 
         with self._lock:
             if not self._is_ending:
-                self._pool.submit(run)
+                pool.submit(run)
 
     def load(self, make: Callable[[], Flow]) -> Flow:
         """Makes a flow and starts it; for a thread of the loader's.
@@ -89,7 +104,8 @@ class Loader:
         with self._lock:
             self._is_ending = True
             loading = [*self._loading]
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._pool, self._looks):
+            pool.shutdown(wait=False, cancel_futures=True)
         for flow in loading:
             flow.request_stop(drain=False)
 
@@ -100,7 +116,8 @@ class Loader:
             FlowFailed: flows failed; all have been stopped.
         """
         self.interrupt()
-        self._pool.shutdown()
+        for pool in (self._pool, self._looks):
+            pool.shutdown()
         failures: list[Exception] = []
         for flow in [*self._flows]:
             try:

@@ -21,7 +21,7 @@ class _Entry:
     models: dict[int, ServedModel] = field(default_factory=dict)
     statuses: dict[int, VersionStatus] = field(default_factory=dict)
     labels: dict[str, int] = field(default_factory=dict)
-    is_wanted: bool = True
+    is_due: bool = False  # without it the server is not ready
     is_settled: bool = False  # all that was asked for was tried
     is_complete: bool = False  # all that was asked for has been there
     reason: str = ""  # why there are no versions
@@ -33,9 +33,9 @@ class _Entry:
         found = self.statuses.values()
         return any(s.state in _ON_THE_WAY and number in (None, s.version) for s in found)
 
-    def unready(self) -> str:
-        """What is amiss; nothing: it is ready, or need not be."""
-        if not self.is_wanted or (self.is_complete and self.models):
+    def amiss(self) -> str:
+        """Why it is not all there; nothing: it is, or was, and something still is."""
+        if self.is_complete and self.models:
             return ""
         if self.is_coming(None):
             return str(State.LOADING)
@@ -51,7 +51,9 @@ class Models:
         self._entries: dict[str, _Entry] = {}
 
     def __iter__(self) -> Iterator[ServedModel]:
-        return (model for entry in self._entries.values() for model in entry.models.values())
+        """Gives what answers at this moment; from any thread."""
+        entries = [*self._entries.values()]  # at once: the server's thread may change them
+        return iter([model for entry in entries for model in [*entry.models.values()]])
 
     # -- what answers ---------------------------------------------------------------------------
 
@@ -107,13 +109,20 @@ class Models:
 
     # -- how they fare --------------------------------------------------------------------------
 
-    def expect(self, name: str) -> None:
-        """Notes that a model is asked for: until it is settled, it is being loaded."""
-        self._entries.setdefault(name, _Entry()).is_wanted = True
+    def expect(self, name: str, *, is_due: bool = False) -> None:
+        """Notes that a model is asked for: until it is settled, it is being loaded.
+
+        Args:
+            name: The model's name.
+            is_due: Without it the server is not ready. What comes later makes a server that is
+                ready no less so, until it has been there.
+        """
+        entry = self._entries.setdefault(name, _Entry())
+        entry.is_due = entry.is_due or is_due
 
     def dismiss(self, name: str) -> None:
-        """Notes that a model is not asked for any more."""
-        self._entries[name].is_wanted = False
+        """Notes that a model is not asked for any more: the server is ready without it."""
+        self._entries[name].is_due = self._entries[name].is_complete = False
 
     def forget(self, name: str) -> None:
         """Forgets a model that nobody asks for and that has no version left."""
@@ -127,7 +136,8 @@ class Models:
         """Notes that all that was asked for of a model was tried, and why there is nothing."""
         entry = self._entries[name]
         entry.is_settled, entry.reason = True, reason
-        entry.is_complete = is_complete or entry.is_complete
+        if is_complete:
+            entry.is_complete = entry.is_due = True
 
     def statuses(self, name: str, version: str = "", label: str = "") -> list[VersionStatus]:
         """Returns how the versions of a model fare, also those that have ended, newest first.
@@ -156,11 +166,11 @@ class Models:
                 status = entry.statuses[number]
                 yield name, status, status.error_message
             if not entry.statuses:
-                yield name, None, entry.unready()
+                yield name, None, entry.amiss()
 
     def unready(self) -> dict[str, str]:
         """Returns what was asked for and is not there, and why; nothing: all is."""
-        found = {name: entry.unready() for name, entry in self._entries.items()}
+        found = {name: entry.amiss() for name, entry in self._entries.items() if entry.is_due}
         return {name: reason for name, reason in found.items() if reason}
 
     # -- labels ---------------------------------------------------------------------------------

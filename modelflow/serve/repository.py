@@ -87,6 +87,7 @@ class Repository:
         self._shelves: dict[str, Shelf] = {}
         self._unloaded: set[str] = set()
         self._asking: list[Told] = []
+        self._blamed = ""
         self.is_ending = False
         """Nothing is loaded any more: the server is being stopped."""
 
@@ -123,7 +124,7 @@ class Repository:
 
     def refresh(self) -> None:
         """Looks for new versions, and new models, and loads them."""
-        self._look(self._refreshed, _blame)
+        self._look(self._refreshed, self._blame)
 
     def load(self, name: str, told: Told) -> None:
         """Loads a model that was unloaded, has failed, or may have changed.
@@ -184,7 +185,7 @@ class Repository:
             else:
                 mailbox.post(partial(found, outcome))
 
-        self._loader.run(partial(look, self._catalogue), done)
+        self._loader.look(partial(look, self._catalogue), done)
 
     def _wait_for_poll(self) -> None:
         if self._poll and not self.is_ending:
@@ -196,10 +197,11 @@ class Repository:
         self._wait_for_poll()
 
     def _poll_failed(self, error: Exception) -> None:
-        _blame(error)
+        self._blame(error)
         self._wait_for_poll()
 
     def _refreshed(self, found: Mapping[str, Finding]) -> None:
+        self._blamed = ""
         if self.is_ending:
             return
         for name in self._shelves.keys() - found.keys():
@@ -210,6 +212,11 @@ class Repository:
                 self._models.forget(name)
         self._unloaded &= found.keys()
         self._settle(found)
+
+    def _blame(self, error: Exception) -> None:
+        if str(error) != self._blamed:  # a poll comes by here again and again
+            logger.error("looking for new versions: %s; what is served goes on", error)
+        self._blamed = str(error)
 
     def _answered(self, told: Told) -> bool:
         """Notes that somebody's look has come back; False: he was told otherwise before."""
@@ -243,10 +250,6 @@ class Repository:
             assert self._mailbox is not None  # it has begun
             self._shelves[name] = Shelf(name, self._models, self._loader, self._mailbox, self._most)
         return self._shelves[name]
-
-
-def _blame(error: Exception) -> None:
-    logger.error("looking for new versions: %s; what is served goes on", error)
 
 
 def _ending() -> Problem:

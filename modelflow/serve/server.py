@@ -139,7 +139,7 @@ class Server:
             if self.is_stopped:
                 raise Cancelled(_STOPPED)
             for name in found:
-                self._models.expect(name)
+                self._models.expect(name, is_due=True)
             front = _Front(self._models, self._repository, options)
             self._http = HttpServer(socket, front, options.connections)
             begin = partial(self._repository.begin, self._http.mailbox, found, self._settled)

@@ -46,6 +46,7 @@ class Shelf:
         self._failed: dict[int, tuple[Edition, Exception]] = {}
         self._ending = 0
         self._told: list[Told] = []
+        self._reason = ""
         self._blamed: set[tuple[str, int]] = set()  # labels of versions that are not there
         models.expect(name)
 
@@ -62,7 +63,7 @@ class Shelf:
             editions: The versions.
             is_anew: What failed is tried again, and what may have changed unseen is loaded again.
         """
-        self._models.expect(self.name)
+        self._reason = ""
         self._wanted = {edition.number: edition for edition in editions}
         self._labels = dict(source.terms.labels)
         for number in self._coming.keys() - self._wanted.keys():
@@ -82,7 +83,9 @@ class Shelf:
 
     def blame(self, reason: str) -> None:
         """Notes that nothing could be found out of what is wanted: what runs goes on."""
-        logger.error("model %r: %s", self.name, reason)
+        if reason != self._reason:  # a poll comes by here again and again
+            logger.error("model %r: %s", self.name, reason)
+        self._reason = reason
         self._models.settle(self.name, is_complete=False, reason=reason)
         self._tell(ConfigError(reason))
 
@@ -177,7 +180,7 @@ class Shelf:
             for number in self._running.keys() - self._wanted.keys():
                 self._retire(number)
         self._set_labels()
-        is_complete = len(there) == len(self._wanted)
+        is_complete = 0 < len(self._wanted) == len(there)
         self._models.settle(self.name, is_complete=is_complete)
         failed = [error for n, (_, error) in self._failed.items() if n in self._wanted]
         if len(failed) > 1:

@@ -1,5 +1,7 @@
 """What is printed of a model."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -49,4 +51,4 @@ def test_the_call_is_answered():
         line = description("m", 1, model.signature, server.address).splitlines()[-1]
         body = line.split("'")[1]
         status, _, found = send(server, "POST", "/v2/models/m/generate", body)
-    assert (status, found) == (200, b'{"output":0.0}')
+    assert (status, json.loads(found)) == (200, {"output": 0.0})

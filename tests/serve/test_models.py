@@ -61,7 +61,7 @@ def test_a_version_of_more_digits_than_a_number_can_have_is_not_there(models):
 
 
 def test_what_is_asked_for_and_not_there_yet_is_being_loaded(models):
-    models.expect("new")
+    models.expect("new", is_due=True)
     for ask in (models.find, models.versions, models.statuses):
         with pytest.raises(Problem, match="LOADING") as problem:
             ask("new")
@@ -77,7 +77,7 @@ def test_what_is_asked_for_and_not_there_yet_is_being_loaded(models):
 
 
 def test_what_has_failed_says_why_and_is_not_ready(models):
-    models.expect("new")
+    models.expect("new", is_due=True)
     models.note("new", VersionStatus(3, State.END, "UNKNOWN", "it is torn"))
     models.settle("new", is_complete=False)
     with pytest.raises(Problem, match=r"Latest\(new\)") as problem:
@@ -98,6 +98,16 @@ def test_a_model_is_ready_from_when_all_was_there_until_nothing_is(models):
     assert list(models.unready()) == ["m"]
     models.dismiss("m")
     assert models.unready() == {}
+
+
+def test_what_comes_later_makes_a_server_no_less_ready_until_it_was_there(models):
+    models.expect("late")
+    assert models.unready() == {}
+    late = Model("late", 1)
+    models.add(late)
+    models.settle("late", is_complete=True)
+    models.remove(late)
+    assert list(models.unready()) == ["late"]
 
 
 def test_a_label_moves_only_to_a_version_that_is_loaded(models):

@@ -389,9 +389,14 @@ def test_whoever_waits_for_a_load_is_told_when_the_server_stops(slow):
     assert found[0][0] == 503
 
 
-def test_thirty_reloads_under_load_fail_no_request(tmp_path):
+def replace_model(path, factor):
+    return write_model(path.with_suffix(".onnx"), factor)
+
+
+@pytest.mark.parametrize("write", [replace_model, write_version], ids=["anew", "versions"])
+def test_thirty_reloads_under_load_fail_no_request(tmp_path, write):
     """Every answer is that of a version that was there, and the newest comes to be heard."""
-    path = write_model(tmp_path / "m.onnx", 1)
+    path = write(tmp_path / "m", 1)
     with serving(path, is_repository_open=True) as server:
         failed, heard, is_over = [], set(), threading.Event()
 
@@ -413,7 +418,7 @@ def test_thirty_reloads_under_load_fail_no_request(tmp_path):
             thread.start()
         try:
             for factor in range(2, 32):
-                write_model(path, factor)
+                write(tmp_path / "m", factor)
                 assert load(server) == 200
                 assert predict(server) == factor
         finally:

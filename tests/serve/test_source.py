@@ -36,7 +36,9 @@ def test_a_path_is_a_graph_a_model_versions_or_a_folder_of_those(folder):
 
 
 def test_a_folder_stands_for_what_is_in_it_and_names_it(folder, caplog):
-    assert set(Catalogue(repositories=[folder]).read()) == {"many", "times", "upper", "whole"}
+    catalogue = Catalogue(repositories=[folder])
+    catalogue.check()
+    assert set(catalogue.read()) == {"many", "times", "upper", "whole"}
     assert f"{folder / 'nothing'}: holds nothing to serve" in caplog.text
 
 
