@@ -3,55 +3,23 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
-from modelflow.errors import ConfigError, did_you_mean
+from modelflow.errors import did_you_mean
 from modelflow.http.mailbox import Mailbox
 from modelflow.serve.catalogue import Catalogue
+from modelflow.serve.finding import Finding, look
 from modelflow.serve.loader import Loader
 from modelflow.serve.models import Models
 from modelflow.serve.shelf import Shelf, Told
-from modelflow.serve.source import Edition, Source
 from modelflow.wire.problem import Code, Problem
 
-__all__ = ["Finding", "Repository", "look"]
+__all__ = ["Repository"]
 
 logger = logging.getLogger(__name__)
 
-Found = Callable[[Mapping[str, "Finding"]], None]
+Found = Callable[[Mapping[str, Finding]], None]
 """Is told what there is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A model as it is on the disk now.
-
-    Attributes:
-        source: Where it comes from.
-        editions: Its versions.
-        reason: Why there are none; ``""``: there are.
-    """
-
-    source: Source
-    editions: Sequence[Edition] = ()
-    reason: str = ""
-
-
-def look(catalogue: Catalogue) -> dict[str, Finding]:
-    """Returns what there is to serve, by name; this reads folders.
-
-    Raises:
-        ConfigError: the catalogue cannot be read.
-    """
-    return {name: _found(source) for name, source in catalogue.read().items()}
-
-
-def _found(source: Source) -> Finding:
-    try:
-        return Finding(source, source.editions())
-    except (ConfigError, OSError) as error:
-        return Finding(source, reason=str(error))
 
 
 class Repository:

@@ -19,12 +19,13 @@ from modelflow.http.reply import Reply
 from modelflow.http.server import Server as HttpServer
 from modelflow.http.server import bound_socket
 from modelflow.serve.catalogue import Catalogue
+from modelflow.serve.finding import look
 from modelflow.serve.generate import Generate
 from modelflow.serve.loader import Loader
 from modelflow.serve.models import Models
 from modelflow.serve.open_inference_rest import OpenInferenceRest
 from modelflow.serve.refusal import refusal
-from modelflow.serve.repository import Repository, look
+from modelflow.serve.repository import Repository
 from modelflow.serve.repository_rest import RepositoryRest
 from modelflow.serve.router import find
 from modelflow.serve.served_model import ServedModel

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from modelflow.errors import ConfigError, FlowFailed, described
@@ -23,6 +24,15 @@ Told = Callable[[Exception | None], None]
 """Is told when everything that is wanted was tried; what went wrong, or None."""
 
 
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A version that answers, or is about to."""
+
+    edition: Edition
+    flow: Flow
+    model: ServedModel
+
+
 class Shelf:
     """Loads versions beside those that answer, lets them take over, and ends the others.
 
@@ -42,7 +52,7 @@ class Shelf:
         self._wanted: dict[int, Edition] = {}
         self._labels: dict[str, int] = {}
         self._coming: dict[int, Edition] = {}
-        self._running: dict[int, tuple[Edition, Flow, ServedModel]] = {}
+        self._running: dict[int, Running] = {}
         self._failed: dict[int, tuple[Edition, Exception]] = {}
         self._ending = 0
         self._told: list[Told] = []
@@ -108,7 +118,7 @@ class Shelf:
         if number not in self._running:
             return True
         is_seen = edition.is_whole or not is_anew
-        return self._running[number][0].stamp != edition.stamp or not is_seen
+        return self._running[number].edition.stamp != edition.stamp or not is_seen
 
     def _load(self, edition: Edition) -> None:
         number = edition.number
@@ -117,11 +127,13 @@ class Shelf:
         self._coming[number] = edition
         self._note(number, State.START)
 
-        def load() -> Flow:
+        def load() -> Running:
             self._mailbox.post(partial(self._begun, edition))
-            return self._loader.load(edition.open)
+            flow = self._loader.load(edition.open)
+            model = ServedModel(self.name, number, flow, self._mailbox, self._most)
+            return Running(edition, flow, model)
 
-        def loaded(outcome: Flow | Exception) -> None:
+        def loaded(outcome: Running | Exception) -> None:
             self._mailbox.post(partial(self._loaded, edition, outcome))
 
         self._loader.run(load, loaded)
@@ -136,17 +148,17 @@ class Shelf:
         self._ending += 1
         self._note(number, State.END)
 
-    def _loaded(self, edition: Edition, outcome: Flow | Exception) -> None:
+    def _loaded(self, edition: Edition, outcome: Running | Exception) -> None:
         number = edition.number
         if self._coming.get(number) is not edition:  # it was dropped
-            if isinstance(outcome, Flow):
-                self._unload(outcome, number)
+            if isinstance(outcome, Running):
+                self._unload(outcome)
             else:
                 self._ending -= 1
             return
         del self._coming[number]
-        if isinstance(outcome, Flow):
-            self._take_over(edition, outcome)
+        if isinstance(outcome, Running):
+            self._take_over(outcome)
         else:
             self._fail(edition, outcome)
         self._settle()
@@ -158,16 +170,15 @@ class Shelf:
         self._failed[edition.number] = (edition, error)
         self._note(edition.number, State.END, text)
 
-    def _take_over(self, edition: Edition, flow: Flow) -> None:
-        number = edition.number
+    def _take_over(self, running: Running) -> None:
+        number = running.edition.number
         before = self._running.pop(number, None)
         self._failed.pop(number, None)
-        model = ServedModel(self.name, number, flow, self._mailbox, self._most)
-        self._running[number] = (edition, flow, model)
-        self._models.add(model)
+        self._running[number] = running
+        self._models.add(running.model)
         logger.log(LEVELS["NOTICE"], "model %r, version %d is served", self.name, number)
         if before is not None:
-            self._end(before[1], before[2])
+            self._end(before)
 
     # -- unloading ------------------------------------------------------------------------------
 
@@ -189,21 +200,21 @@ class Shelf:
             self._tell(failed[0] if failed else None)
 
     def _retire(self, number: int) -> None:
-        _, flow, model = self._running.pop(number)
-        self._models.remove(model)
+        running = self._running.pop(number)
+        self._models.remove(running.model)
         self._note(number, State.UNLOADING)
-        self._end(flow, model)
+        self._end(running)
 
-    def _end(self, flow: Flow, model: ServedModel) -> None:
+    def _end(self, running: Running) -> None:
         """Unloads what no request finds any more, when the last that has found it is answered."""
         self._ending += 1
-        model.retire(partial(self._unload, flow, model.version))
+        running.model.retire(partial(self._unload, running))
 
-    def _unload(self, flow: Flow, number: int) -> None:
+    def _unload(self, running: Running) -> None:
         def unloaded(outcome: Exception | None) -> None:
-            self._mailbox.post(partial(self._unloaded, number, outcome))
+            self._mailbox.post(partial(self._unloaded, running.edition.number, outcome))
 
-        self._loader.run(partial(self._loader.unload, flow), unloaded)
+        self._loader.run(partial(self._loader.unload, running.flow), unloaded)
 
     def _unloaded(self, number: int, outcome: Exception | None) -> None:
         text = "" if outcome is None else reason_of(outcome)
@@ -212,7 +223,8 @@ class Shelf:
         self._ending -= 1
         logger.info("model %r, version %d is unloaded", self.name, number)
         if number not in self._coming:
-            self._note(number, State.END, text)
+            _, failure = self._failed.get(number, (None, None))
+            self._note(number, State.END, text or ("" if failure is None else reason_of(failure)))
 
     # -- telling --------------------------------------------------------------------------------
 
