@@ -7,6 +7,7 @@ mailbox: one wake-up for all that a batch has finished.
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 
 from modelflow.errors import StreamClosed
 from modelflow.flow import Flow
@@ -20,10 +21,17 @@ __all__ = ["Gangway"]
 class Gangway:
     """Takes calls one by one and gives them to a flow in gangs. For the loop's thread."""
 
-    def __init__(self, flow: Flow, mailbox: Mailbox) -> None:
-        """Takes where the calls go, and how other threads reach the loop's."""
+    def __init__(self, flow: Flow, mailbox: Mailbox, on_closed: Callable[[], None]) -> None:
+        """Takes where the calls go.
+
+        Args:
+            flow: What answers them.
+            mailbox: How other threads reach the loop's.
+            on_closed: Called when the flow takes no calls any more: it has ended.
+        """
         self._flow = flow
         self._mailbox = mailbox
+        self._on_closed = on_closed
         self._waiting: deque[Call] = deque()
         self._is_due = self._is_blocked = False
 
@@ -53,7 +61,8 @@ class Gangway:
         except StreamClosed:
             self._waiting.clear()
             for call in gang:
-                call.fail(Problem("the server is being stopped", Code.UNAVAILABLE))
+                call.fail(Problem("the model has ended; come again", Code.UNAVAILABLE))
+            self._on_closed()
             return
         self._is_blocked = bool(rest)
         self._waiting = deque(gang[len(gang) - len(rest) :])

@@ -27,6 +27,7 @@ class ServedModel:
         signature: What it takes and gives.
         mailbox: How other threads reach the server's.
         calls: The requests that have no answer yet.
+        on_closed: Called when the flow has ended by itself: no request is answered any more.
     """
 
     def __init__(
@@ -46,7 +47,8 @@ class ServedModel:
         self.signature: Signature = flow.signature()
         self.mailbox = mailbox
         self._most = max_requests
-        self._gangway = Gangway(flow, mailbox)
+        self.on_closed: Callable[[], object] | None = None
+        self._gangway = Gangway(flow, mailbox, self._closed)
         self.calls: set[Call] = set()
         self._on_idle: Callable[[], object] | None = None
 
@@ -96,6 +98,10 @@ class ServedModel:
         """Notes that a request is over."""
         self.calls.discard(call)
         self._tell_when_idle()
+
+    def _closed(self) -> None:
+        if self.on_closed is not None:
+            self.on_closed()
 
     def retire(self, on_idle: Callable[[], object]) -> None:
         """Has ``on_idle`` called, once, when no request is under way; none comes any more."""

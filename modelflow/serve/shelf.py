@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from modelflow.errors import ConfigError, FlowFailed, described
+from modelflow.errors import ConfigError, FlowFailed, StreamClosed, described
 from modelflow.flow import Flow
 from modelflow.http.mailbox import Mailbox
 from modelflow.log import LEVELS
@@ -176,9 +176,17 @@ class Shelf:
         self._failed.pop(number, None)
         self._running[number] = running
         self._models.add(running.model)
+        running.model.on_closed = partial(self._break, running)
         logger.log(LEVELS["NOTICE"], "model %r, version %d is served", self.name, number)
         if before is not None:
             self._end(before)
+
+    def _break(self, running: Running) -> None:
+        """Takes out a version whose flow has ended by itself; `_unloaded` is told why."""
+        number = running.edition.number
+        if self._running.get(number) is running:
+            self._failed[number] = (running.edition, StreamClosed("the flow has ended by itself"))
+            self._retire(number)
 
     # -- unloading ------------------------------------------------------------------------------
 

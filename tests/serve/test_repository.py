@@ -8,7 +8,7 @@ import threading
 import pytest
 
 import modelflow
-from modelflow.errors import Cancelled, ConfigError, EngineError
+from modelflow.errors import Cancelled, ConfigError, EndFlow, EngineError, FlowFailed
 from modelflow.serve.catalogue import Catalogue
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.serve.source import Terms
@@ -293,6 +293,25 @@ def test_an_old_version_ends_when_its_last_request_is_answered(slow, tmp_path):
         until(server, 1, "END")
         assert slow.closed == 1
     assert found == [1.0]
+
+
+def test_a_flow_that_ends_by_itself_is_no_model_any_more(tmp_path):
+    @modelflow.flowunit(name="slow")
+    def ends(row):
+        if row[0] < 0:
+            raise EndFlow("it is enough")
+        return row
+
+    flow = modelflow.Flow(GRAPH % "slow", units=[ends])
+    with contextlib.suppress(FlowFailed), serving(flow) as server:
+        assert predict(server) == 1.0
+        assert ask(server, "/v1/models/m:predict", {"instances": [[-1.0]]})[0] in (500, 503)
+        while predict(server)[0] == 503:
+            pass
+        until(server, 1, "END")
+        assert states(server)[1][1]
+        assert predict(server)[0] == 404
+        assert send(server, "GET", "/readyz")[0] == 503
 
 
 def test_a_flow_that_was_unloaded_cannot_be_loaded_again(slow):
