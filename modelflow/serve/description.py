@@ -12,7 +12,7 @@ from modelflow.wire.tensor import TensorSpec, shape_text
 
 __all__ = ["description"]
 
-_MOST = 64  # elements that are written out
+_MOST = 16  # elements that are written out
 
 
 def description(name: str, version: int, signature: Signature, address: str) -> str:

@@ -1,5 +1,6 @@
 """`Server`: flows, and the listeners that clients reach them by."""
 
+import logging
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from modelflow.http.limits import ConnectionLimits
 from modelflow.http.reply import Reply
 from modelflow.http.server import Server as HttpServer
 from modelflow.http.server import bound_socket
+from modelflow.log import LEVELS
 from modelflow.serve.catalogue import Catalogue
 from modelflow.serve.finding import look
 from modelflow.serve.generate import Generate
@@ -33,6 +35,8 @@ from modelflow.serve.tensorflow_rest import TensorflowRest
 from modelflow.wire.problem import Code, Problem
 
 __all__ = ["ServeOptions", "Server"]
+
+logger = logging.getLogger(__name__)
 
 _STOPPED = "the server was stopped before everything was loaded; to serve again, make another"
 
@@ -147,6 +151,7 @@ class Server:
             self._http.mailbox.post(begin)
             host, port = socket.getsockname()[:2]
             self.address = f"http://{host}:{port}"
+            logger.log(LEVELS["NOTICE"], "listens at %s; loads %s", self.address, ", ".join(found))
 
     def wait_until_loaded(self) -> None:
         """Returns when everything was loaded that can be; behind `listen`.

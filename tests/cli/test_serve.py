@@ -3,9 +3,11 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 
 import pytest
@@ -28,6 +30,18 @@ def upper(text: bytes):
 @modelflow.flowunit
 def lower(text: bytes):
     return text.lower()
+
+class Waits(modelflow.FlowUnit):
+    SPEC = modelflow.FlowUnitSpec(
+        "Waits",
+        {"cpu": lambda: Waits()},
+        inputs=(modelflow.Port("in"),),
+        outputs=(modelflow.Port("out"),),
+    )
+
+    def open(self, config):
+        with open("pipe") as pipe:
+            pipe.read()
 """
 
 
@@ -40,8 +54,8 @@ def graph(tmp_path):
 
 
 @contextlib.contextmanager
-def serving(graph, *arguments):
-    """The process, and its address."""
+def serving(graph, *arguments, said="serves "):
+    """The process, and its address, once it has said something."""
     command = [sys.executable, "-m", "modelflow", "serve", *arguments, "--http", "127.0.0.1:0"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
@@ -49,8 +63,8 @@ def serving(graph, *arguments):
     ) as process:
         try:
             for line in process.stderr:
-                if line.startswith("serves "):
-                    yield process, line.split()[-1]
+                if said in line:
+                    yield process, re.search(r"http://[\d.:]+\d", line)[0]
                     break
             else:
                 pytest.fail("it has ended without serving")
@@ -93,6 +107,22 @@ def test_the_signal_to_read_again_finds_new_versions(graph):
             pass
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 143
+
+
+def test_a_signal_while_a_model_is_loaded_ends_it_without_an_answer(graph):
+    """The unit reads from a pipe when it opens, and so waits for this test."""
+    graph.write_text(GRAPH.replace("units:upper", "units:Waits"))
+    os.mkfifo(graph.parent / "pipe")
+    with serving(graph, "upper.dot", said="listens at") as (process, address):
+        with pytest.raises(urllib.error.HTTPError, match="503"):
+            ask(address)
+        with (graph.parent / "pipe").open("w"):  # the unit has come there
+            process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(OSError):  # until it listens no more
+                while True:
+                    urllib.request.urlopen(f"{address}/livez", timeout=60).close()
+        assert process.wait(60) == 143
+        assert "serves" not in process.stderr.read()
 
 
 def test_models_of_a_folder_are_named_by_their_files(graph):

@@ -218,6 +218,19 @@ def test_a_model_is_unloaded_and_loaded_by_its_name(tmp_path):
         assert load(server, document={"parameters": {"config": "{}"}})[0] == 501
 
 
+def test_what_is_unloaded_while_it_is_loaded_never_answers(slow):
+    with listening({"m": slow.flow()}, is_repository_open=True) as server:
+        assert slow.opening.acquire(timeout=60)
+        assert load(server, what="unload") == 200
+        assert states(server) == {1: ("END", "")}
+        slow.open.set()
+        while not slow.closed:
+            pass
+        assert states(server) == {1: ("END", "")}
+        assert predict(server)[0] == 404
+        assert server.models == ()
+
+
 def test_a_load_that_fails_says_why_and_what_runs_goes_on(tmp_path):
     path = write_model(tmp_path / "m.onnx", 1)
     with serving(path, is_repository_open=True) as server:
@@ -373,6 +386,18 @@ def test_a_file_of_tensorflow_serving_is_read_and_read_again(tmp_path):
         file.write_text("torn")
         server.refresh()
         assert predict(server) == 2.0
+
+
+def test_a_model_that_comes_late_makes_the_server_no_less_ready(tmp_path):
+    folder = make_folder(tmp_path / "models")
+    write_model(folder / "m.onnx", 1)
+    with Server(Catalogue(repositories=[folder]), ServeOptions(http_port=0)) as server:
+        (folder / "torn.onnx").write_bytes(b"torn")
+        server.refresh()
+        while index(server).get(("torn", "1"), ("",))[0] != "UNAVAILABLE":
+            pass
+        assert send(server, "GET", "/readyz")[0] == 200
+        assert predict(server) == 1.0
 
 
 def test_models_come_into_a_repository_and_go(tmp_path):
