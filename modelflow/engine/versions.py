@@ -17,7 +17,7 @@ def find_versions(path: Path) -> dict[int, Path]:
         return {}
     folders = {
         int(entry.name): entry
-        for entry in sorted(path.iterdir(), reverse=True)  # of 1 and 01, it is 01
+        for entry in sorted(path.iterdir())  # of 01 and 1, it is 1
         if entry.name.isdecimal() and entry.is_dir()
     }
     return {number: _model_in(folders[number]) for number in sorted(folders)}

@@ -25,8 +25,8 @@ class Catalogue:
             each a model or a graph), or a `Flow` that does not run yet.
         repositories: Folders of them, each under the name of its file or folder.
         config_file: A ``models.config`` of TensorFlow Serving.
-        terms: For all but those of the file, which says its own versions and labels.
-        labels: By the model's name, labels: ``{"digits": {"stable": 2}}``.
+        terms: For all; but which versions those of the file have, it says itself.
+        labels: By the model's name, labels: ``{"digits": {"stable": 2}}``; beside the file's.
     """
 
     named: Mapping[str, str | Path | Flow] = field(default_factory=lambda: MappingProxyType({}))
@@ -36,10 +36,10 @@ class Catalogue:
     labels: Mapping[str, Mapping[str, int]] = field(default_factory=lambda: MappingProxyType({}))
 
     def check(self) -> None:
-        """Looks whether there is what was asked for by name.
+        """Looks whether there is what was asked for by name, before anything is served.
 
         Raises:
-            ConfigError: there is not, a repository is not there, or nothing was asked for.
+            ConfigError: there is not; a label is of no model; nothing was asked for; or as `read`.
         """
         if not (self.named or self.repositories or self.config_file):
             message = "there is nothing to serve; give a graph: modelflow serve graph.toml"
@@ -50,6 +50,12 @@ class Catalogue:
             for path in _inside(folder):
                 if path.is_dir() and not is_source(path):
                     logger.warning("%s: holds nothing to serve, and is passed over", path)
+        known = self.read()
+        for name in self.labels:
+            if name not in known:
+                near, names = did_you_mean(name, known), ", ".join(known) or "none"
+                message = f"label of {name!r}: there is no such model{near} (models: {names})"
+                raise ConfigError(message)
 
     def read(self) -> dict[str, Source]:
         """Returns every model that is there now, by its name.
@@ -66,11 +72,6 @@ class Catalogue:
                 )
                 raise ConfigError(message)
             found[source.name] = source
-        for name in self.labels:
-            if name not in found:
-                near, known = did_you_mean(name, found), ", ".join(found) or "none"
-                message = f"label of {name!r}: there is no such model{near} (models: {known})"
-                raise ConfigError(message)
         return found
 
     def _all(self) -> Iterator[Source]:
@@ -80,7 +81,8 @@ class Catalogue:
             yield from self._repository(folder)
         if self.config_file is not None:
             for source in read_model_config(self.config_file):
-                terms = replace(source.terms, overrides=self.terms.overrides, args=self.terms.args)
+                labels = {**source.terms.labels, **self.labels.get(source.name, {})}
+                terms = replace(self.terms, policy=source.terms.policy, labels=labels)
                 yield replace(source, terms=terms)
 
     def _repository(self, folder: Path) -> Iterator[Source]:

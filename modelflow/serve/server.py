@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from modelflow.errors import Cancelled, ConfigError, FlowFailed
+from modelflow.errors import Cancelled, ConfigError, FlowFailed, StreamClosed
 from modelflow.flow import Flow
 from modelflow.http.body import BodyBudget, BodyLimits, RefusedError
 from modelflow.http.endpoint import Endpoint as Address
@@ -135,6 +135,7 @@ class Server:
 
         Raises:
             Cancelled: the server was stopped.
+            StreamClosed: it listens already.
             OSError: the address is in use.
             ConfigError: a path holds nothing to serve.
         """
@@ -143,6 +144,9 @@ class Server:
         with bound_socket(Address(options.host, options.http_port)) as socket, self._ending:
             if self.is_stopped:
                 raise Cancelled(_STOPPED)
+            if self._http is not None:
+                message = f"the server listens already, at {self.address}"
+                raise StreamClosed(message)
             for name in found:
                 self._models.expect(name, is_due=True)
             front = _Front(self._models, self._repository, options)

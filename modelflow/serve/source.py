@@ -10,7 +10,7 @@ from typing import Any
 from modelflow.config.read import is_graph_file
 from modelflow.engine.lookup import engine_names, find_engine
 from modelflow.engine.versions import find_versions
-from modelflow.errors import ConfigError
+from modelflow.errors import ConfigError, did_you_mean
 from modelflow.flow import Flow
 from modelflow.model import model_graph, model_spec
 from modelflow.serve.version_policy import LATEST, VersionPolicy
@@ -167,6 +167,8 @@ def _files(path: Path) -> Iterator[tuple[str, int, int]]:
 
 def _absent(path: Path) -> str:
     if not path.exists():
-        return f"{path}: there is no such file or folder; expected a graph file or a model"
+        beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
+        near = did_you_mean(path.name, beside)
+        return f"{path}: there is no such file or folder{near}; expected a graph file or a model"
     what = "a folder without any" if path.is_dir() else "a file that is none"
     return f"{path}: {what}; expected a graph file, a model, or a folder with versions (1/ 2/ ...)"

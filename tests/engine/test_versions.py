@@ -41,6 +41,15 @@ def test_versions_are_the_folders_with_numbers(folder):
     assert list(chosen_versions(folder, "10, 1")) == [1, 10]
 
 
+def test_versions_may_be_written_with_zeros_in_front(folder):
+    (folder / "10").rename(folder / "0010")
+    write(folder / "002" / "model.onnx", 3)
+    found = find_versions(folder)
+    assert list(found) == [1, 2, 10]
+    assert found[10] == folder / "0010" / "model.onnx"
+    assert found[2] == folder / "2" / "model.onnx"
+
+
 def test_saved_models_folder_is_the_version_itself(saved_model, tmp_path):
     (tmp_path / "3").symlink_to(saved_model)
     assert chosen_versions(tmp_path, "") == {3: tmp_path / "3"}

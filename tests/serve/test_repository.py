@@ -8,7 +8,7 @@ import threading
 import pytest
 
 import modelflow
-from modelflow.errors import Cancelled, ConfigError, EndFlow, EngineError, FlowFailed
+from modelflow.errors import Cancelled, ConfigError, EndFlow, EngineError, FlowFailed, StreamClosed
 from modelflow.serve.catalogue import Catalogue
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.serve.source import Terms
@@ -125,6 +125,8 @@ def test_while_a_model_is_loaded_it_is_503_and_told_as_loading(slow):
         assert [send(server, "GET", path)[0] for path in READY] == [200, 200]
         assert send(server, "GET", "/v2/models/m/ready")[0] == 200
         assert states(server) == {1: ("AVAILABLE", "")}
+        with pytest.raises(StreamClosed, match="listens already"):
+            server.listen()
 
 
 def test_a_model_that_does_not_load_is_named_and_the_others_are_served(tmp_path, caplog):
@@ -372,8 +374,10 @@ def test_a_file_of_tensorflow_serving_is_read_and_read_again(tmp_path):
         version_labels {{ key: "stable" value: {0} }} }} }}"""
     file = tmp_path / "models.config"
     file.write_text(text.format(1))
-    with Server(Catalogue(config_file=file), ServeOptions(http_port=0)) as server:
+    catalogue = Catalogue(config_file=file, labels={"m": {"first": 1}})
+    with Server(catalogue, ServeOptions(http_port=0)) as server:
         assert predict(server, at="/labels/stable") == 1.0
+        assert predict(server, at="/labels/first") == 1.0
         file.write_text(text.format(3))  # which is not there: the label stays
         server.refresh()
         until(server, 3, "END")
