@@ -7,6 +7,8 @@ from modelflow.wire.problem import Code, Problem
 
 __all__ = ["Models"]
 
+_LONGEST = 20  # digits: more than 64 bits have
+
 
 class Models:
     """What is served, by name, version and label. For the server's thread, once it serves."""
@@ -63,7 +65,8 @@ class Models:
                 message = f"Unrecognized servable version label: {label}"
                 raise Problem(message, Code.INVALID_ARGUMENT)
         elif version.strip("0"):
-            number = int(version)
+            # What is no number, or more than Python reads of one, is a version that there is not.
+            number = int(version) if version.isdecimal() and len(version) < _LONGEST else None
         else:
             number = max(versions, default=None)
         found = None if number is None else versions.get(number)
