@@ -1,10 +1,12 @@
 """``modelflow serve``: puts graphs on the network."""
 
 import threading
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from modelflow.cli.termination import TERMINATED, termination
 from modelflow.config.override import parse_assignment
@@ -26,6 +28,13 @@ __all__ = ["serve"]
     metavar="HOST:PORT",
     help="Where to answer over HTTP; port 0: any that is free. Other machines reach it only at an "
     "address of the network, or 0.0.0.0.",
+)
+@click.option(
+    "--grpc",
+    default="127.0.0.1:8500",
+    show_default=True,
+    metavar="HOST:PORT|off",
+    help="Where to answer over gRPC; port 0: any that is free.",
 )
 @click.option(
     "--set",
@@ -59,13 +68,14 @@ __all__ = ["serve"]
 def serve(  # noqa: PLR0913 - an option each
     sources: tuple[str, ...],
     http: str,
+    grpc: str,
     overrides: tuple[str, ...],
     args: tuple[str, ...],
     max_requests: int,
     max_body: int,
     drain_timeout: float,
 ) -> int:
-    """Serves graphs to the clients of TensorFlow Serving, over HTTP.
+    """Serves graphs to the clients of TensorFlow Serving and Open Inference, HTTP and gRPC.
 
     A graph is a model: its inputs are the model's inputs, its outputs the outputs, each item of a
     request a buffer. Ctrl-C ends it at once; SIGTERM lets it answer what it has taken on.
@@ -77,7 +87,8 @@ def serve(  # noqa: PLR0913 - an option each
     """
     from modelflow.serve.server import ServeOptions, Server
 
-    host, port = _address(http)
+    host, port = _address("--http", http)
+    grpc_host, grpc_port = _grpc_address(grpc)
     flows = {name: _flow(path, overrides, args) for name, path in map(_named, sources)}
     if len(flows) < len(sources):
         message = "two graphs have the same name; give one another: NAME=GRAPH"
@@ -85,6 +96,8 @@ def serve(  # noqa: PLR0913 - an option each
     options = ServeOptions(
         host=host,
         http_port=port,
+        grpc_host=grpc_host,
+        grpc_port=grpc_port,
         max_requests=max_requests,
         max_body=max_body,
         drain_timeout=drain_timeout,
@@ -108,6 +121,8 @@ def _answer(server: "Server", ended: threading.Event) -> None:
     """Answers requests until somebody ends it."""
     try:
         server.start()
+        if server.grpc_address:
+            click.echo(f"answers gRPC at {server.grpc_address}", err=True)
         click.echo(f"serves {', '.join(server.models)} at {server.address}", err=True)
         ended.wait()
     finally:
@@ -139,9 +154,21 @@ def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
         raise click.UsageError(message) from error
 
 
-def _address(text: str) -> tuple[str, int]:
+def _grpc_address(text: str) -> tuple[str, int | None]:
+    """Reads ``--grpc``; no port: it is off, as it is where nobody asks and it is not installed."""
+    if text == "off":
+        return "", None
+    context = click.get_current_context()
+    is_asked = context.get_parameter_source("grpc") is not ParameterSource.DEFAULT
+    if not is_asked and find_spec("grpc") is None:
+        click.echo("gRPC is off: it needs the package grpcio (--grpc off)", err=True)
+        return "", None
+    return _address("--grpc", text)
+
+
+def _address(option: str, text: str) -> tuple[str, int]:
     host, mark, port = text.rpartition(":")
     if not mark or not host or not port.isdecimal() or int(port) > 65_535:
-        message = f"--http: got {text!r}; expected HOST:PORT, as in 127.0.0.1:8501"
+        message = f"{option}: got {text!r}; expected HOST:PORT, as in 127.0.0.1:8501"
         raise click.UsageError(message)
     return host.strip("[]"), int(port)

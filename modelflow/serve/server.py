@@ -1,5 +1,6 @@
 """`Server`: flows, and the listeners that clients reach them by."""
 
+import contextlib
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,7 +8,7 @@ from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from modelflow.errors import ConfigError
 from modelflow.flow import Flow
@@ -19,6 +20,8 @@ from modelflow.http.reply import Reply
 from modelflow.http.server import Server as HttpServer
 from modelflow.http.server import bound_socket
 from modelflow.serve.generate import Generate
+from modelflow.serve.grpc.open_inference import OpenInferenceGrpc
+from modelflow.serve.grpc.tf_serving import TensorflowGrpc
 from modelflow.serve.models import Models
 from modelflow.serve.open_inference_rest import OpenInferenceRest
 from modelflow.serve.refusal import refusal
@@ -26,6 +29,9 @@ from modelflow.serve.router import find
 from modelflow.serve.served_model import ServedModel
 from modelflow.serve.tensorflow_rest import TensorflowRest
 from modelflow.wire.problem import Code, Problem
+
+if TYPE_CHECKING:
+    from modelflow.serve.grpc.server import GrpcServer
 
 __all__ = ["ServeOptions", "Server"]
 
@@ -37,9 +43,13 @@ class ServeOptions:
     Attributes:
         host: The address; other machines reach it only at one of the network.
         http_port: 0: any that is free.
+        grpc_host: The address for gRPC.
+        grpc_port: 8500 is TensorFlow Serving's; 0: any that is free; None: no gRPC.
         max_requests: Most requests to one model that have no answer yet; one more is answered 503.
-        max_body: Most bytes of a body; a longer one is answered 413.
-        max_bodies: Most bytes of all bodies that are read or worked on.
+        max_calls: Most gRPC calls at once, open streams among them.
+        max_body: Most bytes of a body, or a gRPC message; a longer one is answered 413, or
+            RESOURCE_EXHAUSTED.
+        max_bodies: Most bytes of all bodies and messages that are read or worked on.
         body_time_out: Seconds within which a body must be there.
         drain_timeout: Seconds within which a stop lets the requests under way be answered.
         connections: What connections may cost.
@@ -47,7 +57,10 @@ class ServeOptions:
 
     host: str = "127.0.0.1"
     http_port: int = 8501
+    grpc_host: str = "127.0.0.1"
+    grpc_port: int | None = None
     max_requests: int = 1000
+    max_calls: int = 10_000
     max_body: int = 64 << 20
     max_bodies: int = 1 << 30
     body_time_out: float = 30.0
@@ -56,7 +69,7 @@ class ServeOptions:
 
 
 class Server:
-    """Serves flows over HTTP, to the clients of TensorFlow Serving.
+    """Serves flows to the clients of TensorFlow Serving and of Open Inference.
 
     For programs and tests::
 
@@ -87,34 +100,58 @@ class Server:
         self._ending = threading.Lock()
         self.address = ""
         """Where it answers, once it is started: ``http://127.0.0.1:8501``."""
+        self.grpc_address = ""
+        """Where it answers gRPC, once it is started and asked to: ``127.0.0.1:8500``."""
 
     def start(self) -> Self:
         """Loads every flow and begins to answer; returns when it does.
 
         Raises:
-            OSError: the address is in use.
+            OSError: an address is in use.
+            MissingDependencyError: gRPC is wanted, and not installed.
             FlowFailed, GraphError, ConfigError: a flow cannot be loaded; nothing runs then.
         """
-        options = self.options
-        socket = bound_socket(Address(options.host, options.http_port))
         try:
-            flows = {name: self._flow(source) for name, source in self._sources.items()}
-            for flow in flows.values():
-                flow.start()
-                self._flows.append(flow)
-            front = _Front(self._models, options)
-            self._http = HttpServer(socket, front, options.connections)
-            for name, flow in flows.items():
-                mailbox = self._http.mailbox
-                self._models.add(ServedModel(name, 1, flow, mailbox, options.max_requests))
-            host, port = socket.getsockname()[:2]
-            self.address = f"http://{host}:{port}"
+            with contextlib.ExitStack() as addresses:  # the servers have sockets of their own
+                self._start(addresses)
         except BaseException:
             self.stop()
             raise
-        finally:
-            socket.close()  # the server has one of its own
         return self
+
+    def _start(self, addresses: contextlib.ExitStack) -> None:
+        options = self.options
+        bound = addresses.enter_context(bound_socket(Address(options.host, options.http_port)))
+        budget = BodyBudget(options.max_bodies)
+        guest = self._grpc(addresses, budget)  # before anything is loaded, which takes time
+        flows = {name: self._flow(source) for name, source in self._sources.items()}
+        for flow in flows.values():
+            flow.start()
+            self._flows.append(flow)
+        self._http = HttpServer(bound, _Front(self._models, options, budget), options.connections)
+        for name, flow in flows.items():
+            mailbox = self._http.mailbox
+            self._models.add(ServedModel(name, 1, flow, mailbox, options.max_requests))
+        if guest is not None:
+            self._http.invite(guest)
+            self.grpc_address = guest.address
+        host, port = bound.getsockname()[:2]
+        self.address = f"http://{host}:{port}"
+
+    def _grpc(self, addresses: contextlib.ExitStack, budget: BodyBudget) -> "GrpcServer | None":
+        options = self.options
+        if options.grpc_port is None:
+            return None
+        from modelflow.serve.grpc.server import GrpcLimits, GrpcServer
+
+        address = Address(options.grpc_host, options.grpc_port)
+        bound = addresses.enter_context(bound_socket(address))
+        services = (
+            *TensorflowGrpc(self._models).services,
+            *OpenInferenceGrpc(self._models).services,
+        )
+        limits = GrpcLimits(options.max_body, budget, options.max_calls)
+        return GrpcServer(bound, services, limits)
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -162,10 +199,8 @@ class Server:
 class _Front:
     """Answers every request that comes over HTTP. On the server's thread."""
 
-    def __init__(self, models: Models, options: ServeOptions) -> None:
-        self._limits = BodyLimits(
-            options.max_body, BodyBudget(options.max_bodies), options.body_time_out
-        )
+    def __init__(self, models: Models, options: ServeOptions, budget: BodyBudget) -> None:
+        self._limits = BodyLimits(options.max_body, budget, options.body_time_out)
         self._endpoints = (
             *TensorflowRest(models).endpoints,
             *OpenInferenceRest(models, options.max_body).endpoints,

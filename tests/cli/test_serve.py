@@ -18,6 +18,7 @@ GRAPH = """digraph upper {
     output [type=output]
     input -> upper -> output
 }"""
+FREE = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
 UNITS = """
 import modelflow
 
@@ -38,7 +39,7 @@ def graph(tmp_path):
 @contextlib.contextmanager
 def serving(graph, *arguments):
     """The process, and its address."""
-    command = [sys.executable, "-m", "modelflow", "serve", *arguments, "--http", "127.0.0.1:0"]
+    command = [sys.executable, "-m", "modelflow", "serve", *FREE, *arguments]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
         command, cwd=graph.parent, env=environment, stderr=subprocess.PIPE, text=True
