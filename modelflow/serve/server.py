@@ -142,10 +142,9 @@ class Server:
         options = self.options
         if options.grpc_port is None:
             return None
-        from modelflow.serve.grpc.server import GrpcLimits, GrpcServer
+        from modelflow.serve.grpc.server import GrpcLimits, GrpcServer, grpc_socket
 
-        address = Address(options.grpc_host, options.grpc_port)
-        bound = addresses.enter_context(bound_socket(address))
+        bound = addresses.enter_context(grpc_socket(options.grpc_host, options.grpc_port))
         services = (
             *TensorflowGrpc(self._models).services,
             *OpenInferenceGrpc(self._models).services,

@@ -5,18 +5,13 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
-from modelflow.errors import MissingDependencyError
+import grpc
+
 from modelflow.http.body import BodyBudget
 from modelflow.serve.grpc.rpc import Rpc
 from modelflow.serve.grpc.service import Method
 from modelflow.serve.status import COME_AGAIN, GRPC_STATUS, inside
 from modelflow.wire.problem import Code, Problem
-
-try:
-    import grpc
-except ImportError as error:
-    package = "grpcio"
-    raise MissingDependencyError(package, "serve", "gRPC") from error
 
 __all__ = ["Calls"]
 
@@ -28,7 +23,7 @@ _AHEAD = 64
 
 
 class Calls:
-    """Brings the messages of calls to the methods, and their answers back. For the loop's thread."""
+    """Brings messages to the methods, and their answers back. For the loop's thread."""
 
     def __init__(self, budget: BodyBudget) -> None:
         """Takes where the bytes of messages are taken from while they are worked on."""

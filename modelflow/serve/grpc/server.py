@@ -5,15 +5,23 @@ import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import grpc.aio
-
+from modelflow.errors import MissingDependencyError
 from modelflow.http.body import BodyBudget
-from modelflow.serve.grpc.calls import Calls
+from modelflow.http.endpoint import Endpoint
+from modelflow.http.server import bound_socket
 from modelflow.serve.grpc.health import Health
 from modelflow.serve.grpc.reflection import Reflection
 from modelflow.serve.grpc.service import Service
 
-__all__ = ["GrpcLimits", "GrpcServer"]
+try:
+    import grpc.aio
+
+    from modelflow.serve.grpc.calls import Calls
+except ImportError as error:
+    package = "grpcio"
+    raise MissingDependencyError(package, "serve", "gRPC") from error
+
+__all__ = ["GrpcLimits", "GrpcServer", "grpc_socket"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +49,12 @@ class GrpcServer:
         """Takes what to answer; `start` begins.
 
         Args:
-            bound: A socket with the address (see `modelflow.http.server.bound_socket`), which keeps
-                it until `start` listens there with one of gRPC's own. The caller's to close then.
+            bound: A socket with the address (see `grpc_socket`), which keeps it until `start`
+                listens there with one of gRPC's own. The caller's to close then.
             services: What there is to call; health and reflection are added.
             limits: What calls may cost.
         """
-        host, port = bound.getsockname()[:2]
-        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.address = _address(*bound.getsockname()[:2])
         """Where it answers: ``127.0.0.1:8500``."""
         self._limits = limits
         self._calls = Calls(limits.messages)
@@ -78,8 +85,7 @@ class GrpcServer:
         try:
             server.add_insecure_port(self.address)
         except RuntimeError as error:  # all that gRPC says is that it could not
-            message = f"gRPC at {self.address}: cannot listen there: {error}"
-            raise OSError(errno.EADDRINUSE, message) from error
+            raise _in_use(errno.EADDRINUSE, self.address, error) from error
         await server.start()
         self._server = server
 
@@ -95,3 +101,23 @@ class GrpcServer:
         self._health.close()
         self._calls.close()
         await server.stop(seconds)
+
+
+def grpc_socket(host: str, port: int) -> socket.socket:
+    """Returns a socket with an address, which does not listen yet.
+
+    Raises:
+        OSError: the address is in use, or not of this machine.
+    """
+    try:
+        return bound_socket(Endpoint(host, port))
+    except OSError as error:
+        raise _in_use(error.errno, _address(host, port), error.__cause__) from error
+
+
+def _in_use(number: int | None, address: str, reason: object) -> OSError:
+    return OSError(number, f"gRPC at {address}: cannot listen there: {reason}")
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

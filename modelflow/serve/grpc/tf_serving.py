@@ -1,6 +1,5 @@
 """TensorFlow Serving over gRPC: ``PredictionService`` and ``ModelService``."""
 
-from functools import partial
 from typing import Any, NoReturn
 
 from modelflow.serve.call import Call
