@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 import numpy.typing as npt
 
@@ -54,7 +55,7 @@ def types_of(model: ServedModel) -> Types:
     }
 
 
-def outputs_of(call: Call) -> dict[str, npt.NDArray[object]]:
+def outputs_of(call: Call) -> dict[str, npt.NDArray[Any]]:
     """Returns the outputs of a call that is over, as arrays.
 
     Raises:

@@ -4,6 +4,7 @@ import contextlib
 
 import grpc
 import numpy as np
+import pytest
 
 from modelflow.wire.health_messages import HEALTH
 from modelflow.wire.open_inference.messages import OPEN_INFERENCE
@@ -66,13 +67,10 @@ def stub(server):
 def refused(code, text=""):
     """Expects that a call fails so; gives the error."""
     found = []
-    try:
+    with pytest.raises(grpc.RpcError) as error:
         yield found
-    except grpc.RpcError as error:
-        assert (error.code().name, text in error.details()) == (code, True), error.details()
-        found.append(error)
-    else:
-        raise AssertionError(f"it was answered; expected {code}")
+    found.append(error.value)
+    assert (error.value.code().name, text in error.value.details()) == (code, True), error.value
 
 
 def infer(array=X, raw=True, **more):

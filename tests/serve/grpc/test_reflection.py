@@ -1,7 +1,11 @@
 """gRPC's reflection."""
 
 import pytest
-from google.protobuf import descriptor_database, descriptor_pb2, descriptor_pool
+from google.protobuf import (  # type: ignore[import-untyped]
+    descriptor_database,
+    descriptor_pb2,
+    descriptor_pool,
+)
 
 from modelflow.wire.reflection_messages import REFLECTION, REFLECTION_PACKAGES
 from tests.serve.grpc.stub import OIP, PREDICTION, SECONDS, grpc_served, stub

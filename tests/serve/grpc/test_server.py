@@ -11,6 +11,7 @@ import pytest
 import modelflow
 from modelflow.errors import FlowFailed, MissingDependencyError
 from modelflow.serve.server import ServeOptions, Server
+from modelflow.wire.health_messages import HEALTH
 from tests.serve.clients import ask, mean
 from tests.serve.grpc.stub import (
     OIP,
@@ -24,6 +25,12 @@ from tests.serve.grpc.stub import (
     stub,
 )
 from tests.serve.test_server import GRAPH, Gate
+
+
+@pytest.fixture(scope="module")
+def server():
+    with grpc_served() as running:
+        yield running
 
 
 def row(*values):
@@ -114,12 +121,12 @@ def test_more_requests_than_there_may_be_are_refused_with_a_time_to_come_again()
 
 
 def test_more_calls_than_there_may_be_are_refused():
+    watched = HEALTH["grpc.health.v1.HealthCheckRequest"]()
     with grpc_served(max_calls=1) as server, stub(server) as client:
-        first = client.method(OIP, "ModelStreamInfer")(iter(threading.Event, None), timeout=SECONDS)
-        with stub(server) as other:
-            with refused("RESOURCE_EXHAUSTED"):
-                for _ in range(1000):
-                    other.oip("ServerLive")
+        first = client.method("grpc.health.v1.Health", "Watch")(watched, timeout=SECONDS)
+        next(first)
+        with refused("RESOURCE_EXHAUSTED"):
+            client.oip("ServerLive")
         first.cancel()
 
 
@@ -164,17 +171,15 @@ def test_a_request_whose_time_has_passed_is_not_worked_on(is_clients):
     assert gate.seen == [1.0]
 
 
-def test_a_text_that_is_long_reaches_the_client_cut():
-    with grpc_served() as server, stub(server) as client:
-        with refused("NOT_FOUND", "Latest(éé") as found:
-            client.call(PREDICTION, "Predict", predict(name="é" * 20_000))
+def test_a_text_that_is_long_reaches_the_client_cut(server):
+    with stub(server) as client, refused("NOT_FOUND", "Latest(éé") as found:
+        client.call(PREDICTION, "Predict", predict(name="é" * 20_000))
     assert len(found[0].details().encode()) <= 2000
 
 
-def test_bytes_that_are_no_message_are_said():
-    with grpc_served() as server, stub(server) as client:
-        with refused("INVALID_ARGUMENT", "no inference.ModelInferRequest"):
-            client.channel.unary_unary(f"/{OIP}/ModelInfer")(b"\xff\xff", timeout=SECONDS)
+def test_bytes_that_are_no_message_are_said(server):
+    with stub(server) as client, refused("INVALID_ARGUMENT", "no inference.ModelInferRequest"):
+        client.channel.unary_unary(f"/{OIP}/ModelInfer")(b"\xff\xff", timeout=SECONDS)
 
 
 def test_a_stop_answers_what_is_under_way_and_ends_streams_that_wait():
