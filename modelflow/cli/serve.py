@@ -121,9 +121,10 @@ def _answer(server: "Server", ended: threading.Event) -> None:
     """Answers requests until somebody ends it."""
     try:
         server.start()
+        names = ", ".join(server.models)
+        click.echo(f"serves {names} at {server.address}", err=True)
         if server.grpc_address:
-            click.echo(f"answers gRPC at {server.grpc_address}", err=True)
-        click.echo(f"serves {', '.join(server.models)} at {server.address}", err=True)
+            click.echo(f"serves {names} over gRPC at {server.grpc_address}", err=True)
         ended.wait()
     finally:
         server.stop(drain=False)

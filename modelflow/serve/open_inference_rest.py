@@ -10,7 +10,7 @@ from modelflow.serve.compression import compressed, whole_body
 from modelflow.serve.models import Models
 from modelflow.serve.open_inference import SERVER, answer_of, find_model, index_of, infer, info_of
 from modelflow.serve.patience import seconds_of
-from modelflow.serve.refusal import JSON, refusal
+from modelflow.serve.refusal import JSON, settle
 from modelflow.serve.router import Endpoint, endpoint
 from modelflow.serve.served_model import ServedModel
 from modelflow.serve.tensors import served_tensor
@@ -94,12 +94,12 @@ def _read_raw(body: bytes, model: ServedModel) -> InferRequest:
 
 
 def _answer(exchange: Exchange, request: InferRequest, call: Call) -> None:
-    try:
-        body, length = infer_answer(answer_of(call, request), request)
-    except Problem as problem:
-        exchange.answer(refusal(problem))
-        return
-    headers = dict(JSON)
-    if length is not None:
-        headers = {"content-type": "application/octet-stream", _LENGTH.decode(): str(length)}
-    exchange.answer(compressed(exchange, Reply(200, body, headers)))
+    settle(exchange, lambda: compressed(exchange, _reply(call, request)))
+
+
+def _reply(call: Call, request: InferRequest) -> Reply:
+    body, length = infer_answer(answer_of(call, request), request)
+    if length is None:
+        return Reply(200, body, JSON)
+    headers = {"content-type": "application/octet-stream", _LENGTH.decode(): str(length)}
+    return Reply(200, body, headers)

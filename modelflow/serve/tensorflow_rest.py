@@ -8,7 +8,7 @@ from modelflow.http.reply import Reply
 from modelflow.serve.call import Call
 from modelflow.serve.models import Models
 from modelflow.serve.patience import seconds_of
-from modelflow.serve.refusal import JSON, refusal
+from modelflow.serve.refusal import JSON, settle
 from modelflow.serve.router import Endpoint, endpoint
 from modelflow.serve.tensorflow_serving import (
     check_signature,
@@ -18,7 +18,6 @@ from modelflow.serve.tensorflow_serving import (
     statuses_of,
     types_of,
 )
-from modelflow.wire.problem import Problem
 from modelflow.wire.tf_serving.documents import metadata_document, status_document
 from modelflow.wire.tf_serving.predict import predict_answer, read_predict
 
@@ -63,9 +62,4 @@ class TensorflowRest:
 
 
 def _answer(exchange: Exchange, call: Call, *, is_row: bool) -> None:
-    try:
-        body = predict_answer(outputs_of(call), is_row=is_row)
-    except Problem as problem:
-        exchange.answer(refusal(problem))
-    else:
-        exchange.answer(Reply(200, body, JSON))
+    settle(exchange, lambda: Reply(200, predict_answer(outputs_of(call), is_row=is_row), JSON))
