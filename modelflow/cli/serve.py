@@ -120,7 +120,7 @@ def serve(  # noqa: PLR0913 - an option each
 def _answer(server: "Server", ended: threading.Event) -> None:
     """Answers requests until somebody ends it."""
     try:
-        server.start()
+        _start(server)
         names = ", ".join(server.models)
         click.echo(f"serves {names} at {server.address}", err=True)
         if server.grpc_address:
@@ -128,6 +128,15 @@ def _answer(server: "Server", ended: threading.Event) -> None:
         ended.wait()
     finally:
         server.stop(drain=False)
+
+
+def _start(server: "Server") -> None:
+    try:
+        server.start()
+    except OSError as error:
+        where = error.strerror or str(error)
+        message = f"{where}; give another address: --http HOST:PORT, --grpc HOST:PORT"
+        raise click.ClickException(message) from error
 
 
 def _named(source: str) -> tuple[str, Path]:
