@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from modelflow.http.reply import Reply
+from modelflow.serve.admission import RefusedError, whole_seconds
 from modelflow.serve.status import HTTP_STATUS
 from modelflow.wire.json_text import json_of
 from modelflow.wire.problem import Code, Problem
@@ -19,6 +20,8 @@ _COME_AGAIN = (Code.UNAVAILABLE, Code.RESOURCE_EXHAUSTED)
 def refusal(problem: Problem) -> Reply:
     """Returns the answer to a request that failed: ``{"error": "..."}``."""
     headers = dict(JSON)
-    if problem.code in _COME_AGAIN:
+    if isinstance(problem, RefusedError):
+        headers["retry-after"] = str(whole_seconds(problem))
+    elif problem.code in _COME_AGAIN:
         headers["retry-after"] = "1"
     return Reply(HTTP_STATUS[problem.code], json_of({"error": str(problem)}), headers)
