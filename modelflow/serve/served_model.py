@@ -10,6 +10,7 @@ from modelflow.flow import Flow
 from modelflow.http.mailbox import Mailbox
 from modelflow.serve.admission import Admission
 from modelflow.serve.call import Call
+from modelflow.serve.figures import ModelFigures
 from modelflow.serve.gangway import Gangway
 from modelflow.serve.rows import items_of
 
@@ -29,6 +30,8 @@ class ServedModel:
         mailbox: How other threads reach the server's.
         calls: The requests that have no answer yet.
         admission: Which requests it takes.
+        figures: What has become of the others.
+        flow: What answers.
     """
 
     def __init__(
@@ -47,7 +50,9 @@ class ServedModel:
         self.version = version
         self.signature: Signature = flow.signature()
         self.mailbox = mailbox
+        self.flow = flow
         self.admission = Admission(name, max_requests)
+        self.figures = ModelFigures()
         self._gangway = Gangway(flow, mailbox)
         self.calls: set[Call] = set()
         self._over = 0
