@@ -8,6 +8,7 @@ import numpy.typing as npt
 from modelflow.buffer import Buffer
 from modelflow.errors import ModelflowError
 from modelflow.request import Request
+from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.serve.rows import values_of
 from modelflow.serve.status import inside, problem_of
 from modelflow.wire.problem import Problem
@@ -39,6 +40,7 @@ class Call:
         self.model = model
         self._done = done
         self._problem: Problem | None = None
+        self._began = SYSTEM_CLOCK.now()
         self.rows = max(map(len, items.values()), default=0)
         """How many items it has."""
         self.request = Request(items, self._ended, deadline=deadline)
@@ -67,6 +69,16 @@ class Call:
         Raises:
             Problem: the request, or one of its items, failed.
         """
+        figures = self.model.figures
+        try:
+            found = self._found()
+        except Problem as problem:
+            figures.failed(problem.code)
+            raise
+        figures.answered(self.rows, SYSTEM_CLOCK.now() - self._began)
+        return found
+
+    def _found(self) -> dict[str, list[Buffer]]:
         if self._problem is not None:
             raise self._problem
         try:

@@ -22,6 +22,7 @@ from modelflow.http.server import bound_socket
 from modelflow.serve.generate import Generate
 from modelflow.serve.grpc.open_inference import OpenInferenceGrpc
 from modelflow.serve.grpc.tf_serving import TensorflowGrpc
+from modelflow.serve.metrics import Metrics
 from modelflow.serve.models import Models
 from modelflow.serve.open_inference_rest import OpenInferenceRest
 from modelflow.serve.refusal import refusal
@@ -204,6 +205,7 @@ class _Front:
             *TensorflowRest(models).endpoints,
             *OpenInferenceRest(models, options.max_body).endpoints,
             *Generate(models, options.max_body).endpoints,
+            *Metrics(models).endpoints,
         )
 
     def begin(self, exchange: Exchange) -> BodyLimits:

@@ -14,12 +14,10 @@ from modelflow.errors import (
 )
 from modelflow.wire.problem import Code, Problem
 
-__all__ = ["COME_AGAIN", "GRPC_STATUS", "HTTP_STATUS", "inside", "problem_of"]
+__all__ = ["GRPC_STATUS", "HTTP_STATUS", "inside", "problem_of"]
 
 logger = logging.getLogger(__name__)
 
-COME_AGAIN = (Code.UNAVAILABLE, Code.RESOURCE_EXHAUSTED)
-"""What may be tried again a second later."""
 
 HTTP_STATUS: Mapping[Code, int] = MappingProxyType(
     {

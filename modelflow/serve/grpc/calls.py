@@ -10,7 +10,8 @@ import grpc
 from modelflow.http.body import BodyBudget
 from modelflow.serve.grpc.rpc import Rpc
 from modelflow.serve.grpc.service import Method
-from modelflow.serve.status import COME_AGAIN, GRPC_STATUS, inside
+from modelflow.serve.refusal import come_again
+from modelflow.serve.status import GRPC_STATUS, inside
 from modelflow.wire.problem import Code, Problem
 
 __all__ = ["Calls"]
@@ -128,6 +129,7 @@ async def _end_of(reader: asyncio.Task[None]) -> None:
 
 
 async def _abort(context: Any, problem: Problem) -> None:
-    metadata = (("retry-after", "1"),) if problem.code in COME_AGAIN else ()
+    seconds = come_again(problem)
+    metadata = () if seconds is None else (("retry-after", str(seconds)),)
     text = str(problem).encode()[:_LONGEST_TEXT].decode(errors="ignore")
     await context.abort(_STATUS[GRPC_STATUS[problem.code]], text, metadata)

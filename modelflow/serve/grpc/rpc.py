@@ -49,8 +49,6 @@ class Rpc:
 
     def settle(self, make: Callable[[], Iterable[Any]]) -> None:
         """Gives the answers that ``make`` makes, the last one last, or says why it does not."""
-        if self.is_over:  # nobody waits for them
-            return
         try:
             messages = list(make())
         except Problem as problem:
