@@ -1,10 +1,12 @@
 """``modelflow serve``: puts graphs and models on the network."""
 
 import threading
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from modelflow.cli.sources import catalogue_of
 from modelflow.cli.termination import TERMINATED, on_hangup, termination
@@ -26,6 +28,13 @@ __all__ = ["serve"]
     metavar="HOST:PORT",
     help="Where to answer over HTTP; port 0: any that is free. Other machines reach it only at an "
     "address of the network, or 0.0.0.0.",
+)
+@click.option(
+    "--grpc",
+    default="127.0.0.1:8500",
+    show_default=True,
+    metavar="HOST:PORT|off",
+    help="Where to answer over gRPC; port 0: any that is free.",
 )
 @click.option(
     "--set",
@@ -99,6 +108,7 @@ __all__ = ["serve"]
 def serve(  # noqa: PLR0913 - an option each
     sources: tuple[str, ...],
     http: str,
+    grpc: str,
     overrides: tuple[str, ...],
     args: tuple[str, ...],
     max_requests: int,
@@ -111,7 +121,9 @@ def serve(  # noqa: PLR0913 - an option each
     allow_repository: bool,
     is_described: bool,
 ) -> int:
-    """Serves graphs and models to the clients of TensorFlow Serving and Open Inference, over HTTP.
+    """Serves graphs and models to the clients of TensorFlow Serving and Open Inference.
+
+    Over HTTP, and over gRPC where that is installed.
 
     A SOURCE is a graph file, a model, a folder with versions of one (1/ 2/ ...), or a folder of
     those. A graph is a model: its inputs are the model's inputs, its outputs the outputs, each item
@@ -125,7 +137,8 @@ def serve(  # noqa: PLR0913 - an option each
     """
     from modelflow.serve.server import ServeOptions, Server
 
-    host, port = _address(http)
+    host, port = _address("--http", http)
+    grpc_host, grpc_port = _grpc_address(grpc)
     if not sources and config_file is None:
         message = "Missing argument '[NAME=]SOURCE...': a graph or a model, or --model-config-file"
         raise click.UsageError(message)
@@ -142,6 +155,8 @@ def serve(  # noqa: PLR0913 - an option each
     options = ServeOptions(
         host=host,
         http_port=port,
+        grpc_host=grpc_host,
+        grpc_port=grpc_port,
         max_requests=max_requests,
         max_body=max_body,
         drain_timeout=drain_timeout,
@@ -173,16 +188,28 @@ def _answer(server: "Server", asked: threading.Event, ended: threading.Event) ->
     """Answers requests until somebody ends it."""
     try:
         try:
-            server.start()
+            _start(server)
         except Cancelled:
             if not asked.is_set():
                 raise
         else:
             names = ", ".join(server.models) or "nothing yet"
             click.echo(f"serves {names} at {server.address}", err=True)
+            if server.grpc_address:
+                click.echo(f"serves {names} over gRPC at {server.grpc_address}", err=True)
         ended.wait()
     finally:
         server.stop(drain=False)
+
+
+def _start(server: "Server") -> None:
+    try:
+        server.listen()
+    except OSError as error:
+        where = error.strerror or str(error)
+        message = f"{where}; give another address: --http HOST:PORT, --grpc HOST:PORT"
+        raise click.ClickException(message) from error
+    server.wait_until_loaded()
 
 
 def _describe(catalogue: "Catalogue", http: str) -> int:
@@ -204,9 +231,21 @@ def _describe(catalogue: "Catalogue", http: str) -> int:
     return code
 
 
-def _address(text: str) -> tuple[str, int]:
+def _grpc_address(text: str) -> tuple[str, int | None]:
+    """Reads ``--grpc``; no port: it is off, as it is where nobody asks and it is not installed."""
+    if text == "off":
+        return "", None
+    context = click.get_current_context()
+    is_asked = context.get_parameter_source("grpc") is not ParameterSource.DEFAULT
+    if not is_asked and find_spec("grpc") is None:
+        click.echo("gRPC is off: it needs the package grpcio (--grpc off)", err=True)
+        return "", None
+    return _address("--grpc", text)
+
+
+def _address(option: str, text: str) -> tuple[str, int]:
     host, mark, port = text.rpartition(":")
     if not mark or not host or not port.isdecimal() or int(port) > 65_535:
-        message = f"--http: got {text!r}; expected HOST:PORT, as in 127.0.0.1:8501"
+        message = f"{option}: got {text!r}; expected HOST:PORT, as in 127.0.0.1:8501"
         raise click.UsageError(message)
     return host.strip("[]"), int(port)

@@ -5,6 +5,7 @@ import contextlib
 import socket
 import ssl
 import threading
+from typing import Protocol
 
 from modelflow.errors import MissingDependencyError
 from modelflow.http.connections import Connections
@@ -13,7 +14,7 @@ from modelflow.http.exchange import Handler
 from modelflow.http.limits import ConnectionLimits
 from modelflow.http.mailbox import Mailbox
 
-__all__ = ["Server", "bound_socket", "check_parser", "tls_context"]
+__all__ = ["Guest", "Server", "bound_socket", "check_parser", "tls_context"]
 
 _BACKLOG = 2048
 # How long the end of the server waits for clients that do not take their answers.
@@ -41,6 +42,16 @@ def new_loop() -> asyncio.AbstractEventLoop:
         return asyncio.new_event_loop()
     loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
     return loop
+
+
+class Guest(Protocol):
+    """Something else that lives on a server's loop, and ends with it."""
+
+    async def start(self) -> None:
+        """Begins; on the loop's thread."""
+
+    async def close(self, seconds: float) -> None:
+        """Ends it; what is under way may take so long."""
 
 
 class Server:
@@ -77,6 +88,7 @@ class Server:
         self._loop = new_loop()
         self.mailbox = Mailbox(self._loop)
         self._connections = Connections(limits, self.mailbox)
+        self._guests: list[Guest] = []
         self._is_ending = asyncio.Event()
         self._last_seconds = _LAST_SECONDS
         host, port = bound.getsockname()[:2]
@@ -84,6 +96,17 @@ class Server:
             target=self._main, name=f"modelflow/http/{host}:{port}", daemon=False
         )
         self._thread.start()
+
+    def invite(self, guest: Guest) -> None:
+        """Starts something else on the server's loop; the server's end is its end, too.
+
+        From another thread; returns when it has started, and raises what that raises.
+        """
+        asyncio.run_coroutine_threadsafe(self._start(guest), self._loop).result()
+
+    async def _start(self, guest: Guest) -> None:
+        await guest.start()
+        self._guests.append(guest)
 
     def close(self, seconds: float = _LAST_SECONDS) -> None:
         """Ends it: no new connections; requests under way are answered first, if they can be.
@@ -113,8 +136,12 @@ class Server:
         for _ in range(3):  # who has connected already is still let in, and told
             await asyncio.sleep(0)
         server.close()
+        seconds = self._last_seconds
+        await asyncio.gather(self._end(seconds), *(guest.close(seconds) for guest in self._guests))
+
+    async def _end(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._connections.until_ended(), self._last_seconds)
+            await asyncio.wait_for(self._connections.until_ended(), seconds)
         self._connections.abort()
 
 

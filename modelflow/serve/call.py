@@ -1,25 +1,22 @@
 """One inference request on its way: from arrays into a flow, and back to arrays."""
 
-import logging
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
 from modelflow.buffer import Buffer
-from modelflow.errors import FlowUnitError, ModelflowError
+from modelflow.errors import ModelflowError
 from modelflow.request import Request
+from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.serve.rows import values_of
-from modelflow.serve.status import problem_of
-from modelflow.wire.problem import Code, Problem
+from modelflow.serve.status import inside, problem_of
+from modelflow.wire.problem import Problem
 
 if TYPE_CHECKING:
     from modelflow.serve.served_model import ServedModel
 
 __all__ = ["Call"]
-
-logger = logging.getLogger(__name__)
 
 
 class Call:
@@ -43,6 +40,7 @@ class Call:
         self.model = model
         self._done = done
         self._problem: Problem | None = None
+        self._began = SYSTEM_CLOCK.now()
         self.rows = max(map(len, items.values()), default=0)
         """How many items it has."""
         self.request = Request(items, self._ended, deadline=deadline)
@@ -71,12 +69,22 @@ class Call:
         Raises:
             Problem: the request, or one of its items, failed.
         """
+        figures = self.model.figures
+        try:
+            found = self._found()
+        except Problem as problem:
+            figures.failed(problem.code)
+            raise
+        figures.answered(self.rows, SYSTEM_CLOCK.now() - self._began)
+        return found
+
+    def _found(self) -> dict[str, list[Buffer]]:
         if self._problem is not None:
             raise self._problem
         try:
             found = self.request.answer()
         except ModelflowError as error:
-            raise problem_of(error) or _inside(error) from error
+            raise problem_of(error) or inside(error) from error
         for buffers in found.values():
             self._check(buffers)
         return found
@@ -90,13 +98,4 @@ class Call:
         for place, buffer in enumerate(buffers):
             if buffer.error is not None:
                 item = place if self.rows > 1 else None
-                raise problem_of(buffer.error, item) or _inside(buffer.error)
-
-
-def _inside(error: Exception) -> Problem:
-    """What failed is nobody's business outside: it goes to the log, under an id that is told."""
-    number = uuid.uuid4().hex[:12]
-    cause = error.__cause__ if isinstance(error, FlowUnitError) else None
-    logger.error("request %s failed: %s", number, error, exc_info=cause or error)
-    text = f"the request failed inside the server, whose log tells why under the id {number}"
-    return Problem(text, Code.INTERNAL)
+                raise problem_of(buffer.error, item) or inside(buffer.error)

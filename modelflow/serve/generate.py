@@ -14,12 +14,12 @@ import numpy as np
 from modelflow.buffer import Buffer
 from modelflow.graph.signature import GraphPort
 from modelflow.http.exchange import Exchange
-from modelflow.http.reply import reply_of
+from modelflow.http.reply import Reply, reply_of
 from modelflow.serve.call import Call
 from modelflow.serve.compression import compressed, whole_body
 from modelflow.serve.models import Models
 from modelflow.serve.patience import seconds_of
-from modelflow.serve.refusal import refusal
+from modelflow.serve.refusal import settle
 from modelflow.serve.router import Endpoint, endpoint
 from modelflow.serve.served_model import ServedModel
 from modelflow.wire.json_array import array_of
@@ -106,14 +106,13 @@ def _plain(array: np.ndarray[Any, Any]) -> Any:
 
 
 def _answer(exchange: Exchange, call: Call) -> None:
-    try:
-        found = call.buffers()
-    except Problem as problem:
-        exchange.answer(refusal(problem))
-        return
+    settle(exchange, lambda: compressed(exchange, _reply(call)))
+
+
+def _reply(call: Call) -> Reply:
     ports = {port.name: port for port in call.model.signature.outputs}
-    document = {name: _value(ports[name].is_single, buffers) for name, buffers in found.items()}
-    exchange.answer(compressed(exchange, reply_of(Buffer(document))))
+    found = call.buffers().items()
+    return reply_of(Buffer({name: _value(ports[name].is_single, part) for name, part in found}))
 
 
 def _value(is_single: bool, buffers: list[Buffer]) -> Any:

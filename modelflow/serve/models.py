@@ -88,7 +88,9 @@ class Models:
         found = entry.models.get(max(entry.models, default=0) if number is None else number)
         if found is not None and not (label and number is None):
             return found
-        which = f"Latest({name})" if number is None else f"Specific({name}, {number})"
+        which = f"Latest({name})"
+        if number is not None:
+            which = f"Specific({name}, {number if label else version})"
         message = f"Servable not found for request: {which}"
         if entry.is_coming(number):
             message = f"{message}; it is {State.LOADING}, come again"
@@ -214,4 +216,4 @@ def _number(version: str) -> int | None:
     digits = version.lstrip("0")
     if not digits:
         return None
-    return int(digits) if len(digits) <= _DIGITS else -1
+    return int(digits) if digits.isdecimal() and len(digits) <= _DIGITS else -1

@@ -3,7 +3,7 @@
 from modelflow.http.exchange import Exchange
 from modelflow.wire.problem import Problem
 
-__all__ = ["seconds_of"]
+__all__ = ["earlier", "seconds_of"]
 
 _HEADER = b"inference-timeout-ms"
 
@@ -26,3 +26,8 @@ def seconds_of(exchange: Exchange) -> float | None:
         message = f"header Inference-Timeout-Ms: got {text!r}; expected milliseconds above 0"
         raise Problem(message)
     return milliseconds / 1e3
+
+
+def earlier(*seconds: float | None) -> float | None:
+    """Returns the shortest of some times to wait; None: for ever."""
+    return min((one for one in seconds if one is not None), default=None)

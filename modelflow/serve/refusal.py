@@ -1,14 +1,16 @@
 """What a client is answered whose request failed: both protocols have the same document."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from modelflow.http.exchange import Exchange
 from modelflow.http.reply import Reply
-from modelflow.serve.status import HTTP_STATUS
+from modelflow.serve.admission import RefusedError, whole_seconds
+from modelflow.serve.status import HTTP_STATUS, inside
 from modelflow.wire.json_text import json_of
 from modelflow.wire.problem import Code, Problem
 
-__all__ = ["JSON", "refusal"]
+__all__ = ["JSON", "come_again", "refusal", "settle"]
 
 JSON: Mapping[str, str] = MappingProxyType({"content-type": "application/json"})
 """The headers of an answer that is a document."""
@@ -19,6 +21,25 @@ _COME_AGAIN = (Code.UNAVAILABLE, Code.RESOURCE_EXHAUSTED)
 def refusal(problem: Problem) -> Reply:
     """Returns the answer to a request that failed: ``{"error": "..."}``."""
     headers = dict(JSON)
-    if problem.code in _COME_AGAIN:
-        headers["retry-after"] = "1"
+    seconds = come_again(problem)
+    if seconds is not None:
+        headers["retry-after"] = str(seconds)
     return Reply(HTTP_STATUS[problem.code], json_of({"error": str(problem)}), headers)
+
+
+def come_again(problem: Problem) -> int | None:
+    """Returns the seconds after which a request may be sent again; None: that would not help."""
+    if isinstance(problem, RefusedError):
+        return whole_seconds(problem)
+    return 1 if problem.code in _COME_AGAIN else None
+
+
+def settle(exchange: Exchange, make: Callable[[], Reply]) -> None:
+    """Answers a request with what ``make`` makes, or says why there is no answer."""
+    try:
+        reply = make()
+    except Problem as problem:
+        reply = refusal(problem)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the client is not left waiting
+        reply = refusal(inside(error))
+    exchange.answer(reply)

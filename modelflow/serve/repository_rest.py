@@ -8,6 +8,7 @@ from modelflow.http.exchange import Exchange
 from modelflow.http.reply import Reply
 from modelflow.serve.compression import whole_body
 from modelflow.serve.models import Models
+from modelflow.serve.open_inference import index_of
 from modelflow.serve.refusal import JSON, refusal
 from modelflow.serve.repository import Repository
 from modelflow.serve.router import Endpoint, endpoint
@@ -15,19 +16,10 @@ from modelflow.serve.shelf import reason_of
 from modelflow.wire.json_document import read_json
 from modelflow.wire.json_text import json_of
 from modelflow.wire.problem import Code, Problem
-from modelflow.wire.tf_serving.documents import State, VersionStatus
 
 __all__ = ["RepositoryRest"]
 
 _MODEL = "/v2/repository/models/(?P<name>[^/]+)"
-# The states of Open Inference.
-_STATES: Mapping[State, str] = {
-    State.START: "LOADING",
-    State.LOADING: "LOADING",
-    State.AVAILABLE: "READY",
-    State.UNLOADING: "UNLOADING",
-    State.END: "UNAVAILABLE",
-}
 
 
 class RepositoryRest:
@@ -68,7 +60,7 @@ class RepositoryRest:
 
     def _index(self, exchange: Exchange, _: Mapping[str, str]) -> None:
         is_ready_alone = bool(self._document(exchange).get("ready"))
-        rows = [_row(*one) for one in self._models.index()]
+        rows = index_of(self._models)
         if is_ready_alone:
             rows = [row for row in rows if row["state"] == "READY"]
         exchange.answer(Reply(200, json_of(rows), JSON))
@@ -98,15 +90,6 @@ class RepositoryRest:
             message = "request: expected a JSON object, or nothing"
             raise Problem(message)
         return document
-
-
-def _row(name: str, status: VersionStatus | None, reason: str) -> dict[str, str]:
-    if status is None:
-        state = "LOADING" if reason == State.LOADING else "UNAVAILABLE"
-        return {"name": name, "version": "", "state": state, "reason": reason}
-    state = _STATES[status.state]
-    version = str(status.version)
-    return {"name": name, "version": version, "state": state, "reason": reason}
 
 
 def _loaded(exchange: Exchange, name: str, error: Exception | None) -> None:

@@ -1,5 +1,6 @@
 """A flow as clients see it: a model with a name and a version."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -7,10 +8,11 @@ import numpy.typing as npt
 
 from modelflow.flow import Flow
 from modelflow.http.mailbox import Mailbox
+from modelflow.serve.admission import Admission
 from modelflow.serve.call import Call
+from modelflow.serve.figures import ModelFigures
 from modelflow.serve.gangway import Gangway
 from modelflow.serve.rows import items_of
-from modelflow.wire.problem import Code, Problem
 
 if TYPE_CHECKING:
     from modelflow.graph.signature import Signature
@@ -28,6 +30,9 @@ class ServedModel:
         mailbox: How other threads reach the server's.
         calls: The requests that have no answer yet.
         on_closed: Called when the flow has ended by itself: no request is answered any more.
+        admission: Which requests it takes.
+        figures: What has become of the others.
+        flow: What answers.
     """
 
     def __init__(
@@ -46,11 +51,14 @@ class ServedModel:
         self.version = version
         self.signature: Signature = flow.signature()
         self.mailbox = mailbox
-        self._most = max_requests
+        self.flow = flow
+        self.admission = Admission(name, max_requests)
+        self.figures = ModelFigures()
         self.on_closed: Callable[[], object] | None = None
         self._gangway = Gangway(flow, mailbox, self._closed)
         self.calls: set[Call] = set()
         self._on_idle: Callable[[], object] | None = None
+        self._over = 0
 
     def infer(
         self,
@@ -74,14 +82,9 @@ class ServedModel:
         """Sends a request; ``done`` is called on this thread when it has an answer.
 
         Raises:
-            Problem: there are too many requests.
+            RefusedError: there is no room for it.
         """
-        if len(self.calls) >= self._most:
-            message = (
-                f"model {self.name!r} has {self._most} requests under way, as many as it may; "
-                "come again"
-            )
-            raise Problem(message, Code.UNAVAILABLE)
+        self.admission.admit(deadline)
         call = Call(self, items, deadline, done)
         self.calls.add(call)
         self._gangway.add(call)
@@ -90,14 +93,23 @@ class ServedModel:
     def forget(self, call: Call) -> None:
         """Ends a request whose caller has gone: what is queued for it is dropped."""
         if self._gangway.forget(call):
-            self.ended(call)
+            self.calls.discard(call)
+            self.admission.dropped()
+            self._tell_when_idle()
         else:
             call.request.cancel()
 
     def ended(self, call: Call) -> None:
-        """Notes that a request is over."""
+        """Notes that a request is over; those of one turn of the loop together."""
         self.calls.discard(call)
+        self._over += 1
+        if self._over == 1:
+            asyncio.get_running_loop().call_soon(self._count_over)
         self._tell_when_idle()
+
+    def _count_over(self) -> None:
+        count, self._over = self._over, 0
+        self.admission.answered(count)
 
     def _closed(self) -> None:
         if self.on_closed is not None:

@@ -1,5 +1,6 @@
 """`Server`: flows, and the listeners that clients reach them by."""
 
+import contextlib
 import logging
 import threading
 from collections.abc import Mapping, Sequence
@@ -8,7 +9,7 @@ from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from modelflow.errors import Cancelled, ConfigError, FlowFailed, StreamClosed
 from modelflow.flow import Flow
@@ -21,9 +22,12 @@ from modelflow.http.server import Server as HttpServer
 from modelflow.http.server import bound_socket
 from modelflow.log import LEVELS
 from modelflow.serve.catalogue import Catalogue
-from modelflow.serve.finding import look
+from modelflow.serve.finding import Finding, look
 from modelflow.serve.generate import Generate
+from modelflow.serve.grpc.open_inference import OpenInferenceGrpc
+from modelflow.serve.grpc.tf_serving import TensorflowGrpc
 from modelflow.serve.loader import Loader
+from modelflow.serve.metrics import Metrics
 from modelflow.serve.models import Models
 from modelflow.serve.open_inference_rest import OpenInferenceRest
 from modelflow.serve.refusal import refusal
@@ -33,6 +37,9 @@ from modelflow.serve.router import find
 from modelflow.serve.served_model import ServedModel
 from modelflow.serve.tensorflow_rest import TensorflowRest
 from modelflow.wire.problem import Code, Problem
+
+if TYPE_CHECKING:
+    from modelflow.serve.grpc.server import GrpcServer
 
 __all__ = ["ServeOptions", "Server"]
 
@@ -48,9 +55,13 @@ class ServeOptions:
     Attributes:
         host: The address; other machines reach it only at one of the network.
         http_port: 0: any that is free.
+        grpc_host: The address for gRPC.
+        grpc_port: 8500 is TensorFlow Serving's; 0: any that is free; None: no gRPC.
         max_requests: Most requests to one model that have no answer yet; one more is answered 503.
-        max_body: Most bytes of a body; a longer one is answered 413.
-        max_bodies: Most bytes of all bodies that are read or worked on.
+        max_calls: Most gRPC calls at once, open streams among them.
+        max_body: Most bytes of a body, or a gRPC message; a longer one is answered 413, or
+            RESOURCE_EXHAUSTED.
+        max_bodies: Most bytes of all bodies and messages that are read or worked on.
         body_time_out: Seconds within which a body must be there.
         drain_timeout: Seconds within which a stop lets the requests under way be answered.
         connections: What connections may cost.
@@ -60,7 +71,10 @@ class ServeOptions:
 
     host: str = "127.0.0.1"
     http_port: int = 8501
+    grpc_host: str = "127.0.0.1"
+    grpc_port: int | None = None
     max_requests: int = 1000
+    max_calls: int = 10_000
     max_body: int = 64 << 20
     max_bodies: int = 1 << 30
     body_time_out: float = 30.0
@@ -71,7 +85,7 @@ class ServeOptions:
 
 
 class Server:
-    """Serves models over HTTP, to the clients of TensorFlow Serving and of Open Inference.
+    """Serves models to the clients of TensorFlow Serving and of Open Inference.
 
     For programs and tests::
 
@@ -111,6 +125,8 @@ class Server:
         """It has ended, or is about to."""
         self.address = ""
         """Where it answers, once it listens: ``http://127.0.0.1:8501``."""
+        self.grpc_address = ""
+        """Where it answers gRPC, once it listens and is asked to: ``127.0.0.1:8500``."""
 
     def start(self) -> Self:
         """Begins to answer, and returns when everything was loaded that can be.
@@ -118,7 +134,8 @@ class Server:
         What does not load is in the log, and in what clients are told of it; the others are served.
 
         Raises:
-            OSError: the address is in use.
+            OSError: an address is in use.
+            MissingDependencyError: gRPC is wanted, and not installed.
             ConfigError: a path holds nothing to serve.
             FlowFailed, GraphError, EngineError: nothing can be loaded; nothing runs then.
         """
@@ -136,26 +153,36 @@ class Server:
         Raises:
             Cancelled: the server was stopped.
             StreamClosed: it listens already.
-            OSError: the address is in use.
+            OSError: an address is in use.
+            MissingDependencyError: gRPC is wanted, and not installed.
             ConfigError: a path holds nothing to serve.
         """
         found = look(self._catalogue)
-        options = self.options
-        with bound_socket(Address(options.host, options.http_port)) as socket, self._ending:
+        with contextlib.ExitStack() as addresses, self._ending:  # the servers have their own
             if self.is_stopped:
                 raise Cancelled(_STOPPED)
             if self._http is not None:
                 message = f"the server listens already, at {self.address}"
                 raise StreamClosed(message)
-            for name in found:
-                self._models.expect(name, is_due=True)
-            front = _Front(self._models, self._repository, options)
-            self._http = HttpServer(socket, front, options.connections)
-            begin = partial(self._repository.begin, self._http.mailbox, found, self._settled)
-            self._http.mailbox.post(begin)
-            host, port = socket.getsockname()[:2]
-            self.address = f"http://{host}:{port}"
-            logger.log(LEVELS["NOTICE"], "listens at %s; loads %s", self.address, ", ".join(found))
+            self._listen(addresses, found)
+        logger.log(LEVELS["NOTICE"], "listens at %s; loads %s", self.address, ", ".join(found))
+
+    def _listen(self, addresses: contextlib.ExitStack, found: Mapping[str, Finding]) -> None:
+        options = self.options
+        bound = addresses.enter_context(bound_socket(Address(options.host, options.http_port)))
+        budget = BodyBudget(options.max_bodies)
+        guest = self._grpc(addresses, budget)
+        for name in found:
+            self._models.expect(name, is_due=True)
+        front = _Front(self._models, self._repository, options, budget)
+        self._http = HttpServer(bound, front, options.connections)
+        begin = partial(self._repository.begin, self._http.mailbox, found, self._settled)
+        self._http.mailbox.post(begin)
+        if guest is not None:
+            self._http.invite(guest)
+            self.grpc_address = guest.address
+        host, port = bound.getsockname()[:2]
+        self.address = f"http://{host}:{port}"
 
     def wait_until_loaded(self) -> None:
         """Returns when everything was loaded that can be; behind `listen`.
@@ -184,6 +211,20 @@ class Server:
             raise self._failures[0]
         message = "no model could be loaded"
         raise FlowFailed(message, self._failures)
+
+    def _grpc(self, addresses: contextlib.ExitStack, budget: BodyBudget) -> "GrpcServer | None":
+        options = self.options
+        if options.grpc_port is None:
+            return None
+        from modelflow.serve.grpc.server import GrpcLimits, GrpcServer, grpc_socket
+
+        bound = addresses.enter_context(grpc_socket(options.grpc_host, options.grpc_port))
+        services = (
+            *TensorflowGrpc(self._models).services,
+            *OpenInferenceGrpc(self._models).services,
+        )
+        limits = GrpcLimits(options.max_body, budget, options.max_calls)
+        return GrpcServer(bound, services, limits)
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -238,16 +279,17 @@ class Server:
 class _Front:
     """Answers every request that comes over HTTP. On the server's thread."""
 
-    def __init__(self, models: Models, repository: Repository, options: ServeOptions) -> None:
-        self._limits = BodyLimits(
-            options.max_body, BodyBudget(options.max_bodies), options.body_time_out
-        )
+    def __init__(
+        self, models: Models, repository: Repository, options: ServeOptions, budget: BodyBudget
+    ) -> None:
+        self._limits = BodyLimits(options.max_body, budget, options.body_time_out)
         most, is_open = options.max_body, options.is_repository_open
         self._endpoints = (
             *TensorflowRest(models).endpoints,
             *OpenInferenceRest(models, most).endpoints,
             *Generate(models, most).endpoints,
             *RepositoryRest(models, repository, most, is_allowed=is_open).endpoints,
+            *Metrics(models).endpoints,
         )
 
     def begin(self, exchange: Exchange) -> BodyLimits:

@@ -222,7 +222,7 @@ class Shelf:
         def unloaded(outcome: Exception | None) -> None:
             self._mailbox.post(partial(self._unloaded, running.edition.number, outcome))
 
-        self._loader.run(partial(self._loader.unload, running.flow), unloaded)
+        self._loader.run(partial(self._loader.unload, running.model.flow), unloaded)
 
     def _unloaded(self, number: int, outcome: Exception | None) -> None:
         text = "" if outcome is None else reason_of(outcome)

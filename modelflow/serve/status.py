@@ -1,5 +1,7 @@
 """What a failure is called: one table for HTTP and gRPC, for every protocol."""
 
+import logging
+import uuid
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -12,7 +14,10 @@ from modelflow.errors import (
 )
 from modelflow.wire.problem import Code, Problem
 
-__all__ = ["GRPC_STATUS", "HTTP_STATUS", "problem_of"]
+__all__ = ["GRPC_STATUS", "HTTP_STATUS", "inside", "problem_of"]
+
+logger = logging.getLogger(__name__)
+
 
 HTTP_STATUS: Mapping[Code, int] = MappingProxyType(
     {
@@ -85,3 +90,15 @@ def problem_of(error: Exception, item: int | None = None) -> Problem | None:
         case _:
             return None
     return Problem(at + text, code)
+
+
+def inside(error: Exception) -> Problem:
+    """Returns what a client is told of what failed inside: nothing but an id.
+
+    What failed is nobody's business outside: it goes to the log, under that id.
+    """
+    number = uuid.uuid4().hex[:12]
+    cause = error.__cause__ if isinstance(error, FlowUnitError) else None
+    logger.error("request %s failed: %s", number, error, exc_info=cause or error)
+    text = f"the request failed inside the server, whose log tells why under the id {number}"
+    return Problem(text, Code.INTERNAL)

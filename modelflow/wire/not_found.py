@@ -28,7 +28,8 @@ def no_signature(name: str, known: Iterable[str]) -> Problem:
 
 def unknown_model(model: str, version: str = "") -> Problem:
     """Returns what Triton says of a model, or of one of its versions; empty: of none."""
-    which = f"{shown(model)} version {shown(version)}" if version else shown(model)
+    said = version if version.isdecimal() and len(version) < _LONG else shown(version)
+    which = f"{shown(model)} version {said}" if version else shown(model)
     return Problem(f"Request for unknown model: {which} is not found", Code.NOT_FOUND)
 
 

@@ -78,6 +78,26 @@ class Protocol:
         """Gives the descriptors of a service's methods, by their names."""
         return dict(self.pool.FindServiceByName(service).methods_by_name)
 
+    def file_named(self, name: str) -> Any | None:
+        """Gives the descriptor of a file by its name; None: there is none."""
+        try:
+            return self.pool.FindFileByName(name)
+        except KeyError:
+            return None
+
+    def file_with(self, symbol: str) -> Any | None:
+        """Gives the descriptor of the file that describes a message, an enumeration, a service.
+
+        Args:
+            symbol: Its full name, or that of a method; None is returned where there is none.
+        """
+        for name in (symbol, symbol.rpartition(".")[0]):  # the pool knows no methods
+            try:
+                return self.pool.FindFileContainingSymbol(name)
+            except KeyError:
+                continue
+        return None
+
     def parse(self, name: str, data: bytes) -> Any:
         """Returns the message that bytes hold.
 

@@ -5,11 +5,13 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import urllib.error
 import urllib.request
 
+import grpc
 import pytest
 
 from modelflow.cli.main import main
@@ -20,6 +22,7 @@ GRAPH = """digraph upper {
     output [type=output]
     input -> upper -> output
 }"""
+FREE = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
 UNITS = """
 import modelflow
 
@@ -56,7 +59,7 @@ def graph(tmp_path):
 @contextlib.contextmanager
 def serving(graph, *arguments, said="serves "):
     """The process, and its address, once it has said something."""
-    command = [sys.executable, "-m", "modelflow", "serve", *arguments, "--http", "127.0.0.1:0"]
+    command = [sys.executable, "-m", "modelflow", "serve", *FREE, *arguments]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
         command, cwd=graph.parent, env=environment, stderr=subprocess.PIPE, text=True
@@ -151,6 +154,7 @@ def test_what_clients_will_see_is_printed(graph, monkeypatch, capsys):
         (["=x.toml"], 2, "expected NAME=PATH"),
         (["a.toml", "--http", "8501"], 2, "expected HOST:PORT"),
         (["a.toml", "--http", "127.0.0.1:99999"], 2, "expected HOST:PORT"),
+        (["a.toml", "--grpc", "8500"], 2, "--grpc: got '8500'; expected HOST:PORT"),
         ([], 2, "Missing argument"),
         (["a.toml", "--versions", "old"], 2, "--versions: got 'old'; expected latest, all"),
         (["a.toml", "--label", "a=1"], 2, "expected NAME:LABEL=VERSION"),
@@ -163,3 +167,35 @@ def test_what_is_wrong_is_said(arguments, code, text, capsys):
         main(["serve", *arguments])
     assert ended.value.code == code
     assert text in capsys.readouterr().err
+
+
+def test_grpc_is_answered_where_it_is_told(graph):
+    with serving(graph, "upper.dot") as (process, _):
+        told = process.stderr.readline()
+        assert told.startswith("serves upper over gRPC at 127.0.0.1:")
+        with grpc.insecure_channel(told.split()[-1]) as channel:
+            ready = channel.unary_unary("/inference.GRPCInferenceService/ModelReady")
+            assert ready(b"\n\x05upper", timeout=60) == b"\x08\x01"
+
+
+def test_grpc_may_be_off(graph):
+    with serving(graph, "upper.dot", "--grpc", "off") as (process, _):
+        process.send_signal(signal.SIGTERM)
+        assert "gRPC" not in process.stderr.read()
+        assert process.wait(60) == 143
+
+
+@pytest.mark.parametrize(("asked", "is_off"), [((), True), (("--grpc", "127.0.0.1:0"), False)])
+def test_without_grpcio_grpc_is_off_unless_it_is_asked_for(
+    graph, monkeypatch, capsys, asked, is_off
+):
+    monkeypatch.setattr("modelflow.cli.serve.find_spec", lambda _: None)
+    monkeypatch.chdir(graph.parent)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        http = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(SystemExit) as ended:
+            main(["serve", "upper.dot", "--http", http, *asked])
+    assert ended.value.code == 1
+    told = capsys.readouterr().err
+    assert ("gRPC is off" in told) == is_off
+    assert f"{http}/: cannot listen there: Address already in use; give another" in told

@@ -3,7 +3,7 @@
 import pytest
 
 from modelflow.http.exchange import Exchange
-from modelflow.serve.patience import seconds_of
+from modelflow.serve.patience import earlier, seconds_of
 from modelflow.wire.problem import Problem
 
 
@@ -20,3 +20,8 @@ def test_the_header_says_how_long():
 def test_what_is_no_time_says_so(value):
     with pytest.raises(Problem, match="expected milliseconds above 0"):
         seconds_of(asking((b"inference-timeout-ms", value)))
+
+
+def test_the_shortest_time_counts():
+    assert earlier(None, 2.0, 1.0) == 1.0
+    assert earlier(None, None) is None

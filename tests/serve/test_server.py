@@ -43,6 +43,7 @@ def test_columns_are_answered_with_outputs(server):
         (PREDICT, {"instances": [1.0], "signature_name": "x"}, 400, '"x" not found in signature'),
         ("/v1/models/x:predict", {"instances": [1.0]}, 404, "Latest(x)"),
         ("/v1/models/m/versions/5:predict", {"instances": [1.0]}, 404, "Specific(m, 5)"),
+        (f"/v1/models/m/versions/{'9' * 5000}:predict", {"instances": [1.0]}, 404, "Specific(m, 9"),
         ("/v1/models/m:classify", {"examples": [{}]}, 400, "Expected classification"),
         ("/v1/models/x", None, 404, "Could not find any versions of model x"),
         ("/elsewhere", None, 404, "Malformed request: GET /elsewhere"),
@@ -64,6 +65,28 @@ def test_an_item_that_fails_is_named_and_what_failed_inside_is_not_told(server, 
     assert status == 500
     assert "secret" not in found["error"]
     assert "secret" in caplog.text
+    assert found["error"].split()[-1] in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("path", "document"),
+    [
+        (PREDICT, {"instances": [[1.0]]}),
+        ("/v2/models/m/generate", {"input": [1.0]}),
+        (
+            "/v2/models/m/infer",
+            {"inputs": [{"name": "input", "shape": [1, 1], "datatype": "FP32", "data": [1.0]}]},
+        ),
+    ],
+)
+def test_an_output_that_no_answer_can_carry_is_a_failure_inside(path, document, caplog):
+    @modelflow.flowunit(name="mean")
+    def odd(row):
+        return {"odd": object()}
+
+    with served(odd) as server:
+        status, found, _ = ask(server, path, document)
+    assert status == 500
     assert found["error"].split()[-1] in caplog.text
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from modelflow.wire.health_messages import HEALTH
 from modelflow.wire.open_inference.messages import OPEN_INFERENCE
+from modelflow.wire.reflection_messages import REFLECTION
 from modelflow.wire.tf_serving.messages import TF_SERVING
 
 TENSORFLOW = {
@@ -189,6 +190,13 @@ def test_open_inferences_messages_are_the_published_ones():
 def test_the_health_messages_are_the_published_ones():
     theirs = members(published("grpc_health.v1.health_pb2"))
     (file,) = files(HEALTH, "health", ["grpc.health.v1"])
+    ours = members(file)
+    assert compare(ours, theirs) == ours.keys()
+
+
+def test_the_reflection_messages_are_the_published_ones():
+    theirs = members(published("grpc_reflection.v1alpha.reflection_pb2"))
+    (file,) = files(REFLECTION, "reflection", ["grpc.reflection.v1alpha"])
     ours = members(file)
     assert compare(ours, theirs) == ours.keys()
 

@@ -1,0 +1,49 @@
+"""What has become of the requests to one model. Written on the server's thread, read anywhere."""
+
+from collections import Counter
+
+from modelflow.wire.problem import Code
+
+__all__ = ["BOUNDS", "ModelFigures"]
+
+BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""The upper bounds of the latency histogram, in seconds; a last one has none."""
+
+
+class ModelFigures:
+    """Counts the requests to a model that were answered, one way or another.
+
+    Attributes:
+        outcomes: By code (``OK``: answered) how many.
+        rows: The items of those that were answered.
+        seconds: How long they took, from the request's arrival to its answer, added up.
+        latencies: How many took at most each of `BOUNDS`, and longer than all; not added up.
+    """
+
+    def __init__(self) -> None:
+        self.outcomes: Counter[str] = Counter()
+        self.rows = 0
+        self.seconds = 0.0
+        self.latencies = [0] * (len(BOUNDS) + 1)
+
+    def answered(self, rows: int, seconds: float) -> None:
+        """Counts a request that was answered."""
+        self.outcomes["OK"] += 1
+        self.rows += rows
+        self.seconds += seconds
+        place = next((at for at, bound in enumerate(BOUNDS) if seconds <= bound), len(BOUNDS))
+        self.latencies[place] += 1
+
+    def failed(self, code: Code) -> None:
+        """Counts a request that failed."""
+        self.outcomes[str(code)] += 1
+
+    @property
+    def requests(self) -> int:
+        """How many requests there were."""
+        return self.outcomes.total()
+
+    @property
+    def failures(self) -> int:
+        """How many of them failed."""
+        return self.requests - self.outcomes["OK"]

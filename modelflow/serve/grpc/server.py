@@ -1,0 +1,123 @@
+"""The gRPC server: an address, and the services that answer there."""
+
+import errno
+import socket
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from modelflow.errors import MissingDependencyError
+from modelflow.http.body import BodyBudget
+from modelflow.http.endpoint import Endpoint
+from modelflow.http.server import bound_socket
+from modelflow.serve.grpc.health import Health
+from modelflow.serve.grpc.reflection import Reflection
+from modelflow.serve.grpc.service import Service
+
+try:
+    import grpc.aio
+
+    from modelflow.serve.grpc.calls import Calls
+except ImportError as error:
+    package = "grpcio"
+    raise MissingDependencyError(package, "serve", "gRPC") from error
+
+__all__ = ["GrpcLimits", "GrpcServer", "grpc_socket"]
+
+
+@dataclass(frozen=True, slots=True)
+class GrpcLimits:
+    """What calls may cost.
+
+    Attributes:
+        message: Most bytes of a message that comes, also when it is decompressed; a longer one is
+            answered RESOURCE_EXHAUSTED.
+        messages: Where the bytes of those that are worked on are taken from.
+        calls: Most calls at once, open streams among them; one more is answered RESOURCE_EXHAUSTED.
+    """
+
+    message: int
+    messages: BodyBudget
+    calls: int
+
+
+class GrpcServer:
+    """Answers calls on the event loop of an HTTP server; see `modelflow.http.server.Guest`."""
+
+    def __init__(
+        self, bound: socket.socket, services: Iterable[Service], limits: GrpcLimits
+    ) -> None:
+        """Takes what to answer; `start` begins.
+
+        Args:
+            bound: A socket with the address (see `grpc_socket`), which keeps it until `start`
+                listens there with one of gRPC's own. The caller's to close then.
+            services: What there is to call; health and reflection are added.
+            limits: What calls may cost.
+        """
+        self.address = _address(*bound.getsockname()[:2])
+        """Where it answers: ``127.0.0.1:8500``."""
+        self._limits = limits
+        self._calls = Calls(limits.messages)
+        known = list(services)
+        self._health = Health(service.name for service in known)
+        known += self._health.services
+        self._services = (*known, *Reflection(known).services)
+        self._server: grpc.aio.Server | None = None
+
+    async def start(self) -> None:
+        """Begins to answer.
+
+        Raises:
+            OSError: somebody else listens there.
+        """
+        server = grpc.aio.server(
+            options=(
+                ("grpc.so_reuseport", 0),  # else another process could listen there as well
+                ("grpc.max_receive_message_length", self._limits.message),
+                ("grpc.max_send_message_length", -1),
+            ),
+            maximum_concurrent_rpcs=self._limits.calls,
+        )
+        for service in self._services:
+            methods = {one.name: self._calls.handler(one) for one in service.methods()}
+            handler = grpc.method_handlers_generic_handler(service.name, methods)
+            server.add_generic_rpc_handlers((handler,))
+        try:
+            server.add_insecure_port(self.address)
+        except RuntimeError as error:  # all that gRPC says is that it could not
+            raise _in_use(errno.EADDRINUSE, self.address, error) from error
+        await server.start()
+        self._server = server
+
+    async def close(self, seconds: float) -> None:
+        """Ends it: no new calls, no further messages in streams; those that came are answered.
+
+        Args:
+            seconds: How long it waits for that; then it cancels what is left.
+        """
+        if self._server is None:
+            return
+        server, self._server = self._server, None
+        self._health.close()
+        self._calls.close()
+        await server.stop(seconds)
+
+
+def grpc_socket(host: str, port: int) -> socket.socket:
+    """Returns a socket with an address, which does not listen yet.
+
+    Raises:
+        OSError: the address is in use, or not of this machine.
+    """
+    try:
+        return bound_socket(Endpoint(host, port))
+    except OSError as error:
+        raise _in_use(error.errno, _address(host, port), error.__cause__) from error
+
+
+def _in_use(number: int | None, address: str, reason: object) -> OSError:
+    return OSError(number, f"gRPC at {address}: cannot listen there: {reason}")
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,77 @@
+"""What there is to call: a service's methods, as its descriptor lists them."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from modelflow.serve.grpc.rpc import Rpc
+from modelflow.wire.problem import Code, Problem
+from modelflow.wire.proto import Protocol
+
+__all__ = ["Answerer", "Method", "Service"]
+
+Answerer = Callable[[Rpc, Any], None]
+"""Answers a message, now or later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method of a service.
+
+    Attributes:
+        name: Its name.
+        is_stream_in: Any number of messages come in one call.
+        is_stream_out: Any number of answers go out.
+        parse: Gives the message that bytes hold; raises `Problem`.
+        answer: Answers one.
+    """
+
+    name: str
+    is_stream_in: bool
+    is_stream_out: bool
+    parse: Callable[[bytes], Any]
+    answer: Answerer
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A service of a protocol.
+
+    Attributes:
+        name: Its full name.
+        protocol: Where it is described.
+        answers: Who answers, by the method's name.
+        missing: What is said of the methods that nobody answers.
+    """
+
+    name: str
+    protocol: Protocol
+    answers: Mapping[str, Answerer]
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        described = self.protocol.methods(self.name).keys()
+        if (named := self.answers.keys() | self.missing.keys()) != described:
+            message = f"{self.name}: got methods {sorted(named)}; expected {sorted(described)}"
+            raise ValueError(message)
+
+    def methods(self) -> Iterator[Method]:
+        """Gives all methods that the descriptor lists."""
+        for name, descriptor in self.protocol.methods(self.name).items():
+            yield Method(
+                name,
+                descriptor.client_streaming,
+                descriptor.server_streaming,
+                self._parser(descriptor.input_type.full_name),
+                self.answers.get(name) or self._refuser(name),
+            )
+
+    def _parser(self, message: str) -> Callable[[bytes], Any]:
+        return lambda data: self.protocol.parse(message, data)
+
+    def _refuser(self, name: str) -> Answerer:
+        def refuse(rpc: Rpc, _: Any) -> None:
+            message = f"{self.name}/{name} is not there: {self.missing[name]}"
+            rpc.refuse(Problem(message, Code.UNIMPLEMENTED))
+
+        return refuse

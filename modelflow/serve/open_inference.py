@@ -1,0 +1,157 @@
+"""The Open Inference Protocol over served models: what REST and gRPC have in common."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import modelflow
+from modelflow.graph.signature import GraphPort
+from modelflow.serve.call import Call
+from modelflow.serve.models import Models
+from modelflow.serve.patience import earlier
+from modelflow.serve.served_model import ServedModel
+from modelflow.serve.tensors import as_tensor, served_tensor
+from modelflow.wire.datatype import datatype_of
+from modelflow.wire.not_found import unknown_model
+from modelflow.wire.open_inference.classification import classified
+from modelflow.wire.open_inference.documents import ModelInfo, TensorInfo
+from modelflow.wire.open_inference.infer import InferAnswer, InferRequest, InferTensor
+from modelflow.wire.problem import Code, Problem, shown
+from modelflow.wire.tf_serving.documents import State, VersionStatus
+
+__all__ = ["SERVER", "answer_of", "find_model", "index_of", "infer", "info_of", "tensor_of"]
+
+SERVER = (
+    "modelflow",
+    modelflow.__version__,
+    ("binary_tensor_data", "classification", "parameters", "model_repository"),
+)
+"""What the server says of itself: its name, its version, and the extensions that it knows."""
+
+# What the protocol calls the states of a version.
+_STATES: Mapping[State, str] = MappingProxyType(
+    {
+        State.START: "LOADING",
+        State.LOADING: "LOADING",
+        State.AVAILABLE: "READY",
+        State.UNLOADING: "UNLOADING",
+        State.END: "UNAVAILABLE",
+    }
+)
+_PLATFORM = "modelflow_graph"
+
+
+def find_model(models: Models, name: str, version: str = "") -> ServedModel:
+    """Returns the model that a request names.
+
+    Raises:
+        Problem: there is none; with `Code.UNAVAILABLE`: it is being loaded.
+    """
+    try:
+        return models.find(name, version)
+    except Problem as problem:
+        if problem.code is not Code.NOT_FOUND:
+            raise
+        raise unknown_model(name, version) from problem
+
+
+def info_of(models: Models, model: ServedModel) -> ModelInfo:
+    """Returns what is said of a model: its versions, inputs and outputs."""
+    versions = tuple(str(one.version) for one in models.versions(model.name))
+    inputs, outputs = (
+        tuple(TensorInfo.of(port.name, served_tensor(port)) for port in ports)
+        for ports in (model.signature.inputs, model.signature.outputs)
+    )
+    return ModelInfo(model.name, versions, _PLATFORM, inputs, outputs)
+
+
+def index_of(models: Models) -> list[dict[str, str]]:
+    """Returns what is served, as the answer to a request for the repository's index lists it."""
+    return [_row(*one) for one in models.index()]
+
+
+def _row(name: str, status: VersionStatus | None, reason: str) -> dict[str, str]:
+    if status is None:
+        state = "LOADING" if reason == State.LOADING else "UNAVAILABLE"
+        return {"name": name, "version": "", "state": state, "reason": reason}
+    state, version = _STATES[status.state], str(status.version)
+    return {"name": name, "version": version, "state": state, "reason": reason}
+
+
+def infer(
+    model: ServedModel, request: InferRequest, done: Callable[[Call], None], seconds: float | None
+) -> Call:
+    """Sends a request to a model; ``done`` is called when it has an answer.
+
+    Args:
+        model: What is asked.
+        request: What it is asked.
+        done: Called on this thread, with what has the answer.
+        seconds: How long the client waits, as far as its protocol says; its parameter ``timeout``
+            may say less.
+
+    Raises:
+        Problem: the request does not fit the model, or there are too many requests.
+    """
+    _check(request, model)
+    arrays = {name: tensor.array for name, tensor in request.inputs.items()}
+    return model.infer(arrays, done, earlier(seconds, _timeout(request)))
+
+
+def answer_of(call: Call, request: InferRequest) -> InferAnswer:
+    """Returns the answer to a request: the outputs that it asks for, as arrays or as classes.
+
+    Raises:
+        Problem: the request failed, or an output is no tensor of scores.
+    """
+    ports = {port.name: port for port in call.model.signature.outputs}
+    tensors = tuple(
+        tensor_of(ports[name], value, request)
+        for name, value in call.outputs().items()
+        if not request.outputs or name in request.outputs
+    )
+    return InferAnswer(call.model.name, str(call.model.version), tensors, request.id)
+
+
+def tensor_of(port: GraphPort, value: Any, request: InferRequest) -> InferTensor:
+    """Returns what an output has given as a request wants it.
+
+    Raises:
+        Problem: classes are wanted, and it is no tensor of scores.
+    """
+    array = as_tensor(value)
+    asked = request.outputs.get(port.name)
+    if asked is not None and asked.classes:
+        array = classified(array, asked.classes, port.labels, f"output {port.name!r}")
+    return InferTensor(port.name, datatype_of(array.dtype), array)
+
+
+def _check(request: InferRequest, model: ServedModel) -> None:
+    ports = {port.name: port for port in model.signature.inputs}
+    for name, tensor in request.inputs.items():
+        wanted = ports[name].tensor if name in ports else None
+        if wanted is not None and tensor.datatype != datatype_of(wanted.dtype):
+            message = (
+                f"inference input '{name}' data-type is '{tensor.datatype}', but model "
+                f"'{model.name}' expects '{datatype_of(wanted.dtype)}'"
+            )
+            raise Problem(message)
+    known = [port.name for port in model.signature.outputs]
+    for name in request.outputs:
+        if name not in known:
+            message = (
+                f"unexpected inference output '{name}' for model '{model.name}' (outputs: "
+                f"{', '.join(known)})"
+            )
+            raise Problem(message)
+
+
+def _timeout(request: InferRequest) -> float | None:
+    """The seconds that the request says; None: it does not."""
+    timeout = request.parameters.get("timeout")
+    if timeout is None or timeout == 0:
+        return None
+    if type(timeout) is not int or timeout < 0:
+        message = f"request: timeout {shown(timeout)}; expected microseconds"
+        raise Problem(message)
+    return timeout / 1e6

@@ -1,0 +1,47 @@
+"""What else lives on the loop of an HTTP server."""
+
+import threading
+
+import pytest
+
+from modelflow.http.endpoint import Endpoint
+from modelflow.http.limits import ConnectionLimits
+from modelflow.http.server import Server, bound_socket
+
+
+class Guest:
+    def __init__(self, error=None):
+        self.error, self.told = error, []
+
+    async def start(self):
+        if self.error is not None:
+            raise self.error
+        self.told.append(("starts", threading.current_thread().name))
+
+    async def close(self, seconds):
+        self.told.append(("ends", seconds))
+
+
+@pytest.fixture
+def server():
+    with bound_socket(Endpoint("127.0.0.1", 0)) as bound:
+        running = Server(bound, None, ConnectionLimits())
+    yield running
+    running.close(0.0)
+
+
+def test_a_guest_starts_on_the_servers_thread_and_ends_with_it(server):
+    guest = Guest()
+    server.invite(guest)
+    ((_, thread),) = guest.told
+    assert thread.startswith("modelflow/http/")
+    server.close(2.5)
+    assert guest.told[1:] == [("ends", 2.5)]
+
+
+def test_a_guest_that_cannot_start_says_why_and_is_not_ended(server):
+    guest = Guest(OSError("in use"))
+    with pytest.raises(OSError, match="in use"):
+        server.invite(guest)
+    server.close(0.0)
+    assert guest.told == []

@@ -1,0 +1,42 @@
+"""gRPC's health protocol."""
+
+import pytest
+
+from modelflow.wire.health_messages import HEALTH
+from tests.serve.grpc.stub import OIP, SECONDS, grpc_served, refused, stub
+
+SERVICE = "grpc.health.v1.Health"
+STATES = HEALTH.enum("grpc.health.v1.HealthCheckResponse.ServingStatus")
+
+
+@pytest.fixture(scope="module")
+def server():
+    with grpc_served() as running:
+        yield running
+
+
+@pytest.mark.parametrize("name", ["", OIP, SERVICE, "tensorflow.serving.PredictionService"])
+def test_the_server_and_its_services_serve(server, name):
+    with stub(server) as client:
+        assert client.call(SERVICE, "Check", service=name).status == STATES["SERVING"]
+        assert client.call(SERVICE, "List").statuses[name].status == STATES["SERVING"]
+
+
+def test_a_service_that_there_is_not_is_not_found(server):
+    request = HEALTH["grpc.health.v1.HealthCheckRequest"](service="x")
+    with stub(server) as client:
+        with refused("NOT_FOUND", "no service 'x'"):
+            client.call(SERVICE, "Check", request)
+        watch = client.method(SERVICE, "Watch")(request, timeout=SECONDS)
+        assert next(watch).status == STATES["SERVICE_UNKNOWN"]
+        watch.cancel()
+
+
+def test_who_watches_is_told_that_the_server_ends():
+    server = grpc_served().start()
+    with stub(server) as client:
+        request = HEALTH["grpc.health.v1.HealthCheckRequest"]()
+        watch = client.method(SERVICE, "Watch")(request, timeout=SECONDS)
+        assert next(watch).status == STATES["SERVING"]
+        server.stop()
+        assert [one.status for one in watch] == [STATES["NOT_SERVING"]]

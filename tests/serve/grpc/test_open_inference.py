@@ -1,0 +1,218 @@
+"""The Open Inference Protocol over gRPC."""
+
+import numpy as np
+import pytest
+
+import modelflow
+from modelflow.serve.server import ServeOptions, Server
+from tests.serve.clients import ask
+from tests.serve.grpc.stub import OIP, SECONDS, X, grpc_served, infer, refused, stub
+
+
+@pytest.fixture(scope="module")
+def server():
+    with grpc_served() as running:
+        yield running
+
+
+@pytest.fixture
+def client(server):
+    with stub(server) as found:
+        yield found
+
+
+def values(answer, place=0, dtype="<f4"):
+    return np.frombuffer(answer.raw_output_contents[place], dtype).tolist()
+
+
+@pytest.mark.parametrize("raw", [True, False])
+def test_tensors_are_answered_in_raw_form_however_they_come(client, raw):
+    answer = client.oip("ModelInfer", infer(raw=raw, id="7"))
+    assert (answer.model_name, answer.model_version, answer.id) == ("m", "1", "7")
+    (output,) = answer.outputs
+    assert (output.name, output.datatype, list(output.shape)) == ("output", "FP32", [2])
+    assert values(answer) == [1.0, 4.0]
+
+
+def test_outputs_are_classes_if_the_request_says_so(client):
+    message = infer()
+    asked = message.outputs.add(name="output")
+    asked.parameters["classification"].int64_param = 1
+    answer = client.oip("ModelInfer", message)
+    assert answer.outputs[0].datatype == "BYTES"
+    assert b"1.000000:0:small" in answer.raw_output_contents[0]
+
+
+def wrong(**fields):
+    message = infer()
+    for key, value in fields.items():
+        setattr(message.inputs[0], key, value)
+    return message
+
+
+def with_output():
+    message = infer()
+    message.outputs.add(name="x")
+    return message
+
+
+def with_timeout(microseconds):
+    message = infer()
+    message.parameters["timeout"].int64_param = microseconds
+    return message
+
+
+@pytest.mark.parametrize(
+    ("message", "code", "text"),
+    [
+        (infer(model_name="x"), "NOT_FOUND", "Request for unknown model: 'x' is not found"),
+        (infer(model_version="3"), "NOT_FOUND", "'m' version 3 is not found"),
+        (infer(model_version="three"), "NOT_FOUND", "'m' version 'three' is not found"),
+        (infer(model_version="9" * 5000), "NOT_FOUND", "is not found"),
+        (wrong(datatype="FP64"), "INVALID_ARGUMENT", "bytes; expected 48"),
+        (wrong(datatype="INT32"), "INVALID_ARGUMENT", "data-type is 'INT32', but model 'm'"),
+        (wrong(name="other"), "INVALID_ARGUMENT", "Missing but required: {input}"),
+        (with_output(), "INVALID_ARGUMENT", "unexpected inference output 'x'"),
+        (with_timeout(-1), "INVALID_ARGUMENT", "timeout -1; expected microseconds"),
+    ],
+)
+def test_what_is_wrong_is_said(client, message, code, text):
+    with refused(code, text):
+        client.oip("ModelInfer", message)
+
+
+def test_an_item_that_fails_is_refused_and_what_failed_inside_is_not_told(client, caplog):
+    with refused("INTERNAL") as found:
+        client.oip("ModelInfer", infer(np.float32([[1], [-1]])))
+    assert "secret" not in found[0].details()
+    assert found[0].details().split()[-1] in caplog.text
+
+
+def test_an_output_that_no_answer_can_carry_is_a_failure_inside(caplog):
+    @modelflow.flowunit(name="mean")
+    def odd(row):
+        return {"odd": object()}
+
+    with grpc_served(odd) as server, stub(server) as client:
+        with refused("INTERNAL", "inside the server"):
+            client.oip("ModelInfer", infer())
+        (answer,) = stream(client, [infer()])
+    assert "inside the server" in answer.error_message
+    assert answer.error_message.split()[-1] in caplog.text
+
+
+def test_what_is_served_is_told(client):
+    assert client.oip("ServerLive").live
+    assert client.oip("ServerReady").ready
+    assert client.oip("ModelReady", name="m").ready
+    assert not client.oip("ModelReady", name="x").ready
+    assert client.oip("ServerMetadata").name == "modelflow"
+    found = client.oip("ModelMetadata", name="m")
+    assert (list(found.versions), found.platform) == (["1"], "modelflow_graph")
+    (port,) = found.inputs
+    assert (port.name, port.datatype, list(port.shape)) == ("input", "FP32", [-1, -1])
+    (entry,) = client.oip("RepositoryIndex").models
+    assert (entry.name, entry.version, entry.state) == ("m", "1", "READY")
+
+
+@pytest.mark.parametrize(
+    "name", ["ModelConfig", "ModelStatistics", "RepositoryModelLoad", "RepositoryModelUnload"]
+)
+def test_methods_that_are_not_there_say_so(client, name):
+    with refused("UNIMPLEMENTED", f"{name} is not there: "):
+        client.oip(name)
+
+
+def stream(client, messages):
+    return list(client.method(OIP, "ModelStreamInfer")(iter(messages), timeout=SECONDS))
+
+
+def final(answer):
+    return answer.infer_response.parameters["triton_final_response"].bool_param
+
+
+def test_each_request_of_a_stream_is_answered_in_its_order(client):
+    rows = [np.float32([[number]]) for number in range(200)]
+    answers = stream(client, [infer(row, id=str(row[0, 0])) for row in rows])
+    assert [values(one.infer_response) for one in answers] == [[row[0, 0]] for row in rows]
+    assert [one.infer_response.id for one in answers] == [str(row[0, 0]) for row in rows]
+    assert all(map(final, answers))
+
+
+def test_a_request_of_several_rows_has_one_answer_in_a_stream(client):
+    (answer,) = stream(client, [infer()])
+    assert values(answer.infer_response) == [1.0, 4.0]
+
+
+def test_a_request_that_fails_does_not_end_the_stream(client):
+    bad = infer(np.float32([[-1]]), id="b")
+    answers = stream(client, [infer(id="a"), bad, infer(model_name="x", id="c"), infer(id="d")])
+    errors = [one.error_message for one in answers]
+    assert [bool(error) for error in errors] == [False, True, True, False]
+    assert "unknown model: 'x'" in errors[2]
+    assert [one.infer_response.id for one in answers] == ["a", "b", "c", "d"]
+
+
+PARTS = """
+[graph]
+format = "graphviz"
+graphconf = '''digraph m {
+    input [type=input]
+    parts []
+    output [type=output]
+    input -> parts -> output
+}'''
+[serve.input.input]
+datatype = "FP32"
+shape = [-1]
+"""
+
+
+class Parts(modelflow.FlowUnit):
+    """Gives each number of a row in a buffer of its own."""
+
+    SPEC = modelflow.FlowUnitSpec(
+        "parts",
+        {"cpu": lambda: Parts()},
+        inputs=(modelflow.Port("in"),),
+        outputs=(modelflow.Port("out"),),
+        kind=modelflow.Kind.STREAM,
+    )
+
+    def process(self, ctx):
+        ctx.emit([np.float32(number) for row in ctx.input() for number in row.data])
+
+
+def test_an_output_of_many_buffers_is_as_many_answers_the_last_one_final():
+    flow = modelflow.Flow(PARTS, units=[Parts])
+    with (
+        Server({"m": flow}, ServeOptions(http_port=0, grpc_port=0)) as server,
+        stub(server) as client,
+    ):
+        answers = stream(client, [infer(np.float32([[1, 2, 3]])), infer(np.empty((1, 0), "f4"))])
+        whole = client.oip("ModelInfer", infer(np.float32([[1, 2, 3]])))
+    found = [values(one.infer_response) for one in answers]
+    assert found == [[1.0], [2.0], [3.0], []]
+    assert [final(one) for one in answers] == [False, False, True, True]
+    assert values(whole) == [1.0, 2.0, 3.0]
+
+
+def test_rest_and_grpc_give_the_same_answers(server, client):
+    body = {"inputs": [{"name": "input", "shape": [2, 3], "datatype": "FP32", "data": X.tolist()}]}
+    _, rest, _ = ask(server, "/v2/models/m/infer", body)
+    assert rest["outputs"][0]["data"] == values(client.oip("ModelInfer", infer()))
+    metadata = client.oip("ModelMetadata", name="m")
+    _, rest, _ = ask(server, "/v2/models/m")
+    assert rest["inputs"] == [
+        {"name": one.name, "datatype": one.datatype, "shape": list(one.shape)}
+        for one in metadata.inputs
+    ]
+    _, rest, _ = ask(server, "/v2/models/x")
+    with refused("NOT_FOUND", rest["error"]):
+        client.oip("ModelInfer", infer(model_name="x"))
+    body["inputs"][0]["datatype"] = "INT32"
+    _, rest, _ = ask(
+        server, "/v2/models/m/infer", {"inputs": [{**body["inputs"][0], "data": [0] * 6}]}
+    )
+    with refused("INVALID_ARGUMENT", rest["error"]):
+        client.oip("ModelInfer", wrong(datatype="INT32"))

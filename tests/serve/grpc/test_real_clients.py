@@ -1,0 +1,165 @@
+"""Clients that exist already: Triton's, TensorFlow Serving's, gRPC's own health probe."""
+
+import asyncio
+import importlib
+import threading
+
+import numpy as np
+import pytest
+
+from tests.serve.grpc.stub import SECONDS, X, grpc_served
+
+
+@pytest.fixture(scope="module")
+def server():
+    with grpc_served() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def triton():
+    return pytest.importorskip(
+        "tritonclient.grpc", reason="tritonclient[grpc] is not installed", exc_type=ImportError
+    )
+
+
+@pytest.fixture
+def client(server, triton):
+    with triton.InferenceServerClient(server.grpc_address) as found:
+        yield found
+
+
+def inputs(triton, array=X):
+    tensor = triton.InferInput("input", list(array.shape), "FP32")
+    tensor.set_data_from_numpy(array)
+    return [tensor]
+
+
+@pytest.mark.parametrize("compression", [None, "gzip", "deflate"])
+def test_triton_client_infers(client, triton, compression):
+    outputs = [triton.InferRequestedOutput("output")]
+    result = client.infer(
+        "m", inputs(triton), outputs=outputs, request_id="7", compression_algorithm=compression
+    )
+    assert result.as_numpy("output").tolist() == [1.0, 4.0]
+    assert result.get_response().id == "7"
+
+
+def test_triton_client_asks_for_classes(client, triton):
+    outputs = [triton.InferRequestedOutput("output", class_count=1)]
+    result = client.infer("m", inputs(triton), outputs=outputs)
+    assert result.as_numpy("output").tolist() == [[b"1.000000:0:small"], [b"4.000000:0:small"]]
+
+
+def test_triton_client_asks_what_there_is(client):
+    assert client.is_server_live()
+    assert client.is_server_ready()
+    assert client.is_model_ready("m")
+    assert not client.is_model_ready("x")
+    assert client.get_server_metadata().name == "modelflow"
+    assert client.get_model_metadata("m").inputs[0].name == "input"
+    assert client.get_model_repository_index().models[0].name == "m"
+
+
+def test_triton_client_sees_errors_and_timeouts(client, triton):
+    utils = importlib.import_module("tritonclient.utils")
+    with pytest.raises(utils.InferenceServerException, match="unknown model: 'x'") as found:
+        client.infer("x", inputs(triton))
+    assert found.value.status() == "StatusCode.NOT_FOUND"
+    with pytest.raises(utils.InferenceServerException, match="expects 'FP32'"):
+        tensor = triton.InferInput("input", [1, 1], "INT32")
+        client.infer("m", [tensor.set_data_from_numpy(np.int32([[1]]))])
+
+
+def test_triton_client_streams(client, triton):
+    found, all_there = [], threading.Event()
+
+    def note(result, error):
+        found.append(error or result.as_numpy("output").tolist())
+        if len(found) == 3:
+            all_there.set()
+
+    client.start_stream(note)
+    client.async_stream_infer("m", inputs(triton), enable_empty_final_response=True)
+    client.async_stream_infer("x", inputs(triton))
+    client.async_stream_infer("m", inputs(triton, X[:1]))
+    assert all_there.wait(SECONDS)
+    client.stop_stream()
+    assert (found[0], found[2]) == ([1.0, 4.0], [1.0])
+    assert "unknown model" in str(found[1])
+
+
+def test_triton_client_of_asyncio_infers_and_streams(server, triton):
+    aio = importlib.import_module("tritonclient.grpc.aio")
+
+    async def ask():
+        async with aio.InferenceServerClient(server.grpc_address) as client:
+            results = await asyncio.gather(
+                *(client.infer("m", inputs(triton, X + number)) for number in range(20))
+            )
+
+            async def requests():
+                for number in range(3):
+                    yield {"model_name": "m", "inputs": inputs(triton, X[:1] + number)}
+
+            stream = [
+                result.as_numpy("output").tolist()
+                async for result, _ in client.stream_infer(requests())
+            ]
+            return [result.as_numpy("output").tolist() for result in results], stream
+
+    answers, stream = asyncio.run(ask())
+    assert answers == [[1.0 + number, 4.0 + number] for number in range(20)]
+    assert stream == [[1.0], [2.0], [3.0]]
+
+
+@pytest.fixture
+def tf_serving():
+    """The generated modules and stubs of tensorflow-serving-api, which bring TensorFlow."""
+    names = ("predict", "get_model_metadata", "get_model_status")
+    pytest.importorskip(
+        "tensorflow_serving.apis.prediction_service_pb2_grpc",
+        reason="tensorflow-serving-api is not installed",
+        exc_type=ImportError,
+    )
+    found = {}
+    for name in (
+        *(f"{name}_pb2" for name in names),
+        "prediction_service_pb2_grpc",
+        "model_service_pb2_grpc",
+    ):
+        found |= vars(importlib.import_module(f"tensorflow_serving.apis.{name}"))
+    return found
+
+
+def test_tensorflow_servings_stubs_predict_and_ask(server, tf_serving):
+    grpc = importlib.import_module("grpc")
+    tensorflow = importlib.import_module("tensorflow")
+    request = tf_serving["PredictRequest"]()
+    request.model_spec.name = "m"
+    request.inputs["input"].CopyFrom(tensorflow.make_tensor_proto(X))
+    metadata = tf_serving["GetModelMetadataRequest"](metadata_field=["signature_def"])
+    metadata.model_spec.name = "m"
+    status = tf_serving["GetModelStatusRequest"]()
+    status.model_spec.name = "m"
+    with grpc.insecure_channel(server.grpc_address) as channel:
+        prediction = tf_serving["PredictionServiceStub"](channel)
+        answer = prediction.Predict(request, timeout=SECONDS)
+        assert tensorflow.make_ndarray(answer.outputs["output"]).tolist() == [1.0, 4.0]
+        found = prediction.GetModelMetadata(metadata, timeout=SECONDS)
+        assert found.metadata["signature_def"].type_url.endswith("SignatureDefMap")
+        models = tf_serving["ModelServiceStub"](channel)
+        state = models.GetModelStatus(status, timeout=SECONDS).model_version_status[0].state
+        assert state == 30
+
+
+def test_grpcs_health_probe_is_answered(server):
+    health = pytest.importorskip(
+        "grpc_health.v1.health_pb2_grpc", reason="grpcio-health-checking is not installed"
+    )
+    messages = importlib.import_module("grpc_health.v1.health_pb2")
+    grpc = importlib.import_module("grpc")
+    with grpc.insecure_channel(server.grpc_address) as channel:
+        request = messages.HealthCheckRequest(service="")
+        answer = health.HealthStub(channel).Check(request, timeout=SECONDS)
+    assert answer.status == messages.HealthCheckResponse.SERVING

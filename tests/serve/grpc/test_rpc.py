@@ -1,0 +1,69 @@
+import asyncio
+
+import pytest
+
+from modelflow.serve.grpc.rpc import Rpc
+from modelflow.wire.problem import Code, Problem
+
+
+def taken(rpc):
+    """The answers, up to the last one."""
+
+    async def take():
+        return [answer async for answer in answers()]
+
+    async def answers():
+        while (answer := await rpc.next()) is not None:
+            yield answer
+
+    return asyncio.run(take())
+
+
+def test_answers_come_in_order_and_none_behind_the_last():
+    ended, rpc = [], Rpc(None)
+    rpc.on_end = lambda: ended.append(rpc.is_over)
+    rpc.send("a")
+    rpc.answer("b")
+    rpc.answer("late")
+    rpc.leave()
+    assert taken(rpc) == ["a", "b"]
+    assert ended == [True]
+
+
+def test_a_problem_is_raised_where_answers_are_taken():
+    rpc = Rpc(None)
+    rpc.refuse(Problem("no"))
+    with pytest.raises(Problem, match="no"):
+        taken(rpc)
+
+
+def test_a_problem_is_an_answer_where_the_protocol_has_one():
+    rpc = Rpc(None)
+    rpc.refusal = str
+    rpc.refuse(Problem("no"))
+    assert taken(rpc) == ["no"]
+
+
+def test_what_fails_while_answers_are_made_is_said_and_sends_none_of_them():
+    def make(error):
+        yield "half"
+        raise error
+
+    rpc = Rpc(None)
+    rpc.settle(lambda: make(Problem("no", Code.ABORTED)))
+    with pytest.raises(Problem, match="no"):
+        taken(rpc)
+    rpc = Rpc(None)
+    rpc.settle(lambda: make(ZeroDivisionError("a secret")))
+    with pytest.raises(Problem, match="inside the server") as found:
+        taken(rpc)
+    assert found.value.code is Code.INTERNAL
+
+
+def test_a_client_that_leaves_is_told_of_once_and_gets_nothing_more():
+    gone, rpc = [], Rpc(None)
+    rpc.on_gone, rpc.on_end = lambda: gone.append("gone"), lambda: gone.append("over")
+    rpc.leave()
+    rpc.leave()
+    rpc.answer("late")
+    assert gone == ["over", "gone"]

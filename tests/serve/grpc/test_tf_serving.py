@@ -1,0 +1,121 @@
+"""TensorFlow Serving over gRPC."""
+
+import pytest
+
+from modelflow.wire.tf_serving.messages import TF_SERVING
+from modelflow.wire.tf_serving.tensor_proto import array_of_proto
+from tests.serve.clients import ask
+from tests.serve.grpc.stub import PREDICTION, X, grpc_served, predict, refused, stub
+
+MODELS = "tensorflow.serving.ModelService"
+
+
+@pytest.fixture(scope="module")
+def server():
+    with grpc_served() as running:
+        yield running
+
+
+@pytest.fixture
+def client(server):
+    with stub(server) as found:
+        yield found
+
+
+def filtered(*names):
+    message = predict()
+    message.output_filter.extend(names)
+    return message
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        predict(),
+        predict(version=1),
+        predict(version=0),
+        predict(signature_name="serving_default"),
+        filtered("output"),
+    ],
+)
+def test_predict_answers_with_the_outputs_and_who_gave_them(client, message):
+    answer = client.call(PREDICTION, "Predict", message)
+    spec = answer.model_spec
+    assert (spec.name, spec.version.value, spec.signature_name) == ("m", 1, "serving_default")
+    assert array_of_proto(answer.outputs["output"], "output").tolist() == [1.0, 4.0]
+
+
+def without_input():
+    message = predict()
+    message.inputs["other"].CopyFrom(message.inputs.pop("input"))
+    return message
+
+
+@pytest.mark.parametrize(
+    ("message", "code", "text"),
+    [
+        (predict(name=""), "INVALID_ARGUMENT", "no name specified"),
+        (predict(name="x"), "NOT_FOUND", "Servable not found for request: Latest(x)"),
+        (predict(version=5), "NOT_FOUND", "Servable not found for request: Specific(m, 5)"),
+        (predict(version=-1), "NOT_FOUND", "Specific(m, -1)"),
+        (predict(version_label="stable"), "INVALID_ARGUMENT", "version label: stable"),
+        (predict(signature_name="x"), "INVALID_ARGUMENT", '"x" not found in signature def'),
+        (predict(X.astype("f8")), "INVALID_ARGUMENT", "dtype DT_DOUBLE; expected DT_FLOAT"),
+        (predict(X[0]), "INVALID_ARGUMENT", "got items of shape ()"),
+        (without_input(), "INVALID_ARGUMENT", "Sent extra: {other}. Missing but required: {input}"),
+        (filtered("x"), "INVALID_ARGUMENT", "output tensor alias not found in signature: x"),
+        (filtered("output", "output"), "INVALID_ARGUMENT", "duplicate output tensor alias"),
+    ],
+)
+def test_what_is_wrong_is_said_as_clients_expect_it(client, message, code, text):
+    with refused(code, text):
+        client.call(PREDICTION, "Predict", message)
+
+
+def test_metadata_tells_the_signature(client):
+    spec = {"name": "m"}
+    answer = client.call(
+        PREDICTION, "GetModelMetadata", model_spec=spec, metadata_field=["signature_def"]
+    )
+    assert answer.model_spec.version.value == 1
+    found = TF_SERVING["tensorflow.serving.SignatureDefMap"]()
+    assert answer.metadata["signature_def"].Unpack(found)
+    signature = found.signature_def["serving_default"]
+    assert [dim.size for dim in signature.inputs["input"].tensor_shape.dim] == [-1, -1]
+    with refused("INVALID_ARGUMENT", "no metadata_field"):
+        client.call(PREDICTION, "GetModelMetadata", model_spec=spec)
+    with refused("INVALID_ARGUMENT", "Metadata field 'x' is not supported"):
+        client.call(PREDICTION, "GetModelMetadata", model_spec=spec, metadata_field=["x"])
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("Classify", {"model_spec": {"name": "m"}}),
+        ("Regress", {"model_spec": {"name": "m"}}),
+        ("MultiInference", {"tasks": [{"model_spec": {"name": "m"}}]}),
+    ],
+)
+def test_what_needs_another_signature_is_refused_as_over_rest(server, client, name, fields):
+    _, rest, _ = ask(server, "/v1/models/m:classify", {"examples": [{}]})
+    with refused("INVALID_ARGUMENT", rest["error"]):
+        client.call(PREDICTION, name, **fields)
+
+
+def test_status_lists_the_versions(client):
+    answer = client.call(MODELS, "GetModelStatus", model_spec={"name": "m"})
+    (one,) = answer.model_version_status
+    assert (one.version, one.state, one.status.error_code) == (1, 30, 0)
+    with refused("NOT_FOUND", "Could not find any versions of model x"):
+        client.call(MODELS, "GetModelStatus", model_spec={"name": "x"})
+    with refused("UNIMPLEMENTED", "HandleReloadConfigRequest is not there"):
+        client.call(MODELS, "HandleReloadConfigRequest")
+
+
+def test_rest_and_grpc_give_the_same_answers(server, client):
+    _, rest, _ = ask(server, "/v1/models/m:predict", {"inputs": {"input": X.tolist()}})
+    answer = client.call(PREDICTION, "Predict", predict())
+    assert rest["outputs"] == array_of_proto(answer.outputs["output"], "output").tolist()
+    _, rest, _ = ask(server, "/v1/models/m/versions/5:predict", {"inputs": X.tolist()})
+    with refused("NOT_FOUND", rest["error"]):
+        client.call(PREDICTION, "Predict", predict(version=5))

@@ -1,0 +1,52 @@
+"""Counters as Prometheus reads them."""
+
+import pytest
+
+parser = pytest.importorskip("prometheus_client.parser", reason="prometheus-client is missing")
+
+from tests.serve.clients import ask, send, served  # noqa: E402 - behind the skip
+
+PREDICT = "/v1/models/m:predict"
+
+
+def metrics(server):
+    """Every sample: (name, labels without those that all have) -> value."""
+    status, headers, text = send(server, "GET", "/metrics")
+    assert status == 200
+    assert headers["content-type"].startswith("text/plain; version=")
+    return {
+        (sample.name, *sorted(sample.labels.items())): sample.value
+        for family in parser.text_string_to_metric_families(text.decode())
+        for sample in family.samples
+    }
+
+
+def test_counters_agree_with_what_the_clients_saw():
+    with served(max_requests=10) as server:
+        for _ in range(3):
+            assert ask(server, PREDICT, {"instances": [[1.0], [2.0]]})[0] == 200
+        assert ask(server, PREDICT, {"instances": [[]]})[0] == 400
+        assert ask(server, PREDICT, {"instances": [[-1.0]]})[0] == 500
+        found = metrics(server)
+    model = (("model", "m"), ("version", "1"))
+
+    def value(name, *labels):
+        return found[name, *sorted([*labels])]
+
+    assert value("modelflow_requests_total", ("code", "OK"), *model) == 3
+    assert value("modelflow_requests_total", ("code", "INVALID_ARGUMENT"), *model) == 1
+    assert value("modelflow_requests_total", ("code", "INTERNAL"), *model) == 1
+    assert value("modelflow_requests_under_way", *model) == 0
+    assert value("modelflow_request_seconds_count", *model) == 3
+    assert value("modelflow_node_items_total", ("node", "mean"), *model) == 8
+    assert value("nv_inference_request_success", *model) == 3
+    assert value("nv_inference_request_failure", ("reason", "OTHER"), *model) == 2
+    assert value("nv_inference_count", *model) == 6
+    status = ("model_name", "m"), ("status", "OK")
+    assert value(":tensorflow:serving:request_count", *status) == 3
+
+
+def test_a_server_that_was_asked_nothing_says_zero():
+    with served() as server:
+        found = metrics(server)
+    assert {value for key, value in found.items() if "success" in key[0]} == {0}
