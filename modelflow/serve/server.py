@@ -176,11 +176,11 @@ class Server:
             self._models.expect(name, is_due=True)
         front = _Front(self._models, self._repository, options, budget)
         self._http = HttpServer(bound, front, options.connections)
-        begin = partial(self._repository.begin, self._http.mailbox, found, self._settled)
-        self._http.mailbox.post(begin)
         if guest is not None:
             self._http.invite(guest)
             self.grpc_address = guest.address
+        begin = partial(self._repository.begin, self._http.mailbox, found, self._settled)
+        self._http.mailbox.post(begin)  # behind: nothing is loaded where it cannot listen
         host, port = bound.getsockname()[:2]
         self.address = f"http://{host}:{port}"
 

@@ -14,6 +14,7 @@ from modelflow.serve.server import ServeOptions, Server
 from modelflow.serve.source import Terms
 from modelflow.serve.version_policy import read_policy
 from tests.serve.clients import ask, send
+from tests.serve.grpc.stub import stub
 from tests.serve.models_on_disk import GRAPH, write_model, write_version
 
 BODY = {"instances": [[1.0, 2.0]]}
@@ -127,6 +128,19 @@ def test_while_a_model_is_loaded_it_is_503_and_told_as_loading(slow):
         assert states(server) == {1: ("AVAILABLE", "")}
         with pytest.raises(StreamClosed, match="listens already"):
             server.listen()
+
+
+def test_clients_of_grpc_are_told_the_same(slow):
+    with listening({"m": slow.flow()}, grpc_port=0) as server, stub(server) as client:
+        until(server, 1, "LOADING")
+        assert not client.oip("ServerReady").ready
+        assert not client.oip("ModelReady", name="m").ready
+        (row,) = client.oip("RepositoryIndex").models
+        assert (row.name, row.version, row.state) == ("m", "1", "LOADING")
+        slow.open.set()
+        server.wait_until_loaded()
+        assert client.oip("ServerReady").ready
+        assert client.oip("ModelReady", name="m").ready
 
 
 def test_a_model_that_does_not_load_is_named_and_the_others_are_served(tmp_path, caplog):

@@ -29,7 +29,7 @@ __all__ = ["OpenInferenceGrpc"]
 _Answers = Callable[[Call, InferRequest], Iterable[Any]]
 
 _FINAL = "triton_final_response"
-_NO_LOADING = "models are neither loaded nor unloaded while the server runs"
+_NO_LOADING = "models are loaded and unloaded over REST: POST /v2/repository/models/NAME/load"
 _MISSING = {
     "ModelConfig": "ask for ModelMetadata, which names inputs and outputs",
     "ModelStatistics": "there are no statistics over this protocol",
@@ -46,7 +46,7 @@ class OpenInferenceGrpc:
         self._models = models
         answers = {
             "ServerLive": _live,
-            "ServerReady": _ready,
+            "ServerReady": self._ready,
             "ServerMetadata": _server,
             "ModelReady": self._model_ready,
             "ModelMetadata": self._metadata,
@@ -57,6 +57,10 @@ class OpenInferenceGrpc:
         self.services: tuple[Service, ...] = (
             Service("inference.GRPCInferenceService", OPEN_INFERENCE, answers, _MISSING),
         )
+
+    def _ready(self, rpc: Rpc, _: Any) -> None:
+        is_ready = not self._models.unready()
+        rpc.answer(OPEN_INFERENCE["inference.ServerReadyResponse"](ready=is_ready))
 
     def _model_ready(self, rpc: Rpc, message: Any) -> None:
         try:
@@ -93,10 +97,6 @@ class OpenInferenceGrpc:
 
 def _live(rpc: Rpc, _: Any) -> None:
     rpc.answer(OPEN_INFERENCE["inference.ServerLiveResponse"](live=True))
-
-
-def _ready(rpc: Rpc, _: Any) -> None:
-    rpc.answer(OPEN_INFERENCE["inference.ServerReadyResponse"](ready=True))
 
 
 def _server(rpc: Rpc, _: Any) -> None:

@@ -45,7 +45,7 @@ class TensorflowGrpc:
             "Regress": self._examples,
             "MultiInference": self._tasks,
         }
-        missing = {"HandleReloadConfigRequest": "what is served does not change while it is"}
+        missing = {"HandleReloadConfigRequest": "write the models.config, and send SIGHUP"}
         status = {"GetModelStatus": self._status}
         self.services: tuple[Service, ...] = (
             Service("tensorflow.serving.PredictionService", TF_SERVING, answers),
