@@ -6,37 +6,27 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from modelflow.errors import Cancelled, ConfigError, FlowFailed, StreamClosed
 from modelflow.flow import Flow
-from modelflow.http.body import BodyBudget, BodyLimits, RefusedError
+from modelflow.http.body import BodyBudget, BodyLimits
 from modelflow.http.endpoint import Endpoint as Address
-from modelflow.http.exchange import Exchange
 from modelflow.http.limits import ConnectionLimits
-from modelflow.http.reply import Reply
 from modelflow.http.server import Server as HttpServer
 from modelflow.http.server import bound_socket
 from modelflow.log import LEVELS
 from modelflow.serve.catalogue import Catalogue
 from modelflow.serve.finding import Finding, look
-from modelflow.serve.generate import Generate
+from modelflow.serve.front import Front
 from modelflow.serve.grpc.open_inference import OpenInferenceGrpc
 from modelflow.serve.grpc.tf_serving import TensorflowGrpc
 from modelflow.serve.loader import Loader
-from modelflow.serve.metrics import Metrics
 from modelflow.serve.models import Models
-from modelflow.serve.open_inference_rest import OpenInferenceRest
-from modelflow.serve.refusal import refusal
 from modelflow.serve.repository import Repository
-from modelflow.serve.repository_rest import RepositoryRest
-from modelflow.serve.router import find
 from modelflow.serve.served_model import ServedModel
-from modelflow.serve.tensorflow_rest import TensorflowRest
-from modelflow.wire.problem import Code, Problem
 
 if TYPE_CHECKING:
     from modelflow.serve.grpc.server import GrpcServer
@@ -174,7 +164,9 @@ class Server:
         guest = self._grpc(addresses, budget)
         for name in found:
             self._models.expect(name, is_due=True)
-        front = _Front(self._models, self._repository, options, budget)
+        limits = BodyLimits(options.max_body, budget, options.body_time_out)
+        is_open = options.is_repository_open
+        front = Front(self._models, self._repository, limits, is_repository_open=is_open)
         self._http = HttpServer(bound, front, options.connections)
         if guest is not None:
             self._http.invite(guest)
@@ -274,44 +266,3 @@ class Server:
         traceback: TracebackType | None,
     ) -> None:
         self.stop()
-
-
-class _Front:
-    """Answers every request that comes over HTTP. On the server's thread."""
-
-    def __init__(
-        self, models: Models, repository: Repository, options: ServeOptions, budget: BodyBudget
-    ) -> None:
-        self._limits = BodyLimits(options.max_body, budget, options.body_time_out)
-        most, is_open = options.max_body, options.is_repository_open
-        self._endpoints = (
-            *TensorflowRest(models).endpoints,
-            *OpenInferenceRest(models, most).endpoints,
-            *Generate(models, most).endpoints,
-            *RepositoryRest(models, repository, most, is_allowed=is_open).endpoints,
-            *Metrics(models).endpoints,
-        )
-
-    def begin(self, exchange: Exchange) -> BodyLimits:
-        """Finds out who answers a request.
-
-        Raises:
-            RefusedError: nobody does.
-        """
-        found = find(self._endpoints, exchange)
-        if isinstance(found, Reply):
-            if found.status == HTTPStatus.NOT_FOUND:
-                message = f"Malformed request: {exchange.method} {exchange.path}"
-                found = refusal(Problem(message, Code.NOT_FOUND))
-            raise RefusedError(found)
-        return self._limits
-
-    def handle(self, exchange: Exchange) -> None:
-        """Answers a whole request, now or later."""
-        exchange.on_end = partial(self._limits.budget.give_back, len(exchange.body))
-        found = find(self._endpoints, exchange)
-        assert not isinstance(found, Reply)  # `begin` has found it
-        try:
-            found()
-        except Problem as problem:
-            exchange.answer(refusal(problem))
