@@ -372,6 +372,9 @@ def _inbox_blocker(inbox: Inbox, port: int, session: Session) -> Blocker:
 
 def _append(port: EntryPort, segment: Segment) -> list[Receiver]:
     """Appends a segment to every receiver; returns those that must be told with no lock held."""
+    if len(port.route) == 1:  # every row of most graphs passes here
+        receiver, target = port.route[0]
+        return [receiver] if receiver.append(target, (segment,)) else []
     # Each has its own, made before the first is appended: its reader may change the meta at once.
     own = (segment, *(segment.twin() for _ in port.route[1:]))
     routed = zip(port.route, own, strict=True)
