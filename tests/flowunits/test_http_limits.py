@@ -57,9 +57,9 @@ def test_a_head_that_is_too_long_is_refused(head):
 def test_headers_behind_a_body_are_bounded_too():
     with Service(echo, ", max_header_bytes=4096") as service, connected(service) as client:
         client.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
-        with contextlib.suppress(ConnectionError):  # more than is read at once
+        with contextlib.suppress(OSError):  # more than is read before the connection is ended
             client.sendall(b"1\r\nx\r\n0\r\nX-Long: " + b"x" * 1_000_000)
-        client.shutdown(socket.SHUT_WR)
+            client.shutdown(socket.SHUT_WR)
         everything(client)
         assert service.ask(b"x")[:2] == (200, b"x")
 
