@@ -92,8 +92,11 @@ class Inbox:
                 self._order.add(port, segments)  # a cancelled session's are dropped when taken
             else:
                 self._add(port, segments)
-            if self._waiting and (self._work.count or self._is_collecting):
-                self._wake_worker()
+            if self._waiting:  # as in `_wake_worker`, without a call for every row
+                if self._is_collecting:
+                    self._wake_worker()
+                elif self._work.count:
+                    self._work.wake_one()
             return bool(self._room.due)
 
     def _match(self, matcher: Matcher, port: int, segments: Sequence[Segment]) -> None:
@@ -103,8 +106,8 @@ class Inbox:
                 self._drop(session)
             else:
                 self._add(port, matcher.add(port, segment))
-        if self._room.count:
-            self._signal_room()
+        if self._room.count and self._order.is_roomy():
+            self._room.wake()
 
     def _add(self, port: int, segments: Sequence[Segment]) -> None:
         if self.policy.batch_timeout and not self._waiting:
@@ -253,8 +256,8 @@ class Inbox:
                 self._measure(self.stats, batch)
             if self.policy.batch_timeout:
                 self._oldest = self._clock.now() if self._waiting else None
-        if self._room.count:
-            self._signal_room()
+        if self._room.count and self._order.is_roomy():
+            self._room.wake()
         return batch
 
     def _measure(self, stats: QueueStats, batch: Batch) -> None:
@@ -271,10 +274,6 @@ class Inbox:
         else:
             reason = "nothing_waiting"
         stats.count(reason, waited)
-
-    def _signal_room(self) -> None:
-        if self._order.is_roomy():
-            self._room.wake()
 
     # -- control --------------------------------------------------------------------------------
 
@@ -301,8 +300,8 @@ class Inbox:
             result = change()
             if self._work.count and (self._waiting or self._order.has_delays):
                 self._wake_worker()
-            if self._room.count:
-                self._signal_room()
+            if self._room.count and self._order.is_roomy():
+                self._room.wake()
         return result
 
     def drain(self) -> None:

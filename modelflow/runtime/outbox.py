@@ -188,7 +188,11 @@ class Outbox:
                 segments = pieces[0][port]
             else:
                 segments = [segment for piece in pieces for segment in piece[port]]
-            if segments and route:
+            if len(route) == 1:
+                ((receiver, target),) = route
+                if segments and receiver.append(target, segments):
+                    told.append(receiver)
+            elif segments and route:
                 # Each has its own, made before the first is appended: who reads it may change the
                 # list, and the buffers' meta, at once.
                 others = [[segment.twin() for segment in segments] for _ in route[1:]]

@@ -72,11 +72,14 @@ class Progress:
 
         Where a row that is sent may become none or many, those that wait for their reader.
         """
-        if not self._results or self.is_collected:
+        results = self._results
+        if not results or self.is_collected:
             return 0
         if not self._is_counted:
-            return max(map(len, self._results))
-        return self.sent - min([results.taken for results in self._results])
+            return max(map(len, results))
+        if len(results) == 1:  # asked for every row: no list is made
+            return self.sent - results[0].taken
+        return self.sent - min([one.taken for one in results])
 
     # -- in -------------------------------------------------------------------------------------
 

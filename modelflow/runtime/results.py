@@ -61,7 +61,8 @@ class Results:
             if is_last:
                 self._is_last_in = True
                 self.is_ended = not self._holders
-            self._ready.wake()
+            if self._ready.count:
+                self._ready.wake()
 
     @property
     def is_due(self) -> bool:

@@ -201,7 +201,7 @@ class Worker:
 
     def run(self, batch: Batch) -> None:
         """Calls the unit for a batch and sends the results on; does not wait."""
-        size = batch.size
+        size = len(batch.columns[0])
         has_errors = batch.has_errors
         results = self._ended
         if size:

@@ -111,11 +111,7 @@ class Fair(Fifo):
         self._rows.pop(session, None)
         if session in self._turns:
             self._turns.remove(session)
-        # Counted anew: a Ctrl-C may have come between a row and its count.
-        kept = [segment for segments in self._segments.values() for segment in segments]
-        self.ready = sum(len(segment.positions) for segment in kept)
-        if self._policy.byte_bound is not None:
-            self.ready_bytes = sum(map(bytes_of, kept))
+        self._count_anew([segment for each in self._segments.values() for segment in each])
         self._load = sum(min(rows, self._bound) for rows in self._rows.values())
         self._forget(session)
 

@@ -172,11 +172,14 @@ class Fifo:
         kept = [segment for segment in self._queue if segment.stream.session is not session]
         self._queue.clear()  # the same object: see `Order.waiting`
         self._queue.extend(kept)
-        # Counted anew: a Ctrl-C may have come between a row and its count.
+        self._count_anew(kept)
+        self._forget(session)
+
+    def _count_anew(self, kept: Sequence[Segment]) -> None:
+        """Counts the rows that are left: a Ctrl-C may have come between one and its count."""
         self.ready = sum(len(segment.positions) for segment in kept)
         if self._policy.byte_bound is not None:
             self.ready_bytes = sum(map(bytes_of, kept))
-        self._forget(session)
 
     def clear(self) -> None:
         """See `Order.clear`."""

@@ -244,9 +244,9 @@ class BySession:
         lane.segments.clear()
         lane.rows = lane.bytes = 0
         # Counted anew: a Ctrl-C may have come between a row and its count.
-        going = [lane for lane in self._lanes.values() if not lane.is_stalled]
-        self.ready = sum(lane.rows for lane in going)
-        self.ready_bytes = sum(lane.bytes for lane in going)
+        going = [one for one in self._lanes.values() if not one.is_stalled]
+        self.ready = sum(one.rows for one in going)
+        self.ready_bytes = sum(one.bytes for one in going)
         lane.is_dropped = True
         if lane.open is None and not lane.is_busy:
             del self._lanes[session]
