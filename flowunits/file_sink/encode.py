@@ -2,12 +2,12 @@
 
 import io
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from modelflow import Buffer
+from modelflow.files.json_value import json_value
 from modelflow.image import ENCODINGS, encode_image, read_image
 
 __all__ = ["FORMATS", "encode", "json_line"]
@@ -20,7 +20,6 @@ FORMATS = {
     ".ndjson": "jsonl",
     ".txt": "text",
 }
-_MAX_DEPTH = 64
 
 
 def encode(buffer: Buffer, kind: str, suffix: str, quality: int) -> bytes:
@@ -44,7 +43,7 @@ def encode(buffer: Buffer, kind: str, suffix: str, quality: int) -> bytes:
     if kind == "npy":
         return _npy(data)
     if kind == "text" and not isinstance(data, str):
-        text = str(buffer) if isinstance(data, bytes) else json.dumps(plain(data))
+        text = str(buffer) if isinstance(data, bytes) else json.dumps(_plain(data))
         return text.encode()
     return _bytes(data)
 
@@ -55,33 +54,16 @@ def json_line(data: Any) -> bytes:
     Raises:
         ValueError: it holds something that JSON cannot hold.
     """
-    text = json.dumps(plain(data), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(_plain(data), ensure_ascii=False, allow_nan=False)
     return text.encode("utf-8", "surrogatepass") + b"\n"
 
 
-def plain(value: Any, depth: int = 0) -> Any:
-    """Returns ``value`` as what JSON knows: arrays as lists, boxes as mappings, bytes as text.
-
-    Raises:
-        ValueError: it holds something else, or is nested too deeply.
-    """
-    if depth > _MAX_DEPTH:
-        message = f"in_data: got data nested deeper than {_MAX_DEPTH}; expected less for JSON"
-        raise ValueError(message)
-    if value is None or isinstance(value, str | bool | int | float):
-        return value
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    if isinstance(value, bytes):
-        return value.decode()
-    if hasattr(value, "_asdict"):
-        value = value._asdict()
-    if isinstance(value, Mapping):
-        return {str(key): plain(item, depth + 1) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item, depth + 1) for item in value]
-    message = f"in_data: got {type(value).__name__}; expected data that JSON can hold"
-    raise ValueError(message)
+def _plain(data: Any) -> Any:
+    try:
+        return json_value(data)
+    except ValueError as error:
+        message = f"in_data: {error}"
+        raise ValueError(message) from error
 
 
 def _npy(data: Any) -> bytes:

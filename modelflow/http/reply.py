@@ -12,6 +12,7 @@ import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.errors import DeadlineExceeded, FlowUnitError
+from modelflow.files.json_value import json_value
 from modelflow.http.payload import RAW
 
 __all__ = ["Reply", "reply_of", "reply_of_error", "reply_of_failure", "reply_of_status"]
@@ -62,7 +63,7 @@ def reply_of(
         body, kind = data.encode(), _TEXT
     else:
         try:
-            body, kind = json.dumps(data, default=_plain).encode(), _JSON
+            body, kind = json.dumps(json_value(data)).encode(), _JSON
         except (TypeError, ValueError) as error:
             message = (
                 f"got {type(data).__name__}, which cannot be written as JSON ({error}); expected "
@@ -121,15 +122,6 @@ def _reply_of(status: HTTPStatus, described: Mapping[str, str]) -> Reply:
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         headers["retry-after"] = "1"
     return Reply(status, body, headers)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, np.generic):
-        return value.item()
-    message = f"no JSON for {type(value).__name__}"
-    raise TypeError(message)
 
 
 def _headers(given: Any) -> dict[str, str]:

@@ -1,11 +1,12 @@
 """``generate``: a request of one item, for people, browsers and ``curl``.
 
 ``{"image": {"b64": "..."}}`` is answered with ``{"label": "cat", "score": 0.9}``: input name to
-value, output name to value. A body that is no JSON is the value of the only input.
+value, output name to value. A body that is no JSON is the value of the only input; the fields of a
+form with files are the inputs.
 """
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any
 
@@ -22,9 +23,10 @@ from modelflow.serve.patience import seconds_of
 from modelflow.serve.refusal import settle
 from modelflow.serve.router import Endpoint, endpoint
 from modelflow.serve.served_model import ServedModel
+from modelflow.wire.form_data import FORM_DATA, fields_of
 from modelflow.wire.json_array import array_of
 from modelflow.wire.json_document import read_json
-from modelflow.wire.problem import Problem
+from modelflow.wire.problem import Code, Problem
 
 __all__ = ["Generate"]
 
@@ -45,12 +47,40 @@ class Generate:
     def _generate(self, exchange: Exchange, path: Mapping[str, str]) -> None:
         model = self._models.find(**path)
         body = whole_body(exchange, self._most)
-        kind = (exchange.header(b"content-type") or _JSON.encode()).decode("latin-1").lower()
-        is_json = kind.partition(";")[0].strip() in (_JSON, _FORM)
-        items = _of_json(body, model) if is_json else _of_raw(body, kind, model)
+        kind = (exchange.header(b"content-type") or _JSON.encode()).decode("latin-1")
+        items = _items(body, kind, model)
         exchange.on_gone = model.send(
             items, partial(_answer, exchange), seconds_of(exchange)
         ).cancel
+
+
+def _items(body: bytes, kind: str, model: ServedModel) -> dict[str, list[Any]]:
+    name = kind.partition(";")[0].strip().lower()
+    if name == FORM_DATA:
+        return _of_form(fields_of(body, kind), model)
+    return _of_json(body, model) if name in (_JSON, _FORM) else _of_raw(body, kind, model)
+
+
+def _of_form(fields: dict[str, bytes], model: ServedModel) -> dict[str, list[Any]]:
+    """Reads a form: files for inputs of bytes, JSON for others; any name where there is one."""
+    ports = {port.name: port for port in model.signature.inputs}
+    if len(ports) == len(fields) == 1:
+        fields = dict(zip(ports, fields.values(), strict=True))
+    _check_names(fields, ports)
+    return {
+        name: [value if _takes_bytes(ports[name]) else _item(ports[name], read_json(value))]
+        for name, value in fields.items()
+    }
+
+
+def _check_names(given: Collection[str], ports: Collection[str]) -> None:
+    if set(given) != set(ports):
+        message = f"request: got {sorted(given)}; expected the inputs {sorted(ports)}"
+        raise Problem(message)
+
+
+def _takes_bytes(port: GraphPort) -> bool:
+    return port.tensor is None or port.tensor.dtype == object
 
 
 def _of_json(body: bytes, model: ServedModel) -> dict[str, list[Any]]:
@@ -59,9 +89,7 @@ def _of_json(body: bytes, model: ServedModel) -> dict[str, list[Any]]:
         message = f"request: expected a JSON object, {{{_names(model)}}}"
         raise Problem(message)
     ports = {port.name: port for port in model.signature.inputs}
-    if set(document) != set(ports):
-        message = f"request: got {sorted(document)}; expected the inputs {sorted(ports)}"
-        raise Problem(message)
+    _check_names(document, ports)
     return {name: [_item(ports[name], value)] for name, value in document.items()}
 
 
@@ -73,11 +101,10 @@ def _of_raw(body: bytes, kind: str, model: ServedModel) -> dict[str, list[Any]]:
             f"{len(ports)}: send {{{_names(model)}}} as {_JSON}"
         )
         raise Problem(message)
-    tensor = ports[0].tensor
-    if tensor is not None and tensor.dtype != object:
+    if not _takes_bytes(ports[0]):
         message = (
             f"a body of type {kind!r} is for an input of bytes; {ports[0].name!r} is "
-            f"{tensor}: send {{{_names(model)}}} as {_JSON}"
+            f"{ports[0].tensor}: send {{{_names(model)}}} as {_JSON}"
         )
         raise Problem(message)
     return {ports[0].name: [body]}
@@ -110,9 +137,19 @@ def _answer(exchange: Exchange, call: Call) -> None:
 
 
 def _reply(call: Call) -> Reply:
+    """Writes an answer.
+
+    Raises:
+        Problem: the request failed, or JSON has no form for its answer.
+    """
     ports = {port.name: port for port in call.model.signature.outputs}
     found = call.buffers().items()
-    return reply_of(Buffer({name: _value(ports[name].is_single, part) for name, part in found}))
+    answer = {name: _value(ports[name].is_single, part) for name, part in found}
+    try:
+        return reply_of(Buffer(answer))
+    except ValueError as error:
+        message = f"answer: {error}"
+        raise Problem(message, Code.FAILED_PRECONDITION) from error
 
 
 def _value(is_single: bool, buffers: list[Buffer]) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modelflow.buffer import Buffer
+from modelflow.files.json_value import json_value
 from modelflow.graph.signature import GraphPort, Signature
 from modelflow.wire.problem import Code, Problem
 from modelflow.wire.tensor import TensorSpec, shape_text
@@ -77,17 +78,16 @@ def values_of(port: GraphPort, buffers: Sequence[Buffer]) -> Array | list[Any]:
 
 
 def as_bytes(value: Any) -> bytes:
-    """Returns a value that is no array as a protocol carries it that has only arrays: as JSON."""
-    return json.dumps(value, default=_plain).encode()
+    """Returns a value that is no array as a protocol carries it that has only arrays: as JSON.
 
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    message = f"no JSON for {type(value).__name__}"
-    raise TypeError(message)
+    Raises:
+        Problem: JSON has no form for it.
+    """
+    try:
+        return json.dumps(json_value(value)).encode()
+    except ValueError as error:
+        message = f"answer: {error}"
+        raise Problem(message, Code.FAILED_PRECONDITION) from error
 
 
 def _array(value: Any) -> Array | list[Any]:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import modelflow
+from modelflow.image import Box
 from modelflow.serve.server import ServeOptions, Server
 from tests.serve.clients import ask, send, served
 
@@ -111,3 +112,72 @@ def test_a_failure_is_told(numbers):
     status, found, _ = ask(numbers, GENERATE, {"input": []})
     assert (status, "nothing to take the mean of" in found["error"]) == (400, True)
     assert np.isclose(ask(numbers, GENERATE, {"input": [5.0]})[1]["output"], 5.0)
+
+
+def form(*fields, end="\r\n--line--\r\n"):
+    parts = [
+        f'--line\r\nContent-Disposition: form-data; name="{name}"; filename="x"\r\n'.encode()
+        + b"Content-Type: image/png\r\n\r\n"
+        + content
+        for name, content in fields
+    ]
+    return b"\r\n".join(parts) + end.encode()
+
+
+FORM = {"Content-Type": "multipart/form-data; boundary=line"}
+
+
+def test_a_file_in_a_form_is_the_only_input_whatever_its_name(echo):
+    content = b"\x89PNG\r\n--lin\r\n\0\xff"
+    status, _, body = send(echo, "POST", GENERATE, form(("picture", content)), FORM)
+    assert (status, json.loads(body)) == (
+        200,
+        {"output": {"b64": base64.b64encode(content).decode()}},
+    )
+
+
+def test_fields_of_numbers_are_json(numbers):
+    status, _, body = send(numbers, "POST", GENERATE, form(("input", b"[4.0, 6.0]")), FORM)
+    assert (status, json.loads(body)) == (200, {"output": 5.0})
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "message"),
+    [
+        (form(("a", b"1"), ("b", b"2")), FORM, "got ['a', 'b']; expected the inputs ['input']"),
+        (form(("a", b"1"), ("a", b"2")), FORM, "the field 'a' twice"),
+        (form(("", b"1")), FORM, "a field without a name"),
+        (form(("a", b"1"), end="\r\n--line"), FORM, "end before the last boundary"),
+        (b"", FORM, "end before the last boundary"),
+        (b"no form at all", FORM, "form: "),
+        (form(("a", b"1")), {"Content-Type": "multipart/form-data"}, "expected a boundary"),
+        (form(*((str(n), b"1") for n in range(101))), FORM, "more than 100 fields"),
+    ],
+)
+def test_a_form_that_is_none_is_told_so(echo, body, kind, message):
+    status, _, text = send(echo, "POST", GENERATE, body, kind)
+    assert status == 400, text
+    assert message in json.loads(text)["error"]
+
+
+def test_boxes_are_answered_with_the_names_of_their_numbers():
+    @modelflow.flowunit(name="work")
+    def work(item):
+        return [Box(1, 2, 3, 4, label="cat")]
+
+    with Server({"m": modelflow.Flow(UNTYPED, units=[work])}, ServeOptions(http_port=0)) as running:
+        _, found, _ = ask(running, GENERATE, {"input": 1})
+        text = ask(running, "/v1/models/m:predict", {"instances": [1]})[1]["predictions"][0]
+    cat = {"x": 1, "y": 2, "w": 3, "h": 4, "score": 1.0, "class_id": 0, "label": "cat"}
+    assert found == {"output": [cat]}
+    assert json.loads(text) == [cat]
+
+
+def test_an_answer_that_json_cannot_hold_is_told_so(echo):
+    @modelflow.flowunit(name="work")
+    def work(item):
+        return {"value": object()}
+
+    with Server({"m": modelflow.Flow(UNTYPED, units=[work])}, ServeOptions(http_port=0)) as running:
+        status, found, _ = ask(running, GENERATE, {"input": 1})
+    assert (status, "cannot be written as JSON (got object" in found["error"]) == (400, True)

@@ -1,0 +1,102 @@
+r"""Forms with files, as browsers and ``curl -F`` send them (RFC 7578): bytes to fields.
+
+``curl -F image=@cat.jpg`` is a body of one part, ``{"image": b"\xff\xd8..."}``.
+"""
+
+from modelflow.wire.problem import Code, Problem
+
+try:
+    from python_multipart.exceptions import FormParserError
+    from python_multipart.multipart import MultipartParser, parse_options_header
+except ImportError:  # an extra: told to whoever sends one
+    MultipartParser = None
+
+__all__ = ["FORM_DATA", "fields_of"]
+
+FORM_DATA = "multipart/form-data"
+_MOST_FIELDS = 100
+
+
+def fields_of(body: bytes, content_type: str) -> dict[str, bytes]:
+    """Returns what a form holds, by the names of its fields.
+
+    Args:
+        body: The whole body.
+        content_type: The header, with the boundary.
+
+    Raises:
+        Problem: it is no such form, it is cut off, a field comes twice or has no name, or there are
+            more than 100.
+    """
+    if MultipartParser is None:
+        message = "this server reads no forms; it needs the package python-multipart"
+        raise Problem(message, Code.UNIMPLEMENTED)
+    boundary = parse_options_header(content_type)[1].get(b"boundary", b"")
+    if not boundary:
+        message = f"form: got the content type {content_type!r}; expected a boundary in it"
+        raise Problem(message)
+    form = _Form()
+    try:
+        parser = MultipartParser(boundary, form.callbacks())
+        parser.write(body)
+        parser.finalize()
+    except FormParserError as error:
+        message = f"form: {error}"
+        raise Problem(message) from error
+    if not form.is_whole:
+        message = f"form: {len(body)} bytes end before the last boundary"
+        raise Problem(message)
+    return form.fields
+
+
+class _Form:
+    """What the parser has found so far."""
+
+    def __init__(self) -> None:
+        self.fields: dict[str, bytes] = {}
+        self.is_whole = False
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._name = self._value = b""
+        self._parts: list[bytes] = []
+
+    def callbacks(self) -> dict[str, object]:
+        return {
+            "on_part_begin": self._begin,
+            "on_header_field": self._header_name,
+            "on_header_value": self._header_value,
+            "on_header_end": self._header_end,
+            "on_part_data": self._data,
+            "on_part_end": self._end,
+            "on_end": self._all,
+        }
+
+    def _begin(self) -> None:
+        if len(self.fields) >= _MOST_FIELDS:
+            message = f"form: got more than {_MOST_FIELDS} fields"
+            raise Problem(message)
+        self._headers, self._parts = [], []
+
+    def _header_name(self, data: bytes, start: int, end: int) -> None:
+        self._name += data[start:end]
+
+    def _header_value(self, data: bytes, start: int, end: int) -> None:
+        self._value += data[start:end]
+
+    def _header_end(self) -> None:
+        self._headers.append((self._name.lower(), self._value))
+        self._name = self._value = b""
+
+    def _data(self, data: bytes, start: int, end: int) -> None:
+        self._parts.append(data[start:end])
+
+    def _end(self) -> None:
+        named = dict(self._headers).get(b"content-disposition", b"")
+        name = parse_options_header(named)[1].get(b"name", b"").decode("utf-8", "replace")
+        if not name or name in self.fields:
+            what = f"the field {name!r} twice" if name else "a field without a name"
+            message = f"form: got {what}; expected each input once"
+            raise Problem(message)
+        self.fields[name] = b"".join(self._parts)
+
+    def _all(self) -> None:
+        self.is_whole = True
