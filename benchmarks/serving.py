@@ -1,0 +1,245 @@
+"""A served graph against other servers: requests a second, latencies, processor time a request.
+
+python benchmarks/serving.py [--peers mosec,triton,litserve] [--peers-python PATH] [--quick]
+
+The model is the same everywhere: the means of rows, in batches of at most 32; once as it is, once
+with a pause of 5 ms a batch. The servers run one after the other, in turn, over several rounds;
+figures are to be compared within one run. The servers and the client share the machine.
+
+The others are installed apart: pip install mosec litserve nvidia-pytriton
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from child import started
+from measure import print_table
+
+HERE = Path(__file__).resolve().parent
+PEERS = {"mosec": "mosec", "litserve": "litserve", "triton": "pytriton"}  # name -> module
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is asked, and by how many at once."""
+
+    title: str
+    floats: int
+    is_binary: bool
+    connections: tuple[int, ...]
+    pause: float = 0.0
+
+
+CASES = (
+    Case("small JSON", 4, False, (1, 8, 64)),
+    Case("150 kB binary", 37_500, True, (8,)),
+    Case("600 kB binary", 150_528, True, (8,)),
+    Case("600 kB JSON", 150_528, False, (8,)),
+    Case("small JSON, 5 ms a batch of 32", 4, False, (1, 64), pause=0.005),
+)
+
+
+def request(server: str, case: Case) -> bytes:
+    """Returns the request as the server reads it, head and body."""
+    row = (np.arange(case.floats, dtype=np.float32) % 256) / 255
+    more = ""
+    if server == "litserve":
+        path, kind, body = "/predict", "application/json", _json(row)
+    elif server == "mosec":
+        path, kind = "/inference", "application/octet-stream"
+        body = row.tobytes() if case.is_binary else _json(row)
+    elif server == "modelflow" and not case.is_binary:
+        path, kind, body = "/v1/models/mean:predict", "application/json", _json(row)
+    else:
+        path, kind = "/v2/models/mean/infer", "application/octet-stream"
+        body, more = _open_inference(row, case.is_binary)
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {kind}\r\n{more}"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def _json(row: np.ndarray) -> bytes:
+    return json.dumps({"instances": [[round(float(value), 4) for value in row]]}).encode()
+
+
+def _open_inference(row: np.ndarray, is_binary: bool) -> tuple[bytes, str]:
+    rows = {"name": "rows", "datatype": "FP32", "shape": [1, len(row)]}
+    if not is_binary:
+        data = [round(float(value), 4) for value in row]
+        return json.dumps({"inputs": [{**rows, "data": data}]}).encode(), ""
+    rows["parameters"] = {"binary_data_size": row.nbytes}
+    head = json.dumps({"inputs": [rows], "parameters": {"binary_data_output": True}}).encode()
+    return head + row.tobytes(), f"Inference-Header-Content-Length: {len(head)}\r\n"
+
+
+class Running:
+    """A server, ready, for the time of a block."""
+
+    def __init__(self, server: str, python: str, case: Case) -> None:
+        """Takes what to start."""
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        self._request = request(server, case)
+        more = {"MEAN_SECONDS": str(case.pause), "PYTHONWARNINGS": "ignore"}
+        self._server = started(
+            [python, str(HERE / "serving_peers" / f"{server}_server.py"), str(self.port)],
+            env={**os.environ, **more},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def __enter__(self) -> "Running":
+        """Starts it, and waits until it answers."""
+        self._process = self._server.__enter__()
+        try:
+            self._wait()
+        except BaseException:
+            self._server.__exit__(*sys.exc_info())
+            raise
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        """Ends it, and what it has started."""
+        for process in reversed(_family(self._process.pid)[1:]):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        self._server.__exit__(*raised)
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                message = f"{self._process.args[-2]} has ended with {self._process.returncode}"
+                raise RuntimeError(message)
+            try:
+                with socket.create_connection(("127.0.0.1", self.port), 30) as client:
+                    client.sendall(self._request)
+                    if client.recv(1 << 16)[9:12] == b"200":
+                        return
+            except OSError:
+                pass
+            time.sleep(0.2)
+        message = f"{self._process.args[-2]} does not answer"
+        raise RuntimeError(message)
+
+    def load(self, request_file: Path, connections: int, seconds: float) -> dict[str, float]:
+        """Asks for so long; returns rate, percentiles and processor time a request."""
+        before = self._cpu()
+        client = [sys.executable, str(HERE / "http_client.py"), str(self.port), str(request_file)]
+        client += ["--connections", str(connections), "--seconds", str(seconds)]
+        seen = json.loads(subprocess.run(client, check=True, capture_output=True).stdout)
+        if set(seen["statuses"]) != {"200"} or seen["lost"]:
+            message = f"answers {seen['statuses']}, connections lost: {seen['lost']}"
+            raise RuntimeError(message)
+        cpu = (self._cpu() - before) * 1e6 / max(1, sum(seen["statuses"].values()))
+        return {"rate": seen["rate"], "p50": seen["p50_us"], "p99": seen["p99_us"], "cpu": cpu}
+
+    def _cpu(self) -> float:
+        total = 0.0
+        for process in _family(self._process.pid):
+            try:
+                fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+            except OSError:  # it has just ended
+                continue
+            total += (int(fields[11]) + int(fields[12])) / TICK
+        return total
+
+
+def _family(process: int) -> list[int]:
+    """Returns a process and all that it has started."""
+    found = [process]
+    for thread in Path(f"/proc/{process}/task").glob("*"):
+        try:
+            children = (thread / "children").read_text().split()
+        except OSError:  # the thread has just ended
+            continue
+        for child in children:
+            found += _family(int(child))
+    return found
+
+
+def compare(
+    servers: Sequence[tuple[str, str]], case: Case, rounds: int, seconds: float
+) -> list[list[object]]:
+    """Runs the servers in turn; returns a row for each server and number of connections."""
+    found: dict[tuple[str, int], list[dict[str, float]]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "request"
+        for _ in range(rounds):
+            for server, python in servers:
+                if server == "litserve" and case.is_binary:
+                    continue
+                file.write_bytes(request(server, case))
+                with Running(server, python, case) as running:
+                    running.load(file, 8, seconds / 2)  # warm
+                    for connections in case.connections:
+                        figures = running.load(file, connections, seconds)
+                        found.setdefault((server, connections), []).append(figures)
+    rows: list[list[object]] = []
+    for (server, connections), rounds_seen in sorted(found.items(), key=lambda one: one[0][1]):
+        middle = {
+            name: statistics.median(one[name] for one in rounds_seen) for name in rounds_seen[0]
+        }
+        rows.append(
+            [server, connections, *(middle[name] for name in ("rate", "cpu", "p50", "p99"))]
+        )
+    return rows
+
+
+def _with_ratios(rows: list[list[object]]) -> list[list[object]]:
+    ours = {row[1]: row[2] for row in rows if row[0] == "modelflow"}
+    return [[*row, ours[row[1]] / row[2]] for row in rows]
+
+
+def _is_there(python: str, module: str) -> bool:
+    looked = subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False)
+    return looked.returncode == 0
+
+
+def main() -> None:
+    """Prints a table a case."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--peers", default=",".join(PEERS), help="which others; '' for none")
+    parser.add_argument("--peers-python", default=sys.executable, help="where they are installed")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--case", default="", help="only the cases whose titles begin so")
+    parser.add_argument("--quick", action="store_true", help="only show that the program runs")
+    given = parser.parse_args()
+    servers = [("modelflow", sys.executable)]
+    for peer in filter(None, given.peers.split(",")):
+        if _is_there(given.peers_python, PEERS[peer]):
+            servers.append((peer, given.peers_python))
+        else:
+            print(f"{peer}: not installed for {given.peers_python}")
+    rounds, seconds = (1, 0.2) if given.quick else (given.rounds, given.seconds)
+    for case in CASES:
+        if case.title.startswith(given.case):
+            rows = _with_ratios(compare(servers, case, rounds, seconds))
+            columns = [
+                "",
+                "connections",
+                "requests/s",
+                "us CPU",
+                "p50, us",
+                "p99, us",
+                "modelflow/it",
+            ]
+            print_table(case.title, columns, rows)
+
+
+if __name__ == "__main__":
+    main()
