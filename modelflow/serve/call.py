@@ -40,7 +40,7 @@ class Call:
         self.model = model
         self._done = done
         self._problem: Problem | None = None
-        self._began = SYSTEM_CLOCK.now()
+        self._began = self._left = SYSTEM_CLOCK.now()
         self.rows = max(map(len, items.values()), default=0)
         """How many items it has."""
         self.request = Request(items, self._ended, deadline=deadline)
@@ -57,6 +57,7 @@ class Call:
         self._done(self)
 
     def _ended(self, _: Request) -> None:
+        self._left = SYSTEM_CLOCK.now()
         self.model.mailbox.post(self._finish)  # from whichever thread
 
     def _finish(self) -> None:
@@ -73,9 +74,10 @@ class Call:
         try:
             found = self._found()
         except Problem as problem:
-            figures.failed(problem.code)
+            figures.failed(problem.code, self.rows, SYSTEM_CLOCK.now() - self._began)
             raise
-        figures.answered(self.rows, SYSTEM_CLOCK.now() - self._began)
+        now = SYSTEM_CLOCK.now()
+        figures.answered(self.rows, now - self._began, now - self._left)
         return found
 
     def _found(self) -> dict[str, list[Buffer]]:

@@ -11,7 +11,7 @@ from modelflow.serve.catalogue import Catalogue
 from modelflow.serve.finding import Finding, look
 from modelflow.serve.loader import Loader
 from modelflow.serve.models import Models
-from modelflow.serve.shelf import Shelf, Told
+from modelflow.serve.shelf import Shelf, Told, reason_of
 from modelflow.wire.problem import Code, Problem
 
 __all__ = ["Repository"]
@@ -35,6 +35,8 @@ class Repository:
         loader: Loader,
         max_requests: int,
         poll: float,
+        *,
+        is_open: bool = False,
     ) -> None:
         """Takes what to serve, and where to put it; `begin` begins.
 
@@ -44,6 +46,7 @@ class Repository:
             loader: What loads it.
             max_requests: Most requests to a model under way.
             poll: Seconds between two looks for new versions; 0: it looks only when asked.
+            is_open: Clients may load and unload models.
         """
         self._catalogue = catalogue
         self._models = models
@@ -51,6 +54,7 @@ class Repository:
         self._mailbox: Mailbox | None = None
         self._most = max_requests
         self._poll = poll
+        self._is_open = is_open
         self._timer: asyncio.TimerHandle | None = None
         self._shelves: dict[str, Shelf] = {}
         self._unloaded: set[str] = set()
@@ -90,6 +94,13 @@ class Repository:
             told(failures)
         self._wait_for_poll()
 
+    def unready(self) -> str:
+        """Returns why the server is not ready; ``""``: it is."""
+        if self.is_ending:
+            return str(_ending())
+        found = self._models.unready().items()
+        return "; ".join(f"model {name!r}: {reason}" for name, reason in found)
+
     def refresh(self) -> None:
         """Looks for new versions, and new models, and loads them."""
         self._look(self._refreshed, self._blame)
@@ -99,8 +110,13 @@ class Repository:
 
         Args:
             name: Its name.
-            told: Called when its versions were tried.
+            told: Called when its versions were tried, with what is said where they do not load.
+
+        Raises:
+            Problem: clients may not.
         """
+        self._check_open()
+        told = partial(_told_of_load, name, told)
         if self.is_ending or self._mailbox is None:
             told(_ending() if self.is_ending else Problem("it begins", Code.UNAVAILABLE))
             return
@@ -120,14 +136,20 @@ class Repository:
         """Takes a model out; its requests under way are answered.
 
         Raises:
-            Problem: there is no such model.
+            Problem: there is no such model, or clients may not.
         """
+        self._check_open()
         if name not in self._shelves:
             message = f"failed to unload {name!r}: there is no such model"
             near = did_you_mean(name, self._shelves)
             raise Problem(message + near, Code.NOT_FOUND)
         self._unloaded.add(name)
         self._shelves[name].want_nothing()
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            message = "models may not be loaded or unloaded here; serve with --allow-repository"
+            raise Problem(message, Code.PERMISSION_DENIED)
 
     def end(self) -> None:
         """Looks no more, and tells whoever waits for something to be loaded."""
@@ -218,6 +240,13 @@ class Repository:
             assert self._mailbox is not None  # it has begun
             self._shelves[name] = Shelf(name, self._models, self._loader, self._mailbox, self._most)
         return self._shelves[name]
+
+
+def _told_of_load(name: str, told: Told, error: Exception | None) -> None:
+    if error is not None:
+        code = error.code if isinstance(error, Problem) else Code.INVALID_ARGUMENT
+        error = Problem(f"failed to load {name!r}: {reason_of(error)}", code)
+    told(error)
 
 
 def _ending() -> Problem:

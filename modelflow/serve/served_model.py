@@ -13,6 +13,7 @@ from modelflow.serve.call import Call
 from modelflow.serve.figures import ModelFigures
 from modelflow.serve.gangway import Gangway
 from modelflow.serve.rows import items_of
+from modelflow.wire.problem import Code
 
 if TYPE_CHECKING:
     from modelflow.graph.signature import Signature
@@ -94,6 +95,7 @@ class ServedModel:
         """Ends a request whose caller has gone: what is queued for it is dropped."""
         if self._gangway.forget(call):
             self.calls.discard(call)
+            self.figures.failed(Code.CANCELLED)
             self.admission.dropped()
             self._tell_when_idle()
         else:

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from modelflow.serve.call import Call
+from modelflow.serve.configuration import configuration
 from modelflow.serve.grpc.rpc import Rpc
 from modelflow.serve.grpc.service import Service
 from modelflow.serve.models import Models
@@ -15,8 +16,11 @@ from modelflow.serve.open_inference import (
     index_of,
     infer,
     info_of,
+    no_parameters,
+    statistics_of,
     tensor_of,
 )
+from modelflow.serve.repository import Repository
 from modelflow.serve.rows import values_of
 from modelflow.wire.open_inference.documents import server_message
 from modelflow.wire.open_inference.infer import InferAnswer, InferRequest
@@ -29,21 +33,15 @@ __all__ = ["OpenInferenceGrpc"]
 _Answers = Callable[[Call, InferRequest], Iterable[Any]]
 
 _FINAL = "triton_final_response"
-_NO_LOADING = "models are loaded and unloaded over REST: POST /v2/repository/models/NAME/load"
-_MISSING = {
-    "ModelConfig": "ask for ModelMetadata, which names inputs and outputs",
-    "ModelStatistics": "there are no statistics over this protocol",
-    "RepositoryModelLoad": _NO_LOADING,
-    "RepositoryModelUnload": _NO_LOADING,
-}
 
 
 class OpenInferenceGrpc:
     """Answers infer, metadata, health and repository requests."""
 
-    def __init__(self, models: Models) -> None:
-        """Takes what is served."""
+    def __init__(self, models: Models, repository: Repository) -> None:
+        """Takes what is served, and what loads and unloads it."""
         self._models = models
+        self._repository = repository
         answers = {
             "ServerLive": _live,
             "ServerReady": self._ready,
@@ -52,14 +50,18 @@ class OpenInferenceGrpc:
             "ModelMetadata": self._metadata,
             "ModelInfer": self._infer,
             "ModelStreamInfer": self._stream_infer,
+            "ModelConfig": self._config,
+            "ModelStatistics": self._statistics,
             "RepositoryIndex": self._index,
+            "RepositoryModelLoad": self._load,
+            "RepositoryModelUnload": self._unload,
         }
         self.services: tuple[Service, ...] = (
-            Service("inference.GRPCInferenceService", OPEN_INFERENCE, answers, _MISSING),
+            Service("inference.GRPCInferenceService", OPEN_INFERENCE, answers),
         )
 
     def _ready(self, rpc: Rpc, _: Any) -> None:
-        is_ready = not self._models.unready()
+        is_ready = not self._repository.unready()
         rpc.answer(OPEN_INFERENCE["inference.ServerReadyResponse"](ready=is_ready))
 
     def _model_ready(self, rpc: Rpc, message: Any) -> None:
@@ -75,9 +77,26 @@ class OpenInferenceGrpc:
         model = find_model(self._models, message.name, message.version)
         rpc.answer(info_of(self._models, model).message())
 
-    def _index(self, rpc: Rpc, _: Any) -> None:
-        answer = OPEN_INFERENCE["inference.RepositoryIndexResponse"](models=index_of(self._models))
-        rpc.answer(answer)
+    def _config(self, rpc: Rpc, message: Any) -> None:
+        found = configuration(find_model(self._models, message.name, message.version))
+        rpc.answer(OPEN_INFERENCE["inference.ModelConfigResponse"](config=found))
+
+    def _statistics(self, rpc: Rpc, message: Any) -> None:
+        found = statistics_of(self._models, message.name, message.version)
+        rpc.answer(OPEN_INFERENCE["inference.ModelStatisticsResponse"](model_stats=found))
+
+    def _index(self, rpc: Rpc, message: Any) -> None:
+        rows = index_of(self._models, is_ready_alone=message.ready)
+        rpc.answer(OPEN_INFERENCE["inference.RepositoryIndexResponse"](models=rows))
+
+    def _load(self, rpc: Rpc, message: Any) -> None:
+        if message.parameters:
+            raise no_parameters()
+        self._repository.load(message.model_name, partial(_loaded, rpc))
+
+    def _unload(self, rpc: Rpc, message: Any) -> None:
+        self._repository.unload(message.model_name)
+        rpc.answer(OPEN_INFERENCE["inference.RepositoryModelUnloadResponse"]())
 
     def _infer(self, rpc: Rpc, message: Any) -> None:
         self._send(rpc, infer_request(message), _answer)
@@ -93,6 +112,15 @@ class OpenInferenceGrpc:
             rpc.settle(partial(answers, call, request))
 
         rpc.on_gone = infer(model, request, done, rpc.seconds).cancel
+
+
+def _loaded(rpc: Rpc, error: Exception | None) -> None:
+    def done() -> Iterator[Any]:
+        if error is not None:
+            raise error
+        yield OPEN_INFERENCE["inference.RepositoryModelLoadResponse"]()
+
+    rpc.settle(done)
 
 
 def _live(rpc: Rpc, _: Any) -> None:

@@ -5,6 +5,7 @@ import pytest
 
 import modelflow
 from modelflow.serve.server import ServeOptions, Server
+from modelflow.wire.open_inference.messages import OPEN_INFERENCE
 from tests.serve.clients import ask
 from tests.serve.grpc.stub import OIP, SECONDS, X, grpc_served, infer, refused, stub
 
@@ -115,12 +116,37 @@ def test_what_is_served_is_told(client):
     assert (entry.name, entry.version, entry.state) == ("m", "1", "READY")
 
 
-@pytest.mark.parametrize(
-    "name", ["ModelConfig", "ModelStatistics", "RepositoryModelLoad", "RepositoryModelUnload"]
-)
-def test_methods_that_are_not_there_say_so(client, name):
-    with refused("UNIMPLEMENTED", f"{name} is not there: "):
-        client.oip(name)
+@pytest.mark.parametrize("name", ["RepositoryModelLoad", "RepositoryModelUnload"])
+def test_models_are_loaded_and_unloaded_only_where_that_is_allowed(client, name):
+    with refused("PERMISSION_DENIED", "--allow-repository"):
+        client.oip(name, model_name="m")
+
+
+def test_configuration_and_statistics_are_those_of_rest(server, client):
+    client.oip("ModelInfer", infer())
+    (found,) = client.oip("ModelStatistics", name="m").model_stats
+    (rest,) = ask(server, "/v2/models/m/stats")[1]["model_stats"]
+    assert (found.name, found.version, found.inference_count) == ("m", "1", rest["inference_count"])
+    assert found.execution_count == rest["execution_count"] > 0
+    for part, value in rest["inference_stats"].items():
+        told = getattr(found.inference_stats, part)
+        assert (told.count, told.ns) == (value["count"], value["ns"])
+    assert [one.batch_size for one in found.batch_stats] == [
+        one["batch_size"] for one in rest["batch_stats"]
+    ]
+    assert len(client.oip("ModelStatistics").model_stats) == 1
+    config = client.oip("ModelConfig", name="m").config
+    rest = ask(server, "/v2/models/m/config")[1]
+    assert (config.name, config.platform) == (rest["name"], rest["platform"])
+    assert config.max_batch_size == rest["max_batch_size"] == 8
+    assert [list(one.dims) for one in config.input] == [one["dims"] for one in rest["input"]]
+    types = OPEN_INFERENCE.enum("inference.DataType")
+    assert [one.data_type for one in config.output] == [
+        types[one["data_type"]] for one in rest["output"]
+    ]
+    for name in ("ModelConfig", "ModelStatistics"):
+        with refused("NOT_FOUND", "unknown model: 'x'"):
+            client.oip(name, name="x")
 
 
 def stream(client, messages):
