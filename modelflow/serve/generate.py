@@ -2,11 +2,13 @@
 
 ``{"image": {"b64": "..."}}`` is answered with ``{"label": "cat", "score": 0.9}``: input name to
 value, output name to value. A body that is no JSON is the value of the only input.
+``generate_stream`` answers the same as server-sent events, one for each buffer, as it comes.
 """
 
 import base64
 from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,9 +16,11 @@ import numpy as np
 from modelflow.buffer import Buffer
 from modelflow.graph.signature import GraphPort
 from modelflow.http.exchange import Exchange
+from modelflow.http.outflow import StreamedReply
 from modelflow.http.reply import Reply, reply_of
 from modelflow.serve.call import Call
 from modelflow.serve.compression import compressed, whole_body
+from modelflow.serve.feed import Feed
 from modelflow.serve.models import Models
 from modelflow.serve.patience import seconds_of
 from modelflow.serve.refusal import settle
@@ -30,6 +34,9 @@ __all__ = ["Generate"]
 
 _PATH = r"/v2/models/(?P<name>[^/]+)(?:/versions/(?P<version>\d+))?/generate"
 _JSON = "application/json"
+_EVENTS: Mapping[str, str] = MappingProxyType(
+    {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
+)
 _FORM = "application/x-www-form-urlencoded"  # what curl says of any body
 
 
@@ -40,17 +47,46 @@ class Generate:
         """Takes what is served, and most bytes of a body that was compressed."""
         self._models = models
         self._most = max_body
-        self.endpoints: tuple[Endpoint, ...] = (endpoint(_PATH, POST=self._generate),)
+        self.endpoints: tuple[Endpoint, ...] = (
+            endpoint(_PATH, POST=self._generate),
+            endpoint(f"{_PATH}_stream", POST=self._stream),
+        )
 
     def _generate(self, exchange: Exchange, path: Mapping[str, str]) -> None:
         model = self._models.find(**path)
-        body = whole_body(exchange, self._most)
-        kind = (exchange.header(b"content-type") or _JSON.encode()).decode("latin-1").lower()
-        is_json = kind.partition(";")[0].strip() in (_JSON, _FORM)
-        items = _of_json(body, model) if is_json else _of_raw(body, kind, model)
+        items = self._items(exchange, model)
         exchange.on_gone = model.send(
             items, partial(_answer, exchange), seconds_of(exchange)
         ).cancel
+
+    def _stream(self, exchange: Exchange, path: Mapping[str, str]) -> None:
+        model = self._models.find(**path)
+        items, seconds = self._items(exchange, model), seconds_of(exchange)
+        feed = Feed(_Events(), lambda done: model.send(items, done, seconds, is_stream=True))
+        exchange.answer(StreamedReply(200, feed.begin, _EVENTS))
+
+    def _items(self, exchange: Exchange, model: ServedModel) -> dict[str, list[Any]]:
+        body = whole_body(exchange, self._most)
+        kind = (exchange.header(b"content-type") or _JSON.encode()).decode("latin-1").lower()
+        is_json = kind.partition(";")[0].strip() in (_JSON, _FORM)
+        return _of_json(body, model) if is_json else _of_raw(body, kind, model)
+
+
+class _Events:
+    """A buffer as a server-sent event: ``data: {"output": value}``. A `Form`."""
+
+    def part(self, name: str, buffer: Buffer, *, is_last: bool) -> bytes:  # noqa: ARG002 - the end of the body says it
+        return _event({name: _text(buffer.data)})
+
+    def problem(self, problem: Problem) -> bytes:
+        return _event({"error": str(problem)})
+
+    def end(self) -> None:
+        return None
+
+
+def _event(value: Mapping[str, Any]) -> bytes:
+    return b"data: %b\n\n" % reply_of(Buffer(value)).body
 
 
 def _of_json(body: bytes, model: ServedModel) -> dict[str, list[Any]]:

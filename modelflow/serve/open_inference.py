@@ -125,7 +125,12 @@ def _row(name: str, status: VersionStatus | None, reason: str) -> dict[str, str]
 
 
 def infer(
-    model: ServedModel, request: InferRequest, done: Callable[[Call], None], seconds: float | None
+    model: ServedModel,
+    request: InferRequest,
+    done: Callable[[Call], None],
+    seconds: float | None,
+    *,
+    is_stream: bool = False,
 ) -> Call:
     """Sends a request to a model; ``done`` is called when it has an answer.
 
@@ -135,13 +140,15 @@ def infer(
         done: Called on this thread, with what has the answer.
         seconds: How long the client waits, as far as its protocol says; its parameter ``timeout``
             may say less.
+        is_stream: ``done`` is called for each part of the answer; see `ServedModel.send`.
 
     Raises:
         Problem: the request does not fit the model, or there are too many requests.
     """
     _check(request, model)
     arrays = {name: tensor.array for name, tensor in request.inputs.items()}
-    return model.infer(arrays, done, earlier(seconds, _timeout(request)))
+    deadline = earlier(seconds, _timeout(request))
+    return model.infer(arrays, done, deadline, is_stream=is_stream)
 
 
 def answer_of(call: Call, request: InferRequest) -> InferAnswer:

@@ -66,27 +66,33 @@ class ServedModel:
         arrays: Mapping[str, npt.NDArray[Any]],
         done: Callable[[Call], None],
         deadline: float | None = None,
+        *,
+        is_stream: bool = False,
     ) -> Call:
         """Sends a request of arrays, one for each input; see `send`.
 
         Raises:
             Problem: they do not fit the model's inputs, or there are too many requests.
         """
-        return self.send(items_of(self.signature, arrays), done, deadline)
+        return self.send(items_of(self.signature, arrays), done, deadline, is_stream=is_stream)
 
     def send(
         self,
         items: Mapping[str, Sequence[Any]],
         done: Callable[[Call], None],
         deadline: float | None = None,
+        *,
+        is_stream: bool = False,
     ) -> Call:
         """Sends a request; ``done`` is called on this thread when it has an answer.
+
+        Of a stream, whenever it has a part of one.
 
         Raises:
             RefusedError: there is no room for it.
         """
         self.admission.admit(deadline)
-        call = Call(self, items, deadline, done)
+        call = Call(self, items, deadline, done, is_stream=is_stream)
         self.calls.add(call)
         self._gangway.add(call)
         return call
