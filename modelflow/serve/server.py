@@ -217,7 +217,7 @@ class Server:
 
         bound = addresses.enter_context(grpc_socket(options.grpc_host, options.grpc_port))
         services = (
-            *TensorflowGrpc(self._models).services,
+            *TensorflowGrpc(self._models, self._repository).services,
             *OpenInferenceGrpc(self._models, self._repository).services,
         )
         limits = GrpcLimits(options.max_body, budget, options.max_calls)

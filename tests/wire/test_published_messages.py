@@ -29,6 +29,7 @@ SERVING = (
     "apis.get_model_metadata",
     "apis.get_model_status",
     "apis.model_management",
+    "apis.prediction_log",
     "util.status",
     "apis.status",
     "config.model_server_config",
