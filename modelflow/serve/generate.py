@@ -25,6 +25,7 @@ from modelflow.serve.models import Models
 from modelflow.serve.patience import seconds_of
 from modelflow.serve.refusal import settle
 from modelflow.serve.router import Endpoint, endpoint
+from modelflow.serve.rows import check_item
 from modelflow.serve.served_model import ServedModel
 from modelflow.wire.json_array import array_of
 from modelflow.wire.json_document import read_json
@@ -130,7 +131,9 @@ def _item(port: GraphPort, value: Any) -> Any:
         if isinstance(value, dict | str) and not _is_b64(value):
             return value
         return _plain(array_of(value, None, f"input {port.name!r}"))
-    return _plain(array_of(value, tensor.dtype, f"input {port.name!r}"))
+    array = array_of(value, tensor.dtype, f"input {port.name!r}")
+    check_item(port, array)
+    return _plain(array)
 
 
 def _is_b64(value: Any) -> bool:

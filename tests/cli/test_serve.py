@@ -208,7 +208,8 @@ def test_a_batching_file_says_how_models_are_batched_and_a_wrong_one_ends_it(tmp
     file.write_text("max_batch_size { value: 4 }")
     option = "--batching-parameters-file"
     with serving(tmp_path / "m.onnx", "m.onnx", option, file.name) as (_, address):
-        with urllib.request.urlopen(f"{address}/v2/models/m/config", timeout=60) as response:
+        response = urllib.request.urlopen(f"{address}/v2/models/m/config", timeout=60)
+        with contextlib.closing(response):
             assert json.load(response)["max_batch_size"] == 4
     file.write_text("max_batch_sise { value: 4 }")
     command = [sys.executable, "-m", "modelflow", "serve", *FREE, "m.onnx", option, file.name]

@@ -44,6 +44,11 @@ LEFT_OUT = MappingProxyType(
     {
         "tensorflow.TensorProto": {"resource_handle_val", "variant_val", "float8_val"},
         "tensorflow.TensorInfo": {"composite_tensor"},
+        "tensorflow.serving.PredictionLog": {
+            "log_metadata",
+            "predict_streamed_log",
+            "session_run_log",
+        },
         "tensorflow.serving.PredictRequest": {
             "predict_streamed_options",
             "client_id",
