@@ -196,8 +196,11 @@ def model_spec(
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
     engine: str | None = None,
+    signature: str = "",
 ) -> FlowUnitSpec:
     """Returns the unit that runs what is at a path; the arguments are those of `Model`.
+
+    ``signature`` is of a SavedModel, and its node's default; empty: the option's own.
 
     Raises:
         EngineError, ConfigError, MissingDependencyError: as `Model`.
@@ -207,7 +210,10 @@ def model_spec(
             message = f"{path}: inputs, outputs and engine are what its TOML says; give none"
             raise ConfigError(message)
         return read_unit_folder(path, name)
-    file = read_model_file(path, engine=engine, inputs=inputs or (), outputs=outputs or ())
+    config = {"signature": signature} if signature else None
+    file = read_model_file(
+        path, engine=engine, inputs=inputs or (), outputs=outputs or (), config=config
+    )
     return inference_spec(file, name or _NODE)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from modelflow.buffer import Buffer
+from modelflow.errors import EndOfStream
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.runtime.gang import Entrant
 from modelflow.runtime.scheduler import Scheduler
@@ -25,6 +26,8 @@ class Request:
         "_due",
         "_is_cancelled",
         "_on_end",
+        "_on_result",
+        "_open",
         "_scheduler",
         "_session",
         "inputs",
@@ -40,6 +43,7 @@ class Request:
         *,
         deadline: float | None = None,
         context: Mapping[str, Any] | None = None,
+        on_result: Callable[["Request"], None] | None = None,
     ) -> None:
         """Makes a request that no flow has yet.
 
@@ -50,9 +54,15 @@ class Request:
                 brought it about, which it must not hold up.
             deadline: Seconds from now after which nothing is computed for it any more.
             context: First content of the dict that the session's units share.
+            on_result: Makes it a stream: called with the request when `next_result` has something
+                to give, or an error to raise; again only behind a `next_result` that had nothing.
+                On the thread that brought it about. What is not taken keeps back stream units
+                that make more of it (``results_bound``).
         """
         self.inputs = inputs
         self._on_end = on_end
+        self._on_result = on_result
+        self._open: list[str] = []  # a stream's outputs that have not ended
         self._due = None if deadline is None else SYSTEM_CLOCK.now() + deadline
         self._context = context
         self._is_cancelled = False
@@ -67,10 +77,13 @@ class Request:
     def begin(self, scheduler: Scheduler, session: Session) -> None:
         """Gives it the session that it is to be (called by `Flow`)."""
         self._scheduler, self._session = scheduler, session
-        session.progress.is_collected = True
+        session.progress.is_collected = self._on_result is None
         if self._context:
             session.context.update(self._context)
         session.on_end(self._ended)
+        if self._on_result is not None:
+            self._open = list(session.results)
+            self._wait_for_results(session)
         if self._is_cancelled:
             scheduler.cancel(session)
 
@@ -83,11 +96,59 @@ class Request:
     def _ended(self) -> None:
         self._on_end(self)
 
+    def _wait_for_results(self, session: Session) -> None:
+        for output in self._open:
+            results = session.results[output]
+            results.forget(self._came)  # else each look would leave another
+            results.on_ready(self._came)
+
+    def _came(self) -> None:
+        assert self._on_result is not None  # only a stream waits for results
+        self._on_result(self)
+
     def cancel(self) -> None:
         """Ends it at once: what is queued for it is dropped, `answer` raises `Cancelled`."""
         self._is_cancelled = True
         if self._scheduler is not None and self._session is not None:
             self._scheduler.cancel(self._session)
+
+    def next_result(self) -> tuple[str, Buffer] | None:
+        """Returns a buffer that has come out of an output, with its name; of a stream alone.
+
+        Perhaps in error. None: there is none now, and ``on_result`` is called when there is.
+
+        Raises:
+            EndOfStream: everything was given.
+            Cancelled: it was cancelled.
+            StreamClosed: the flow was stopped, or failed.
+        """
+        session = self._session
+        if session is None:
+            return None
+        for output in tuple(self._open):
+            try:
+                buffer = session.results[output].get_nowait()
+            except EndOfStream:
+                self._open.remove(output)
+                continue
+            if buffer is not None:
+                self._open.append(self._open.pop(self._open.index(output)))  # they take turns
+                session.progress.took()
+                return output, received(buffer)
+        if not self._open:
+            message = "everything has come out"
+            raise EndOfStream(message)
+        self._wait_for_results(session)
+        return None
+
+    @property
+    def is_drained(self) -> bool:
+        """Tells whether `next_result` has given everything, as far as is known now."""
+        session = self._session
+        if session is None:
+            return False
+        found = [session.results[output] for output in self._open]
+        return all(results.is_ended and not len(results) for results in found)
 
     def answer(self) -> dict[str, list[Buffer]]:
         """Returns what came out of each output, some perhaps in error; once, after ``on_end``.

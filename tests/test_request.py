@@ -5,7 +5,8 @@ import threading
 import pytest
 
 import modelflow
-from modelflow.errors import Cancelled, DeadlineExceeded, FlowUnitError, StreamClosed
+from modelflow.errors import Cancelled, DeadlineExceeded, EndOfStream, FlowUnitError, StreamClosed
+from tests.serve.tokens import Tokens
 
 ECHO = "digraph echo { input [type=input] half output [type=output] input -> half -> output }"
 
@@ -199,3 +200,89 @@ def test_on_the_calling_thread_requests_are_over_when_they_are_submitted():
         flow.submit([request])
         assert ended.requests == [request]
     assert data(request) == [1]
+
+
+class Streamed:
+    """Takes the results of a stream as they come."""
+
+    def __init__(self):
+        self.came = threading.Semaphore(0)
+
+    def __call__(self, request):
+        self.came.release()
+
+    def next(self, request):
+        while (found := request.next_result()) is None:
+            assert self.came.acquire(timeout=60)
+        return found[1].data
+
+
+def stream(number, ended):
+    streamed = Streamed()
+    return streamed, modelflow.Request({"input": [number]}, ended, on_result=streamed)
+
+
+def test_a_stream_hands_over_each_result_before_the_next_is_made():
+    tokens, ended = Tokens(), Ended()
+    streamed, request = stream(3, ended)
+    with tokens.flow() as flow:
+        flow.submit([request])
+        for number in range(3):
+            assert streamed.next(request) == number
+            assert tokens.made == list(range(number + 1))
+            assert (request.is_drained, ended.requests) in ((False, []), (True, [request]))
+            tokens.go.release()
+        with pytest.raises(EndOfStream):
+            streamed.next(request)
+        ended.wait(1)
+        assert request.is_drained
+
+
+def test_a_stream_that_nobody_takes_makes_no_more_than_its_bound_and_holds_up_nobody():
+    tokens, ended = Tokens(is_free=True), Ended()
+    idle, busy = stream(1000, ended), stream(100, ended)
+    with tokens.flow(results_bound=8) as flow:
+        flow.submit([idle[1]])
+        assert idle[0].came.acquire(timeout=60)
+        flow.submit([busy[1]])
+        assert [busy[0].next(busy[1]) for _ in range(100)] == list(range(100))
+        ended.wait(1)
+        assert ended.requests == [busy[1]]
+        assert len(tokens.made) <= 100 + 8 + 1
+        assert [idle[0].next(idle[1]) for _ in range(1000)] == list(range(1000))
+        ended.wait(1)
+
+
+def test_a_stream_that_is_cancelled_ends_with_that():
+    tokens, ended = Tokens(), Ended()
+    streamed, request = stream(1000, ended)
+    with tokens.flow() as flow:
+        flow.submit([request])
+        assert streamed.next(request) == 0
+        request.cancel()
+        ended.wait(1)
+        with pytest.raises(Cancelled):
+            streamed.next(request)
+        tokens.go.release(2)
+        assert len(tokens.made) <= 2
+
+
+def test_the_outputs_of_a_stream_take_turns():
+    graph = """digraph g {
+        input [type=input]
+        a [flowunit=tokens]
+        b [flowunit=tokens]
+        first [type=output]
+        second [type=output]
+        input -> a -> first
+        input -> b -> second
+    }"""
+    tokens, ended, came = Tokens(is_free=True), Ended(), threading.Semaphore(0)
+    request = modelflow.Request({"input": [50]}, ended, on_result=lambda _: came.release())
+    found = []
+    with modelflow.Flow(graph, units=[tokens.unit]) as flow:
+        flow.submit([request])
+        ended.wait(1)
+        while (result := request.next_result()) is not None and len(found) < 99:
+            found.append((result[0], result[1].data))
+    assert found[:4] == [("first", 0), ("second", 0), ("first", 1), ("second", 1)]

@@ -87,6 +87,12 @@ __all__ = ["serve"]
     help="A models.config of TensorFlow Serving: names, paths, versions and labels.",
 )
 @click.option(
+    "--batching-parameters-file",
+    "batching_file",
+    type=click.Path(path_type=Path),
+    help="A batching_config.txt of TensorFlow Serving, for models that are no graphs.",
+)
+@click.option(
     "--poll",
     type=click.FloatRange(0),
     default=0.0,
@@ -117,6 +123,7 @@ def serve(  # noqa: PLR0913 - an option each
     versions: str,
     labels: tuple[str, ...],
     config_file: Path | None,
+    batching_file: Path | None,
     poll: float,
     allow_repository: bool,
     is_described: bool,
@@ -149,6 +156,7 @@ def serve(  # noqa: PLR0913 - an option each
         versions=versions,
         labels=labels,
         config_file=config_file,
+        batching_file=batching_file,
     )
     if is_described:
         return _describe(catalogue, http)

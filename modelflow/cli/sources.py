@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["catalogue_of"]
 
 
-def catalogue_of(
+def catalogue_of(  # noqa: PLR0913 - an option each
     sources: tuple[str, ...],
     *,
     overrides: tuple[str, ...] = (),
@@ -23,6 +23,7 @@ def catalogue_of(
     versions: str = "latest",
     labels: tuple[str, ...] = (),
     config_file: Path | None = None,
+    batching_file: Path | None = None,
 ) -> "Catalogue":
     """Returns what is to be served.
 
@@ -33,10 +34,13 @@ def catalogue_of(
         versions: ``latest``, ``all`` or numbers.
         labels: ``NAME:LABEL=VERSION``.
         config_file: A ``models.config``.
+        batching_file: A ``batching_config.txt``, for models that are no graphs.
 
     Raises:
         click.UsageError: one of them is not of its form, or two models have the same name.
+        ConfigError: the ``batching_config.txt`` cannot be read, or is wrong.
     """
+    from modelflow.serve.batching_parameters import read_batching_parameters
     from modelflow.serve.catalogue import Catalogue
     from modelflow.serve.source import Terms, is_repository
 
@@ -48,7 +52,10 @@ def catalogue_of(
             repositories.append(path)
         else:
             _add(named, name, path)
-    terms = Terms(_policy(versions), {}, _pairs("--set", overrides), _pairs("--arg", args))
+    batching = {} if batching_file is None else read_batching_parameters(batching_file)
+    terms = Terms(
+        _policy(versions), {}, _pairs("--set", overrides), _pairs("--arg", args), batching
+    )
     return Catalogue(named, repositories, config_file, terms, _labels(labels))
 
 

@@ -104,6 +104,18 @@ class Engine(ABC):
         """Tells whether ``path`` looks like a model of this engine. Loads nothing."""
         return path.suffix.lower() in self.suffixes and path.is_file()
 
+    def signatures(self, path: Path) -> Mapping[str, str]:  # noqa: ARG002 - most have one way
+        """Returns the ways in which a model can be called (``options.signature``), by name.
+
+        Returns:
+            Name -> kind: ``tensorflow/serving/classify``, ...; empty: there is only one way.
+
+        Raises:
+            EngineError: it is no model of this engine.
+            MissingDependencyError: the engine's package is not installed.
+        """
+        return {}
+
     @abstractmethod
     def load(self, request: LoadRequest) -> LoadedModel:
         """Loads a model and checks that it has the ports that are asked for.

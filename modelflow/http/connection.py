@@ -16,6 +16,7 @@ from modelflow.http.body import Body, RefusedError
 from modelflow.http.connections import Connections
 from modelflow.http.exchange import Exchange, Handler
 from modelflow.http.head import head_of
+from modelflow.http.outflow import Outflow, StreamedReply
 from modelflow.http.reply import Reply, reply_of_status
 
 __all__ = ["Connection"]
@@ -57,7 +58,8 @@ class Connection(asyncio.Protocol):
         self._announced: int | None = None
         # What is not answered, in order; with the answers that are not their turn's yet.
         self._pending: deque[Exchange] = deque()
-        self._replies: dict[Exchange, tuple[Reply, bool]] = {}
+        self._replies: dict[Exchange, tuple[Reply | StreamedReply, bool]] = {}
+        self._outflow: Outflow | None = None  # the answer that is being sent part by part
         self._last: Exchange | None = None  # nothing is read behind it
         self._lingering: int | None = None  # bytes that are still read and dropped
         self._is_paused = False
@@ -88,9 +90,16 @@ class Connection(asyncio.Protocol):
         self._all.forget(self)
         self._drop_body()
         pending, self._pending = self._pending, deque()
-        self._replies.clear()
+        replies, self._replies = self._replies, {}
         for exchange in pending:
             exchange.gone()
+        for reply, _ in replies.values():
+            if isinstance(reply, StreamedReply):  # its turn has not come; it is told all the same
+                outflow = self._new_outflow(is_chunked=False)
+                reply.begin(outflow)
+                outflow.gone()
+        if self._outflow is not None:
+            self._outflow.gone()
 
     def data_received(self, data: bytes) -> None:
         """Reads what came."""
@@ -122,6 +131,8 @@ class Connection(asyncio.Protocol):
         self._is_writable = True
         self._balance()
         self._set_due()
+        if self._outflow is not None:
+            self._outflow.on_room()
 
     # -- the parser's calls -----------------------------------------------------------------------
 
@@ -193,27 +204,56 @@ class Connection(asyncio.Protocol):
 
     # -- answering --------------------------------------------------------------------------------
 
-    def _answered(self, exchange: Exchange, reply: Reply) -> None:
+    def _answered(self, exchange: Exchange, reply: Reply | StreamedReply) -> None:
         """Sends an answer when its turn has come, with those behind it that wait for that."""
         is_kept = self._parser.get_http_version() == "1.0"
+        if is_kept and isinstance(reply, StreamedReply):
+            self._last = exchange  # that version has no other way to say where the body ends
         self._replies[exchange] = reply, is_kept
+        if self._outflow is None:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Sends the answers whose turn has come."""
         parts: list[bytes] = []
+        exchange = None
         while self._pending and (found := self._replies.pop(self._pending[0], None)):
+            reply, is_kept = found
+            is_last = self._pending[0] is self._last
+            parts.append(head_of(reply, is_last=is_last, is_kept=is_kept))
+            if isinstance(reply, StreamedReply):
+                self._write(b"".join(parts))
+                self._outflow = self._new_outflow(is_chunked=not is_kept)
+                reply.begin(self._outflow)
+                return
             exchange = self._pending.popleft()
-            is_last = exchange is self._last
-            parts.append(head_of(found[0], is_last=is_last, is_kept=found[1]))
             if exchange.method != "HEAD":
-                parts.append(found[0].body)
+                parts.append(reply.body)
             if is_last:
                 break
-        if parts:
+        if exchange is not None:
             self._write(b"".join(parts))
-            self._balance()
-            if exchange is self._last:
-                self._end()
-            elif not self._pending:
-                self._all.rest(self)
-                self._set_due()
+            self._sent(exchange)
+
+    def _sent(self, exchange: Exchange) -> None:
+        """Goes on behind an answer that is sent whole, or ends."""
+        self._balance()
+        if exchange is self._last:
+            self._end()
+        elif not self._pending:
+            self._all.rest(self)
+            self._set_due()
+
+    def _new_outflow(self, *, is_chunked: bool) -> Outflow:
+        room = lambda: self._is_writable  # noqa: E731 - a method would be one line of three
+        return Outflow(self._write, room, self._outflow_ended, is_chunked=is_chunked)
+
+    def _outflow_ended(self) -> None:
+        self._outflow = None
+        exchange = self._pending.popleft()
+        self._sent(exchange)
+        if exchange is not self._last:
+            self._flush()
 
     def _write(self, data: bytes) -> None:
         if self._transport is not None and not self._transport.is_closing():

@@ -8,6 +8,7 @@ from modelflow.http.mailbox import Mailbox
 
 if TYPE_CHECKING:
     from modelflow.http.body import BodyLimits
+    from modelflow.http.outflow import StreamedReply
     from modelflow.http.reply import Reply
 
 __all__ = ["Exchange", "Handler"]
@@ -59,7 +60,7 @@ class Exchange:
         target: str,
         headers: Sequence[tuple[bytes, bytes]],
         client: str,
-        send: Callable[["Exchange", "Reply"], None],
+        send: Callable[["Exchange", "Reply | StreamedReply"], None],
         mailbox: Mailbox,
     ) -> None:
         """Made by the connection: ``send`` takes the answer, ``mailbox`` is its loop's."""
@@ -87,7 +88,7 @@ class Exchange:
                 found = value
         return found
 
-    def answer(self, reply: "Reply") -> None:
+    def answer(self, reply: "Reply | StreamedReply") -> None:
         """Answers; a second answer, or one to somebody who has gone, is dropped."""
         if not self._is_over:
             self._end()

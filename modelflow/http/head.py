@@ -5,6 +5,7 @@ from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
 
+from modelflow.http.outflow import StreamedReply
 from modelflow.http.reply import Reply
 
 __all__ = ["head_of"]
@@ -13,7 +14,7 @@ _NO_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 _PHRASES = {int(status): status.phrase for status in HTTPStatus}
 
 
-def head_of(reply: Reply, *, is_last: bool, is_kept: bool) -> bytes:
+def head_of(reply: Reply | StreamedReply, *, is_last: bool, is_kept: bool) -> bytes:
     """Returns status line and headers, with the empty line.
 
     Args:
@@ -23,7 +24,9 @@ def head_of(reply: Reply, *, is_last: bool, is_kept: bool) -> bytes:
     """
     lines = [f"HTTP/1.1 {int(reply.status)} {_PHRASES.get(int(reply.status), 'Unknown')}"]
     lines += [f"{name}: {value}" for name, value in reply.headers.items()]
-    if reply.status not in _NO_BODY:
+    if isinstance(reply, StreamedReply):
+        lines += [] if is_kept else ["transfer-encoding: chunked"]
+    elif reply.status not in _NO_BODY:
         lines.append(f"content-length: {len(reply.body)}")
     if is_last:
         lines.append("connection: close")

@@ -1,7 +1,7 @@
 """What a stage counts: each worker for itself, without locks; added up when asked."""
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,11 +21,21 @@ class WorkerStats:
         errors: Rows that failed in it.
         busy: Seconds spent in the unit.
         sizes: Batch size -> how many calls had it.
+        seconds: Batch size -> seconds spent in those calls.
         moved: Buffers that were copied from or to a device.
         moved_bytes: Their bytes.
     """
 
-    __slots__ = ("batches", "buffers", "busy", "errors", "moved", "moved_bytes", "sizes")
+    __slots__ = (
+        "batches",
+        "buffers",
+        "busy",
+        "errors",
+        "moved",
+        "moved_bytes",
+        "seconds",
+        "sizes",
+    )
 
     def __init__(self) -> None:
         self.batches = 0
@@ -33,6 +43,7 @@ class WorkerStats:
         self.errors = 0
         self.busy = 0.0
         self.sizes: Counter[int] = Counter()
+        self.seconds: defaultdict[int, float] = defaultdict(float)
         self.moved = 0
         self.moved_bytes = 0
 
@@ -43,6 +54,7 @@ class WorkerStats:
         self.errors += errors
         self.busy += seconds
         self.sizes[size] += 1
+        self.seconds[size] += seconds
 
     def count_transfer(self, buffers: int, size: int) -> None:
         """Adds buffers that were copied between devices, ``size`` bytes together."""
@@ -85,6 +97,7 @@ class NodeStats:
         moved, moved_bytes: Buffers that were copied between devices here, and their bytes.
         batch_sizes: Batch size -> number of calls. Sizes near 1 under load: the node keeps up, and
             batching is not needed. Sizes near ``batch_size``: the node is the bottleneck.
+        batch_seconds: Batch size -> seconds spent in those calls, over all workers.
         closed: Why batches closed -> number of batches: ``full``, ``timeout``, ``nothing_waiting``,
             ``end_of_stream``; for inference nodes.
         waits: Milliseconds -> batches whose oldest row had waited at most that long; likewise.
@@ -104,9 +117,15 @@ class NodeStats:
     moved: int = 0
     moved_bytes: int = 0
     batch_sizes: dict[int, int] = field(default_factory=dict)
+    batch_seconds: dict[int, float] = field(default_factory=dict)
     closed: dict[str, int] = field(default_factory=dict)
     waits: dict[float, int] = field(default_factory=dict)
     figures: dict[str, dict[Any, int]] = field(default_factory=dict)
+
+    @property
+    def row_seconds(self) -> float:
+        """Seconds that rows have spent in calls, added up over the rows: a call counts for each."""
+        return sum(size * seconds for size, seconds in self.batch_seconds.items())
 
     @property
     def mean_batch_size(self) -> float:
@@ -123,8 +142,11 @@ class NodeStats:
         """Adds up the counters of the workers of a node."""
         counters = list(workers)
         sizes: Counter[int] = Counter()
+        seconds: defaultdict[int, float] = defaultdict(float)
         for counter in counters:
             sizes.update(dict(counter.sizes))
+            for size, spent in dict(counter.seconds).items():
+                seconds[size] += spent
         return cls(
             node=node,
             unit=unit,
@@ -137,4 +159,5 @@ class NodeStats:
             moved=sum(counter.moved for counter in counters),
             moved_bytes=sum(counter.moved_bytes for counter in counters),
             batch_sizes=dict(sorted(sizes.items())),
+            batch_seconds=dict(sorted(seconds.items())),
         )

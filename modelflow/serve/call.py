@@ -1,12 +1,13 @@
 """One inference request on its way: from arrays into a flow, and back to arrays."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
 from modelflow.buffer import Buffer
-from modelflow.errors import ModelflowError
+from modelflow.errors import EndOfStream, ModelflowError
 from modelflow.request import Request
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.serve.rows import values_of
@@ -28,6 +29,8 @@ class Call:
         items: Mapping[str, Sequence[Any]],
         deadline: float | None,
         done: Callable[["Call"], None],
+        *,
+        is_stream: bool = False,
     ) -> None:
         """Makes a call; `ServedModel.send` sends it.
 
@@ -35,15 +38,18 @@ class Call:
             model: What is called.
             items: Those of each input.
             deadline: Seconds from now after which nobody waits for the answer; None: for ever.
-            done: Called once, on the server's thread, when `outputs` has something to give.
+            done: Called once, on the server's thread, when `outputs` has something to give; of a
+                stream each time when `part` has.
+            is_stream: Its buffers are taken one by one, as they come, by `part`.
         """
         self.model = model
         self._done = done
         self._problem: Problem | None = None
-        self._began = SYSTEM_CLOCK.now()
+        self._began = self._left = SYSTEM_CLOCK.now()
         self.rows = max(map(len, items.values()), default=0)
         """How many items it has."""
-        self.request = Request(items, self._ended, deadline=deadline)
+        on_result = self._came if is_stream else None
+        self.request = Request(items, self._ended, deadline=deadline, on_result=on_result)
         """What goes into the flow."""
 
     def cancel(self) -> None:
@@ -56,12 +62,47 @@ class Call:
         self.model.ended(self)
         self._done(self)
 
+    def _came(self, _: Request) -> None:
+        self.model.mailbox.post(partial(self._done, self))  # from whichever thread
+
     def _ended(self, _: Request) -> None:
+        self._left = SYSTEM_CLOCK.now()
         self.model.mailbox.post(self._finish)  # from whichever thread
 
     def _finish(self) -> None:
         self.model.ended(self)
         self._done(self)
+
+    def part(self) -> tuple[str, Buffer] | None:
+        """Returns the next buffer of a stream, with its output's name; None: there is none now.
+
+        Raises:
+            EndOfStream: that was all.
+            Problem: the request, or one of its items, failed. It is over then.
+        """
+        figures = self.model.figures
+        try:
+            found = self._next()
+        except Problem as problem:
+            figures.failed(problem.code, self.rows, SYSTEM_CLOCK.now() - self._began)
+            raise
+        except EndOfStream:
+            figures.answered(self.rows, SYSTEM_CLOCK.now() - self._began)
+            raise
+        return found
+
+    def _next(self) -> tuple[str, Buffer] | None:
+        if self._problem is not None:
+            raise self._problem
+        try:
+            found = self.request.next_result()
+        except EndOfStream:
+            raise
+        except ModelflowError as error:
+            raise problem_of(error) or inside(error) from error
+        if found is not None:
+            self._check(found[1:])
+        return found
 
     def buffers(self) -> dict[str, list[Buffer]]:
         """Returns what came out of each output; to be called once.
@@ -73,9 +114,10 @@ class Call:
         try:
             found = self._found()
         except Problem as problem:
-            figures.failed(problem.code)
+            figures.failed(problem.code, self.rows, SYSTEM_CLOCK.now() - self._began)
             raise
-        figures.answered(self.rows, SYSTEM_CLOCK.now() - self._began)
+        now = SYSTEM_CLOCK.now()
+        figures.answered(self.rows, now - self._began, now - self._left)
         return found
 
     def _found(self) -> dict[str, list[Buffer]]:

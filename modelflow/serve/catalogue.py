@@ -27,6 +27,7 @@ class Catalogue:
         config_file: A ``models.config`` of TensorFlow Serving.
         terms: For all; but which versions those of the file have, it says itself.
         labels: By the model's name, labels: ``{"digits": {"stable": 2}}``; beside the file's.
+        configured: What a client has put in the place of the file; None: the file counts.
     """
 
     named: Mapping[str, str | Path | Flow] = field(default_factory=lambda: MappingProxyType({}))
@@ -34,6 +35,7 @@ class Catalogue:
     config_file: Path | None = None
     terms: Terms = field(default_factory=Terms)
     labels: Mapping[str, Mapping[str, int]] = field(default_factory=lambda: MappingProxyType({}))
+    configured: Sequence[Source] | None = None
 
     def check(self) -> None:
         """Looks whether there is what was asked for by name, before anything is served.
@@ -79,11 +81,15 @@ class Catalogue:
             yield self._source(name, origin)
         for folder in self.repositories:
             yield from self._repository(folder)
-        if self.config_file is not None:
-            for source in read_model_config(self.config_file):
-                labels = {**source.terms.labels, **self.labels.get(source.name, {})}
-                terms = replace(self.terms, policy=source.terms.policy, labels=labels)
-                yield replace(source, terms=terms)
+        for source in self._configured():
+            labels = {**source.terms.labels, **self.labels.get(source.name, {})}
+            terms = replace(self.terms, policy=source.terms.policy, labels=labels)
+            yield replace(source, terms=terms)
+
+    def _configured(self) -> Sequence[Source]:
+        if self.configured is not None:
+            return self.configured
+        return () if self.config_file is None else read_model_config(self.config_file)
 
     def _repository(self, folder: Path) -> Iterator[Source]:
         for path in _inside(folder):

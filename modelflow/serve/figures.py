@@ -1,5 +1,6 @@
 """What has become of the requests to one model. Written on the server's thread, read anywhere."""
 
+import time
 from collections import Counter
 
 from modelflow.wire.problem import Code
@@ -16,27 +17,37 @@ class ModelFigures:
     Attributes:
         outcomes: By code (``OK``: answered) how many.
         rows: The items of those that were answered.
-        seconds: How long they took, from the request's arrival to its answer, added up.
+        failed_rows: The items of those that failed.
+        seconds: How long the answered took, from the request's arrival to its answer, added up.
+        answer_seconds: The part of that behind the graph: making the answer of what came out.
+        failed_seconds: How long those took that failed.
+        last: When the last one came to its end, in seconds since 1970; 0: none has.
         latencies: How many took at most each of `BOUNDS`, and longer than all; not added up.
     """
 
     def __init__(self) -> None:
         self.outcomes: Counter[str] = Counter()
-        self.rows = 0
-        self.seconds = 0.0
+        self.rows = self.failed_rows = 0
+        self.seconds = self.answer_seconds = self.failed_seconds = 0.0
+        self.last = 0.0
         self.latencies = [0] * (len(BOUNDS) + 1)
 
-    def answered(self, rows: int, seconds: float) -> None:
+    def answered(self, rows: int, seconds: float, answer_seconds: float = 0.0) -> None:
         """Counts a request that was answered."""
         self.outcomes["OK"] += 1
         self.rows += rows
         self.seconds += seconds
+        self.answer_seconds += answer_seconds
+        self.last = time.time()
         place = next((at for at, bound in enumerate(BOUNDS) if seconds <= bound), len(BOUNDS))
         self.latencies[place] += 1
 
-    def failed(self, code: Code) -> None:
+    def failed(self, code: Code, rows: int = 0, seconds: float = 0.0) -> None:
         """Counts a request that failed."""
         self.outcomes[str(code)] += 1
+        self.failed_rows += rows
+        self.failed_seconds += seconds
+        self.last = time.time()
 
     @property
     def requests(self) -> int:

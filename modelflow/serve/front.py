@@ -23,29 +23,21 @@ __all__ = ["Front"]
 class Front:
     """Answers every request that comes over HTTP. On the server's thread."""
 
-    def __init__(
-        self,
-        models: Models,
-        repository: Repository,
-        limits: BodyLimits,
-        *,
-        is_repository_open: bool,
-    ) -> None:
+    def __init__(self, models: Models, repository: Repository, limits: BodyLimits) -> None:
         """Takes what there is to answer with.
 
         Args:
             models: What is served.
             repository: What loads and unloads it.
             limits: What bodies may be.
-            is_repository_open: Whether clients may load and unload models.
         """
         self._limits = limits
-        most, is_open = limits.most, is_repository_open
+        most = limits.most
         self._endpoints = (
             *TensorflowRest(models).endpoints,
             *OpenInferenceRest(models, most).endpoints,
             *Generate(models, most).endpoints,
-            *RepositoryRest(models, repository, most, is_allowed=is_open).endpoints,
+            *RepositoryRest(models, repository, most).endpoints,
             *Metrics(models).endpoints,
         )
 

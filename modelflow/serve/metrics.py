@@ -14,6 +14,7 @@ from modelflow.serve.figures import BOUNDS
 from modelflow.serve.models import Models
 from modelflow.serve.router import Endpoint, endpoint
 from modelflow.serve.served_model import ServedModel
+from modelflow.serve.statistics import Statistics
 
 try:
     from prometheus_client import CollectorRegistry
@@ -111,18 +112,33 @@ def _triton(models: Iterable[ServedModel]) -> Iterator[Metric]:
     pending = GaugeMetricFamily(
         "nv_inference_pending_request_count", "Requests without an answer.", labels=_LABELS
     )
-    duration = UntypedMetricFamily(
-        "nv_inference_request_duration_us", "Time of requests, added up.", labels=_LABELS
-    )
+    calls = UntypedMetricFamily("nv_inference_exec_count", "Calls of the model.", labels=_LABELS)
+    durations = {
+        name: UntypedMetricFamily(
+            f"nv_inference_{name}_duration_us",
+            f"Time of requests, {text}, added up.",
+            labels=_LABELS,
+        )
+        for name, text in (
+            ("request", "from arrival to answer"),
+            ("queue", "waiting"),
+            ("compute_input", "gathering inputs (in compute_infer)"),
+            ("compute_infer", "in units"),
+            ("compute_output", "making the answer"),
+        )
+    }
     for model in models:
-        labels, figures = [model.name, str(model.version)], model.figures
-        success.add_metric(labels, figures.outcomes["OK"])
+        labels, found = [model.name, str(model.version)], Statistics.of(model)
+        success.add_metric(labels, found.answered)
         for reason in ("REJECTED", "CANCELED", "OTHER"):
             failure.add_metric([*labels, reason], _failures(model, reason))
-        count.add_metric(labels, figures.rows)
+        count.add_metric(labels, found.rows)
+        calls.add_metric(labels, found.executions)
         pending.add_metric(labels, len(model.calls))
-        duration.add_metric(labels, figures.seconds * _MICROSECONDS)
-    yield from (success, failure, count, pending, duration)
+        times = (found.seconds, found.queue, 0.0, found.compute, found.answer)
+        for family, seconds in zip(durations.values(), times, strict=True):
+            family.add_metric(labels, seconds * _MICROSECONDS)
+    yield from (success, failure, count, calls, pending, *durations.values())
 
 
 def _failures(model: ServedModel, reason: str) -> int:

@@ -1,6 +1,6 @@
 """The models that a server has, by name, version and label, and how each version fares."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from modelflow.errors import did_you_mean
@@ -49,6 +49,8 @@ class Models:
 
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
+        self.on_change: Callable[[], object] | None = None
+        """Called when `unready` may say something else."""
 
     def __iter__(self) -> Iterator[ServedModel]:
         """Gives what answers at this moment; from any thread."""
@@ -108,6 +110,7 @@ class Models:
         models = self._entries[model.name].models
         if models.get(model.version) is model:
             del models[model.version]
+            self._changed()
 
     # -- how they fare --------------------------------------------------------------------------
 
@@ -121,18 +124,22 @@ class Models:
         """
         entry = self._entries.setdefault(name, _Entry())
         entry.is_due = entry.is_due or is_due
+        self._changed()
 
     def dismiss(self, name: str) -> None:
         """Notes that a model is not asked for any more: the server is ready without it."""
         self._entries[name].is_due = self._entries[name].is_complete = False
+        self._changed()
 
     def forget(self, name: str) -> None:
         """Forgets a model that nobody asks for and that has no version left."""
         self._entries.pop(name, None)
+        self._changed()
 
     def note(self, name: str, status: VersionStatus) -> None:
         """Takes up how a version fares."""
         self._entries[name].statuses[status.version] = status
+        self._changed()
 
     def settle(self, name: str, *, is_complete: bool, reason: str = "") -> None:
         """Notes that all that was asked for of a model was tried, and why there is nothing."""
@@ -140,6 +147,7 @@ class Models:
         entry.is_settled, entry.reason = True, reason
         if is_complete:
             entry.is_complete = entry.is_due = True
+        self._changed()
 
     def statuses(self, name: str, version: str = "", label: str = "") -> list[VersionStatus]:
         """Returns how the versions of a model fare, also those that have ended, newest first.
@@ -174,6 +182,10 @@ class Models:
         """Returns what was asked for and is not there, and why; nothing: all is."""
         found = {name: entry.amiss() for name, entry in self._entries.items() if entry.is_due}
         return {name: reason for name, reason in found.items() if reason}
+
+    def _changed(self) -> None:
+        if self.on_change is not None:
+            self.on_change()
 
     # -- labels ---------------------------------------------------------------------------------
 

@@ -7,9 +7,11 @@ from typing import Any
 import modelflow
 from modelflow.graph.signature import GraphPort
 from modelflow.serve.call import Call
+from modelflow.serve.configuration import PLATFORM
 from modelflow.serve.models import Models
 from modelflow.serve.patience import earlier
 from modelflow.serve.served_model import ServedModel
+from modelflow.serve.statistics import Statistics
 from modelflow.serve.tensors import as_tensor, served_tensor
 from modelflow.wire.datatype import datatype_of
 from modelflow.wire.not_found import unknown_model
@@ -19,12 +21,29 @@ from modelflow.wire.open_inference.infer import InferAnswer, InferRequest, Infer
 from modelflow.wire.problem import Code, Problem, shown
 from modelflow.wire.tf_serving.documents import State, VersionStatus
 
-__all__ = ["SERVER", "answer_of", "find_model", "index_of", "infer", "info_of", "tensor_of"]
+__all__ = [
+    "SERVER",
+    "answer_of",
+    "find_model",
+    "index_of",
+    "infer",
+    "info_of",
+    "no_parameters",
+    "statistics_of",
+    "tensor_of",
+]
 
 SERVER = (
     "modelflow",
     modelflow.__version__,
-    ("binary_tensor_data", "classification", "parameters", "model_repository"),
+    (
+        "binary_tensor_data",
+        "classification",
+        "parameters",
+        "model_configuration",
+        "model_repository",
+        "statistics",
+    ),
 )
 """What the server says of itself: its name, its version, and the extensions that it knows."""
 
@@ -38,7 +57,6 @@ _STATES: Mapping[State, str] = MappingProxyType(
         State.END: "UNAVAILABLE",
     }
 )
-_PLATFORM = "modelflow_graph"
 
 
 def find_model(models: Models, name: str, version: str = "") -> ServedModel:
@@ -62,12 +80,40 @@ def info_of(models: Models, model: ServedModel) -> ModelInfo:
         tuple(TensorInfo.of(port.name, served_tensor(port)) for port in ports)
         for ports in (model.signature.inputs, model.signature.outputs)
     )
-    return ModelInfo(model.name, versions, _PLATFORM, inputs, outputs)
+    return ModelInfo(model.name, versions, PLATFORM, inputs, outputs)
 
 
-def index_of(models: Models) -> list[dict[str, str]]:
+def statistics_of(models: Models, name: str = "", version: str = "") -> list[dict[str, Any]]:
+    """Returns the figures of the versions of a model that answer, the newest first.
+
+    Args:
+        models: What is served.
+        name: The model; empty: all.
+        version: Only this version.
+
+    Raises:
+        Problem: there is no such model.
+    """
+    if not name:
+        found = list(models)
+    elif version:
+        found = [find_model(models, name, version)]
+    else:
+        find_model(models, name)
+        found = models.versions(name)
+    return [Statistics.of(model).fields() for model in found]
+
+
+def index_of(models: Models, *, is_ready_alone: bool = False) -> list[dict[str, str]]:
     """Returns what is served, as the answer to a request for the repository's index lists it."""
-    return [_row(*one) for one in models.index()]
+    rows = [_row(*one) for one in models.index()]
+    return [row for row in rows if not is_ready_alone or row["state"] == "READY"]
+
+
+def no_parameters() -> Problem:
+    """Returns what a request to load a model in another form is answered."""
+    message = "load: parameters (config, files) are not supported; expected none"
+    return Problem(message, Code.UNIMPLEMENTED)
 
 
 def _row(name: str, status: VersionStatus | None, reason: str) -> dict[str, str]:
@@ -79,7 +125,12 @@ def _row(name: str, status: VersionStatus | None, reason: str) -> dict[str, str]
 
 
 def infer(
-    model: ServedModel, request: InferRequest, done: Callable[[Call], None], seconds: float | None
+    model: ServedModel,
+    request: InferRequest,
+    done: Callable[[Call], None],
+    seconds: float | None,
+    *,
+    is_stream: bool = False,
 ) -> Call:
     """Sends a request to a model; ``done`` is called when it has an answer.
 
@@ -89,13 +140,15 @@ def infer(
         done: Called on this thread, with what has the answer.
         seconds: How long the client waits, as far as its protocol says; its parameter ``timeout``
             may say less.
+        is_stream: ``done`` is called for each part of the answer; see `ServedModel.send`.
 
     Raises:
         Problem: the request does not fit the model, or there are too many requests.
     """
     _check(request, model)
     arrays = {name: tensor.array for name, tensor in request.inputs.items()}
-    return model.infer(arrays, done, earlier(seconds, _timeout(request)))
+    deadline = earlier(seconds, _timeout(request))
+    return model.infer(arrays, done, deadline, is_stream=is_stream)
 
 
 def answer_of(call: Call, request: InferRequest) -> InferAnswer:

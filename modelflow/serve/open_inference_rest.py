@@ -7,14 +7,23 @@ from modelflow.http.exchange import Exchange
 from modelflow.http.reply import Reply
 from modelflow.serve.call import Call
 from modelflow.serve.compression import compressed, whole_body
+from modelflow.serve.configuration import configuration
 from modelflow.serve.models import Models
-from modelflow.serve.open_inference import SERVER, answer_of, find_model, infer, info_of
+from modelflow.serve.open_inference import (
+    SERVER,
+    answer_of,
+    find_model,
+    infer,
+    info_of,
+    statistics_of,
+)
 from modelflow.serve.patience import seconds_of
 from modelflow.serve.refusal import JSON, settle
 from modelflow.serve.router import Endpoint, endpoint
 from modelflow.serve.served_model import ServedModel
 from modelflow.serve.tensors import served_tensor
 from modelflow.wire.datatype import DATATYPES, datatype_of
+from modelflow.wire.json_text import json_of
 from modelflow.wire.open_inference.documents import server_document
 from modelflow.wire.open_inference.infer import InferRequest
 from modelflow.wire.open_inference.infer_answer import infer_answer
@@ -39,6 +48,9 @@ class OpenInferenceRest:
         self.endpoints: tuple[Endpoint, ...] = (
             endpoint(f"{_MODEL}/infer", POST=self._infer),
             endpoint(f"{_MODEL}/ready", GET=self._model_ready),
+            endpoint("/v2/models/stats", GET=self._all_statistics),
+            endpoint(f"{_MODEL}/stats", GET=self._statistics),
+            endpoint(f"{_MODEL}/config", GET=self._config),
             endpoint(_MODEL, GET=self._metadata),
             endpoint("/v2/?", GET=_server),
         )
@@ -63,6 +75,17 @@ class OpenInferenceRest:
     def _metadata(self, exchange: Exchange, path: Mapping[str, str]) -> None:
         info = info_of(self._models, find_model(self._models, **path))
         exchange.answer(Reply(200, info.document(), JSON))
+
+    def _statistics(self, exchange: Exchange, path: Mapping[str, str]) -> None:
+        found = statistics_of(self._models, **path)
+        exchange.answer(Reply(200, json_of({"model_stats": found}), JSON))
+
+    def _all_statistics(self, exchange: Exchange, _: Mapping[str, str]) -> None:
+        self._statistics(exchange, {})
+
+    def _config(self, exchange: Exchange, path: Mapping[str, str]) -> None:
+        found = configuration(find_model(self._models, **path))
+        exchange.answer(Reply(200, json_of(found), JSON))
 
     def _model_ready(self, exchange: Exchange, path: Mapping[str, str]) -> None:
         try:

@@ -2,16 +2,18 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
-from modelflow.errors import did_you_mean
+from modelflow.errors import ConfigError, did_you_mean
 from modelflow.http.mailbox import Mailbox
 from modelflow.serve.catalogue import Catalogue
 from modelflow.serve.finding import Finding, look
 from modelflow.serve.loader import Loader
 from modelflow.serve.models import Models
-from modelflow.serve.shelf import Shelf, Told
+from modelflow.serve.shelf import Shelf, Told, reason_of
+from modelflow.serve.source import Source
 from modelflow.wire.problem import Code, Problem
 
 __all__ = ["Repository"]
@@ -35,6 +37,8 @@ class Repository:
         loader: Loader,
         max_requests: int,
         poll: float,
+        *,
+        is_open: bool = False,
     ) -> None:
         """Takes what to serve, and where to put it; `begin` begins.
 
@@ -44,6 +48,7 @@ class Repository:
             loader: What loads it.
             max_requests: Most requests to a model under way.
             poll: Seconds between two looks for new versions; 0: it looks only when asked.
+            is_open: Clients may load and unload models.
         """
         self._catalogue = catalogue
         self._models = models
@@ -51,6 +56,7 @@ class Repository:
         self._mailbox: Mailbox | None = None
         self._most = max_requests
         self._poll = poll
+        self._is_open = is_open
         self._timer: asyncio.TimerHandle | None = None
         self._shelves: dict[str, Shelf] = {}
         self._unloaded: set[str] = set()
@@ -73,22 +79,18 @@ class Repository:
             told: Called when all of it was tried, with what did not load.
         """
         self._mailbox = mailbox
-        waiting = set(found)
-        failures: list[Exception] = []
-
-        def one(name: str, error: Exception | None) -> None:
-            waiting.discard(name)
-            if error is not None:
-                failures.append(error)
-            if not waiting:
-                told(failures)
-
-        for name in found:
-            self._shelf(name).when_settled(partial(one, name))
+        self._when_all_settled(found, told)
         self._settle(found)
         if not found:
-            told(failures)
+            told(())
         self._wait_for_poll()
+
+    def unready(self) -> str:
+        """Returns why the server is not ready; ``""``: it is."""
+        if self.is_ending:
+            return str(_ending())
+        found = self._models.unready().items()
+        return "; ".join(f"model {name!r}: {reason}" for name, reason in found)
 
     def refresh(self) -> None:
         """Looks for new versions, and new models, and loads them."""
@@ -99,10 +101,15 @@ class Repository:
 
         Args:
             name: Its name.
-            told: Called when its versions were tried.
+            told: Called when its versions were tried, with what is said where they do not load.
+
+        Raises:
+            Problem: clients may not.
         """
+        self._check_open()
+        told = partial(_told_of_load, name, told)
         if self.is_ending or self._mailbox is None:
-            told(_ending() if self.is_ending else Problem("it begins", Code.UNAVAILABLE))
+            told(_ending() if self.is_ending else _beginning())
             return
         self._asking.append(told)  # `end` tells those whose look at the disk comes to nothing
 
@@ -116,18 +123,97 @@ class Repository:
 
         self._look(found, failed)
 
+    def configure(self, sources: Sequence[Source], told: Told) -> None:
+        """Serves other models in the place of those of the ``models.config``.
+
+        Args:
+            sources: What there is to be instead.
+            told: Called when all of it was tried, with what does not load or which label stays
+                where it was: it may name only a version that is loaded.
+
+        Raises:
+            Problem: clients may not, a model is there already under that name, or nothing is at
+                its path. Nothing has changed then.
+        """
+        self._check_open()
+        if self.is_ending or self._mailbox is None:
+            raise _ending() if self.is_ending else _beginning()
+        self._catalogue = self._configured(sources)
+        names = [source.name for source in sources]
+
+        def tried(failures: Sequence[Exception]) -> None:
+            told(_first(failures) or self._label_astray(sources))
+
+        def found(findings: Mapping[str, Finding]) -> None:
+            if not self._answered(told):
+                return
+            self._unloaded -= set(names)
+            self._when_all_settled(names, tried)
+            self._refreshed(findings)
+            if not names:
+                told(None)
+
+        def failed(error: Exception) -> None:
+            if self._answered(told):
+                told(error)
+
+        self._asking.append(told)
+        self._look(found, failed)
+
+    def _configured(self, sources: Sequence[Source]) -> Catalogue:
+        catalogue = replace(self._catalogue, configured=tuple(sources))
+        try:
+            catalogue.read()
+            for source in sources:
+                source.check()
+        except ConfigError as error:
+            raise Problem(str(error)) from error
+        return catalogue
+
+    def _when_all_settled(
+        self, names: Iterable[str], told: Callable[[Sequence[Exception]], None]
+    ) -> None:
+        """Has somebody told once when all of these were tried, with what did not load."""
+        waiting = set(names)
+        failures: list[Exception] = []
+
+        def one(name: str, error: Exception | None) -> None:
+            waiting.discard(name)
+            if error is not None:
+                failures.append(error)
+            if not waiting:
+                told(failures)
+
+        for name in sorted(waiting):
+            self._shelf(name).when_settled(partial(one, name))
+
+    def _label_astray(self, sources: Sequence[Source]) -> Problem | None:
+        for source in sources:
+            for label, number in source.terms.labels.items():
+                try:
+                    self._models.move_label(source.name, label, number)
+                except Problem as problem:
+                    return problem
+        return None
+
     def unload(self, name: str) -> None:
         """Takes a model out; its requests under way are answered.
 
         Raises:
-            Problem: there is no such model.
+            Problem: there is no such model, or clients may not.
         """
+        self._check_open()
         if name not in self._shelves:
             message = f"failed to unload {name!r}: there is no such model"
             near = did_you_mean(name, self._shelves)
             raise Problem(message + near, Code.NOT_FOUND)
         self._unloaded.add(name)
         self._shelves[name].want_nothing()
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            message = "models may not be loaded or unloaded here; serve with --allow-repository"
+            raise Problem(message, Code.PERMISSION_DENIED)
 
     def end(self) -> None:
         """Looks no more, and tells whoever waits for something to be loaded."""
@@ -218,6 +304,24 @@ class Repository:
             assert self._mailbox is not None  # it has begun
             self._shelves[name] = Shelf(name, self._models, self._loader, self._mailbox, self._most)
         return self._shelves[name]
+
+
+def _first(failures: Sequence[Exception]) -> Problem | None:
+    if not failures:
+        return None
+    error = failures[0]
+    return error if isinstance(error, Problem) else Problem(reason_of(error))
+
+
+def _told_of_load(name: str, told: Told, error: Exception | None) -> None:
+    if error is not None:
+        code = error.code if isinstance(error, Problem) else Code.INVALID_ARGUMENT
+        error = Problem(f"failed to load {name!r}: {reason_of(error)}", code)
+    told(error)
+
+
+def _beginning() -> Problem:
+    return Problem("the server begins; come again", Code.UNAVAILABLE)
 
 
 def _ending() -> Problem:

@@ -8,11 +8,10 @@ from modelflow.http.exchange import Exchange
 from modelflow.http.reply import Reply
 from modelflow.serve.compression import whole_body
 from modelflow.serve.models import Models
-from modelflow.serve.open_inference import index_of
-from modelflow.serve.refusal import JSON, refusal
+from modelflow.serve.open_inference import index_of, no_parameters
+from modelflow.serve.refusal import JSON, refusal, settle
 from modelflow.serve.repository import Repository
 from modelflow.serve.router import Endpoint, endpoint
-from modelflow.serve.shelf import reason_of
 from modelflow.wire.json_document import read_json
 from modelflow.wire.json_text import json_of
 from modelflow.wire.problem import Code, Problem
@@ -25,21 +24,17 @@ _MODEL = "/v2/repository/models/(?P<name>[^/]+)"
 class RepositoryRest:
     """Answers health and repository requests."""
 
-    def __init__(
-        self, models: Models, repository: Repository, max_body: int, *, is_allowed: bool
-    ) -> None:
+    def __init__(self, models: Models, repository: Repository, max_body: int) -> None:
         """Takes what is served.
 
         Args:
             models: What is served.
             repository: What loads and unloads it.
             max_body: Most bytes of a body that was compressed.
-            is_allowed: Whether clients may load and unload.
         """
         self._models = models
         self._repository = repository
         self._most = max_body
-        self._is_allowed = is_allowed
         self.endpoints: tuple[Endpoint, ...] = (
             endpoint("/livez|/v2/health/live", GET=_live),
             endpoint("/readyz|/v2/health/ready", GET=self._ready),
@@ -49,39 +44,25 @@ class RepositoryRest:
         )
 
     def _ready(self, exchange: Exchange, _: Mapping[str, str]) -> None:
-        unready = self._models.unready()
-        if self._repository.is_ending:
-            exchange.answer(_unready("the server is being stopped"))
-        elif unready:
-            told = (f"model {name!r}: {reason}" for name, reason in unready.items())
-            exchange.answer(_unready("; ".join(told)))
+        reason = self._repository.unready()
+        if reason:
+            exchange.answer(refusal(Problem(reason, Code.UNAVAILABLE)))
         else:
             exchange.answer(Reply(200, b"", {}))
 
     def _index(self, exchange: Exchange, _: Mapping[str, str]) -> None:
         is_ready_alone = bool(self._document(exchange).get("ready"))
-        rows = index_of(self._models)
-        if is_ready_alone:
-            rows = [row for row in rows if row["state"] == "READY"]
+        rows = index_of(self._models, is_ready_alone=is_ready_alone)
         exchange.answer(Reply(200, json_of(rows), JSON))
 
     def _load(self, exchange: Exchange, path: Mapping[str, str]) -> None:
-        self._check_allowed()
         if self._document(exchange).get("parameters"):
-            message = "load: parameters (config, files) are not supported; expected none"
-            raise Problem(message, Code.UNIMPLEMENTED)
-
-        self._repository.load(path["name"], partial(_loaded, exchange, path["name"]))
+            raise no_parameters()
+        self._repository.load(path["name"], partial(_loaded, exchange))
 
     def _unload(self, exchange: Exchange, path: Mapping[str, str]) -> None:
-        self._check_allowed()
         self._repository.unload(path["name"])
         exchange.answer(Reply(200, b"", {}))
-
-    def _check_allowed(self) -> None:
-        if not self._is_allowed:
-            message = "models may not be loaded or unloaded here; serve with --allow-repository"
-            raise Problem(message, Code.PERMISSION_DENIED)
 
     def _document(self, exchange: Exchange) -> Mapping[str, Any]:
         body = whole_body(exchange, self._most)
@@ -92,17 +73,15 @@ class RepositoryRest:
         return document
 
 
-def _loaded(exchange: Exchange, name: str, error: Exception | None) -> None:
-    if error is None:
-        exchange.answer(Reply(200, b"", {}))
-        return
-    code = error.code if isinstance(error, Problem) else Code.INVALID_ARGUMENT
-    exchange.answer(refusal(Problem(f"failed to load {name!r}: {reason_of(error)}", code)))
+def _loaded(exchange: Exchange, error: Exception | None) -> None:
+    settle(exchange, partial(_done, error))
+
+
+def _done(error: Exception | None) -> Reply:
+    if error is not None:
+        raise error
+    return Reply(200, b"", {})
 
 
 def _live(exchange: Exchange, _: Mapping[str, str]) -> None:
     exchange.answer(Reply(200, b"", {}))
-
-
-def _unready(text: str) -> Reply:
-    return refusal(Problem(text, Code.UNAVAILABLE))

@@ -17,7 +17,7 @@ from modelflow.graph.signature import GraphPort, Signature
 from modelflow.wire.problem import Code, Problem
 from modelflow.wire.tensor import TensorSpec, shape_text
 
-__all__ = ["items_of", "values_of"]
+__all__ = ["check_item", "items_of", "values_of"]
 
 Array = npt.NDArray[Any]
 
@@ -139,14 +139,26 @@ def _check_shape(port: GraphPort, array: Array) -> None:
             "first axis counts the items)"
         )
         raise Problem(message)
+    given = array.shape[1:] if port.is_batched else array.shape
+    _check_fits(port, given, "items of shape" if port.is_batched else "the shape")
+
+
+def check_item(port: GraphPort, array: Array) -> None:
+    """Looks whether an array can be one item of an input.
+
+    Raises:
+        Problem: its shape is not the input's.
+    """
+    _check_fits(port, array.shape, "an item of shape" if port.is_batched else "the shape")
+
+
+def _check_fits(port: GraphPort, given: tuple[int, ...], what: str) -> None:
     wanted = None if port.tensor is None else port.tensor.shape
     if wanted is None:
         return
-    given = array.shape[1:] if port.is_batched else array.shape
     fits = len(given) == len(wanted) and all(
         length is None or length == own for length, own in zip(wanted, given, strict=True)
     )
     if not fits:
-        what = "items of shape" if port.is_batched else "the shape"
         message = f"input {port.name!r}: got {what} {shape_text(given)}; expected "
         raise Problem(message + shape_text(wanted), Code.INVALID_ARGUMENT)

@@ -13,6 +13,9 @@ from modelflow.serve.call import Call
 from modelflow.serve.figures import ModelFigures
 from modelflow.serve.gangway import Gangway
 from modelflow.serve.rows import items_of
+from modelflow.wire.not_found import no_signature
+from modelflow.wire.problem import Code
+from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE, PREDICT_METHOD
 
 if TYPE_CHECKING:
     from modelflow.graph.signature import Signature
@@ -33,6 +36,9 @@ class ServedModel:
         admission: Which requests it takes.
         figures: What has become of the others.
         flow: What answers.
+        signature_name: Which of the model's signatures it is.
+        method: What that is for: predict, classify, regress (TensorFlow Serving's names).
+        others: The model's further signatures, by name; each a served model of its own.
     """
 
     def __init__(
@@ -57,6 +63,9 @@ class ServedModel:
         self.on_closed: Callable[[], object] | None = None
         self._gangway = Gangway(flow, mailbox, self._closed)
         self.calls: set[Call] = set()
+        self.signature_name = DEFAULT_SIGNATURE
+        self.method = PREDICT_METHOD
+        self.others: Mapping[str, ServedModel] = {}
         self._on_idle: Callable[[], object] | None = None
         self._over = 0
 
@@ -65,27 +74,33 @@ class ServedModel:
         arrays: Mapping[str, npt.NDArray[Any]],
         done: Callable[[Call], None],
         deadline: float | None = None,
+        *,
+        is_stream: bool = False,
     ) -> Call:
         """Sends a request of arrays, one for each input; see `send`.
 
         Raises:
             Problem: they do not fit the model's inputs, or there are too many requests.
         """
-        return self.send(items_of(self.signature, arrays), done, deadline)
+        return self.send(items_of(self.signature, arrays), done, deadline, is_stream=is_stream)
 
     def send(
         self,
         items: Mapping[str, Sequence[Any]],
         done: Callable[[Call], None],
         deadline: float | None = None,
+        *,
+        is_stream: bool = False,
     ) -> Call:
         """Sends a request; ``done`` is called on this thread when it has an answer.
+
+        Of a stream, whenever it has a part of one.
 
         Raises:
             RefusedError: there is no room for it.
         """
         self.admission.admit(deadline)
-        call = Call(self, items, deadline, done)
+        call = Call(self, items, deadline, done, is_stream=is_stream)
         self.calls.add(call)
         self._gangway.add(call)
         return call
@@ -94,6 +109,7 @@ class ServedModel:
         """Ends a request whose caller has gone: what is queued for it is dropped."""
         if self._gangway.forget(call):
             self.calls.discard(call)
+            self.figures.failed(Code.CANCELLED)
             self.admission.dropped()
             self._tell_when_idle()
         else:
@@ -111,16 +127,38 @@ class ServedModel:
         count, self._over = self._over, 0
         self.admission.answered(count)
 
+    def all_signatures(self) -> "list[ServedModel]":
+        """Returns itself and its further signatures."""
+        return [self, *self.others.values()]
+
+    def with_signature(self, name: str) -> "ServedModel":
+        """Returns what answers for one of its signatures; empty: for the default one.
+
+        Raises:
+            Problem: it has none of that name.
+        """
+        wanted = name or DEFAULT_SIGNATURE
+        if wanted == self.signature_name or not (name or self.others):
+            return self
+        if wanted in self.others:
+            return self.others[wanted]
+        raise no_signature(wanted, [self.signature_name, *self.others])
+
     def _closed(self) -> None:
         if self.on_closed is not None:
             self.on_closed()
 
     def retire(self, on_idle: Callable[[], object]) -> None:
-        """Has ``on_idle`` called, once, when no request is under way; none comes any more."""
+        """Has ``on_idle`` called, once, when no request is under way; none comes any more.
+
+        Of none of its signatures.
+        """
         self._on_idle = on_idle
+        for other in self.others.values():
+            other.retire(self._tell_when_idle)
         self._tell_when_idle()
 
     def _tell_when_idle(self) -> None:
-        if self._on_idle is not None and not self.calls:
+        if self._on_idle is not None and not any(one.calls for one in self.all_signatures()):
             on_idle, self._on_idle = self._on_idle, None
             on_idle()

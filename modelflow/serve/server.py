@@ -21,6 +21,7 @@ from modelflow.log import LEVELS
 from modelflow.serve.catalogue import Catalogue
 from modelflow.serve.finding import Finding, look
 from modelflow.serve.front import Front
+from modelflow.serve.grpc.health import Health
 from modelflow.serve.grpc.open_inference import OpenInferenceGrpc
 from modelflow.serve.grpc.tf_serving import TensorflowGrpc
 from modelflow.serve.loader import Loader
@@ -105,7 +106,12 @@ class Server:
         self._models = Models()
         options = self.options
         self._repository = Repository(
-            self._catalogue, self._models, self._loader, options.max_requests, options.poll
+            self._catalogue,
+            self._models,
+            self._loader,
+            options.max_requests,
+            options.poll,
+            is_open=options.is_repository_open,
         )
         self._http: HttpServer | None = None
         self._ending = threading.Lock()
@@ -165,8 +171,7 @@ class Server:
         for name in found:
             self._models.expect(name, is_due=True)
         limits = BodyLimits(options.max_body, budget, options.body_time_out)
-        is_open = options.is_repository_open
-        front = Front(self._models, self._repository, limits, is_repository_open=is_open)
+        front = Front(self._models, self._repository, limits)
         self._http = HttpServer(bound, front, options.connections)
         if guest is not None:
             self._http.invite(guest)
@@ -212,11 +217,16 @@ class Server:
 
         bound = addresses.enter_context(grpc_socket(options.grpc_host, options.grpc_port))
         services = (
-            *TensorflowGrpc(self._models).services,
-            *OpenInferenceGrpc(self._models).services,
+            *TensorflowGrpc(self._models, self._repository).services,
+            *OpenInferenceGrpc(self._models, self._repository).services,
         )
         limits = GrpcLimits(options.max_body, budget, options.max_calls)
-        return GrpcServer(bound, services, limits)
+        health = Health([service.name for service in services], self._is_ready)
+        self._models.on_change = health.look
+        return GrpcServer(bound, services, limits, health)
+
+    def _is_ready(self) -> bool:
+        return not self._repository.unready()
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from modelflow.errors import ConfigError, FlowFailed, StreamClosed, described
-from modelflow.flow import Flow
 from modelflow.http.mailbox import Mailbox
 from modelflow.log import LEVELS
 from modelflow.serve.loader import Loader
 from modelflow.serve.models import Models
+from modelflow.serve.opening import load_edition, unload_edition
 from modelflow.serve.served_model import ServedModel
 from modelflow.serve.source import Edition, Source
 from modelflow.wire.problem import Code, Problem
@@ -29,7 +29,6 @@ class Running:
     """A version that answers, or is about to."""
 
     edition: Edition
-    flow: Flow
     model: ServedModel
 
 
@@ -129,9 +128,8 @@ class Shelf:
 
         def load() -> Running:
             self._mailbox.post(partial(self._begun, edition))
-            flow = self._loader.load(edition.open)
-            model = ServedModel(self.name, number, flow, self._mailbox, self._most)
-            return Running(edition, flow, model)
+            model = load_edition(self.name, edition, self._loader, self._mailbox, self._most)
+            return Running(edition, model)
 
         def loaded(outcome: Running | Exception) -> None:
             self._mailbox.post(partial(self._loaded, edition, outcome))
@@ -176,7 +174,8 @@ class Shelf:
         self._failed.pop(number, None)
         self._running[number] = running
         self._models.add(running.model)
-        running.model.on_closed = partial(self._break, running)
+        for one in running.model.all_signatures():
+            one.on_closed = partial(self._break, running)
         logger.log(LEVELS["NOTICE"], "model %r, version %d is served", self.name, number)
         if before is not None:
             self._end(before)
@@ -222,7 +221,7 @@ class Shelf:
         def unloaded(outcome: Exception | None) -> None:
             self._mailbox.post(partial(self._unloaded, running.edition.number, outcome))
 
-        self._loader.run(partial(self._loader.unload, running.model.flow), unloaded)
+        self._loader.run(partial(unload_edition, running.model, self._loader), unloaded)
 
     def _unloaded(self, number: int, outcome: Exception | None) -> None:
         text = "" if outcome is None else reason_of(outcome)

@@ -8,17 +8,48 @@ from types import MappingProxyType
 from typing import Any
 
 from modelflow.config.read import is_graph_file
-from modelflow.engine.lookup import engine_names, find_engine
+from modelflow.engine.lookup import engine_for, engine_names, find_engine
 from modelflow.engine.versions import find_versions
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.flow import Flow
 from modelflow.model import model_graph, model_spec
 from modelflow.serve.version_policy import LATEST, VersionPolicy
+from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE, PREDICT_METHOD
 
 __all__ = ["Edition", "Source", "Terms", "content_of", "is_repository", "is_source"]
 
+_NODE = "model"
+_RECORDS = Path("assets.extra") / "tf_serving_warmup_requests"
 _BATCH = 32  # what is there is merged up to this; nobody waits for more
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Further:
+    """A signature that a model has beside the one that answers by default.
+
+    Attributes:
+        method: What it is for.
+        open: Makes the flow of it.
+    """
+
+    method: str
+    open: Callable[[], Flow]
+
+
+@dataclass(frozen=True, slots=True)
+class Signatures:
+    """The ways in which a model can be called.
+
+    Attributes:
+        default: The name of the one that answers by default.
+        method: What that is for.
+        further: The others, by name.
+    """
+
+    default: str = DEFAULT_SIGNATURE
+    method: str = PREDICT_METHOD
+    further: Mapping[str, Further] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +62,17 @@ class Edition:
         is_whole: The stamp says all that may change; of a graph file it does not, whose model may
             be anywhere.
         open: Makes the flow, which does not run yet; called on a thread that loads.
+        signatures: Says which signature that is, and how to make a flow of each other one; called
+            likewise.
+        records: Requests to run before it is served; None: there are none.
     """
 
     number: int
     stamp: object
     is_whole: bool
     open: Callable[[], Flow]
+    signatures: Callable[[], Signatures] = Signatures
+    records: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +84,14 @@ class Terms:
         labels: Names of versions.
         overrides: Changes of nodes' attributes: ``{"node.key": value}``.
         args: Values for ``[args]``.
+        batching: Attributes of the node of a model that is no graph, which ``overrides`` go before.
     """
 
     policy: VersionPolicy = LATEST
     labels: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
     overrides: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     args: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    batching: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +137,16 @@ class Source:
     def _edition(self, number: int, path: Path) -> Edition:
         content = content_of(path) or path
         make = partial(_flow_of, content, self.terms)
-        return Edition(number, _stamp(path), not is_graph_file(content), make)
+        signatures = partial(_signatures_of, content, self.terms)
+        records = content / _RECORDS
+        return Edition(
+            number,
+            _stamp(path),
+            not is_graph_file(content),
+            make,
+            signatures,
+            records if records.is_file() else None,
+        )
 
 
 def is_source(path: Path) -> bool:
@@ -133,10 +180,36 @@ def _itself(flow: Flow) -> Flow:
     return flow
 
 
-def _flow_of(path: Path, terms: Terms) -> Flow:
+def _signatures_of(path: Path, terms: Terms) -> Signatures:
+    methods = {} if is_graph_file(path) else _methods(path)
+    if not methods or f"{_NODE}.signature" in terms.overrides:
+        return Signatures()
+    default = _default_of(methods)
+    further = {
+        key: Further(method, partial(_flow_of, path, terms, key))
+        for key, method in methods.items()
+        if key != default
+    }
+    return Signatures(default, methods[default], further)
+
+
+def _methods(path: Path) -> Mapping[str, str]:
+    if not any(find_engine(name).is_reader_of(path) for name in engine_names()):
+        return {}  # the folder of a unit
+    return find_engine(engine_for(path)).signatures(path)
+
+
+def _default_of(methods: Mapping[str, str]) -> str:
+    return DEFAULT_SIGNATURE if DEFAULT_SIGNATURE in methods else min(methods)
+
+
+def _flow_of(path: Path, terms: Terms, signature: str = "") -> Flow:
     if is_graph_file(path):
         return Flow(path, overrides=terms.overrides, args=terms.args)
-    spec = model_spec(path)
+    methods = _methods(path)
+    if not signature and methods and f"{_NODE}.signature" not in terms.overrides:
+        signature = _default_of(methods)
+    spec = model_spec(path, signature=signature)
     inputs = {port.name: port.name for port in spec.inputs}
     outputs = {port.name: port.name for port in spec.outputs}
     if both := sorted(inputs.keys() & outputs.keys()):
@@ -145,10 +218,10 @@ def _flow_of(path: Path, terms: Terms) -> Flow:
             "that gives them names of their own"
         )
         raise ConfigError(message)
-    node = "model"
+    node = _NODE
     while node in inputs or node in outputs:
         node += "_"
-    attributes = {"flowunit": spec.name, "batch_size": _BATCH}
+    attributes = {"flowunit": spec.name, "batch_size": _BATCH, **terms.batching}
     graph = model_graph(spec, attributes, inputs, outputs, node)
     return Flow(graph, units=(spec,), overrides=terms.overrides)
 

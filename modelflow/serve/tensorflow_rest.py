@@ -6,19 +6,24 @@ from functools import partial
 from modelflow.http.exchange import Exchange
 from modelflow.http.reply import Reply
 from modelflow.serve.call import Call
+from modelflow.serve.examples import classes_of, send_examples, values_of_regression
 from modelflow.serve.models import Models
 from modelflow.serve.patience import seconds_of
 from modelflow.serve.refusal import JSON, settle
 from modelflow.serve.router import Endpoint, endpoint
 from modelflow.serve.tensorflow_serving import (
-    check_signature,
-    no_examples,
     outputs_of,
     signatures_of,
     statuses_of,
     types_of,
 )
-from modelflow.wire.tf_serving.documents import metadata_document, status_document
+from modelflow.wire.tf_serving.documents import (
+    CLASSIFY_METHOD,
+    REGRESS_METHOD,
+    metadata_document,
+    status_document,
+)
+from modelflow.wire.tf_serving.examples import classify_answer, read_examples, regress_answer
 from modelflow.wire.tf_serving.predict import predict_answer, read_predict
 
 __all__ = ["TensorflowRest"]
@@ -34,7 +39,8 @@ class TensorflowRest:
         self._models = models
         self.endpoints: tuple[Endpoint, ...] = (
             endpoint(f"{_MODEL}:predict", POST=self._predict),
-            endpoint(f"{_MODEL}:(?:classify|regress)", POST=self._no_signature),
+            endpoint(f"{_MODEL}:classify", POST=partial(self._examples, CLASSIFY_METHOD)),
+            endpoint(f"{_MODEL}:regress", POST=partial(self._examples, REGRESS_METHOD)),
             endpoint(f"{_MODEL}/metadata", GET=self._metadata),
             endpoint(_MODEL, GET=self._status),
         )
@@ -42,14 +48,18 @@ class TensorflowRest:
     def _predict(self, exchange: Exchange, path: Mapping[str, str]) -> None:
         model = self._models.find(**path)
         body = read_predict(exchange.body)
-        check_signature(body.signature_name)
+        model = model.with_signature(body.signature_name)
         arrays = body.arrays(types_of(model))
         done = partial(_answer, exchange, is_row=body.is_row)
         exchange.on_gone = model.infer(arrays, done, seconds_of(exchange)).cancel
 
-    def _no_signature(self, _: Exchange, path: Mapping[str, str]) -> None:
-        self._models.find(**path)
-        raise no_examples()
+    def _examples(self, method: str, exchange: Exchange, path: Mapping[str, str]) -> None:
+        model = self._models.find(**path)
+        body = read_examples(exchange.body)
+        model = model.with_signature(body.signature_name)
+        done = partial(_answer_examples, exchange, method)
+        seconds = seconds_of(exchange)
+        exchange.on_gone = send_examples(model, method, body.examples, done, seconds).cancel
 
     def _status(self, exchange: Exchange, path: Mapping[str, str]) -> None:
         document = status_document(statuses_of(self._models, **path))
@@ -63,3 +73,13 @@ class TensorflowRest:
 
 def _answer(exchange: Exchange, call: Call, *, is_row: bool) -> None:
     settle(exchange, lambda: Reply(200, predict_answer(outputs_of(call), is_row=is_row), JSON))
+
+
+def _answer_examples(exchange: Exchange, method: str, call: Call) -> None:
+    settle(exchange, lambda: Reply(200, _results(method, call), JSON))
+
+
+def _results(method: str, call: Call) -> bytes:
+    if method == REGRESS_METHOD:
+        return regress_answer(values_of_regression(call))
+    return classify_answer(*classes_of(call))

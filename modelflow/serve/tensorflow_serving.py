@@ -11,40 +11,16 @@ from modelflow.serve.call import Call
 from modelflow.serve.models import Models
 from modelflow.serve.served_model import ServedModel
 from modelflow.serve.tensors import as_tensor, served_tensor
-from modelflow.wire.not_found import no_signature
-from modelflow.wire.problem import Problem
 from modelflow.wire.tensor import TensorSpec
 from modelflow.wire.tf_serving.documents import SignatureInfo, VersionStatus
 from modelflow.wire.tf_serving.predict import Types
 
 __all__ = [
-    "SIGNATURE",
-    "check_signature",
-    "no_examples",
     "outputs_of",
     "signatures_of",
     "statuses_of",
     "types_of",
 ]
-
-SIGNATURE = "serving_default"
-"""The name of a graph's only signature."""
-
-
-def check_signature(name: str) -> None:
-    """Checks that a request is for the only signature; empty: for the default one, which it is.
-
-    Raises:
-        Problem: it is for another.
-    """
-    if name not in ("", SIGNATURE):
-        raise no_signature(name, [SIGNATURE])
-
-
-def no_examples() -> Problem:
-    """Returns what a request to classify or regress is answered."""
-    message = "Expected classification or regression signature; the model has predict alone"
-    return Problem(message)
 
 
 def types_of(model: ServedModel) -> Types:
@@ -66,9 +42,11 @@ def outputs_of(call: Call) -> dict[str, npt.NDArray[Any]]:
 
 def signatures_of(model: ServedModel) -> Mapping[str, SignatureInfo]:
     """Returns the signatures of a model, by name."""
-    signature = model.signature
-    info = SignatureInfo(_tensors(signature.inputs), _tensors(signature.outputs))
-    return MappingProxyType({SIGNATURE: info})
+    found = {}
+    for one in model.all_signatures():
+        inputs, outputs = _tensors(one.signature.inputs), _tensors(one.signature.outputs)
+        found[one.signature_name] = SignatureInfo(inputs, outputs, one.method)
+    return MappingProxyType(found)
 
 
 def statuses_of(

@@ -15,6 +15,7 @@ import grpc
 import pytest
 
 from modelflow.cli.main import main
+from tests.serve.models_on_disk import write_model
 
 GRAPH = """digraph upper {
     input [type=input]
@@ -199,3 +200,20 @@ def test_without_grpcio_grpc_is_off_unless_it_is_asked_for(
     told = capsys.readouterr().err
     assert ("gRPC is off" in told) == is_off
     assert f"{http}/: cannot listen there: Address already in use; give another" in told
+
+
+def test_a_batching_file_says_how_models_are_batched_and_a_wrong_one_ends_it(tmp_path):
+    write_model(tmp_path / "m.onnx", 2)
+    file = tmp_path / "batching_config.txt"
+    file.write_text("max_batch_size { value: 4 }")
+    option = "--batching-parameters-file"
+    with serving(tmp_path / "m.onnx", "m.onnx", option, file.name) as (_, address):
+        response = urllib.request.urlopen(f"{address}/v2/models/m/config", timeout=60)
+        with contextlib.closing(response):
+            assert json.load(response)["max_batch_size"] == 4
+    file.write_text("max_batch_sise { value: 4 }")
+    command = [sys.executable, "-m", "modelflow", "serve", *FREE, "m.onnx", option, file.name]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode != 0
+    assert "did you mean 'max_batch_size'" in ended.stderr
+    assert "Traceback" not in ended.stderr

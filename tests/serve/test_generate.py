@@ -93,6 +93,8 @@ def test_an_output_of_many_buffers_is_a_list():
         ({"inputs": [1.0]}, "got ['inputs']; expected the inputs ['input']"),
         ([1.0], 'expected a JSON object, {"input": ...}'),
         ({"input": ["x"]}, ""),
+        ({"input": 1.0}, "input 'input': got an item of shape ()"),
+        ({"input": [[1.0]]}, "got an item of shape (1, 1)"),
         (b"{", ""),
     ],
 )

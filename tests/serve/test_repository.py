@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import json
+import socket
 import threading
 
 import pytest
@@ -13,6 +14,7 @@ from modelflow.serve.catalogue import Catalogue
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.serve.source import Terms
 from modelflow.serve.version_policy import read_policy
+from tests.http.clients import answer, request
 from tests.serve.clients import ask, send
 from tests.serve.grpc.stub import stub
 from tests.serve.models_on_disk import GRAPH, write_model, write_version
@@ -439,16 +441,17 @@ def test_models_come_into_a_repository_and_go(tmp_path):
 def test_whoever_waits_for_a_load_is_told_when_the_server_stops(slow):
     with listening({"m": slow.flow()}, is_repository_open=True) as server:
         assert slow.opening.acquire(timeout=60)
-        found = []
-        asking = threading.Thread(target=lambda: found.append(load(server)))
-        asking.start()
-        until(server, 1, "LOADING")
-        stopping = threading.Thread(target=server.stop)
-        stopping.start()
-        asking.join()
+        host, port = server.address.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=60) as client:
+            # In one piece: when the first is answered, the second is under way.
+            path = "/v2/repository/models/m/load"
+            client.sendall(request("/livez", method="GET") + request(path, b"{}"))
+            assert answer(client)[0] == 200
+            stopping = threading.Thread(target=server.stop)
+            stopping.start()
+            assert answer(client)[0] == 503
         slow.open.set()
         stopping.join()
-    assert found[0][0] == 503
 
 
 def replace_model(path, factor):

@@ -29,6 +29,7 @@ SERVING = (
     "apis.get_model_metadata",
     "apis.get_model_status",
     "apis.model_management",
+    "apis.prediction_log",
     "util.status",
     "apis.status",
     "config.model_server_config",
@@ -43,6 +44,11 @@ LEFT_OUT = MappingProxyType(
     {
         "tensorflow.TensorProto": {"resource_handle_val", "variant_val", "float8_val"},
         "tensorflow.TensorInfo": {"composite_tensor"},
+        "tensorflow.serving.PredictionLog": {
+            "log_metadata",
+            "predict_streamed_log",
+            "session_run_log",
+        },
         "tensorflow.serving.PredictRequest": {
             "predict_streamed_options",
             "client_id",

@@ -1,13 +1,17 @@
 """The engine: which form a model has, and where it runs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
 from modelflow.engine.engine import Engine, LoadedModel, LoadRequest
 from modelflow.engine.tensorflow.forms.frozen_graph import load_frozen_graph
 from modelflow.engine.tensorflow.forms.keras_model import load_keras_model
-from modelflow.engine.tensorflow.forms.saved_model import load_saved_model, read_signature
+from modelflow.engine.tensorflow.forms.saved_model import (
+    load_saved_model,
+    read_methods,
+    read_signature,
+)
 from modelflow.engine.tensorflow.library import loading
 from modelflow.engine.tensorflow.options import TensorFlowOptions
 from modelflow.engine.tensorflow.settings import apply_settings, device_name
@@ -27,6 +31,13 @@ class TensorFlowEngine(Engine):
     def is_reader_of(self, path: Path) -> bool:
         """Tells whether ``path`` is a SavedModel's folder or ends as TensorFlow's models do."""
         return (path / "saved_model.pb").is_file() or super().is_reader_of(path)
+
+    def signatures(self, path: Path) -> Mapping[str, str]:
+        """Returns the signatures of a SavedModel, with their method names."""
+        if not (path / "saved_model.pb").is_file():
+            return {}
+        with loading:
+            return read_methods(path)
 
     def load(self, request: LoadRequest) -> LoadedModel:
         """Loads a model; see `Engine.load`."""

@@ -1,10 +1,13 @@
 """The Open Inference Protocol over gRPC: ``inference.GRPCInferenceService``."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 from modelflow.serve.call import Call
+from modelflow.serve.configuration import configuration
+from modelflow.serve.feed import Feed
+from modelflow.serve.grpc.infer_stream import InferParts, stream_answer, stream_problem
 from modelflow.serve.grpc.rpc import Rpc
 from modelflow.serve.grpc.service import Service
 from modelflow.serve.models import Models
@@ -15,35 +18,27 @@ from modelflow.serve.open_inference import (
     index_of,
     infer,
     info_of,
-    tensor_of,
+    no_parameters,
+    statistics_of,
 )
-from modelflow.serve.rows import values_of
+from modelflow.serve.repository import Repository
+from modelflow.serve.served_model import ServedModel
 from modelflow.wire.open_inference.documents import server_message
-from modelflow.wire.open_inference.infer import InferAnswer, InferRequest
+from modelflow.wire.open_inference.infer import InferRequest
 from modelflow.wire.open_inference.infer_message import infer_message, infer_request
 from modelflow.wire.open_inference.messages import OPEN_INFERENCE
 from modelflow.wire.problem import Problem
 
 __all__ = ["OpenInferenceGrpc"]
 
-_Answers = Callable[[Call, InferRequest], Iterable[Any]]
-
-_FINAL = "triton_final_response"
-_NO_LOADING = "models are loaded and unloaded over REST: POST /v2/repository/models/NAME/load"
-_MISSING = {
-    "ModelConfig": "ask for ModelMetadata, which names inputs and outputs",
-    "ModelStatistics": "there are no statistics over this protocol",
-    "RepositoryModelLoad": _NO_LOADING,
-    "RepositoryModelUnload": _NO_LOADING,
-}
-
 
 class OpenInferenceGrpc:
     """Answers infer, metadata, health and repository requests."""
 
-    def __init__(self, models: Models) -> None:
-        """Takes what is served."""
+    def __init__(self, models: Models, repository: Repository) -> None:
+        """Takes what is served, and what loads and unloads it."""
         self._models = models
+        self._repository = repository
         answers = {
             "ServerLive": _live,
             "ServerReady": self._ready,
@@ -52,14 +47,18 @@ class OpenInferenceGrpc:
             "ModelMetadata": self._metadata,
             "ModelInfer": self._infer,
             "ModelStreamInfer": self._stream_infer,
+            "ModelConfig": self._config,
+            "ModelStatistics": self._statistics,
             "RepositoryIndex": self._index,
+            "RepositoryModelLoad": self._load,
+            "RepositoryModelUnload": self._unload,
         }
         self.services: tuple[Service, ...] = (
-            Service("inference.GRPCInferenceService", OPEN_INFERENCE, answers, _MISSING),
+            Service("inference.GRPCInferenceService", OPEN_INFERENCE, answers),
         )
 
     def _ready(self, rpc: Rpc, _: Any) -> None:
-        is_ready = not self._models.unready()
+        is_ready = not self._repository.unready()
         rpc.answer(OPEN_INFERENCE["inference.ServerReadyResponse"](ready=is_ready))
 
     def _model_ready(self, rpc: Rpc, message: Any) -> None:
@@ -75,24 +74,62 @@ class OpenInferenceGrpc:
         model = find_model(self._models, message.name, message.version)
         rpc.answer(info_of(self._models, model).message())
 
-    def _index(self, rpc: Rpc, _: Any) -> None:
-        answer = OPEN_INFERENCE["inference.RepositoryIndexResponse"](models=index_of(self._models))
-        rpc.answer(answer)
+    def _config(self, rpc: Rpc, message: Any) -> None:
+        found = configuration(find_model(self._models, message.name, message.version))
+        rpc.answer(OPEN_INFERENCE["inference.ModelConfigResponse"](config=found))
+
+    def _statistics(self, rpc: Rpc, message: Any) -> None:
+        found = statistics_of(self._models, message.name, message.version)
+        rpc.answer(OPEN_INFERENCE["inference.ModelStatisticsResponse"](model_stats=found))
+
+    def _index(self, rpc: Rpc, message: Any) -> None:
+        rows = index_of(self._models, is_ready_alone=message.ready)
+        rpc.answer(OPEN_INFERENCE["inference.RepositoryIndexResponse"](models=rows))
+
+    def _load(self, rpc: Rpc, message: Any) -> None:
+        if message.parameters:
+            raise no_parameters()
+        self._repository.load(message.model_name, partial(_loaded, rpc))
+
+    def _unload(self, rpc: Rpc, message: Any) -> None:
+        self._repository.unload(message.model_name)
+        rpc.answer(OPEN_INFERENCE["inference.RepositoryModelUnloadResponse"]())
 
     def _infer(self, rpc: Rpc, message: Any) -> None:
-        self._send(rpc, infer_request(message), _answer)
+        request = infer_request(message)
+        model = find_model(self._models, request.model_name, request.model_version)
+        _send(rpc, model, request, lambda call: infer_message(answer_of(call, request)))
 
     def _stream_infer(self, rpc: Rpc, message: Any) -> None:
-        rpc.refusal = partial(_error, message)
-        self._send(rpc, infer_request(message), _answers)
-
-    def _send(self, rpc: Rpc, request: InferRequest, answers: _Answers) -> None:
+        rpc.refusal = partial(stream_problem, message)
+        request = infer_request(message)
         model = find_model(self._models, request.model_name, request.model_version)
+        if all(port.is_single for port in model.signature.outputs):
+            whole = lambda call: stream_answer(answer_of(call, request), is_final=True)  # noqa: E731
+            _send(rpc, model, request, whole)
+        else:
+            send = partial(infer, model, request, seconds=rpc.seconds, is_stream=True)
+            Feed(InferParts(model, request, message), send).begin(rpc)
 
-        def done(call: Call) -> None:
-            rpc.settle(partial(answers, call, request))
 
-        rpc.on_gone = infer(model, request, done, rpc.seconds).cancel
+def _send(
+    rpc: Rpc, model: ServedModel, request: InferRequest, answer: Callable[[Call], Any]
+) -> None:
+    """Sends a request that has one answer."""
+
+    def done(call: Call) -> None:
+        rpc.settle(lambda: [answer(call)])
+
+    rpc.on_gone = infer(model, request, done, rpc.seconds).cancel
+
+
+def _loaded(rpc: Rpc, error: Exception | None) -> None:
+    def done() -> Iterator[Any]:
+        if error is not None:
+            raise error
+        yield OPEN_INFERENCE["inference.RepositoryModelLoadResponse"]()
+
+    rpc.settle(done)
 
 
 def _live(rpc: Rpc, _: Any) -> None:
@@ -101,46 +138,3 @@ def _live(rpc: Rpc, _: Any) -> None:
 
 def _server(rpc: Rpc, _: Any) -> None:
     rpc.answer(server_message(*SERVER))
-
-
-def _answer(call: Call, request: InferRequest) -> Iterator[Any]:
-    yield infer_message(answer_of(call, request))
-
-
-def _answers(call: Call, request: InferRequest) -> Iterator[Any]:
-    """One answer for the request; where an output gives any number of buffers, one for each."""
-    if all(port.is_single for port in call.model.signature.outputs):
-        parts = [answer_of(call, request)]
-    else:
-        parts = list(_parts(call, request))
-    for place, part in enumerate(parts, 1):
-        response = infer_message(part)
-        response.parameters[_FINAL].bool_param = place == len(parts)
-        yield OPEN_INFERENCE["inference.ModelStreamInferResponse"](infer_response=response)
-
-
-def _parts(call: Call, request: InferRequest) -> Iterator[InferAnswer]:
-    ports = {port.name: port for port in call.model.signature.outputs}
-    found = {
-        name: buffers
-        for name, buffers in call.buffers().items()
-        if not request.outputs or name in request.outputs
-    }
-    most = max(map(len, found.values()), default=0)
-    for place in range(max(1, most)):
-        tensors = tuple(
-            tensor_of(ports[name], values_of(ports[name], buffers[place : place + 1]), request)
-            for name, buffers in found.items()
-            if place < len(buffers) or not most
-        )
-        yield InferAnswer(call.model.name, str(call.model.version), tensors, request.id)
-
-
-def _error(request: Any, problem: Problem) -> Any:
-    """The answer in a stream to a request that failed; the stream goes on."""
-    answer = OPEN_INFERENCE["inference.ModelStreamInferResponse"](error_message=str(problem))
-    response = answer.infer_response
-    response.model_name, response.model_version = request.model_name, request.model_version
-    response.id = request.id
-    response.parameters[_FINAL].bool_param = True
-    return answer

@@ -19,21 +19,28 @@ class Rpc:
         seconds: How long the client waits, as it says; None: for ever.
         is_over: It has its last answer, or nobody waits for it.
         on_gone: Called when the client has gone before the last answer.
+        on_room: Called when an answer is on its way to the client, and none waits behind it.
         on_end: Called when it is over, whatever the reason.
         refusal: Makes an answer of what went wrong; None: it ends the call.
     """
 
-    __slots__ = ("_answers", "is_over", "on_end", "on_gone", "refusal", "seconds")
+    __slots__ = ("_answers", "is_over", "on_end", "on_gone", "on_room", "refusal", "seconds")
 
     def __init__(self, seconds: float | None) -> None:
         self.seconds = seconds
         self.is_over = False
         self.on_gone: Callable[[], None] = _nothing
+        self.on_room: Callable[[], None] = _nothing
         self.on_end: Callable[[], None] = _nothing
         self.refusal: Callable[[Problem], Any] | None = None
         self._answers: asyncio.Queue[Any] = asyncio.Queue()
 
-    def send(self, message: Any) -> None:
+    @property
+    def has_room(self) -> bool:
+        """Tells whether no answer waits for the client to take the one before it."""
+        return self._answers.empty()
+
+    def send(self, message: Any, /) -> None:
         """Gives an answer; others may follow."""
         if not self.is_over:
             self._answers.put_nowait(message)
@@ -79,6 +86,8 @@ class Rpc:
             Problem: what went wrong.
         """
         found = await self._answers.get()
+        if not self.is_over and self._answers.empty():
+            self.on_room()
         if isinstance(found, Problem):
             raise found
         return found

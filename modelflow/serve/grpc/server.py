@@ -44,7 +44,11 @@ class GrpcServer:
     """Answers calls on the event loop of an HTTP server; see `modelflow.http.server.Guest`."""
 
     def __init__(
-        self, bound: socket.socket, services: Iterable[Service], limits: GrpcLimits
+        self,
+        bound: socket.socket,
+        services: Iterable[Service],
+        limits: GrpcLimits,
+        health: Health,
     ) -> None:
         """Takes what to answer; `start` begins.
 
@@ -53,14 +57,14 @@ class GrpcServer:
                 listens there with one of gRPC's own. The caller's to close then.
             services: What there is to call; health and reflection are added.
             limits: What calls may cost.
+            health: What probes are told.
         """
         self.address = _address(*bound.getsockname()[:2])
         """Where it answers: ``127.0.0.1:8500``."""
         self._limits = limits
         self._calls = Calls(limits.messages)
-        known = list(services)
-        self._health = Health(service.name for service in known)
-        known += self._health.services
+        self._health = health
+        known = [*services, *health.services]
         self._services = (*known, *Reflection(known).services)
         self._server: grpc.aio.Server | None = None
 

@@ -1,24 +1,35 @@
 """TensorFlow Serving over gRPC: ``PredictionService`` and ``ModelService``."""
 
-from typing import Any, NoReturn
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
 
+from modelflow.errors import ConfigError
 from modelflow.serve.call import Call
+from modelflow.serve.examples import send_examples
 from modelflow.serve.grpc.rpc import Rpc
-from modelflow.serve.grpc.service import Service
+from modelflow.serve.grpc.service import Answerer, Service
+from modelflow.serve.grpc.tasks import Tasks, examples_response, read_tasks
+from modelflow.serve.model_config import sources_of
 from modelflow.serve.models import Models
+from modelflow.serve.repository import Repository
 from modelflow.serve.served_model import ServedModel
 from modelflow.serve.status import GRPC_STATUS
 from modelflow.serve.tensorflow_serving import (
-    SIGNATURE,
-    check_signature,
-    no_examples,
     outputs_of,
     signatures_of,
     statuses_of,
     types_of,
 )
 from modelflow.wire.problem import Code, Problem, shown
-from modelflow.wire.tf_serving.documents import VersionStatus, signature_message
+from modelflow.wire.tf_serving.documents import (
+    CLASSIFY_METHOD,
+    REGRESS_METHOD,
+    VersionStatus,
+    signature_message,
+)
+from modelflow.wire.tf_serving.examples import examples_of_input
 from modelflow.wire.tf_serving.messages import TF_SERVING
 from modelflow.wire.tf_serving.predict_message import (
     predict_arrays,
@@ -35,21 +46,21 @@ _STATES = TF_SERVING.enum("tensorflow.serving.ModelVersionStatus.State")
 class TensorflowGrpc:
     """Answers predict, status and metadata requests."""
 
-    def __init__(self, models: Models) -> None:
-        """Takes what is served."""
+    def __init__(self, models: Models, repository: Repository) -> None:
+        """Takes what is served, and what loads and unloads it."""
         self._models = models
-        answers = {
+        self._repository = repository
+        answers: dict[str, Answerer] = {
             "Predict": self._predict,
             "GetModelMetadata": self._metadata,
-            "Classify": self._examples,
-            "Regress": self._examples,
+            "Classify": partial(self._examples, CLASSIFY_METHOD),
+            "Regress": partial(self._examples, REGRESS_METHOD),
             "MultiInference": self._tasks,
         }
-        missing = {"HandleReloadConfigRequest": "write the models.config, and send SIGHUP"}
-        status = {"GetModelStatus": self._status}
+        status = {"GetModelStatus": self._status, "HandleReloadConfigRequest": self._reload}
         self.services: tuple[Service, ...] = (
             Service("tensorflow.serving.PredictionService", TF_SERVING, answers),
-            Service("tensorflow.serving.ModelService", TF_SERVING, status, missing),
+            Service("tensorflow.serving.ModelService", TF_SERVING, status),
         )
 
     def _find(self, spec: Any) -> ServedModel:
@@ -57,7 +68,7 @@ class TensorflowGrpc:
 
     def _predict(self, rpc: Rpc, message: Any) -> None:
         model = self._find(message.model_spec)
-        check_signature(message.model_spec.signature_name)
+        model = model.with_signature(message.model_spec.signature_name)
         wanted = wanted_outputs(
             message.output_filter, [port.name for port in model.signature.outputs]
         )
@@ -83,19 +94,52 @@ class TensorflowGrpc:
         answer.metadata[_METADATA].Pack(signature_message(signatures_of(model)))
         rpc.answer(answer)
 
-    def _examples(self, _: Rpc, message: Any) -> NoReturn:
-        self._find(message.model_spec)
-        raise no_examples()
+    def _examples(self, method: str, rpc: Rpc, message: Any) -> None:
+        model = self._find(message.model_spec).with_signature(message.model_spec.signature_name)
+        examples = examples_of_input(message.input)
 
-    def _tasks(self, _: Rpc, message: Any) -> NoReturn:
-        for task in message.tasks:
-            self._find(task.model_spec)
-        raise no_examples()
+        def done(call: Call) -> None:
+            rpc.settle(lambda: [examples_response(call, method)])
+
+        rpc.on_gone = send_examples(model, method, examples, done, rpc.seconds).cancel
+
+    def _tasks(self, rpc: Rpc, message: Any) -> None:
+        tasks = read_tasks(message)
+        found = self._find(tasks[0].model_spec)
+        models = [found.with_signature(task.model_spec.signature_name) for task in tasks]
+        Tasks(rpc, tasks, models).send(examples_of_input(message.input))
+
+    def _reload(self, rpc: Rpc, message: Any) -> None:
+        config = message.config
+        if config.WhichOneof("config") is None:
+            text = "ReloadConfigRequest: no config; expected model_config_list"
+            raise Problem(text)
+        for model in config.model_config_list.config:
+            if not Path(model.base_path.removeprefix("file://")).is_absolute():
+                path = shown(model.base_path)
+                text = f"model {shown(model.name)}: base_path {path}; expected an absolute path"
+                raise Problem(text)
+        try:
+            sources = list(sources_of(config, "ReloadConfigRequest", Path("/")))
+        except ConfigError as error:
+            raise Problem(str(error)) from error
+        self._repository.configure(sources, partial(_reloaded, rpc))
 
     def _status(self, rpc: Rpc, message: Any) -> None:
         found = map(_status, statuses_of(self._models, *_named(message.model_spec)))
         answer = TF_SERVING["tensorflow.serving.GetModelStatusResponse"](model_version_status=found)
         rpc.answer(answer)
+
+
+def _reloaded(rpc: Rpc, error: Exception | None) -> None:
+    def done() -> Iterator[Any]:
+        if error is not None:
+            raise error
+        answer = TF_SERVING["tensorflow.serving.ReloadConfigResponse"]()
+        answer.status.error_code = 0
+        yield answer
+
+    rpc.settle(done)
 
 
 def _named(spec: Any) -> tuple[str, str, str]:
@@ -109,8 +153,8 @@ def _named(spec: Any) -> tuple[str, str, str]:
 
 def _prediction(call: Call, wanted: tuple[str, ...]) -> Any:
     outputs = outputs_of(call)
-    chosen = {name: outputs[name] for name in wanted}
-    return predict_response(call.model.name, call.model.version, SIGNATURE, chosen)
+    chosen, model = {name: outputs[name] for name in wanted}, call.model
+    return predict_response(model.name, model.version, model.signature_name, chosen)
 
 
 def _status(one: VersionStatus) -> dict[str, Any]:

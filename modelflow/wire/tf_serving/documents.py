@@ -11,7 +11,10 @@ from modelflow.wire.tf_serving.messages import TF_SERVING
 from modelflow.wire.tf_serving.tensor_proto import type_number
 
 __all__ = [
+    "CLASSIFY_METHOD",
+    "DEFAULT_SIGNATURE",
     "PREDICT_METHOD",
+    "REGRESS_METHOD",
     "SignatureInfo",
     "State",
     "VersionStatus",
@@ -21,7 +24,12 @@ __all__ = [
     "status_document",
 ]
 
+DEFAULT_SIGNATURE = "serving_default"
+"""The signature of a request that names none."""
+
 PREDICT_METHOD = "tensorflow/serving/predict"
+CLASSIFY_METHOD = "tensorflow/serving/classify"
+REGRESS_METHOD = "tensorflow/serving/regress"
 _TYPE_NAMES = {number: name for name, number in TF_SERVING.enum("tensorflow.DataType").items()}
 
 

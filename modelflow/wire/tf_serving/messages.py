@@ -93,6 +93,18 @@ message InferenceResult {
 }
 message MultiInferenceRequest { repeated InferenceTask tasks = 1; Input input = 2; }
 message MultiInferenceResponse { repeated InferenceResult results = 1; }
+message ClassifyLog { ClassificationRequest request = 1; ClassificationResponse response = 2; }
+message RegressLog { RegressionRequest request = 1; RegressionResponse response = 2; }
+message PredictLog { PredictRequest request = 1; PredictResponse response = 2; }
+message MultiInferenceLog {
+  MultiInferenceRequest request = 1; MultiInferenceResponse response = 2;
+}
+message PredictionLog {
+  oneof log_type {
+    ClassifyLog classify_log = 2; RegressLog regress_log = 3; PredictLog predict_log = 6;
+    MultiInferenceLog multi_inference_log = 4;
+  }
+}
 message SignatureDefMap { map<string, SignatureDef> signature_def = 1; }
 message GetModelMetadataRequest { ModelSpec model_spec = 1; repeated string metadata_field = 2; }
 message GetModelMetadataResponse {

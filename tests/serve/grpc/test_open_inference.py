@@ -1,12 +1,16 @@
 """The Open Inference Protocol over gRPC."""
 
+import contextlib
+
 import numpy as np
 import pytest
 
 import modelflow
 from modelflow.serve.server import ServeOptions, Server
+from modelflow.wire.open_inference.messages import OPEN_INFERENCE
 from tests.serve.clients import ask
 from tests.serve.grpc.stub import OIP, SECONDS, X, grpc_served, infer, refused, stub
+from tests.serve.tokens import Tokens
 
 
 @pytest.fixture(scope="module")
@@ -115,12 +119,37 @@ def test_what_is_served_is_told(client):
     assert (entry.name, entry.version, entry.state) == ("m", "1", "READY")
 
 
-@pytest.mark.parametrize(
-    "name", ["ModelConfig", "ModelStatistics", "RepositoryModelLoad", "RepositoryModelUnload"]
-)
-def test_methods_that_are_not_there_say_so(client, name):
-    with refused("UNIMPLEMENTED", f"{name} is not there: "):
-        client.oip(name)
+@pytest.mark.parametrize("name", ["RepositoryModelLoad", "RepositoryModelUnload"])
+def test_models_are_loaded_and_unloaded_only_where_that_is_allowed(client, name):
+    with refused("PERMISSION_DENIED", "--allow-repository"):
+        client.oip(name, model_name="m")
+
+
+def test_configuration_and_statistics_are_those_of_rest(server, client):
+    client.oip("ModelInfer", infer())
+    (found,) = client.oip("ModelStatistics", name="m").model_stats
+    (rest,) = ask(server, "/v2/models/m/stats")[1]["model_stats"]
+    assert (found.name, found.version, found.inference_count) == ("m", "1", rest["inference_count"])
+    assert found.execution_count == rest["execution_count"] > 0
+    for part, value in rest["inference_stats"].items():
+        told = getattr(found.inference_stats, part)
+        assert (told.count, told.ns) == (value["count"], value["ns"])
+    assert [one.batch_size for one in found.batch_stats] == [
+        one["batch_size"] for one in rest["batch_stats"]
+    ]
+    assert len(client.oip("ModelStatistics").model_stats) == 1
+    config = client.oip("ModelConfig", name="m").config
+    rest = ask(server, "/v2/models/m/config")[1]
+    assert (config.name, config.platform) == (rest["name"], rest["platform"])
+    assert config.max_batch_size == rest["max_batch_size"] == 8
+    assert [list(one.dims) for one in config.input] == [one["dims"] for one in rest["input"]]
+    types = OPEN_INFERENCE.enum("inference.DataType")
+    assert [one.data_type for one in config.output] == [
+        types[one["data_type"]] for one in rest["output"]
+    ]
+    for name in ("ModelConfig", "ModelStatistics"):
+        with refused("NOT_FOUND", "unknown model: 'x'"):
+            client.oip(name, name="x")
 
 
 def stream(client, messages):
@@ -191,9 +220,11 @@ def test_an_output_of_many_buffers_is_as_many_answers_the_last_one_final():
     ):
         answers = stream(client, [infer(np.float32([[1, 2, 3]])), infer(np.empty((1, 0), "f4"))])
         whole = client.oip("ModelInfer", infer(np.float32([[1, 2, 3]])))
-    found = [values(one.infer_response) for one in answers]
-    assert found == [[1.0], [2.0], [3.0], []]
-    assert [final(one) for one in answers] == [False, False, True, True]
+    parts = [one for one in answers if one.infer_response.outputs]
+    assert [values(one.infer_response) for one in parts] == [[1.0], [2.0], [3.0]]
+    ends = [place for place, one in enumerate(answers) if final(one)]
+    assert (len(ends), ends[1] - ends[0], ends[1]) == (2, 1, len(answers) - 1)
+    assert ends[0] in {2, 3}  # the last buffer's, or one of its own where the end came behind it
     assert values(whole) == [1.0, 2.0, 3.0]
 
 
@@ -216,3 +247,92 @@ def test_rest_and_grpc_give_the_same_answers(server, client):
     )
     with refused("INVALID_ARGUMENT", rest["error"]):
         client.oip("ModelInfer", wrong(datatype="INT32"))
+
+
+def one_number(number, **more):
+    return infer(np.float32([[number]]), **more)
+
+
+STREAMED = """
+[graph]
+format = "graphviz"
+graphconf = '''digraph m { input [type=input]
+tokens []
+output [type=output]
+input -> tokens -> output }'''
+[serve.input.input]
+datatype = "FP32"
+shape = [1]
+[serve.output.output]
+datatype = "INT64"
+shape = []
+"""
+
+
+@contextlib.contextmanager
+def streaming(tokens):
+    """A server of a model that gives many buffers, and a client of its."""
+    flow = modelflow.Flow(STREAMED, units=[tokens.unit])
+    options = ServeOptions(http_port=0, grpc_port=0)
+    try:
+        with Server({"m": flow}, options) as server, stub(server) as client:
+            yield server, client
+    finally:
+        tokens.go.release(1000)
+
+
+def test_an_answer_goes_out_before_the_next_buffer_is_made():
+    tokens = Tokens()
+    with streaming(tokens) as (_, client):
+        answers = client.method(OIP, "ModelStreamInfer")(
+            iter([one_number(3, id="7")]), timeout=SECONDS
+        )
+        for number in range(3):
+            answer = next(answers).infer_response
+            assert (answer.id, values(answer, dtype="<i8")) == ("7", [number])
+            assert tokens.made == list(range(number + 1))
+            tokens.go.release()
+        rest = list(answers)
+    assert len(rest) <= 1
+    assert not any(one.infer_response.outputs for one in rest)
+
+
+def test_a_buffer_that_fails_ends_its_answers_and_the_stream_goes_on():
+    with streaming(Tokens(is_free=True)) as (_, client):
+        answers = stream(client, [one_number(-4, id="a"), one_number(1, id="b")])
+    told = [(one.infer_response.id, one.error_message) for one in answers]
+    assert told[:3] == [("a", ""), ("a", ""), ("a", "node 'tokens': half of it is enough")]
+    assert final(answers[2])
+    assert {name for name, _ in told[3:]} == {"b"}
+    assert final(answers[-1])
+
+
+def test_a_stream_that_is_left_takes_its_request_with_it():
+    tokens = Tokens()
+    with streaming(tokens) as (server, client):
+        answers = client.method(OIP, "ModelStreamInfer")(iter([one_number(1000)]), timeout=SECONDS)
+        assert values(next(answers).infer_response, dtype="<i8") == [0]
+        answers.cancel()
+        while server.model("m").calls:
+            pass
+        tokens.go.release(1000)
+        assert tokens.ended.acquire(timeout=60)
+        assert server.model("m").figures.outcomes == {"CANCELLED": 1}
+    assert len(tokens.made) < 5
+
+
+def test_a_client_that_takes_nothing_holds_up_only_itself():
+    tokens = Tokens(is_free=True, size=1 << 16)
+    source = STREAMED.partition("[serve.output")[0]
+    flow = modelflow.Flow(source, units=[tokens.unit], results_bound=8)
+    with (
+        Server({"m": flow}, ServeOptions(http_port=0, grpc_port=0)) as server,
+        stub(server) as idle,
+        stub(server) as busy,
+    ):
+        answers = idle.method(OIP, "ModelStreamInfer")(iter([one_number(500)]), timeout=SECONDS)
+        next(answers)
+        assert len(stream(busy, [one_number(50)])) in {50, 51}
+        made = len(tokens.made)
+        assert made < 400  # what gRPC and the bound keep, not all
+        assert sum(bool(one.infer_response.outputs) for one in answers) == 499

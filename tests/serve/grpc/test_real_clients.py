@@ -1,6 +1,7 @@
 """Clients that exist already: Triton's, TensorFlow Serving's, gRPC's own health probe."""
 
 import asyncio
+import contextlib
 import importlib
 import threading
 
@@ -8,6 +9,8 @@ import numpy as np
 import pytest
 
 from tests.serve.grpc.stub import SECONDS, X, grpc_served
+from tests.serve.models_on_disk import write_version
+from tests.serve.test_repository import serving
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +62,64 @@ def test_triton_client_asks_what_there_is(client):
     assert client.get_server_metadata().name == "modelflow"
     assert client.get_model_metadata("m").inputs[0].name == "input"
     assert client.get_model_repository_index().models[0].name == "m"
+
+
+def test_triton_clients_read_statistics_and_configuration(server, client, triton):
+    client.infer("m", inputs(triton))
+    found = client.get_inference_statistics("m", as_json=True)["model_stats"][0]
+    config = client.get_model_config("m", as_json=True)["config"]
+    with importlib.import_module("tritonclient.http").InferenceServerClient(
+        server.address.removeprefix("http://")
+    ) as rest:
+        told = rest.get_inference_statistics("m")["model_stats"][0]
+        assert int(found["inference_count"]) == told["inference_count"] >= 2
+        success = found["inference_stats"]["success"]
+        assert int(success["count"]) == told["inference_stats"]["success"]["count"]
+        assert len(rest.get_inference_statistics()["model_stats"]) == 1
+        assert rest.get_model_config("m")["input"][0]["data_type"] == "TYPE_FP32"
+    assert config["input"][0]["data_type"] == "TYPE_FP32"
+    assert config["max_batch_size"] == 8
+
+    async def of_asyncio():
+        grpc_aio = importlib.import_module("tritonclient.grpc.aio")
+        http_aio = importlib.import_module("tritonclient.http.aio")
+        async with grpc_aio.InferenceServerClient(server.grpc_address) as one:
+            stats = await one.get_inference_statistics("m")
+            shown = await one.get_model_config("m")
+        async with http_aio.InferenceServerClient(server.address.removeprefix("http://")) as two:
+            other = await two.get_inference_statistics("m")
+            both = shown.config.max_batch_size, (await two.get_model_config("m"))["max_batch_size"]
+        return stats.model_stats[0].inference_count, other["model_stats"][0], both
+
+    count, other, both = asyncio.run(of_asyncio())
+    assert count == other["inference_count"] == told["inference_count"]
+    assert both == (8, 8)
+
+
+def test_triton_clients_load_and_unload_where_that_is_allowed(client, triton, tmp_path):
+    utils = importlib.import_module("tritonclient.utils")
+    with pytest.raises(utils.InferenceServerException, match="--allow-repository") as refused:
+        client.unload_model("m")
+    assert refused.value.status() == "StatusCode.PERMISSION_DENIED"
+    path = write_version(tmp_path / "m", 1)
+    options = {"grpc_port": 0, "is_repository_open": True}
+    with (
+        serving(path, **options) as server,
+        contextlib.closing(triton.InferenceServerClient(server.grpc_address)) as found,
+    ):
+        found.unload_model("m")
+        assert not found.is_model_ready("m")
+        (row,) = found.get_model_repository_index().models
+        assert row.state in {"UNLOADING", "UNAVAILABLE"}
+        write_version(tmp_path / "m", 2)
+        found.load_model("m")
+        assert found.is_model_ready("m", "2")
+        with pytest.raises(utils.InferenceServerException, match="no such model") as missing:
+            found.load_model("x")
+        assert missing.value.status() == "StatusCode.NOT_FOUND"
+        with pytest.raises(utils.InferenceServerException, match="parameters") as other:
+            found.load_model("m", config="{}")
+        assert other.value.status() == "StatusCode.UNIMPLEMENTED"
 
 
 def test_triton_client_sees_errors_and_timeouts(client, triton):

@@ -2,12 +2,16 @@
 
 import pytest
 
+from modelflow.serve.catalogue import Catalogue
+from modelflow.serve.server import ServeOptions, Server
 from modelflow.wire.tf_serving.messages import TF_SERVING
 from modelflow.wire.tf_serving.tensor_proto import array_of_proto
 from tests.serve.clients import ask
 from tests.serve.grpc.stub import PREDICTION, X, grpc_served, predict, refused, stub
+from tests.serve.models_on_disk import write_version
 
 MODELS = "tensorflow.serving.ModelService"
+CLASSIFY = {"method_name": "tensorflow/serving/classify"}
 
 
 @pytest.fixture(scope="module")
@@ -89,17 +93,18 @@ def test_metadata_tells_the_signature(client):
 
 
 @pytest.mark.parametrize(
-    ("name", "fields"),
+    ("name", "fields", "verb"),
     [
-        ("Classify", {"model_spec": {"name": "m"}}),
-        ("Regress", {"model_spec": {"name": "m"}}),
-        ("MultiInference", {"tasks": [{"model_spec": {"name": "m"}}]}),
+        ("Classify", {"model_spec": {"name": "m"}}, "classify"),
+        ("Regress", {"model_spec": {"name": "m"}}, "regress"),
+        ("MultiInference", {"tasks": [{**CLASSIFY, "model_spec": {"name": "m"}}]}, "classify"),
     ],
 )
-def test_what_needs_another_signature_is_refused_as_over_rest(server, client, name, fields):
-    _, rest, _ = ask(server, "/v1/models/m:classify", {"examples": [{}]})
+def test_what_needs_another_signature_is_refused_as_over_rest(server, client, name, fields, verb):
+    _, rest, _ = ask(server, f"/v1/models/m:{verb}", {"examples": [{}]})
+    examples = {"example_list": {"examples": [{}]}}
     with refused("INVALID_ARGUMENT", rest["error"]):
-        client.call(PREDICTION, name, **fields)
+        client.call(PREDICTION, name, input=examples, **fields)
 
 
 def test_status_lists_the_versions(client):
@@ -108,8 +113,73 @@ def test_status_lists_the_versions(client):
     assert (one.version, one.state, one.status.error_code) == (1, 30, 0)
     with refused("NOT_FOUND", "Could not find any versions of model x"):
         client.call(MODELS, "GetModelStatus", model_spec={"name": "x"})
-    with refused("UNIMPLEMENTED", "HandleReloadConfigRequest is not there"):
+
+
+def reload(client, *models):
+    """Asks for these: name, folder, and more of a ``ModelConfig``."""
+    config = {
+        "config": [{"name": name, "base_path": str(path), **more} for name, path, more in models]
+    }
+    return client.call(MODELS, "HandleReloadConfigRequest", config={"model_config_list": config})
+
+
+@pytest.fixture
+def configured(tmp_path):
+    """A server with the model "a" of a models.config, and the folders "a" and "b"."""
+    for name in ("a", "b"):
+        write_version(write_version(tmp_path / name, 1), 2)
+    file = tmp_path / "models.config"
+    file.write_text('model_config_list { config { name: "a" base_path: "a" } }')
+    options = ServeOptions(http_port=0, grpc_port=0, is_repository_open=True)
+    with Server(Catalogue(config_file=file), options) as server, stub(server) as client:
+        yield tmp_path, server, client
+
+
+def test_a_client_puts_other_models_in_the_place_of_the_files(configured):
+    path, server, client = configured
+    both = {"model_version_policy": {"all": {}}, "version_labels": {"stable": 1}}
+    reload(client, ("b", path / "b", both))
+    found = ask(server, "/v1/models/b/labels/stable:predict", {"instances": [[1.0, 2.0]]})[1]
+    assert found == {"predictions": [[1.0, 2.0]]}
+    while ask(server, "/v1/models/a")[0] == 200 and server.models != ("b",):
+        pass
+    assert ask(server, "/v1/models/a:predict", {"instances": [[1.0, 2.0]]})[0] == 404
+    write_version(path / "b", 3)
+    server.refresh()  # goes by what the client has said
+    while ask(server, "/v1/models/b/versions/3:predict", {"instances": [[1.0, 2.0]]})[0] != 200:
+        pass
+
+
+def test_a_label_may_be_moved_only_to_a_version_that_is_loaded(configured):
+    path, server, client = configured
+    with refused("FAILED_PRECONDITION", "not currently available for inference"):
+        reload(client, ("a", path / "a", {"version_labels": {"stable": 1}}))
+    reload(client, ("a", path / "a", {"version_labels": {"stable": 2}}))
+    with refused("FAILED_PRECONDITION", "'stable' to version 7"):
+        reload(client, ("a", path / "a", {"version_labels": {"stable": 7}}))
+    assert ask(server, "/v1/models/a/labels/stable")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("models", "text"),
+    [
+        ((("b", "b", {}),), "expected an absolute path"),
+        ((("b", "/nowhere/at/all", {}),), "there is no such file or folder"),
+        ((("", "/b", {}),), "has no name"),
+    ],
+)
+def test_what_cannot_be_served_changes_nothing(configured, models, text):
+    _, server, client = configured
+    with refused("INVALID_ARGUMENT", text):
+        reload(client, *models)
+    assert ask(server, "/v1/models/a:predict", {"instances": [[1.0, 2.0]]})[0] == 200
+    with refused("INVALID_ARGUMENT", "no config"):
         client.call(MODELS, "HandleReloadConfigRequest")
+
+
+def test_a_client_may_not_where_the_repository_is_closed(client, tmp_path):
+    with refused("PERMISSION_DENIED", "--allow-repository"):
+        reload(client, ("a", tmp_path, {}))
 
 
 def test_rest_and_grpc_give_the_same_answers(server, client):

@@ -14,7 +14,7 @@ from modelflow.engine.tensorflow.runners.placed_graph import tensor_spec
 from modelflow.errors import EngineError, did_you_mean
 from modelflow.wire.tensor import TensorSpec
 
-__all__ = ["Signature", "load_saved_model", "read_signature"]
+__all__ = ["Signature", "load_saved_model", "read_methods", "read_signature"]
 
 _DEFAULT = "serving_default"
 
@@ -37,6 +37,16 @@ class Signature:
     tensors: Mapping[str, str]
     tags: tuple[str, ...]
     is_version_1: bool
+
+
+def read_methods(path: Path) -> dict[str, str]:
+    """Returns the names of a SavedModel's signatures, with the method that each is for.
+
+    Raises:
+        EngineError: no SavedModel.
+    """
+    found = _serving_graph(path).signature_def
+    return {key: found[key].method_name for key in sorted(found) if not key.startswith("__")}
 
 
 def read_signature(path: Path, wanted: str) -> Signature:

@@ -1,0 +1,89 @@
+"""Classify and regress over served models: what REST and gRPC have in common."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from modelflow.serve.call import Call
+from modelflow.serve.served_model import ServedModel
+from modelflow.serve.tensorflow_serving import outputs_of
+from modelflow.wire.problem import Code, Problem
+from modelflow.wire.tf_serving.documents import CLASSIFY_METHOD, REGRESS_METHOD
+from modelflow.wire.tf_serving.examples import Example, serialized
+
+__all__ = ["classes_of", "send_examples", "values_of_regression"]
+
+_WORDS = {CLASSIFY_METHOD: "classification", REGRESS_METHOD: "regression"}
+
+
+def send_examples(
+    model: ServedModel,
+    method: str,
+    examples: Sequence[Example],
+    done: Callable[[Call], None],
+    deadline: float | None,
+) -> Call:
+    """Sends examples to a signature that takes them.
+
+    Args:
+        model: The signature.
+        method: What it is to be for.
+        examples: An item each.
+        done: Called on this thread when there is an answer.
+        deadline: Seconds for which the client waits; None: for ever.
+
+    Raises:
+        Problem: the signature is for something else, or there is no room for the request.
+    """
+    if model.method != method:
+        message = (
+            f"Expected {_WORDS[method]} signature method_name to be {method}. Was: {model.method}"
+        )
+        raise Problem(message)
+    inputs = model.signature.inputs
+    if len(inputs) != 1:
+        message = f"Expected one input Tensor; signature {model.signature_name!r} has {len(inputs)}"
+        raise Problem(message)
+    array = np.empty(len(examples), np.object_)
+    array[:] = [serialized(example) for example in examples]
+    return model.infer({inputs[0].name: array}, done, deadline)
+
+
+def classes_of(
+    call: Call,
+) -> tuple[npt.NDArray[Any] | None, npt.NDArray[Any] | None]:
+    """Returns the labels and the scores, (examples, classes) each; None: the model gives none.
+
+    Raises:
+        Problem: the request failed, or these are no classes.
+    """
+    outputs = outputs_of(call)
+    labels, scores = outputs.get("classes"), outputs.get("scores")
+    if labels is None and scores is None:
+        message = "Expected classification signature outputs to contain classes or scores"
+        raise Problem(message, Code.FAILED_PRECONDITION)
+    shapes = {array.shape for array in (labels, scores) if array is not None}
+    if len(shapes) != 1 or len(next(iter(shapes))) != 2:
+        message = f"Expected Tensor shape: [batch_size num_classes] but got {sorted(shapes)}"
+        raise Problem(message, Code.FAILED_PRECONDITION)
+    return labels, scores
+
+
+def values_of_regression(call: Call) -> npt.NDArray[Any]:
+    """Returns a value an example.
+
+    Raises:
+        Problem: the request failed, or there is not one value an example.
+    """
+    outputs = outputs_of(call)
+    if set(outputs) != {"outputs"}:
+        message = f"Expected one output Tensor 'outputs'; found {sorted(outputs)}"
+        raise Problem(message, Code.FAILED_PRECONDITION)
+    array = outputs["outputs"]
+    if array.size != call.rows or array.ndim not in (1, 2):
+        shape = list(array.shape)
+        message = f"Expected Tensor shape: [batch_size 1] or [batch_size]; got {shape}"
+        raise Problem(message, Code.FAILED_PRECONDITION)
+    return array.reshape(-1)

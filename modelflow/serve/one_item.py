@@ -1,0 +1,113 @@
+"""One item for each input of a model, from the body of a request, whatever that is.
+
+JSON: ``{"image": {"b64": "..."}}``, input name to value. A form with files: its fields are the
+inputs. Any other body is the value of the only input.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from modelflow.graph.signature import GraphPort
+from modelflow.serve.rows import check_item
+from modelflow.serve.served_model import ServedModel
+from modelflow.wire.form_data import FORM_DATA, fields_of
+from modelflow.wire.json_array import array_of
+from modelflow.wire.json_document import read_json
+from modelflow.wire.problem import Problem
+
+__all__ = ["item_of"]
+
+_JSON = "application/json"
+_CURL = "application/x-www-form-urlencoded"  # what curl says of any body
+
+
+def item_of(body: bytes, kind: str, model: ServedModel) -> dict[str, list[Any]]:
+    """Returns what the inputs of a model get, a buffer each.
+
+    Args:
+        body: The whole body of a request.
+        kind: Its content type; ``""`` is JSON, and what ``curl -d`` says.
+        model: What is asked.
+
+    Raises:
+        Problem: the body does not fit the model's inputs, or is none of its kind.
+    """
+    name = kind.partition(";")[0].strip().lower()
+    if name == FORM_DATA:
+        return _of_form(fields_of(body, kind), model)
+    return _of_json(body, model) if name in ("", _JSON, _CURL) else _of_raw(body, kind, model)
+
+
+def _of_form(fields: dict[str, bytes], model: ServedModel) -> dict[str, list[Any]]:
+    """Reads a form: files for inputs of bytes, JSON for others; any name where there is one."""
+    ports = {port.name: port for port in model.signature.inputs}
+    if len(ports) == len(fields) == 1:
+        fields = dict(zip(ports, fields.values(), strict=True))
+    _check_names(fields, ports)
+    return {
+        name: [value if _takes_bytes(ports[name]) else _item(ports[name], read_json(value))]
+        for name, value in fields.items()
+    }
+
+
+def _check_names(given: Collection[str], ports: Collection[str]) -> None:
+    if set(given) != set(ports):
+        message = f"request: got {sorted(given)}; expected the inputs {sorted(ports)}"
+        raise Problem(message)
+
+
+def _takes_bytes(port: GraphPort) -> bool:
+    return port.tensor is None or port.tensor.dtype == object
+
+
+def _of_json(body: bytes, model: ServedModel) -> dict[str, list[Any]]:
+    document = read_json(body)
+    if not isinstance(document, dict):
+        message = f"request: expected a JSON object, {{{_names(model)}}}"
+        raise Problem(message)
+    ports = {port.name: port for port in model.signature.inputs}
+    _check_names(document, ports)
+    return {name: [_item(ports[name], value)] for name, value in document.items()}
+
+
+def _of_raw(body: bytes, kind: str, model: ServedModel) -> dict[str, list[Any]]:
+    ports = model.signature.inputs
+    if len(ports) != 1:
+        message = (
+            f"a body of type {kind!r} is for a model with one input; {model.name!r} has "
+            f"{len(ports)}: send {{{_names(model)}}} as {_JSON}"
+        )
+        raise Problem(message)
+    if not _takes_bytes(ports[0]):
+        message = (
+            f"a body of type {kind!r} is for an input of bytes; {ports[0].name!r} is "
+            f"{ports[0].tensor}: send {{{_names(model)}}} as {_JSON}"
+        )
+        raise Problem(message)
+    return {ports[0].name: [body]}
+
+
+def _names(model: ServedModel) -> str:
+    return ", ".join(f'"{port.name}": ...' for port in model.signature.inputs)
+
+
+def _item(port: GraphPort, value: Any) -> Any:
+    """One item of an input: an array, a number, bytes, or whatever JSON says."""
+    tensor = port.tensor
+    if tensor is None:
+        if isinstance(value, dict | str) and not _is_b64(value):
+            return value
+        return _plain(array_of(value, None, f"input {port.name!r}"))
+    array = array_of(value, tensor.dtype, f"input {port.name!r}")
+    check_item(port, array)
+    return _plain(array)
+
+
+def _is_b64(value: Any) -> bool:
+    return isinstance(value, dict) and set(value) == {"b64"}
+
+
+def _plain(array: np.ndarray[Any, Any]) -> Any:
+    return array.item() if array.ndim == 0 and array.dtype == object else array

@@ -1,0 +1,90 @@
+"""A version being loaded: its flow, and one for each further signature that its model has."""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import MappingProxyType
+
+from modelflow.errors import Cancelled, FlowFailed, ModelflowError
+from modelflow.flow import Flow
+from modelflow.http.mailbox import Mailbox
+from modelflow.serve.loader import Loader
+from modelflow.serve.served_model import ServedModel
+from modelflow.serve.source import Edition
+from modelflow.serve.warmup_records import warm_up
+
+__all__ = ["load_edition", "unload_edition"]
+
+logger = logging.getLogger(__name__)
+
+
+def load_edition(
+    name: str, edition: Edition, loader: Loader, mailbox: Mailbox, max_requests: int
+) -> ServedModel:
+    """Loads a version, and runs the requests that are recorded with it; for a loader's thread.
+
+    A further signature that does not load is left out, with a warning.
+
+    Args:
+        name: What clients call it.
+        edition: What to load.
+        loader: Holds the flows that run.
+        mailbox: How other threads reach the server's.
+        max_requests: Most requests under way, for each signature.
+
+    Raises:
+        Exception: whatever making and starting the flow raises, or a recorded request; nothing of
+            it is left.
+    """
+
+    def served(make: Callable[[], Flow]) -> ServedModel:
+        return ServedModel(name, edition.number, loader.load(make), mailbox, max_requests)
+
+    model = served(edition.open)
+    with _undone(model, loader):
+        signatures = edition.signatures()
+        model.signature_name, model.method = signatures.default, signatures.method
+        found: dict[str, ServedModel] = {}
+        model.others = MappingProxyType(found)
+        for key, further in signatures.further.items():
+            try:
+                other = found[key] = served(further.open)
+            except Cancelled:
+                raise
+            except (ModelflowError, FlowFailed) as error:
+                text = "model %r, version %d: its signature %r is not served: %s"
+                logger.warning(text, name, edition.number, key, error)
+            else:
+                other.signature_name, other.method = key, further.method
+                other.figures, other.admission = model.figures, model.admission
+        if edition.records is not None:
+            warm_up(model, edition.records)
+    return model
+
+
+def unload_edition(model: ServedModel, loader: Loader) -> None:
+    """Stops every flow of a version.
+
+    Raises:
+        FlowFailed: flows failed; all have been stopped.
+    """
+    failures: list[Exception] = []
+    for one in model.all_signatures():
+        try:
+            loader.unload(one.flow)
+        except FlowFailed as failure:
+            failures.extend(failure.exceptions)
+    if failures:
+        message = f"model {model.name!r}, version {model.version} failed"
+        raise FlowFailed(message, failures)
+
+
+@contextmanager
+def _undone(model: ServedModel, loader: Loader) -> Iterator[None]:
+    """Stops what was loaded where the rest does not load."""
+    try:
+        yield
+    except BaseException:
+        for one in model.all_signatures():
+            loader.unload(one.flow, drain=False)
+        raise
