@@ -119,7 +119,7 @@ class Running:
         self._server.__exit__(*raised)
 
     def _wait(self) -> None:
-        deadline = time.monotonic() + 120
+        deadline, answer = time.monotonic() + 60, b""
         while time.monotonic() < deadline:
             if self._process.poll() is not None:
                 message = f"{self._process.args[-2]} has ended with {self._process.returncode}"
@@ -127,12 +127,14 @@ class Running:
             try:
                 with socket.create_connection(("127.0.0.1", self.port), 30) as client:
                     client.sendall(self._request)
-                    if client.recv(1 << 16)[9:12] == b"200":
+                    answer = client.recv(1 << 16)
+                    if answer[9:12] == b"200":
                         return
-            except OSError:
-                pass
+            except OSError as error:
+                answer = str(error).encode()
             time.sleep(0.2)
-        message = f"{self._process.args[-2]} does not answer"
+        last = answer.decode("latin-1").splitlines()[-1:]
+        message = f"{self._process.args[-2]} does not answer: {' '.join(last)}"
         raise RuntimeError(message)
 
     def load(self, request_file: Path, connections: int, seconds: float) -> dict[str, float]:
@@ -209,6 +211,16 @@ def _is_there(python: str, module: str) -> bool:
     return looked.returncode == 0
 
 
+def _works(server: str, python: str) -> bool:
+    """Tells whether a server answers a request; says why not."""
+    try:
+        with Running(server, python, CASES[0]):
+            return True
+    except RuntimeError as error:
+        print(f"{server} is left out: {error}")
+        return False
+
+
 def main() -> None:
     """Prints a table a case."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -225,6 +237,7 @@ def main() -> None:
             servers.append((peer, given.peers_python))
         else:
             print(f"{peer}: not installed for {given.peers_python}")
+    servers = [one for one in servers if _works(*one)]
     rounds, seconds = (1, 0.2) if given.quick else (given.rounds, given.seconds)
     for case in CASES:
         if case.title.startswith(given.case):
