@@ -90,7 +90,7 @@ class Request:
     def entrant(self) -> Entrant:
         """Returns what goes into the graph (called by `Flow`)."""
         assert self._session is not None  # `begin` was called
-        columns = {name: [sent(v) for v in values] for name, values in self.inputs.items()}
+        columns = {name: [*map(sent, values)] for name, values in self.inputs.items()}
         return Entrant(self._session, columns, self._due)
 
     def _ended(self) -> None:

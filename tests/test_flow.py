@@ -106,8 +106,8 @@ def test_a_flow_is_built_step_by_step_with_modelboxs_calls():
 
 def test_the_ready_graphs_are_found_by_name():
     assert modelflow.Flow().init_by_name("digits").graph.name == "digits"
-    with pytest.raises(ConfigError, match="no graph is named 'digit'; did you mean 'digits'"):
-        modelflow.Flow().init_by_name("digit")
+    with pytest.raises(ConfigError, match="no graph is named 'digts'; did you mean 'digits'"):
+        modelflow.Flow().init_by_name("digts")
 
 
 def test_overrides_and_args_change_the_graph():

@@ -73,13 +73,13 @@ def append_gang(entrants: Sequence[Entrant], ports: Mapping[str, EntryPort]) -> 
     """
     queues: dict[str, list[Segment]] = {name: [] for name in ports}
     for entrant in entrants:
-        for name, queue in queues.items():
-            segment = _segment(entrant, name)
-            if segment is None:
-                break
-            queue.append(segment)
-        else:
-            entrant.session.progress.close()
+        columns = entrant.columns
+        if entrant.session.progress.enter_whole(
+            {name: len(columns[name]) if name in columns else 0 for name in queues}
+        ):
+            entrant.session.has_deadlines = entrant.due is not None
+            for name, queue in queues.items():
+                queue.append(_segment(entrant, columns.get(name, ())))
     return [
         receiver
         for name, queue in queues.items()
@@ -92,18 +92,11 @@ def _is_over(session: Session) -> bool:
     return session.progress.is_closed
 
 
-def _segment(entrant: Entrant, port: str) -> Segment | None:
-    """Returns all that an entrant brings to a port; None: its session is over."""
-    session, buffers = entrant.session, entrant.columns.get(port, ())
-    first = session.progress.enter(port, len(buffers))
-    if first is None:
-        return None
-    session.progress.ended.add(port)
+def _segment(entrant: Entrant, buffers: Sequence[Buffer]) -> Segment:
+    """Returns all that an entrant brings to a port."""
     has_errors = False
     for buffer in buffers:
         has_errors = has_errors or buffer.error is not None
         buffer._deadline = entrant.due
-    session.has_deadlines = entrant.due is not None
-    return Segment(
-        session.stream, range(first, first + len(buffers)), [[*buffers]], True, has_errors
-    )
+    stream = entrant.session.stream
+    return Segment(stream, range(len(buffers)), [[*buffers]], True, has_errors)

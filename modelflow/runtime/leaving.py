@@ -9,6 +9,7 @@ results, and tells the scheduler.
 from collections import deque
 from collections.abc import Mapping, Sequence
 
+from modelflow.runtime.results import Results
 from modelflow.runtime.segment import Segment
 from modelflow.runtime.session import Session
 
@@ -21,7 +22,7 @@ class Terminal:
     def __init__(self, exits: Mapping[str, int]) -> None:
         """Takes, by origin, the terminal's place among the exits of a session."""
         self._exits = exits
-        self._touched: deque[tuple[Session, bool]] = deque()
+        self._touched: deque[tuple[Session, Results | None, bool, bool]] = deque()
 
     def blocked_by(self, port: int) -> None:
         """Returns None: nobody waits here."""
@@ -33,19 +34,21 @@ class Terminal:
         """Calls those who waited for what has arrived, and ends the sessions that are over."""
         while self._touched:
             try:
-                session, is_over = self._touched.popleft()
+                session, results, is_counted, is_over = self._touched.popleft()
             except IndexError:  # another thread has just taken the last one
                 return
-            self._tell(session)
-            session.progress.call_due()
+            if results is not None:
+                results.call_due()
+            if is_counted:
+                session.progress.call_due()
             if is_over:
                 session.finish()
 
-    def _tell(self, session: Session) -> None:
-        """Calls those who wait for what this terminal gives a session."""
+    def _count(self, session: Session, segment: Segment, results: Results | None = None) -> bool:
+        """Notes a segment that has passed; True: `call_due` has something to do.
 
-    def _count(self, session: Session, segment: Segment) -> bool:
-        """Notes a segment that has passed; True: `call_due` has something to do."""
+        ``results``: somebody waited for what has come to them.
+        """
         progress = session.progress
         is_counted = False
         if progress.is_counting:
@@ -54,9 +57,10 @@ class Terminal:
                 progress.leave(place, len(segment.positions))
                 is_counted = True
         is_over = segment.is_last and segment.stream.depth == 0 and progress.end_passed()
-        if is_over or is_counted:
-            self._touched.append((session, is_over))
-        return is_over or is_counted
+        if is_over or is_counted or results is not None:
+            self._touched.append((session, results, is_counted, is_over))
+            return True
+        return False
 
 
 class OutputTerminal(Terminal):
@@ -75,16 +79,11 @@ class OutputTerminal(Terminal):
             if session.is_cancelled:
                 continue
             results = session.results[self._output]
-            results.put(segment.columns[0], segment.is_last and segment.stream.depth == 0)
-            if self._count(session, segment):
-                is_due = True
-            elif results.is_due:
-                self._touched.append((session, False))
+            is_ended = segment.is_last and segment.stream.depth == 0
+            has_waiting = results.put(segment.columns[0], is_ended)
+            if self._count(session, segment, results if has_waiting else None):
                 is_due = True
         return is_due
-
-    def _tell(self, session: Session) -> None:
-        session.results[self._output].call_due()
 
 
 class SinkTerminal(Terminal):

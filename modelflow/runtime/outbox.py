@@ -7,6 +7,7 @@ results wait here. When the first is done, 0-15 go on as two segments, under one
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from modelflow.buffer import Buffer
 from modelflow.runtime.locks import make_lock
 from modelflow.runtime.segment import Batch, Columns, Segment, Span
 from modelflow.runtime.session import Session
@@ -172,6 +173,8 @@ class Outbox:
             (span,) = batch.spans
             stream, positions, is_last = span.stream, span.positions, span.is_last
             return [[(Segment(stream, positions, [col], is_last, has_errors),) for col in results]]
+        if len(results) == 1:
+            return _pieces_of_one(batch, results[0], has_errors)
         pieces: list[Routed] = []
         for span, columns in cut(batch, results):
             stream, positions, is_last = span.stream, span.positions, span.is_last
@@ -200,6 +203,18 @@ class Outbox:
                     if receiver.append(target, own):
                         told.append(receiver)
         return told
+
+
+def _pieces_of_one(batch: Batch, column: list[Buffer], has_errors: bool) -> list[Routed]:
+    """As for several outputs, without a list and a generator for each session of a batch."""
+    pieces: list[Routed] = []
+    start = 0
+    for span in batch.spans:
+        end = start + len(span.positions)
+        rows = [column[start:end]]
+        pieces.append(((Segment(span.stream, span.positions, rows, span.is_last, has_errors),),))
+        start = end
+    return pieces
 
 
 def cut(batch: Batch, results: Columns) -> Iterator[tuple[Span, Columns]]:

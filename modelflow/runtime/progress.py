@@ -35,6 +35,8 @@ class Progress:
     """The inputs whose end has gone in; guarded by the entrance, which puts it in."""
     is_finished: bool
     """The end has passed every terminal, or the session was cancelled."""
+    is_counting: bool
+    """Somebody wants to know how many rows are inside the graph."""
     is_collected: bool
     """Its caller takes all results at the end: none of them is read late."""
 
@@ -54,6 +56,7 @@ class Progress:
         self.is_closed = self.is_finished = self.is_collected = False
         self._results = tuple(results.values())
         self._in_flight = in_flight
+        self.is_counting = in_flight is not None
         self._is_counted = ends.is_counted
         self.ended = set()
         self._by_port: dict[str, int] = {}
@@ -104,12 +107,24 @@ class Progress:
                 self._in_flight.add(new)
         return first
 
-    # -- out ------------------------------------------------------------------------------------
+    def enter_whole(self, counts: Mapping[str, int]) -> bool:
+        """Counts all rows of a session of which nothing has entered yet, with the ends; by port.
 
-    @property
-    def is_counting(self) -> bool:
-        """Tells whether somebody wants to know how many rows are inside the graph."""
-        return self._in_flight is not None
+        Returns:
+            False: the session is over, and nothing may enter.
+        """
+        with self._lock:
+            if self.is_finished:
+                return False
+            self._by_port = dict(counts)
+            self.sent = new = max(counts.values(), default=0)
+            self.ended.update(counts)
+            self.is_closed = True
+            if new and self._in_flight is not None:
+                self._in_flight.add(new)
+        return True
+
+    # -- out ------------------------------------------------------------------------------------
 
     def leave(self, place: int, count: int) -> None:
         """Notes rows that have passed one of the session's exits; `call_due` belongs behind it."""

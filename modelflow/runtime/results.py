@@ -51,8 +51,12 @@ class Results:
     def __len__(self) -> int:
         return len(self._items)
 
-    def put(self, buffers: Sequence[Buffer], is_last: bool) -> None:
-        """Adds results; never waits."""
+    def put(self, buffers: Sequence[Buffer], is_last: bool) -> bool:
+        """Adds results; never waits.
+
+        Returns:
+            True: `call_due` must follow once the caller holds no lock.
+        """
         with self._lock:
             if self.is_abandoned or self._failure is not None:
                 self.taken += len(buffers)
@@ -63,11 +67,7 @@ class Results:
                 self.is_ended = not self._holders
             if self._ready.count:
                 self._ready.wake()
-
-    @property
-    def is_due(self) -> bool:
-        """Tells whether `call_due` has something to do."""
-        return bool(self._ready.due)
+            return bool(self._ready.due)
 
     def call_due(self) -> None:
         """Calls those whose results have come; with no lock held, soon after `put`."""
@@ -78,12 +78,13 @@ class Results:
         with self._lock:
             self._holders += 1
 
-    def release(self) -> None:
-        """Takes back a `hold`; `call_due` belongs behind it."""
+    def release(self) -> bool:
+        """Takes back a `hold`; True: `call_due` must follow once the caller holds no lock."""
         with self._lock:
             self._holders -= 1
             self.is_ended = self._is_last_in and not self._holders
             self._ready.wake()
+            return bool(self._ready.due)
 
     def fail(self, failure: Exception) -> None:
         """Makes every `get`, also a waiting one, raise ``failure``; what nobody took is dropped."""
@@ -201,17 +202,10 @@ class SharedResults(Results):
     def __len__(self) -> int:
         return len(self._whole)
 
-    def put(self, buffers: Sequence[Buffer], is_last: bool) -> None:
-        """Adds results to the other session's."""
-        if buffers:
-            self._whole.put(buffers, False)
-        if is_last:
-            self._release()
-
-    @property
-    def is_due(self) -> bool:
-        """Tells whether `call_due` has something to do."""
-        return self._whole.is_due
+    def put(self, buffers: Sequence[Buffer], is_last: bool) -> bool:
+        """Adds results to the other session's; see `Results.put`."""
+        is_due = bool(buffers) and self._whole.put(buffers, False)
+        return (is_last and self._release()) or is_due
 
     def call_due(self) -> None:
         """Calls those who wait for the other session's results."""
@@ -222,8 +216,7 @@ class SharedResults(Results):
         self._release()
         self._whole.call_due()
 
-    def _release(self) -> None:
+    def _release(self) -> bool:
         with self._lock:
             is_holding, self._is_holding = self._is_holding, False
-        if is_holding:
-            self._whole.release()
+        return is_holding and self._whole.release()

@@ -8,7 +8,6 @@ every queue and joins every thread.
 import _thread
 import itertools
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from modelflow.runtime.observer import Observer
 from modelflow.runtime.runners import InlineRunner, Runner, ThreadRunner
 from modelflow.runtime.session import Session
 from modelflow.runtime.stats import NodeStats
+from modelflow.runtime.waiting import Waiting
 from modelflow.runtime.wiring import Wiring
 from modelflow.runtime.worker import Worker
 from modelflow.wire.tensor import TensorSpec
@@ -80,7 +80,7 @@ class Scheduler:
         self._clock = options.clock
         # Taken itself, not through the condition, in whose methods a Ctrl-C may come.
         self._lock = make_lock("scheduler")
-        self._changed = threading.Condition(self._lock)
+        self._changed = Waiting(self._lock)
         self._sessions: dict[Session, None] = {}
         self._dropped: deque[Session] = deque()
         self._numbers = itertools.count()
@@ -176,7 +176,7 @@ class Scheduler:
         finally:  # only now may a unit begin, run, or be closed
             with self._lock:
                 self._is_opening = False
-                self._changed.notify_all()
+                self._changed.wake()
         self._runner.begin()
         self._wait_while(lambda: self._beginning)
 
@@ -184,7 +184,7 @@ class Scheduler:
         """Waits for units; False if the flow has failed meanwhile, or was stopped."""
         with self._lock:
             while going() and self._goes_on:
-                self._clock.wait(self._changed)
+                self._changed.wait(self._clock, None)
             return self._goes_on
 
     @property
@@ -195,20 +195,20 @@ class Scheduler:
         """Notes an open unit (called by its worker)."""
         with self._lock:
             self._opening -= 1
-            self._changed.notify_all()
+            self._changed.wake()
 
     def wait_until_all_open(self) -> bool:
         """Waits until every unit is open, or the start is given up: False (called by workers)."""
         with self._lock:
             while self._is_opening:
-                self._clock.wait(self._changed)
+                self._changed.wait(self._clock, None)
             return self._goes_on and not self._is_aborted
 
     def begun(self) -> None:
         """Notes that a unit has begun (called by its worker)."""
         with self._lock:
             self._beginning -= 1
-            self._changed.notify_all()
+            self._changed.wake()
 
     # -- sessions -------------------------------------------------------------------------------
 
@@ -283,7 +283,8 @@ class Scheduler:
     def _finished(self, session: Session) -> None:
         with self._lock:
             self._sessions.pop(session, None)
-            self._changed.notify_all()
+            if self._changed.count:
+                self._changed.wake()
 
     def _has_work(self) -> bool:
         """Tells the watchdog whether there is anything to look at; called by its thread."""
@@ -331,7 +332,7 @@ class Scheduler:
                 left = None if deadline is None else deadline - self._clock.now()
                 if left is not None and left <= 0:
                     return False
-                self._clock.wait(self._changed, left)
+                self._changed.wait(self._clock, left)
         if self._errors:
             self.stop(drain=False)
         return True
@@ -345,7 +346,7 @@ class Scheduler:
                 left = None if deadline is None else deadline - self._clock.now()
                 if left is not None and left <= 0:
                     return False
-                self._clock.wait(self._changed, left)
+                self._changed.wait(self._clock, left)
         return True
 
     def _is_over(self) -> bool:
@@ -405,7 +406,7 @@ class Scheduler:
             if str(error) not in map(str, self._errors):  # not once for each worker of a node
                 self._errors.append(error)
             is_noticed = self._beginning or self._state != "running"
-            self._changed.notify_all()
+            self._changed.wake()
         if not is_noticed:  # else start or stop is under way, and raises it
             logger.error("flow %r fails: %s", self.plan.name, error, exc_info=error.__cause__)
         self._abort()
@@ -433,14 +434,14 @@ class Scheduler:
             if is_first:
                 self._state, self.is_draining = "stopping", True
             is_hurried = not (is_first or drain) and self._state == "stopping"
-            self._changed.notify_all()
+            self._changed.wake()
         if is_new:
             self._abort()  # who waits already for what sources bring is not left to
         if is_hurried:
             self._abort()  # somebody else's stop may be draining: nobody is to wait for that
         with self._lock:
             while not is_first and self._state != "stopped":
-                self._clock.wait(self._changed)
+                self._changed.wait(self._clock, None)
         if is_first:
             try:
                 if drain and not self._errors:
@@ -486,7 +487,7 @@ class Scheduler:
         finally:
             with self._lock:
                 self._state = "stopped"
-                self._changed.notify_all()
+                self._changed.wake()
         logger.info("flow %r has stopped", self.plan.name)
 
     def _drain(self) -> None:
@@ -508,7 +509,7 @@ class Scheduler:
             with self._lock:
                 if self._sessions and not self._errors:
                     left = looked_at + timeout - self._clock.now()
-                    self._clock.wait(self._changed, max(0.0, left))
+                    self._changed.wait(self._clock, max(0.0, left))
             now = self._clock.now()
             if not is_cut and now >= cut_at and self._sessions:
                 is_cut = True

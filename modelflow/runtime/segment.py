@@ -195,8 +195,9 @@ class Batch:
             span = Span(only.stream, only.positions, only.is_last)
             return cls([span], only.columns, only.has_errors)
         spans: list[Span] = []
-        last = None
+        last, has_errors = None, False
         for segment in segments:
+            has_errors = has_errors or segment.has_errors
             if last is not None and last.stream is segment.stream:
                 last.join(segment)
             else:
@@ -206,7 +207,7 @@ class Batch:
             [buffer for segment in segments for buffer in segment.columns[place]]
             for place in range(width)
         ]
-        return cls(spans, columns, any(segment.has_errors for segment in segments))
+        return cls(spans, columns, has_errors)
 
     @property
     def size(self) -> int:

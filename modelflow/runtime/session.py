@@ -14,6 +14,8 @@ from modelflow.runtime.waiting import call_each
 
 __all__ = ["Session"]
 
+_END_RAISED = "session %r: a callback for its end raised"
+
 
 class Session:
     """The life of one `StreamIO`, or of one source.
@@ -114,16 +116,13 @@ class Session:
         """
         self._on_end.append(callback)
         if self.progress.is_finished:
-            self._tell_end()
+            call_each(self._on_end, _END_RAISED, self.name)
 
     def finish(self) -> None:
         """Tells everyone that the session is over; called once, with no lock held."""
         if self._on_end:
-            self._tell_end()
+            call_each(self._on_end, _END_RAISED, self.name)
         self._on_finished(self)  # last: who waits for the end finds everyone told
-
-    def _tell_end(self) -> None:
-        call_each(self._on_end, "session %r: a callback for its end raised", self.name)
 
     def cancel(self, failure: Exception | None = None) -> bool:
         """Ends the session: its queued data is dropped, its readers and senders wake.

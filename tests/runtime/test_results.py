@@ -88,9 +88,8 @@ def test_what_was_abandoned_is_counted_and_dropped():
 def test_on_ready_calls_back_at_once_or_when_something_comes():
     results, calls = Results(), []
     results.on_ready(lambda: calls.append("later"))
-    results.put(values(1), False)
+    assert results.put(values(1), False)
     assert calls == []
-    assert results.is_due
     results.call_due()
     results.on_ready(lambda: calls.append("at once"))
     assert calls == ["later", "at once"]
@@ -124,8 +123,7 @@ def test_ways_into_the_results_of_another_session_end_together():
     ways = [SharedResults(whole) for _ in range(2)]
     whole.put([], True)  # the source itself is done
     whole.on_ready(lambda: calls.append(1))
-    ways[0].put(values("a"), True)
-    assert ways[0].is_due
+    assert ways[0].put(values("a"), True)
     ways[0].call_due()
     assert (calls, len(ways[1]), whole.is_ended) == ([1], 1, False)
     ways[1].fail(Cancelled("the session alone"))

@@ -6,9 +6,11 @@ A batch of eight in which the sixth item makes the unit raise is tried again in 
 
 from typing import Any
 
+import numpy as np
+
 from modelflow.buffer import Buffer
 from modelflow.errors import WorkerProcessError
-from modelflow.runtime.call import BatchCall, StreamOf, UnitCall, claim, returned_error
+from modelflow.runtime.call import BatchCall, StreamOf, UnitCall, claim, freeze, returned_error
 from modelflow.runtime.kind import RunningKind
 from modelflow.runtime.segment import Columns
 from modelflow.unit.unit import Context
@@ -118,13 +120,19 @@ class NormalCall(UnitCall, BatchCall):
             return values
         settled = []
         for row, value in enumerate(values):
-            buffer = self._wrapped(value)
-            if buffer is value and (place or buffer is not sources[row]):
-                buffer = buffer.twin()  # the unit may keep its own, and give it again
+            if isinstance(value, Buffer | Exception):
+                buffer = self._wrapped(value)
+                if buffer is value and (place or buffer is not sources[row]):
+                    buffer = buffer.twin()  # the unit may keep its own, and give it again
+            else:
+                buffer = Buffer(value)
             if self._inherits_meta and buffer is not sources[row]:
                 for column in columns:
-                    buffer.inherit_meta(column[row])
-            settled.append(self._frozen(buffer))
+                    if column[row]._meta:
+                        buffer.inherit_meta(column[row])
+            if type(buffer.data) is np.ndarray:
+                freeze(buffer, self._is_single)
+            settled.append(buffer)
         return settled
 
 
