@@ -1,6 +1,7 @@
 """What has become of the requests to one model. Written on the server's thread, read anywhere."""
 
 import time
+from bisect import bisect_left
 from collections import Counter
 
 from modelflow.wire.problem import Code
@@ -39,8 +40,7 @@ class ModelFigures:
         self.seconds += seconds
         self.answer_seconds += answer_seconds
         self.last = time.time()
-        place = next((at for at, bound in enumerate(BOUNDS) if seconds <= bound), len(BOUNDS))
-        self.latencies[place] += 1
+        self.latencies[bisect_left(BOUNDS, seconds)] += 1
 
     def failed(self, code: Code, rows: int = 0, seconds: float = 0.0) -> None:
         """Counts a request that failed."""
