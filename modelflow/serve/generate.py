@@ -24,7 +24,7 @@ from modelflow.serve.patience import seconds_of
 from modelflow.serve.refusal import settle
 from modelflow.serve.router import Endpoint, endpoint
 from modelflow.serve.served_model import ServedModel
-from modelflow.wire.problem import Code, Problem
+from modelflow.wire.problem import Problem
 
 __all__ = ["Generate"]
 
@@ -79,7 +79,7 @@ class _Events:
 
 
 def _event(value: Mapping[str, Any]) -> bytes:
-    return b"data: %b\n\n" % _reply_of(value).body
+    return b"data: %b\n\n" % reply_of(Buffer(value)).body
 
 
 def _answer(exchange: Exchange, call: Call) -> None:
@@ -89,20 +89,7 @@ def _answer(exchange: Exchange, call: Call) -> None:
 def _reply(call: Call) -> Reply:
     ports = {port.name: port for port in call.model.signature.outputs}
     found = call.buffers().items()
-    return _reply_of({name: _value(ports[name].is_single, part) for name, part in found})
-
-
-def _reply_of(answer: Mapping[str, Any]) -> Reply:
-    """Writes an answer.
-
-    Raises:
-        Problem: JSON has no form for it.
-    """
-    try:
-        return reply_of(Buffer(answer))
-    except ValueError as error:
-        message = f"answer: {error}"
-        raise Problem(message, Code.FAILED_PRECONDITION) from error
+    return reply_of(Buffer({name: _value(ports[name].is_single, part) for name, part in found}))
 
 
 def _value(is_single: bool, buffers: list[Buffer]) -> Any:

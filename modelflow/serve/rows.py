@@ -72,29 +72,28 @@ def values_of(port: GraphPort, buffers: Sequence[Buffer]) -> Array | list[Any]:
         return data if isinstance(data, list) else _array(data)
     if not data:
         return _nothing(port.tensor)
-    if len(data) == 1 and isinstance(data[0], np.ndarray | np.generic):
-        return np.asarray(data[0])[np.newaxis]
     if all(isinstance(value, np.ndarray | np.generic | int | float | bool) for value in data):
-        arrays = [np.asarray(value) for value in data]
-        if len({array.shape for array in arrays}) == 1:
-            return np.stack(arrays)
-        return list(arrays)
+        return _joined([np.asarray(value) for value in data])
     if all(isinstance(value, bytes | bytearray | memoryview | str) for value in data):
         return _texts(data)
     return data
+
+
+def _joined(arrays: list[Array]) -> Array | list[Any]:
+    if len(arrays) == 1:
+        return arrays[0][np.newaxis]
+    if len({array.shape for array in arrays}) == 1:
+        return np.stack(arrays)
+    return list(arrays)
 
 
 def as_bytes(value: Any) -> bytes:
     """Returns a value that is no array as a protocol carries it that has only arrays: as JSON.
 
     Raises:
-        Problem: JSON has no form for it.
+        ValueError: JSON has no form for it.
     """
-    try:
-        return json.dumps(json_value(value)).encode()
-    except ValueError as error:
-        message = f"answer: {error}"
-        raise Problem(message, Code.FAILED_PRECONDITION) from error
+    return json.dumps(json_value(value)).encode()
 
 
 def _array(value: Any) -> Array | list[Any]:
