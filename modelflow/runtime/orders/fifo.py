@@ -9,7 +9,7 @@ order.
 from collections import deque
 from collections.abc import Sequence
 
-from modelflow.runtime.orders.order import InboxPolicy, bytes_of
+from modelflow.runtime.orders.order import InboxPolicy, bytes_of, first_rows
 from modelflow.runtime.segment import Batch, Segment, Span
 from modelflow.runtime.session import Session
 
@@ -110,8 +110,7 @@ class Fifo:
             session = segment.stream.session
             is_out = session.is_cancelled or (paused and session in paused)
             if count > lacking and not is_out:
-                segment, rest = segment.split(lacking)
-                segments.appendleft(rest)
+                segment = first_rows(segment, lacking, segments)
                 count = lacking
             self.ready -= count
             if has_bytes:

@@ -1,5 +1,6 @@
 """What an inbox needs of the order in which it hands out rows; the bounds that it keeps."""
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -11,7 +12,7 @@ from modelflow.runtime.segment import Batch, Segment
 if TYPE_CHECKING:
     from modelflow.runtime.session import Session
 
-__all__ = ["InboxPolicy", "Order", "bytes_of"]
+__all__ = ["InboxPolicy", "Order", "bytes_of", "first_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,17 @@ class Order(Protocol):
 
     def held(self) -> int:
         """Counts the rows and the states of sessions that are kept: 0 when no session is open."""
+
+
+def first_rows(segment: Segment, size: int, rests: deque[Segment]) -> Segment:
+    """Returns the first ``size`` rows of a longer segment; the rest goes to the front of ``rests``.
+
+    Half by half: were it cut off in one piece, all of a long one would be copied for every batch.
+    """
+    while (count := len(segment.positions)) > size:
+        segment, rest = segment.split(max(size, count // 2 // size * size))
+        rests.appendleft(rest)
+    return segment
 
 
 def bytes_of(segment: Segment) -> int:

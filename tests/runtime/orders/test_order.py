@@ -1,12 +1,16 @@
-"""How much memory waits in a queue."""
+"""How much memory waits in a queue, and how long segments are cut."""
 
+import math
+from collections import deque
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from modelflow.buffer import Buffer
-from modelflow.runtime.orders.order import InboxPolicy, bytes_of
+from modelflow.runtime.orders.order import InboxPolicy, bytes_of, first_rows
 from modelflow.runtime.segment import Segment
 from tests.runtime.test_inbox import stream
 
@@ -37,3 +41,37 @@ def test_bytes_of_counts_what_a_gathered_stream_holds():
 def test_a_policy_bounds_rows_and_nothing_else_unless_told():
     policy = InboxPolicy((3,))
     assert (policy.batch_size, policy.byte_bound, policy.unmatched_bounds) == (1, None, ())
+
+
+class Counted(Segment):
+    """Counts the rows that are copied where it is cut."""
+
+    __slots__ = ()
+
+    copied = 0
+
+    def split(self, count):
+        Counted.copied += len(self.positions)
+        parts = super().split(count)
+        for part in parts:
+            part.__class__ = Counted
+        return parts
+
+
+@given(st.integers(1, 3000), st.integers(1, 40))
+def test_a_long_segment_is_handed_out_in_order_and_not_copied_for_every_batch(rows, size):
+    Counted.copied = 0
+    column = [Buffer(number) for number in range(rows)]
+    rests: deque[Segment] = deque()
+    rests.append(Counted(stream("s"), range(rows), [column], True, False))
+    found: list[int] = []
+    while rests:
+        piece = rests.popleft()
+        if len(piece.positions) > size:
+            piece = first_rows(piece, size, rests)
+            assert len(piece.positions) == size
+        assert piece.is_last == (not rests)
+        assert [buffer.data for buffer in piece.columns[0]] == list(piece.positions)
+        found += piece.positions
+    assert found == list(range(rows))
+    assert Counted.copied <= rows * (math.log2(max(rows / size, 1)) + 2)

@@ -13,7 +13,7 @@ from typing import Any
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.delayed import Delayed
 from modelflow.runtime.kinds.stream.lane import Lane, OpenStream, StreamBatch
-from modelflow.runtime.orders.order import InboxPolicy, bytes_of
+from modelflow.runtime.orders.order import InboxPolicy, bytes_of, first_rows
 from modelflow.runtime.segment import Batch, Columns, Segment, Span
 from modelflow.runtime.session import Session
 
@@ -169,8 +169,7 @@ class BySession:
                 break
             lane.segments.popleft()
             if count > lacking:
-                segment, rest = segment.split(lacking)
-                lane.segments.appendleft(rest)
+                segment = first_rows(segment, lacking, lane.segments)
                 count = lacking
             lacking -= count
             picked.append(segment)
