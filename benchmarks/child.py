@@ -1,7 +1,8 @@
-"""A program that a benchmark starts, and that never outlives it."""
+"""A program that a benchmark starts: neither it nor what it starts outlives the benchmark."""
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,15 +19,16 @@ if os.getppid() == int(sys.argv[1]):  # else it has ended before it was asked fo
 
 @contextlib.contextmanager
 def started(command: Sequence[str], **more: object) -> Iterator[subprocess.Popen]:
-    """Starts a program; what is left of it at the end of the block is killed.
+    """Starts a program; at the end of the block it is killed with all that it has started.
 
     Args:
         command: The program and its arguments.
         more: As for `subprocess.Popen`.
     """
     launch = [sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid())]
-    with subprocess.Popen([*launch, *command], **more) as process:
+    with subprocess.Popen([*launch, *command], start_new_session=True, **more) as process:
         try:
             yield process
         finally:
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):  # nothing of it is left
+                os.killpg(process.pid, signal.SIGKILL)

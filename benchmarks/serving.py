@@ -10,10 +10,8 @@ The others are installed apart: pip install mosec litserve nvidia-pytriton
 """
 
 import argparse
-import contextlib
 import json
 import os
-import signal
 import socket
 import statistics
 import subprocess
@@ -112,10 +110,7 @@ class Running:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        """Ends it, and what it has started."""
-        for process in reversed(_family(self._process.pid)[1:]):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
+        """Ends it."""
         self._server.__exit__(*raised)
 
     def _wait(self) -> None:
