@@ -53,6 +53,7 @@ class Connection(asyncio.Protocol):
         self._body: Body | None = None
         self._handled: Exchange | None = None  # while it is given to whoever answers
         self._has_asked = False
+        self._count = 0  # of requests
         self._unheard = 0  # bytes since the last head, or the last part of a body
         self._announced: int | None = None
         # What is not answered, in order; with the answers that are not their turn's yet.
@@ -108,7 +109,7 @@ class Connection(asyncio.Protocol):
             self._refuse_error(error)
         else:
             if self._unheard > self._limits.header_bytes:
-                self._refuse(self._too_long_head())
+                self._refuse(_too_long(LongHeadError(self._limits.header_bytes, "bytes")))
         self._set_due()
 
     def pause_writing(self) -> None:
@@ -144,7 +145,9 @@ class Connection(asyncio.Protocol):
         size = len(self._target) + sum(len(name) + len(value) for name, value in self._headers)
         self._unheard = 0
         if size > self._limits.header_bytes:
-            raise LongHeadError
+            raise LongHeadError(self._limits.header_bytes, "bytes")
+        if len(self._headers) > self._limits.headers:
+            raise LongHeadError(self._limits.headers, "headers")
         exchange = Exchange(
             self._parser.get_method().decode("latin-1"),
             self._target.decode("latin-1"),
@@ -157,7 +160,8 @@ class Connection(asyncio.Protocol):
         self._has_asked = True
         self._pending.append(exchange)
         self._all.work(self)
-        if not self._parser.should_keep_alive():
+        self._count += 1
+        if not self._parser.should_keep_alive() or self._count == self._limits.requests:
             self._last = exchange
         try:
             limits = self._handler.begin(exchange)
@@ -241,7 +245,7 @@ class Connection(asyncio.Protocol):
 
     def _refuse_error(self, error: Exception) -> None:
         if isinstance(error.__context__, LongHeadError):
-            self._refuse(self._too_long_head())
+            self._refuse(_too_long(error.__context__))
         elif isinstance(
             error, httptools.HttpParserCallbackError
         ):  # whoever handles requests raised
@@ -251,10 +255,6 @@ class Connection(asyncio.Protocol):
         else:
             text = f"this is no request over HTTP/1.1: {error}"
             self._refuse(reply_of_status(HTTPStatus.BAD_REQUEST, text))
-
-    def _too_long_head(self) -> Reply:
-        text = f"the head of the request has more than {self._limits.header_bytes} bytes"
-        return reply_of_status(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, text)
 
     def _refuse(self, reply: Reply) -> None:
         """Answers what is no request, or never will be one; nothing is read behind it."""
@@ -358,7 +358,14 @@ class Connection(asyncio.Protocol):
 
 
 class LongHeadError(Exception):
-    """A head has too many bytes (passes through the parser)."""
+    """A head has too many bytes, or headers (passes through the parser)."""
+
+    def __init__(self, most: int, what: str) -> None:
+        super().__init__(f"the head of the request has more than {most} {what}")
+
+
+def _too_long(error: LongHeadError) -> Reply:
+    return reply_of_status(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, str(error))
 
 
 def _length(exchange: Exchange) -> int | None:

@@ -1,8 +1,8 @@
 """A request that has come, and the place for its answer."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from modelflow.http.mailbox import Mailbox
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from modelflow.http.body import BodyLimits
     from modelflow.http.reply import Reply
 
-__all__ = ["Exchange", "Handler"]
+__all__ = ["Exchange", "Handler", "Visit"]
 
 
 class Handler(Protocol):
@@ -27,6 +27,19 @@ class Handler(Protocol):
         """Takes a whole request; calls `Exchange.answer`, now or later."""
 
 
+class Visit(Protocol):
+    """What is known of a request beside what it asks, and noted of it. For the server's thread."""
+
+    def enter(self, model: str, version: int) -> Mapping[str, Any]:
+        """Notes which model it is for; returns what its session is told (its context)."""
+
+    def answered(self, exchange: "Exchange", reply: "Reply") -> "Reply":
+        """Notes how it is answered; returns the answer as it goes out."""
+
+    def gone(self, exchange: "Exchange") -> None:
+        """Notes that who asked has gone away."""
+
+
 class Exchange:
     """A request, and who is waiting for its answer. For the server's thread but `answer_soon`.
 
@@ -38,6 +51,7 @@ class Exchange:
         client: The address of who asks; ``""``: unknown.
         on_end: Called once when it is answered, or who asks has gone away.
         on_gone: Called before that if who asks has gone away: what works on it may stop.
+        visit: What is noted of it; None: nothing.
     """
 
     __slots__ = (
@@ -51,6 +65,7 @@ class Exchange:
         "on_end",
         "on_gone",
         "target",
+        "visit",
     )
 
     def __init__(
@@ -70,6 +85,7 @@ class Exchange:
         self.client = client
         self.on_end: Callable[[], None] | None = None
         self.on_gone: Callable[[], None] | None = None
+        self.visit: Visit | None = None
         self._send = send
         self._mailbox = mailbox
         self._is_over = False
@@ -90,6 +106,8 @@ class Exchange:
     def answer(self, reply: "Reply") -> None:
         """Answers; a second answer, or one to somebody who has gone, is dropped."""
         if not self._is_over:
+            if self.visit is not None:
+                reply = self.visit.answered(self, reply)
             self._end()
             self._send(self, reply)
 
@@ -102,6 +120,8 @@ class Exchange:
         if not self._is_over:
             if self.on_gone is not None:
                 self.on_gone()
+            if self.visit is not None:
+                self.visit.gone(self)
             self._end()
 
     def _end(self) -> None:

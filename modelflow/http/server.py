@@ -13,6 +13,7 @@ from modelflow.http.endpoint import Endpoint
 from modelflow.http.exchange import Handler
 from modelflow.http.limits import ConnectionLimits
 from modelflow.http.mailbox import Mailbox
+from modelflow.http.tls import context_of
 
 __all__ = ["Guest", "Server", "bound_socket", "check_parser", "tls_context"]
 
@@ -126,11 +127,15 @@ class Server:
     async def _serve(self) -> None:
         from modelflow.http.connection import Connection
 
+        seconds = None if self._tls is None else _LAST_SECONDS
         server = await self._loop.create_server(
             lambda: Connection(self._connections, self._handler),
             sock=self._socket,
             ssl=self._tls,
             backlog=_BACKLOG,
+            # How long a handshake may take, and a good-bye.
+            ssl_handshake_timeout=seconds and self._connections.limits.header_time_out,
+            ssl_shutdown_timeout=seconds,
         )
         await self._is_ending.wait()
         for _ in range(3):  # who has connected already is still let in, and told
@@ -183,10 +188,8 @@ def tls_context(endpoint: Endpoint, cert: str, key: str) -> ssl.SSLContext | Non
         raise ValueError(message)
     if not cert:
         return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        context.load_cert_chain(cert, key or None)
-    except (OSError, ssl.SSLError) as error:
+        return context_of(cert, key or None)
+    except (OSError, ValueError) as error:
         message = f"endpoint {endpoint}: cert={cert!r}, key={key!r} cannot be read: {error}"
         raise ValueError(message) from error
-    return context

@@ -28,6 +28,7 @@ class Call:
         items: Mapping[str, Sequence[Any]],
         deadline: float | None,
         done: Callable[["Call"], None],
+        context: Mapping[str, Any] | None = None,
     ) -> None:
         """Makes a call; `ServedModel.send` sends it.
 
@@ -36,6 +37,7 @@ class Call:
             items: Those of each input.
             deadline: Seconds from now after which nobody waits for the answer; None: for ever.
             done: Called once, on the server's thread, when `outputs` has something to give.
+            context: First content of the dict that the session's units share.
         """
         self.model = model
         self._done = done
@@ -43,7 +45,7 @@ class Call:
         self._began = SYSTEM_CLOCK.now()
         self.rows = max(map(len, items.values()), default=0)
         """How many items it has."""
-        self.request = Request(items, self._ended, deadline=deadline)
+        self.request = Request(items, self._ended, deadline=deadline, context=context)
         """What goes into the flow."""
 
     def cancel(self) -> None:

@@ -7,13 +7,15 @@ from modelflow.http.body import BodyLimits, RefusedError
 from modelflow.http.exchange import Exchange
 from modelflow.http.reply import Reply
 from modelflow.serve.generate import Generate
+from modelflow.serve.limits import ReadLimits
 from modelflow.serve.metrics import Metrics
 from modelflow.serve.models import Models
 from modelflow.serve.open_inference_rest import OpenInferenceRest
+from modelflow.serve.reception import Reception
 from modelflow.serve.refusal import refusal
 from modelflow.serve.repository import Repository
 from modelflow.serve.repository_rest import RepositoryRest
-from modelflow.serve.router import find
+from modelflow.serve.router import find, group_of
 from modelflow.serve.tensorflow_rest import TensorflowRest
 from modelflow.wire.problem import Code, Problem
 
@@ -30,6 +32,8 @@ class Front:
         limits: BodyLimits,
         *,
         is_repository_open: bool,
+        reads: ReadLimits | None = None,
+        reception: Reception | None = None,
     ) -> None:
         """Takes what there is to answer with.
 
@@ -38,14 +42,17 @@ class Front:
             repository: What loads and unloads it.
             limits: What bodies may be.
             is_repository_open: Whether clients may load and unload models.
+            reads: What they may hold.
+            reception: What every request passes first.
         """
+        self._reception = reception or Reception()
         self._limits = limits
-        most, is_open = limits.most, is_repository_open
+        reads, is_open = reads or ReadLimits(), is_repository_open
         self._endpoints = (
-            *TensorflowRest(models).endpoints,
-            *OpenInferenceRest(models, most).endpoints,
-            *Generate(models, most).endpoints,
-            *RepositoryRest(models, repository, most, is_allowed=is_open).endpoints,
+            *TensorflowRest(models, reads).endpoints,
+            *OpenInferenceRest(models, reads).endpoints,
+            *Generate(models, reads).endpoints,
+            *RepositoryRest(models, repository, reads, is_allowed=is_open).endpoints,
             *Metrics(models).endpoints,
         )
 
@@ -55,6 +62,11 @@ class Front:
         Raises:
             RefusedError: nobody does.
         """
+        is_seen, marks = self._reception.sees_all, self._reception.marks
+        for name, _ in exchange.headers:  # here, as a call would be one for every request
+            is_seen = is_seen or name in marks
+        if is_seen:
+            self._receive(exchange)
         found = find(self._endpoints, exchange)
         if isinstance(found, Reply):
             if found.status == HTTPStatus.NOT_FOUND:
@@ -62,6 +74,11 @@ class Front:
                 found = refusal(Problem(message, Code.NOT_FOUND))
             raise RefusedError(found)
         return self._limits
+
+    def _receive(self, exchange: Exchange) -> None:
+        self._reception.receive(exchange)
+        if self._reception.keys is not None:
+            self._reception.admit(exchange, group_of(self._endpoints, exchange.path))
 
     def handle(self, exchange: Exchange) -> None:
         """Answers a whole request, now or later."""

@@ -17,6 +17,7 @@ from modelflow.http.exchange import Exchange
 from modelflow.http.reply import Reply, reply_of
 from modelflow.serve.call import Call
 from modelflow.serve.compression import compressed, whole_body
+from modelflow.serve.limits import ReadLimits
 from modelflow.serve.models import Models
 from modelflow.serve.patience import seconds_of
 from modelflow.serve.refusal import settle
@@ -36,25 +37,25 @@ _FORM = "application/x-www-form-urlencoded"  # what curl says of any body
 class Generate:
     """Answers requests of one item."""
 
-    def __init__(self, models: Models, max_body: int) -> None:
-        """Takes what is served, and most bytes of a body that was compressed."""
+    def __init__(self, models: Models, limits: ReadLimits) -> None:
+        """Takes what is served, and what a body may hold."""
         self._models = models
-        self._most = max_body
+        self._limits = limits
         self.endpoints: tuple[Endpoint, ...] = (endpoint(_PATH, POST=self._generate),)
 
     def _generate(self, exchange: Exchange, path: Mapping[str, str]) -> None:
         model = self._models.find(**path)
-        body = whole_body(exchange, self._most)
+        body = whole_body(exchange, self._limits.decompressed)
         kind = (exchange.header(b"content-type") or _JSON.encode()).decode("latin-1").lower()
         is_json = kind.partition(";")[0].strip() in (_JSON, _FORM)
-        items = _of_json(body, model) if is_json else _of_raw(body, kind, model)
+        items = _of_json(body, model, self._limits) if is_json else _of_raw(body, kind, model)
         exchange.on_gone = model.send(
-            items, partial(_answer, exchange), seconds_of(exchange)
+            items, partial(_answer, exchange), seconds_of(exchange), exchange.visit
         ).cancel
 
 
-def _of_json(body: bytes, model: ServedModel) -> dict[str, list[Any]]:
-    document = read_json(body)
+def _of_json(body: bytes, model: ServedModel, limits: ReadLimits) -> dict[str, list[Any]]:
+    document = read_json(body, limits.json)
     if not isinstance(document, dict):
         message = f"request: expected a JSON object, {{{_names(model)}}}"
         raise Problem(message)

@@ -6,6 +6,7 @@ from typing import Any
 
 import modelflow
 from modelflow.graph.signature import GraphPort
+from modelflow.http.exchange import Visit
 from modelflow.serve.call import Call
 from modelflow.serve.models import Models
 from modelflow.serve.patience import earlier
@@ -79,7 +80,11 @@ def _row(name: str, status: VersionStatus | None, reason: str) -> dict[str, str]
 
 
 def infer(
-    model: ServedModel, request: InferRequest, done: Callable[[Call], None], seconds: float | None
+    model: ServedModel,
+    request: InferRequest,
+    done: Callable[[Call], None],
+    seconds: float | None,
+    visit: Visit | None,
 ) -> Call:
     """Sends a request to a model; ``done`` is called when it has an answer.
 
@@ -89,13 +94,14 @@ def infer(
         done: Called on this thread, with what has the answer.
         seconds: How long the client waits, as far as its protocol says; its parameter ``timeout``
             may say less.
+        visit: What is noted of it.
 
     Raises:
         Problem: the request does not fit the model, or there are too many requests.
     """
     _check(request, model)
     arrays = {name: tensor.array for name, tensor in request.inputs.items()}
-    return model.infer(arrays, done, earlier(seconds, _timeout(request)))
+    return model.infer(arrays, done, earlier(seconds, _timeout(request)), visit)
 
 
 def answer_of(call: Call, request: InferRequest) -> InferAnswer:

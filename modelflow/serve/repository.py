@@ -9,6 +9,7 @@ from modelflow.errors import did_you_mean
 from modelflow.http.mailbox import Mailbox
 from modelflow.serve.catalogue import Catalogue
 from modelflow.serve.finding import Finding, look
+from modelflow.serve.limits import ModelLimits
 from modelflow.serve.loader import Loader
 from modelflow.serve.models import Models
 from modelflow.serve.shelf import Shelf, Told
@@ -33,7 +34,7 @@ class Repository:
         catalogue: Catalogue,
         models: Models,
         loader: Loader,
-        max_requests: int,
+        limits: ModelLimits,
         poll: float,
     ) -> None:
         """Takes what to serve, and where to put it; `begin` begins.
@@ -42,14 +43,14 @@ class Repository:
             catalogue: What to serve.
             models: Where it is found.
             loader: What loads it.
-            max_requests: Most requests to a model under way.
+            limits: What each model takes.
             poll: Seconds between two looks for new versions; 0: it looks only when asked.
         """
         self._catalogue = catalogue
         self._models = models
         self._loader = loader
         self._mailbox: Mailbox | None = None
-        self._most = max_requests
+        self._limits = limits
         self._poll = poll
         self._timer: asyncio.TimerHandle | None = None
         self._shelves: dict[str, Shelf] = {}
@@ -216,7 +217,9 @@ class Repository:
     def _shelf(self, name: str) -> Shelf:
         if name not in self._shelves:
             assert self._mailbox is not None  # it has begun
-            self._shelves[name] = Shelf(name, self._models, self._loader, self._mailbox, self._most)
+            self._shelves[name] = Shelf(
+                name, self._models, self._loader, self._mailbox, self._limits
+            )
         return self._shelves[name]
 
 

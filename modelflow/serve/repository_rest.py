@@ -7,6 +7,8 @@ from typing import Any
 from modelflow.http.exchange import Exchange
 from modelflow.http.reply import Reply
 from modelflow.serve.compression import whole_body
+from modelflow.serve.keys import Group
+from modelflow.serve.limits import ReadLimits
 from modelflow.serve.models import Models
 from modelflow.serve.open_inference import index_of
 from modelflow.serve.refusal import JSON, refusal
@@ -26,26 +28,26 @@ class RepositoryRest:
     """Answers health and repository requests."""
 
     def __init__(
-        self, models: Models, repository: Repository, max_body: int, *, is_allowed: bool
+        self, models: Models, repository: Repository, limits: ReadLimits, *, is_allowed: bool
     ) -> None:
         """Takes what is served.
 
         Args:
             models: What is served.
             repository: What loads and unloads it.
-            max_body: Most bytes of a body that was compressed.
+            limits: What a body may hold.
             is_allowed: Whether clients may load and unload.
         """
         self._models = models
         self._repository = repository
-        self._most = max_body
+        self._limits = limits
         self._is_allowed = is_allowed
         self.endpoints: tuple[Endpoint, ...] = (
-            endpoint("/livez|/v2/health/live", GET=_live),
-            endpoint("/readyz|/v2/health/ready", GET=self._ready),
-            endpoint("/v2/repository/index", POST=self._index),
-            endpoint(f"{_MODEL}/load", POST=self._load),
-            endpoint(f"{_MODEL}/unload", POST=self._unload),
+            endpoint("/livez|/v2/health/live", GET=_live).of(None),
+            endpoint("/readyz|/v2/health/ready", GET=self._ready).of(None),
+            endpoint("/v2/repository/index", POST=self._index).of(Group.REPOSITORY),
+            endpoint(f"{_MODEL}/load", POST=self._load).of(Group.REPOSITORY),
+            endpoint(f"{_MODEL}/unload", POST=self._unload).of(Group.REPOSITORY),
         )
 
     def _ready(self, exchange: Exchange, _: Mapping[str, str]) -> None:
@@ -84,8 +86,8 @@ class RepositoryRest:
             raise Problem(message, Code.PERMISSION_DENIED)
 
     def _document(self, exchange: Exchange) -> Mapping[str, Any]:
-        body = whole_body(exchange, self._most)
-        document = read_json(body) if body.strip() else {}
+        body = whole_body(exchange, self._limits.decompressed)
+        document = read_json(body, self._limits.json) if body.strip() else {}
         if not isinstance(document, dict):
             message = "request: expected a JSON object, or nothing"
             raise Problem(message)

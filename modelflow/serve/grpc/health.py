@@ -24,7 +24,9 @@ class Health:
         self._state = "SERVING"
         self._watching: set[Rpc] = set()
         answers = {"Check": self._check, "List": self._list, "Watch": self._watch}
-        self.services: tuple[Service, ...] = (Service(self.name, HEALTH, answers),)
+        self.services: tuple[Service, ...] = (
+            Service(self.name, HEALTH, answers, groups=dict.fromkeys(answers)),
+        )
 
     def close(self) -> None:
         """Tells everybody that it serves no longer."""

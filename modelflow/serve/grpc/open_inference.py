@@ -1,12 +1,14 @@
 """The Open Inference Protocol over gRPC: ``inference.GRPCInferenceService``."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from modelflow.serve.call import Call
 from modelflow.serve.grpc.rpc import Rpc
 from modelflow.serve.grpc.service import Service
+from modelflow.serve.keys import Group
 from modelflow.serve.models import Models
 from modelflow.serve.open_inference import (
     SERVER,
@@ -36,6 +38,15 @@ _MISSING = {
     "RepositoryModelLoad": _NO_LOADING,
     "RepositoryModelUnload": _NO_LOADING,
 }
+_GROUPS: Mapping[str, Group | None] = MappingProxyType(
+    {
+        "ServerLive": None,
+        "ServerReady": None,
+        "RepositoryIndex": Group.REPOSITORY,
+        "RepositoryModelLoad": Group.REPOSITORY,
+        "RepositoryModelUnload": Group.REPOSITORY,
+    }
+)
 
 
 class OpenInferenceGrpc:
@@ -55,7 +66,7 @@ class OpenInferenceGrpc:
             "RepositoryIndex": self._index,
         }
         self.services: tuple[Service, ...] = (
-            Service("inference.GRPCInferenceService", OPEN_INFERENCE, answers, _MISSING),
+            Service("inference.GRPCInferenceService", OPEN_INFERENCE, answers, _MISSING, _GROUPS),
         )
 
     def _ready(self, rpc: Rpc, _: Any) -> None:
@@ -92,7 +103,7 @@ class OpenInferenceGrpc:
         def done(call: Call) -> None:
             rpc.settle(partial(answers, call, request))
 
-        rpc.on_gone = infer(model, request, done, rpc.seconds).cancel
+        rpc.on_gone = infer(model, request, done, rpc.seconds, rpc.visit).cancel
 
 
 def _live(rpc: Rpc, _: Any) -> None:

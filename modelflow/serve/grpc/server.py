@@ -9,9 +9,11 @@ from modelflow.errors import MissingDependencyError
 from modelflow.http.body import BodyBudget
 from modelflow.http.endpoint import Endpoint
 from modelflow.http.server import bound_socket
+from modelflow.http.tls import TlsOptions
 from modelflow.serve.grpc.health import Health
 from modelflow.serve.grpc.reflection import Reflection
 from modelflow.serve.grpc.service import Service
+from modelflow.serve.reception import Reception
 
 try:
     import grpc.aio
@@ -33,18 +35,30 @@ class GrpcLimits:
             answered RESOURCE_EXHAUSTED.
         messages: Where the bytes of those that are worked on are taken from.
         calls: Most calls at once, open streams among them; one more is answered RESOURCE_EXHAUSTED.
+        streams: Most calls at once of one connection; further ones wait in the client.
+        metadata: Most bytes of the metadata of a call; one with more is answered
+            RESOURCE_EXHAUSTED.
+        handshake: Seconds within which a connection must be made (TLS, HTTP/2).
     """
 
     message: int
     messages: BodyBudget
     calls: int
+    streams: int = 1000
+    metadata: int = 64 << 10
+    handshake: float = 10.0
 
 
 class GrpcServer:
     """Answers calls on the event loop of an HTTP server; see `modelflow.http.server.Guest`."""
 
     def __init__(
-        self, bound: socket.socket, services: Iterable[Service], limits: GrpcLimits
+        self,
+        bound: socket.socket,
+        services: Iterable[Service],
+        limits: GrpcLimits,
+        reception: Reception | None = None,
+        tls: TlsOptions | None = None,
     ) -> None:
         """Takes what to answer; `start` begins.
 
@@ -53,11 +67,14 @@ class GrpcServer:
                 listens there with one of gRPC's own. The caller's to close then.
             services: What there is to call; health and reflection are added.
             limits: What calls may cost.
+            reception: What every call passes first.
+            tls: Certificate and key, which `server_context` takes.
         """
         self.address = _address(*bound.getsockname()[:2])
         """Where it answers: ``127.0.0.1:8500``."""
         self._limits = limits
-        self._calls = Calls(limits.messages)
+        self._calls = Calls(limits.messages, reception or Reception())
+        self._tls = tls
         known = list(services)
         self._health = Health(service.name for service in known)
         known += self._health.services
@@ -75,6 +92,9 @@ class GrpcServer:
                 ("grpc.so_reuseport", 0),  # else another process could listen there as well
                 ("grpc.max_receive_message_length", self._limits.message),
                 ("grpc.max_send_message_length", -1),
+                ("grpc.max_concurrent_streams", self._limits.streams),
+                ("grpc.max_metadata_size", self._limits.metadata),
+                ("grpc.server_handshake_timeout_ms", int(self._limits.handshake * 1e3)),
             ),
             maximum_concurrent_rpcs=self._limits.calls,
         )
@@ -83,7 +103,10 @@ class GrpcServer:
             handler = grpc.method_handlers_generic_handler(service.name, methods)
             server.add_generic_rpc_handlers((handler,))
         try:
-            server.add_insecure_port(self.address)
+            if self._tls is None:
+                server.add_insecure_port(self.address)
+            else:
+                server.add_secure_port(self.address, _credentials(self._tls))
         except RuntimeError as error:  # all that gRPC says is that it could not
             raise _in_use(errno.EADDRINUSE, self.address, error) from error
         await server.start()
@@ -101,6 +124,15 @@ class GrpcServer:
         self._health.close()
         self._calls.close()
         await server.stop(seconds)
+
+
+def _credentials(tls: TlsOptions) -> grpc.ServerCredentials:
+    pair = tls.key.read_bytes(), tls.cert.read_bytes()
+    if tls.client_ca is None:
+        return grpc.ssl_server_credentials([pair])
+    return grpc.ssl_server_credentials(
+        [pair], root_certificates=tls.client_ca.read_bytes(), require_client_auth=True
+    )
 
 
 def grpc_socket(host: str, port: int) -> socket.socket:

@@ -5,6 +5,7 @@ from typing import Any, NoReturn
 from modelflow.serve.call import Call
 from modelflow.serve.grpc.rpc import Rpc
 from modelflow.serve.grpc.service import Service
+from modelflow.serve.keys import Group
 from modelflow.serve.models import Models
 from modelflow.serve.served_model import ServedModel
 from modelflow.serve.status import GRPC_STATUS
@@ -47,9 +48,10 @@ class TensorflowGrpc:
         }
         missing = {"HandleReloadConfigRequest": "write the models.config, and send SIGHUP"}
         status = {"GetModelStatus": self._status}
+        groups = {"HandleReloadConfigRequest": Group.REPOSITORY}
         self.services: tuple[Service, ...] = (
             Service("tensorflow.serving.PredictionService", TF_SERVING, answers),
-            Service("tensorflow.serving.ModelService", TF_SERVING, status, missing),
+            Service("tensorflow.serving.ModelService", TF_SERVING, status, missing, groups),
         )
 
     def _find(self, spec: Any) -> ServedModel:
@@ -61,12 +63,12 @@ class TensorflowGrpc:
         wanted = wanted_outputs(
             message.output_filter, [port.name for port in model.signature.outputs]
         )
-        arrays = predict_arrays(message, types_of(model))
+        arrays = predict_arrays(message, types_of(model), most_elements=model.limits.elements)
 
         def done(call: Call) -> None:
             rpc.settle(lambda: [_prediction(call, wanted)])
 
-        rpc.on_gone = model.infer(arrays, done, rpc.seconds).cancel
+        rpc.on_gone = model.infer(arrays, done, rpc.seconds, rpc.visit).cancel
 
     def _metadata(self, rpc: Rpc, message: Any) -> None:
         if not message.metadata_field:
