@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from modelflow.http.limits import ConnectionLimits
-from modelflow.http.tls import TlsOptions
 from modelflow.wire.json_outline import JsonLimits
+
+if TYPE_CHECKING:
+    from modelflow.http.tls import TlsOptions
 
 __all__ = ["ServeOptions"]
 
@@ -58,7 +61,7 @@ class ServeOptions:
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
     poll: float = 0.0
     is_repository_open: bool = False
-    tls: TlsOptions | None = None
+    tls: "TlsOptions | None" = None
     key_file: Path | None = None
     access_log: str | None = None
     cors_origins: tuple[str, ...] = ()

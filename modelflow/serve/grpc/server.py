@@ -26,6 +26,9 @@ except ImportError as error:
 __all__ = ["GrpcLimits", "GrpcServer", "grpc_socket"]
 
 
+_MOST = (1 << 31) - 1  # gRPC counts with 32 bits
+
+
 @dataclass(frozen=True, slots=True)
 class GrpcLimits:
     """What calls may cost.
@@ -90,13 +93,13 @@ class GrpcServer:
         server = grpc.aio.server(
             options=(
                 ("grpc.so_reuseport", 0),  # else another process could listen there as well
-                ("grpc.max_receive_message_length", self._limits.message),
+                ("grpc.max_receive_message_length", min(self._limits.message, _MOST)),
                 ("grpc.max_send_message_length", -1),
-                ("grpc.max_concurrent_streams", self._limits.streams),
-                ("grpc.max_metadata_size", self._limits.metadata),
+                ("grpc.max_concurrent_streams", min(self._limits.streams, _MOST)),
+                ("grpc.max_metadata_size", min(self._limits.metadata, _MOST)),
                 ("grpc.server_handshake_timeout_ms", int(self._limits.handshake * 1e3)),
             ),
-            maximum_concurrent_rpcs=self._limits.calls,
+            maximum_concurrent_rpcs=min(self._limits.calls, _MOST),
         )
         for service in self._services:
             methods = {one.name: self._calls.handler(one) for one in service.methods()}
