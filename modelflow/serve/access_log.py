@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
+from modelflow.errors import ConfigError
+
 __all__ = ["AccessLog"]
 
 logger = logging.getLogger(__name__)
@@ -31,7 +33,7 @@ class AccessLog:
             path: What is appended to; ``-``: the standard output.
 
         Raises:
-            OSError: the file cannot be written.
+            ConfigError: the file cannot be written.
         """
         self._path = path
         self._file = self._open()
@@ -69,7 +71,7 @@ class AccessLog:
             return Path(self._path).open("a", encoding="utf-8")
         except OSError as error:
             message = f"access log {self._path}: cannot be written: {error.strerror or error}"
-            raise OSError(error.errno, message) from error
+            raise ConfigError(message) from error
 
     def _main(self) -> None:
         order: _Order | None = None
@@ -110,8 +112,8 @@ class AccessLog:
     def _open_again(self) -> None:
         try:
             file = self._open()
-        except OSError as error:
-            logger.error("%s; the file that was open before is still written", error.strerror)
+        except ConfigError as error:
+            logger.error("%s; the file that was open before is still written", error)
             return
         self._leave()
         self._file = file

@@ -29,7 +29,6 @@ class Gate:
 
         Raises:
             ConfigError: one is not to be used.
-            OSError: the access log cannot be written.
         """
         self.tls = None if options.tls is None else server_context(options.tls)
         self._keys = None if options.key_file is None else Keys(options.key_file)

@@ -141,7 +141,7 @@ def _group(name: str, where: str) -> Group:
     try:
         return Group(name)
     except ValueError as error:
-        near = did_you_mean(name, list(Group))
+        near = did_you_mean(name, map(str, Group))
         what = f"the group {name!r}" if near else "a word that is no group"
         message = f"{where}: got {what}; expected {', '.join(Group)}{near}"
         raise ConfigError(message) from error

@@ -96,7 +96,7 @@ def test_grpc_asks_over_tls(server, authority):
 
 
 def test_a_body_of_many_records_comes_and_goes_whole(server, authority):
-    body = {"instances": [[float(number)] for number in range(50_000)]}
+    body = {"instances": [[float(number)] * 100 for number in range(3000)]}
     answer = requests.post(
         server.address + PREDICT, json=body, verify=authority.path, timeout=SECONDS
     )
