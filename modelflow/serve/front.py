@@ -11,6 +11,7 @@ from modelflow.serve.limits import ReadLimits
 from modelflow.serve.metrics import Metrics
 from modelflow.serve.models import Models
 from modelflow.serve.open_inference_rest import OpenInferenceRest
+from modelflow.serve.pages import Pages
 from modelflow.serve.reception import Reception
 from modelflow.serve.refusal import refusal
 from modelflow.serve.repository import Repository
@@ -47,6 +48,7 @@ class Front:
         """
         self._reception = reception or Reception()
         self._limits = limits
+        has_keys = self._reception.keys is not None
         reads, is_open = reads or ReadLimits(), is_repository_open
         self._endpoints = (
             *TensorflowRest(models, reads).endpoints,
@@ -54,6 +56,7 @@ class Front:
             *Generate(models, reads).endpoints,
             *RepositoryRest(models, repository, reads, is_allowed=is_open).endpoints,
             *Metrics(models).endpoints,
+            *Pages(models, has_keys=has_keys, is_repository_open=is_open).endpoints,
         )
 
     def begin(self, exchange: Exchange) -> BodyLimits:

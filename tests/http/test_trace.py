@@ -32,7 +32,7 @@ def test_a_later_version_is_read_as_far_as_it_is_known(parent):
         [f"00-{ID.upper()}-{SPAN}-01"],
         [f"00-{ID[1:]}-{SPAN}-01"],
         [f"00-{ID}-{SPAN}"],
-        [f"00-{ID}-{SPAN}-0١"],
+        [f"00-{ID}-{SPAN}-0\u0661"],
         [PARENT + "\n"],
     ],
 )

@@ -215,7 +215,7 @@ def test_a_refresh_opens_the_log_anew(tmp_path):
 
 
 def test_nothing_listens_where_the_log_cannot_be_written(tmp_path):
-    with pytest.raises(ConfigError, match="access log .* cannot be written"):
+    with pytest.raises(ConfigError, match=r"access log .* cannot be written"):
         served(access_log=str(tmp_path / "gone" / "log")).start()
 
 
