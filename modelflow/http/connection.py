@@ -13,7 +13,7 @@ from typing import cast
 import httptools
 
 from modelflow.http.body import Body, RefusedError
-from modelflow.http.connections import Connections
+from modelflow.http.connections import Connections, Member
 from modelflow.http.exchange import Exchange, Handler
 from modelflow.http.head import head_of
 from modelflow.http.reply import Reply, reply_of_status
@@ -37,8 +37,17 @@ class Connection(asyncio.Protocol):
     host: str
     """The client's address."""
 
-    def __init__(self, connections: Connections, handler: Handler) -> None:
-        """Takes those it belongs to, and who answers."""
+    def __init__(
+        self, connections: Connections, handler: Handler, before: Member | None = None
+    ) -> None:
+        """Takes those it belongs to, and who answers.
+
+        Args:
+            connections: All of the server's.
+            handler: Who answers.
+            before: What has stood for it among them until now.
+        """
+        self._before = before
         self.host = self._client = ""
         self._all = connections
         self._limits = connections.limits
@@ -75,6 +84,8 @@ class Connection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple):
             self.host, self._client = peer[0], f"{peer[0]}:{peer[1]}"
+        if self._before is not None:
+            self._all.forget(self._before)
         if self._all.admit(self):
             self._wait(self._limits.header_time_out)
         else:

@@ -5,10 +5,12 @@ import contextlib
 import socket
 import ssl
 import threading
+from collections.abc import AsyncIterator
 from typing import Protocol
 
 from modelflow.errors import MissingDependencyError
-from modelflow.http.connections import Connections
+from modelflow.http.connections import Connections, Member
+from modelflow.http.doorway import accept
 from modelflow.http.endpoint import Endpoint
 from modelflow.http.exchange import Handler
 from modelflow.http.limits import ConnectionLimits
@@ -125,24 +127,33 @@ class Server:
             loop.run_until_complete(self._serve())
 
     async def _serve(self) -> None:
-        from modelflow.http.connection import Connection
-
-        seconds = None if self._tls is None else _LAST_SECONDS
-        server = await self._loop.create_server(
-            lambda: Connection(self._connections, self._handler),
-            sock=self._socket,
-            ssl=self._tls,
-            backlog=_BACKLOG,
-            # How long a handshake may take, and a good-bye.
-            ssl_handshake_timeout=seconds and self._connections.limits.header_time_out,
-            ssl_shutdown_timeout=seconds,
-        )
-        await self._is_ending.wait()
-        for _ in range(3):  # who has connected already is still let in, and told
-            await asyncio.sleep(0)
-        server.close()
+        async with self._listening():
+            await self._is_ending.wait()
+            for _ in range(3):  # who has connected already is still let in, and told
+                await asyncio.sleep(0)
         seconds = self._last_seconds
         await asyncio.gather(self._end(seconds), *(guest.close(seconds) for guest in self._guests))
+
+    @contextlib.asynccontextmanager
+    async def _listening(self) -> AsyncIterator[None]:
+        """Takes connections inside the block."""
+        from modelflow.http.connection import Connection
+
+        def enter(before: Member | None = None) -> Connection:
+            return Connection(self._connections, self._handler, before)
+
+        if self._tls is None:
+            server = await self._loop.create_server(enter, sock=self._socket, backlog=_BACKLOG)
+            yield
+            server.close()
+            return
+        accepting = self._loop.create_task(
+            accept(self._socket, self._connections, self._tls, enter)
+        )
+        yield
+        accepting.cancel()
+        await asyncio.wait([accepting])
+        self._socket.close()
 
     async def _end(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):

@@ -322,3 +322,18 @@ def test_keys_in_plain_text_on_the_network_are_warned_of(
     with caplog.at_level(logging.WARNING), served(key_file=tmp_path / "keys", host=host, tls=tls):
         pass
     assert ("cross the network in plain text: 0.0.0.0" in caplog.text) == is_warned
+
+
+def test_connections_without_a_handshake_count_and_shut_nobody_out(authority):
+    limits = ConnectionLimits(connections=3, per_client=3)
+    with (
+        served(tls=authority.options(), connections=limits) as server,
+        contextlib.ExitStack() as stack,
+    ):
+        silent = [
+            stack.enter_context(socket.create_connection(port_of(server), timeout=SECONDS))
+            for _ in range(8)
+        ]
+        found = requests.get(server.address + "/livez", verify=authority.path, timeout=SECONDS)
+        assert found.ok
+        assert all(is_ended(one) for one in silent[:5])  # who came first makes room
