@@ -58,6 +58,7 @@ class Doorway:
         self._socket = client
         self._all = connections
         self._shaking: asyncio.Task[None] | None = None
+        self._has_begun = False  # then the socket is the transport's to close
 
     def begin(self, tls: ssl.SSLContext, enter: Enter) -> None:
         """Begins the handshake, where there is room."""
@@ -67,6 +68,7 @@ class Doorway:
             self._socket.close()
 
     async def _shake(self, tls: ssl.SSLContext, enter: Enter) -> None:
+        self._has_begun = True
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: enter(self),
@@ -87,4 +89,6 @@ class Doorway:
     def close(self) -> None:
         """Ends it at once."""
         if self._shaking is not None:
-            self._shaking.cancel()
+            self._shaking.cancel()  # before it has begun, it never will
+        if not self._has_begun:
+            self._socket.close()
