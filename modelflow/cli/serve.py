@@ -142,7 +142,7 @@ def serve(  # noqa: PLR0913 - an option each
         config_file=config_file,
     )
     if is_described:
-        return _describe(catalogue, http)
+        return _describe(catalogue, f"{'http' if found['tls_cert'] is None else 'https'}://{http}")
     options = ServeOptions(
         host=host,
         http_port=port,
@@ -202,7 +202,7 @@ def _start(server: "Server") -> None:
     server.wait_until_loaded()
 
 
-def _describe(catalogue: "Catalogue", http: str) -> int:
+def _describe(catalogue: "Catalogue", address: str) -> int:
     """Loads one model after another and prints what clients will see of it."""
     from modelflow.serve.description import description
     from modelflow.serve.shelf import reason_of
@@ -214,7 +214,7 @@ def _describe(catalogue: "Catalogue", http: str) -> int:
             for edition in source.editions():
                 with edition.open() as flow:
                     signature = flow.signature()
-                click.echo(description(name, edition.number, signature, f"http://{http}"))
+                click.echo(description(name, edition.number, signature, address))
         except (ModelflowError, FlowFailed) as error:
             click.echo(f"{name}: {reason_of(error)}", err=True)
             code = 1
