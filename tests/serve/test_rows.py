@@ -110,5 +110,5 @@ def test_an_output_that_is_not_batched_is_its_only_buffer(value, expected):
 def test_a_value_that_is_no_array_is_json_in_bytes():
     value = {"scores": np.array([0.5]), "count": np.int64(2), "name": b"x"}
     assert as_bytes(value) == b'{"scores": [0.5], "count": 2, "name": "x"}'
-    with pytest.raises(TypeError, match="no JSON for object"):
+    with pytest.raises(Problem, match="got object; expected data that JSON can hold"):
         as_bytes(object())
