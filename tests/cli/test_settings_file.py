@@ -4,6 +4,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from modelflow.cli.main import cli
 from modelflow.cli.serve import serve
 from modelflow.serve.options import ServeOptions
 
@@ -29,7 +30,7 @@ def values(tmp_path, monkeypatch):
         path = folder / "serve.toml"
         path.write_text(text)
         seen.clear()
-        done = CliRunner().invoke(serve, ["--config", str(path), *arguments])
+        done = CliRunner().invoke(cli, ["serve", "--config", str(path), *arguments])
         return seen, done.output
 
     return run
@@ -98,7 +99,7 @@ def test_what_is_wrong_in_a_file_is_named(values, text, message):
 
 
 def test_a_file_that_is_not_there_is_named():
-    done = CliRunner().invoke(serve, ["--config", "gone.toml"])
+    done = CliRunner().invoke(cli, ["serve", "--config", "gone.toml"])
     assert "gone.toml: cannot be read: No such file" in done.output
     assert done.exit_code == 1
 
@@ -120,7 +121,7 @@ def test_the_defaults_are_those_of_a_program(values):
 
 
 def test_every_option_stands_under_a_heading_once():
-    done = CliRunner().invoke(serve, ["--help"])
+    done = CliRunner().invoke(cli, ["serve", "--help"])
     for one in serve.params:
         if isinstance(one, click.Option):
             assert done.output.count(f"\n  {one.opts[-1]} ") == 1, one.opts
