@@ -44,7 +44,9 @@ def command_line() -> Iterator[str]:
         "130 Ctrl-C.\n"
     )
     for name, command in _commands(cli, "modelflow"):
-        context = click.Context(command, info_name=name, max_content_width=100)
+        # The group's settings: click keeps the help option that it has made first, so that the page
+        # would depend on whether a command has run in this process.
+        context = click.Context(command, info_name=name, **cli.context_settings)
         yield f"## `{name}`\n\n```text\n{command.get_help(context)}\n```\n"
 
 

@@ -3,11 +3,13 @@
 import threading
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
+from modelflow.cli.serve_settings import ServeCommand, serve_options, settings
+from modelflow.cli.settings_file import config_option, configured
 from modelflow.cli.sources import catalogue_of
 from modelflow.cli.termination import TERMINATED, on_hangup, termination
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
@@ -19,8 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["serve"]
 
 
-@click.command()
+@click.command(cls=ServeCommand)
 @click.argument("sources", nargs=-1, metavar="[NAME=]SOURCE...")
+@config_option
 @click.option(
     "--http",
     default="127.0.0.1:8501",
@@ -45,20 +48,6 @@ __all__ = ["serve"]
     "be repeated.",
 )
 @click.option("--arg", "args", multiple=True, metavar="NAME=VALUE", help="A value for [args.NAME].")
-@click.option(
-    "--max-requests",
-    type=click.IntRange(1),
-    default=1000,
-    show_default=True,
-    help="Most requests to one model that have no answer yet; one more is answered 503.",
-)
-@click.option(
-    "--max-body",
-    type=click.IntRange(0),
-    default=64 << 20,
-    show_default=True,
-    help="The longest body in bytes; a longer one is answered 413.",
-)
 @click.option(
     "--drain-timeout",
     type=click.FloatRange(0),
@@ -111,14 +100,13 @@ __all__ = ["serve"]
     is_flag=True,
     help="Prints what clients will see of each model, with a call to try, and ends.",
 )
+@serve_options
 def serve(  # noqa: PLR0913 - an option each
     sources: tuple[str, ...],
     http: str,
     grpc: str,
     overrides: tuple[str, ...],
     args: tuple[str, ...],
-    max_requests: int,
-    max_body: int,
     drain_timeout: float,
     versions: str,
     labels: tuple[str, ...],
@@ -127,6 +115,7 @@ def serve(  # noqa: PLR0913 - an option each
     poll: float,
     allow_repository: bool,
     is_described: bool,
+    **found: Any,
 ) -> int:
     """Serves graphs and models to the clients of TensorFlow Serving and Open Inference.
 
@@ -135,7 +124,8 @@ def serve(  # noqa: PLR0913 - an option each
     A SOURCE is a graph file, a model, a folder with versions of one (1/ 2/ ...), or a folder of
     those. A graph is a model: its inputs are the model's inputs, its outputs the outputs, each item
     of a request a buffer. Ctrl-C ends it at once; SIGTERM lets it answer what it has taken on;
-    SIGHUP has it look for new versions, which take over without a request that fails.
+    SIGHUP has it look for new versions, which take over without a request that fails, read the API
+    keys again, and open the access log anew.
 
     \b
     modelflow serve graph.toml
@@ -144,6 +134,7 @@ def serve(  # noqa: PLR0913 - an option each
     """
     from modelflow.serve.server import ServeOptions, Server
 
+    sources = sources or configured("sources")
     host, port = _address("--http", http)
     grpc_host, grpc_port = _grpc_address(grpc)
     if not sources and config_file is None:
@@ -159,17 +150,16 @@ def serve(  # noqa: PLR0913 - an option each
         batching_file=batching_file,
     )
     if is_described:
-        return _describe(catalogue, http)
+        return _describe(catalogue, f"{'http' if found['tls_cert'] is None else 'https'}://{http}")
     options = ServeOptions(
         host=host,
         http_port=port,
         grpc_host=grpc_host,
         grpc_port=grpc_port,
-        max_requests=max_requests,
-        max_body=max_body,
         drain_timeout=drain_timeout,
         poll=poll,
         is_repository_open=allow_repository,
+        **settings(found),
     )
     return _run(Server(catalogue, options))
 
@@ -220,7 +210,7 @@ def _start(server: "Server") -> None:
     server.wait_until_loaded()
 
 
-def _describe(catalogue: "Catalogue", http: str) -> int:
+def _describe(catalogue: "Catalogue", address: str) -> int:
     """Loads one model after another and prints what clients will see of it."""
     from modelflow.serve.description import description
     from modelflow.serve.shelf import reason_of
@@ -232,7 +222,7 @@ def _describe(catalogue: "Catalogue", http: str) -> int:
             for edition in source.editions():
                 with edition.open() as flow:
                     signature = flow.signature()
-                click.echo(description(name, edition.number, signature, f"http://{http}"))
+                click.echo(description(name, edition.number, signature, address))
         except (ModelflowError, FlowFailed) as error:
             click.echo(f"{name}: {reason_of(error)}", err=True)
             code = 1

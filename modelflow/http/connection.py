@@ -13,7 +13,7 @@ from typing import cast
 import httptools
 
 from modelflow.http.body import Body, RefusedError
-from modelflow.http.connections import Connections
+from modelflow.http.connections import Connections, Member
 from modelflow.http.exchange import Exchange, Handler
 from modelflow.http.head import head_of
 from modelflow.http.outflow import Outflow, StreamedReply
@@ -38,8 +38,17 @@ class Connection(asyncio.Protocol):
     host: str
     """The client's address."""
 
-    def __init__(self, connections: Connections, handler: Handler) -> None:
-        """Takes those it belongs to, and who answers."""
+    def __init__(
+        self, connections: Connections, handler: Handler, before: Member | None = None
+    ) -> None:
+        """Takes those it belongs to, and who answers.
+
+        Args:
+            connections: All of the server's.
+            handler: Who answers.
+            before: What has stood for it among them until now.
+        """
+        self._before = before
         self.host = self._client = ""
         self._all = connections
         self._limits = connections.limits
@@ -54,6 +63,7 @@ class Connection(asyncio.Protocol):
         self._body: Body | None = None
         self._handled: Exchange | None = None  # while it is given to whoever answers
         self._has_asked = False
+        self._count = 0  # of requests
         self._unheard = 0  # bytes since the last head, or the last part of a body
         self._announced: int | None = None
         # What is not answered, in order; with the answers that are not their turn's yet.
@@ -76,6 +86,8 @@ class Connection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple):
             self.host, self._client = peer[0], f"{peer[0]}:{peer[1]}"
+        if self._before is not None:
+            self._all.forget(self._before)
         if self._all.admit(self):
             self._wait(self._limits.header_time_out)
         else:
@@ -91,6 +103,8 @@ class Connection(asyncio.Protocol):
         self._drop_body()
         pending, self._pending = self._pending, deque()
         replies, self._replies = self._replies, {}
+        if self._outflow is not None:
+            pending.popleft().gone(self._outflow.sent)
         for exchange in pending:
             exchange.gone()
         for reply, _ in replies.values():
@@ -117,7 +131,7 @@ class Connection(asyncio.Protocol):
             self._refuse_error(error)
         else:
             if self._unheard > self._limits.header_bytes:
-                self._refuse(self._too_long_head())
+                self._refuse(_too_long(LongHeadError(self._limits.header_bytes, "bytes")))
         self._set_due()
 
     def pause_writing(self) -> None:
@@ -155,7 +169,9 @@ class Connection(asyncio.Protocol):
         size = len(self._target) + sum(len(name) + len(value) for name, value in self._headers)
         self._unheard = 0
         if size > self._limits.header_bytes:
-            raise LongHeadError
+            raise LongHeadError(self._limits.header_bytes, "bytes")
+        if len(self._headers) > self._limits.headers:
+            raise LongHeadError(self._limits.headers, "headers")
         exchange = Exchange(
             self._parser.get_method().decode("latin-1"),
             self._target.decode("latin-1"),
@@ -168,7 +184,8 @@ class Connection(asyncio.Protocol):
         self._has_asked = True
         self._pending.append(exchange)
         self._all.work(self)
-        if not self._parser.should_keep_alive():
+        self._count += 1
+        if not self._parser.should_keep_alive() or self._count == self._limits.requests:
             self._last = exchange
         try:
             limits = self._handler.begin(exchange)
@@ -249,8 +266,10 @@ class Connection(asyncio.Protocol):
         return Outflow(self._write, room, self._outflow_ended, is_chunked=is_chunked)
 
     def _outflow_ended(self) -> None:
-        self._outflow = None
+        assert self._outflow is not None  # it is its end
         exchange = self._pending.popleft()
+        exchange.over(self._outflow.sent)
+        self._outflow = None
         self._sent(exchange)
         if exchange is not self._last:
             self._flush()
@@ -281,7 +300,7 @@ class Connection(asyncio.Protocol):
 
     def _refuse_error(self, error: Exception) -> None:
         if isinstance(error.__context__, LongHeadError):
-            self._refuse(self._too_long_head())
+            self._refuse(_too_long(error.__context__))
         elif isinstance(
             error, httptools.HttpParserCallbackError
         ):  # whoever handles requests raised
@@ -291,10 +310,6 @@ class Connection(asyncio.Protocol):
         else:
             text = f"this is no request over HTTP/1.1: {error}"
             self._refuse(reply_of_status(HTTPStatus.BAD_REQUEST, text))
-
-    def _too_long_head(self) -> Reply:
-        text = f"the head of the request has more than {self._limits.header_bytes} bytes"
-        return reply_of_status(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, text)
 
     def _refuse(self, reply: Reply) -> None:
         """Answers what is no request, or never will be one; nothing is read behind it."""
@@ -398,7 +413,14 @@ class Connection(asyncio.Protocol):
 
 
 class LongHeadError(Exception):
-    """A head has too many bytes (passes through the parser)."""
+    """A head has too many bytes, or headers (passes through the parser)."""
+
+    def __init__(self, most: int, what: str) -> None:
+        super().__init__(f"the head of the request has more than {most} {what}")
+
+
+def _too_long(error: LongHeadError) -> Reply:
+    return reply_of_status(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, str(error))
 
 
 def _length(exchange: Exchange) -> int | None:

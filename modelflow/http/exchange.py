@@ -1,17 +1,17 @@
 """A request that has come, and the place for its answer."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from modelflow.http.mailbox import Mailbox
+from modelflow.http.outflow import StreamedReply
 
 if TYPE_CHECKING:
     from modelflow.http.body import BodyLimits
-    from modelflow.http.outflow import StreamedReply
     from modelflow.http.reply import Reply
 
-__all__ = ["Exchange", "Handler"]
+__all__ = ["Exchange", "Handler", "Visit"]
 
 
 class Handler(Protocol):
@@ -28,6 +28,22 @@ class Handler(Protocol):
         """Takes a whole request; calls `Exchange.answer`, now or later."""
 
 
+class Visit(Protocol):
+    """What is known of a request beside what it asks, and noted of it. For the server's thread."""
+
+    def enter(self, model: str, version: int) -> Mapping[str, Any]:
+        """Notes which model it is for; returns what its session is told (its context)."""
+
+    def answered(self, reply: "Reply | StreamedReply") -> "Reply | StreamedReply":
+        """Notes how it is answered; returns the answer as it goes out."""
+
+    def over(self, bytes_in: int, bytes_out: int) -> None:
+        """Notes that all of the answer was given."""
+
+    def gone(self, bytes_in: int, bytes_out: int) -> None:
+        """Notes that who asked has gone away before that."""
+
+
 class Exchange:
     """A request, and who is waiting for its answer. For the server's thread but `answer_soon`.
 
@@ -39,9 +55,11 @@ class Exchange:
         client: The address of who asks; ``""``: unknown.
         on_end: Called once when it is answered, or who asks has gone away.
         on_gone: Called before that if who asks has gone away: what works on it may stop.
+        visit: What is noted of it; None: nothing.
     """
 
     __slots__ = (
+        "_is_answered",
         "_is_over",
         "_mailbox",
         "_send",
@@ -52,6 +70,7 @@ class Exchange:
         "on_end",
         "on_gone",
         "target",
+        "visit",
     )
 
     def __init__(
@@ -71,8 +90,10 @@ class Exchange:
         self.client = client
         self.on_end: Callable[[], None] | None = None
         self.on_gone: Callable[[], None] | None = None
+        self.visit: Visit | None = None
         self._send = send
         self._mailbox = mailbox
+        self._is_answered = False
         self._is_over = False
 
     @property
@@ -90,20 +111,40 @@ class Exchange:
 
     def answer(self, reply: "Reply | StreamedReply") -> None:
         """Answers; a second answer, or one to somebody who has gone, is dropped."""
-        if not self._is_over:
-            self._end()
-            self._send(self, reply)
+        if self._is_answered:
+            return
+        self._is_answered = True
+        self.on_gone = None
+        if self.visit is not None:
+            reply = self.visit.answered(reply)
+        if not isinstance(reply, StreamedReply):
+            self.over(len(reply.body))
+        self._send(self, reply)
 
     def answer_soon(self, reply: "Reply") -> None:
         """Does what `answer` does, from any thread; where the server has ended, nobody is told."""
         self._mailbox.post(partial(self.answer, reply))
 
-    def gone(self) -> None:
-        """Notes that who asks has gone away (called by the connection)."""
-        if not self._is_over:
-            if self.on_gone is not None:
-                self.on_gone()
-            self._end()
+    def over(self, bytes_out: int) -> None:
+        """Notes that the answer is whole (called by the connection where it goes part by part)."""
+        if self.visit is not None:
+            self.visit.over(len(self.body), bytes_out)
+        self._end()
+
+    def gone(self, bytes_out: int = 0) -> None:
+        """Notes that who asks has gone away (called by the connection).
+
+        Args:
+            bytes_out: What was sent of an answer that goes part by part.
+        """
+        if self._is_over:
+            return
+        if self.on_gone is not None:
+            self.on_gone()
+        if self.visit is not None:
+            self.visit.gone(len(self.body), bytes_out)
+        self._is_answered = True
+        self._end()
 
     def _end(self) -> None:
         self._is_over = True

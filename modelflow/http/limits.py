@@ -14,8 +14,11 @@ class ConnectionLimits:
         connections: Most of them at once; never more than half of the process's descriptors.
         per_client: Most of one address; 0: half of all.
         header_bytes: Most bytes of a request's head; a longer one is answered 431.
-        header_time_out: Seconds after which a connection is closed whose request has no head yet.
+        header_time_out: Seconds after which a connection is closed whose request has no head yet,
+            or which has not ended its TLS handshake.
         keepalive: Seconds for which a connection stays open between requests.
+        headers: Most headers of a request; one with more is answered 431.
+        requests: Most requests on one connection, which is closed behind the last; 0: any number.
     """
 
     connections: int = 1000
@@ -23,6 +26,8 @@ class ConnectionLimits:
     header_bytes: int = 64 << 10
     header_time_out: float = 10.0
     keepalive: float = 200.0
+    headers: int = 1000
+    requests: int = 0
 
     @property
     def most(self) -> int:

@@ -12,9 +12,10 @@ class Outflow:
     Attributes:
         on_room: Called when the client has taken what it was sent, and takes more.
         on_gone: Called when it has gone before the end.
+        sent: How many bytes of the body were sent.
     """
 
-    __slots__ = ("_end", "_is_chunked", "_is_over", "_room", "_write", "on_gone", "on_room")
+    __slots__ = ("_end", "_is_chunked", "_is_over", "_room", "_write", "on_gone", "on_room", "sent")
 
     def __init__(
         self,
@@ -34,6 +35,7 @@ class Outflow:
         """
         self.on_room: Callable[[], None] = _nothing
         self.on_gone: Callable[[], None] = _nothing
+        self.sent = 0
         self._write = write
         self._room = room
         self._end = end
@@ -48,6 +50,7 @@ class Outflow:
     def send(self, data: bytes) -> None:
         """Sends a part."""
         if data and not self._is_over:  # a part of no bytes would be the end
+            self.sent += len(data)
             self._write(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data)
 
     def end(self) -> None:

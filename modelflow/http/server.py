@@ -5,14 +5,17 @@ import contextlib
 import socket
 import ssl
 import threading
+from collections.abc import AsyncIterator
 from typing import Protocol
 
 from modelflow.errors import MissingDependencyError
-from modelflow.http.connections import Connections
+from modelflow.http.connections import Connections, Member
+from modelflow.http.doorway import accept
 from modelflow.http.endpoint import Endpoint
 from modelflow.http.exchange import Handler
 from modelflow.http.limits import ConnectionLimits
 from modelflow.http.mailbox import Mailbox
+from modelflow.http.tls import context_of
 
 __all__ = ["Guest", "Server", "bound_socket", "check_parser", "tls_context"]
 
@@ -124,20 +127,33 @@ class Server:
             loop.run_until_complete(self._serve())
 
     async def _serve(self) -> None:
-        from modelflow.http.connection import Connection
-
-        server = await self._loop.create_server(
-            lambda: Connection(self._connections, self._handler),
-            sock=self._socket,
-            ssl=self._tls,
-            backlog=_BACKLOG,
-        )
-        await self._is_ending.wait()
-        for _ in range(3):  # who has connected already is still let in, and told
-            await asyncio.sleep(0)
-        server.close()
+        async with self._listening():
+            await self._is_ending.wait()
+            for _ in range(3):  # who has connected already is still let in, and told
+                await asyncio.sleep(0)
         seconds = self._last_seconds
         await asyncio.gather(self._end(seconds), *(guest.close(seconds) for guest in self._guests))
+
+    @contextlib.asynccontextmanager
+    async def _listening(self) -> AsyncIterator[None]:
+        """Takes connections inside the block."""
+        from modelflow.http.connection import Connection
+
+        def enter(before: Member | None = None) -> Connection:
+            return Connection(self._connections, self._handler, before)
+
+        if self._tls is None:
+            server = await self._loop.create_server(enter, sock=self._socket, backlog=_BACKLOG)
+            yield
+            server.close()
+            return
+        accepting = self._loop.create_task(
+            accept(self._socket, self._connections, self._tls, enter)
+        )
+        yield
+        accepting.cancel()
+        await asyncio.wait([accepting])
+        self._socket.close()
 
     async def _end(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -183,10 +199,8 @@ def tls_context(endpoint: Endpoint, cert: str, key: str) -> ssl.SSLContext | Non
         raise ValueError(message)
     if not cert:
         return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        context.load_cert_chain(cert, key or None)
-    except (OSError, ssl.SSLError) as error:
+        return context_of(cert, key or None)
+    except (OSError, ValueError) as error:
         message = f"endpoint {endpoint}: cert={cert!r}, key={key!r} cannot be read: {error}"
         raise ValueError(message) from error
-    return context

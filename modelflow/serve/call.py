@@ -31,6 +31,7 @@ class Call:
         done: Callable[["Call"], None],
         *,
         is_stream: bool = False,
+        context: Mapping[str, Any] | None = None,
     ) -> None:
         """Makes a call; `ServedModel.send` sends it.
 
@@ -41,6 +42,7 @@ class Call:
             done: Called once, on the server's thread, when `outputs` has something to give; of a
                 stream each time when `part` has.
             is_stream: Its buffers are taken one by one, as they come, by `part`.
+            context: First content of the dict that the session's units share.
         """
         self.model = model
         self._done = done
@@ -49,7 +51,9 @@ class Call:
         self.rows = max(map(len, items.values()), default=0)
         """How many items it has."""
         on_result = self._came if is_stream else None
-        self.request = Request(items, self._ended, deadline=deadline, on_result=on_result)
+        self.request = Request(
+            items, self._ended, deadline=deadline, context=context, on_result=on_result
+        )
         """What goes into the flow."""
 
     def cancel(self) -> None:

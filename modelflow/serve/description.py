@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any
 from urllib.parse import quote
 
 from modelflow.graph.signature import GraphPort, Signature
+from modelflow.serve.json_schema import example_of
 from modelflow.serve.tensors import served_tensor
 from modelflow.wire.datatype import datatype_of
 from modelflow.wire.tensor import TensorSpec, shape_text
@@ -54,7 +54,7 @@ def _call(name: str, signature: Signature, address: str) -> str:
             f"curl --data-binary @FILE -H 'Content-Type: application/octet-stream' {model}/generate"
         )
     if all(_is_short(port.tensor) for port in signature.inputs):
-        items = {port.name: _item(port.tensor) for port in signature.inputs}
+        items = {port.name: example_of(port.tensor) for port in signature.inputs}
         return f"curl -d '{json.dumps(items)}' {model}/generate"
     if one is not None:
         return f"curl --data-binary @FILE -H 'Inference-Header-Content-Length: 0' {model}/infer"
@@ -66,14 +66,3 @@ def _is_short(tensor: TensorSpec | None) -> bool:
     for extent in (tensor.shape or ()) if tensor is not None else ():
         elements *= extent or 1
     return elements <= _MOST
-
-
-def _item(tensor: TensorSpec | None) -> Any:
-    """One item of zeros, a free axis of one."""
-    if tensor is None or tensor.dtype == object:
-        value: Any = "text"
-    else:
-        value = False if tensor.dtype.kind == "b" else 0.0 if tensor.dtype.kind == "f" else 0
-    for extent in reversed((tensor.shape or ()) if tensor is not None else ()):
-        value = [value] * (1 if extent is None else extent)
-    return value

@@ -1,15 +1,18 @@
 """Classify and regress over served models: what REST and gRPC have in common."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from modelflow.http.exchange import Visit
 from modelflow.serve.call import Call
+from modelflow.serve.limits import ModelLimits
 from modelflow.serve.served_model import ServedModel
 from modelflow.serve.tensorflow_serving import outputs_of
-from modelflow.wire.problem import Code, Problem
+from modelflow.wire.problem import Code, Problem, shown
 from modelflow.wire.tf_serving.documents import CLASSIFY_METHOD, REGRESS_METHOD
 from modelflow.wire.tf_serving.examples import Example, serialized
 
@@ -24,6 +27,7 @@ def send_examples(
     examples: Sequence[Example],
     done: Callable[[Call], None],
     deadline: float | None,
+    visit: Visit | None,
 ) -> Call:
     """Sends examples to a signature that takes them.
 
@@ -33,9 +37,11 @@ def send_examples(
         examples: An item each.
         done: Called on this thread when there is an answer.
         deadline: Seconds for which the client waits; None: for ever.
+        visit: What is noted of the request.
 
     Raises:
-        Problem: the signature is for something else, or there is no room for the request.
+        Problem: the signature is for something else, the examples are over a limit of the model,
+            or there is no room for the request.
     """
     if model.method != method:
         message = (
@@ -47,8 +53,22 @@ def send_examples(
         message = f"Expected one input Tensor; signature {model.signature_name!r} has {len(inputs)}"
         raise Problem(message)
     array = np.empty(len(examples), np.object_)
-    array[:] = [serialized(example) for example in examples]
-    return model.infer({inputs[0].name: array}, done, deadline)
+    array[:] = _serialized(examples, model.limits)
+    return model.infer({inputs[0].name: array}, done, deadline, visit)
+
+
+def _serialized(examples: Sequence[Example], limits: ModelLimits) -> list[bytes]:
+    """Each example as bytes, with the context: a short request may stand for many of them."""
+    sizes: Counter[str] = Counter()
+    found, length = [], 0
+    for example in examples:
+        for name, values in example.items():
+            sizes[name] += values.size
+            limits.check_elements(sizes[name], f"feature {shown(name)}")
+        found.append(serialized(example))
+        length += len(found[-1])
+        limits.check_expanded(length)
+    return found
 
 
 def classes_of(

@@ -7,13 +7,16 @@ from modelflow.http.body import BodyLimits, RefusedError
 from modelflow.http.exchange import Exchange
 from modelflow.http.reply import Reply
 from modelflow.serve.generate import Generate
+from modelflow.serve.limits import ReadLimits
 from modelflow.serve.metrics import Metrics
 from modelflow.serve.models import Models
 from modelflow.serve.open_inference_rest import OpenInferenceRest
+from modelflow.serve.pages import Pages
+from modelflow.serve.reception import Reception
 from modelflow.serve.refusal import refusal
 from modelflow.serve.repository import Repository
 from modelflow.serve.repository_rest import RepositoryRest
-from modelflow.serve.router import find
+from modelflow.serve.router import find, group_of
 from modelflow.serve.tensorflow_rest import TensorflowRest
 from modelflow.wire.problem import Code, Problem
 
@@ -23,22 +26,33 @@ __all__ = ["Front"]
 class Front:
     """Answers every request that comes over HTTP. On the server's thread."""
 
-    def __init__(self, models: Models, repository: Repository, limits: BodyLimits) -> None:
+    def __init__(
+        self,
+        models: Models,
+        repository: Repository,
+        limits: BodyLimits,
+        reads: ReadLimits | None = None,
+        reception: Reception | None = None,
+    ) -> None:
         """Takes what there is to answer with.
 
         Args:
             models: What is served.
             repository: What loads and unloads it.
             limits: What bodies may be.
+            reads: What they may hold.
+            reception: What every request passes first.
         """
+        self._reception = reception or Reception()
         self._limits = limits
-        most = limits.most
+        reads = reads or ReadLimits()
         self._endpoints = (
-            *TensorflowRest(models).endpoints,
-            *OpenInferenceRest(models, most).endpoints,
-            *Generate(models, most).endpoints,
-            *RepositoryRest(models, repository, most).endpoints,
+            *TensorflowRest(models, reads).endpoints,
+            *OpenInferenceRest(models, reads).endpoints,
+            *Generate(models, reads).endpoints,
+            *RepositoryRest(models, repository, reads).endpoints,
             *Metrics(models).endpoints,
+            *Pages(models, repository, has_keys=self._reception.keys is not None).endpoints,
         )
 
     def begin(self, exchange: Exchange) -> BodyLimits:
@@ -47,6 +61,11 @@ class Front:
         Raises:
             RefusedError: nobody does.
         """
+        is_seen, marks = self._reception.sees_all, self._reception.marks
+        for name, _ in exchange.headers:  # here, as a call would be one for every request
+            is_seen = is_seen or name in marks
+        if is_seen:
+            self._receive(exchange)
         found = find(self._endpoints, exchange)
         if isinstance(found, Reply):
             if found.status == HTTPStatus.NOT_FOUND:
@@ -54,6 +73,11 @@ class Front:
                 found = refusal(Problem(message, Code.NOT_FOUND))
             raise RefusedError(found)
         return self._limits
+
+    def _receive(self, exchange: Exchange) -> None:
+        self._reception.receive(exchange)
+        if self._reception.keys is not None:
+            self._reception.admit(exchange, group_of(self._endpoints, exchange.path))
 
     def handle(self, exchange: Exchange) -> None:
         """Answers a whole request, now or later."""

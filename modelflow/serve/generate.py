@@ -18,6 +18,7 @@ from modelflow.http.reply import Reply, reply_of
 from modelflow.serve.call import Call
 from modelflow.serve.compression import compressed, whole_body
 from modelflow.serve.feed import Feed
+from modelflow.serve.limits import ReadLimits
 from modelflow.serve.models import Models
 from modelflow.serve.one_item import item_of
 from modelflow.serve.patience import seconds_of
@@ -37,10 +38,10 @@ _EVENTS: Mapping[str, str] = MappingProxyType(
 class Generate:
     """Answers requests of one item."""
 
-    def __init__(self, models: Models, max_body: int) -> None:
-        """Takes what is served, and most bytes of a body that was compressed."""
+    def __init__(self, models: Models, limits: ReadLimits) -> None:
+        """Takes what is served, and what a body may hold."""
         self._models = models
-        self._most = max_body
+        self._limits = limits
         self.endpoints: tuple[Endpoint, ...] = (
             endpoint(_PATH, POST=self._generate),
             endpoint(f"{_PATH}_stream", POST=self._stream),
@@ -50,19 +51,20 @@ class Generate:
         model = self._models.find(**path)
         items = self._items(exchange, model)
         exchange.on_gone = model.send(
-            items, partial(_answer, exchange), seconds_of(exchange)
+            items, partial(_answer, exchange), seconds_of(exchange), exchange.visit
         ).cancel
 
     def _stream(self, exchange: Exchange, path: Mapping[str, str]) -> None:
         model = self._models.find(**path)
-        items, seconds = self._items(exchange, model), seconds_of(exchange)
-        feed = Feed(_Events(), lambda done: model.send(items, done, seconds, is_stream=True))
+        items, seconds, visit = self._items(exchange, model), seconds_of(exchange), exchange.visit
+        send = lambda done: model.send(items, done, seconds, visit, is_stream=True)  # noqa: E731
+        feed = Feed(_Events(), send)
         exchange.answer(StreamedReply(200, feed.begin, _EVENTS))
 
     def _items(self, exchange: Exchange, model: ServedModel) -> dict[str, list[Any]]:
-        body = whole_body(exchange, self._most)
+        body = whole_body(exchange, self._limits.decompressed)
         kind = (exchange.header(b"content-type") or b"").decode("latin-1")
-        return item_of(body, kind, model)
+        return item_of(body, kind, model, self._limits.json)
 
 
 class _Events:

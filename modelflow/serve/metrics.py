@@ -11,6 +11,7 @@ from modelflow.errors import MissingDependencyError
 from modelflow.http.exchange import Exchange
 from modelflow.http.reply import Reply
 from modelflow.serve.figures import BOUNDS
+from modelflow.serve.keys import Group
 from modelflow.serve.models import Models
 from modelflow.serve.router import Endpoint, endpoint
 from modelflow.serve.served_model import ServedModel
@@ -45,7 +46,8 @@ class Metrics(Collector):  # type: ignore[misc]  # it is not always there
         self._models = models
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
-        self.endpoints: tuple[Endpoint, ...] = (endpoint("/metrics", GET=self._answer),)
+        metrics = endpoint("/metrics", GET=self._answer).of(Group.METRICS)
+        self.endpoints: tuple[Endpoint, ...] = (metrics,)
 
     def _answer(self, exchange: Exchange, _: Mapping[str, str]) -> None:
         text = generate_latest(self._registry)

@@ -15,6 +15,7 @@ from modelflow.serve.served_model import ServedModel
 from modelflow.wire.form_data import FORM_DATA, fields_of
 from modelflow.wire.json_array import array_of
 from modelflow.wire.json_document import read_json
+from modelflow.wire.json_outline import JsonLimits
 from modelflow.wire.problem import Problem
 
 __all__ = ["item_of"]
@@ -23,31 +24,39 @@ _JSON = "application/json"
 _CURL = "application/x-www-form-urlencoded"  # what curl says of any body
 
 
-def item_of(body: bytes, kind: str, model: ServedModel) -> dict[str, list[Any]]:
+def item_of(body: bytes, kind: str, model: ServedModel, limits: JsonLimits) -> dict[str, list[Any]]:
     """Returns what the inputs of a model get, a buffer each.
 
     Args:
         body: The whole body of a request.
         kind: Its content type; ``""`` is JSON, and what ``curl -d`` says.
         model: What is asked.
+        limits: What JSON may hold: the body, or each field of a form.
 
     Raises:
-        Problem: the body does not fit the model's inputs, or is none of its kind.
+        Problem: the body does not fit the model's inputs, is none of its kind, or is over a limit.
     """
     name = kind.partition(";")[0].strip().lower()
     if name == FORM_DATA:
-        return _of_form(fields_of(body, kind), model)
-    return _of_json(body, model) if name in ("", _JSON, _CURL) else _of_raw(body, kind, model)
+        found = _of_form(fields_of(body, kind), model, limits)
+    elif name in ("", _JSON, _CURL):
+        found = _of_json(body, model, limits)
+    else:
+        found = _of_raw(body, kind, model)
+    for key, value in found.items():
+        if isinstance(value, np.ndarray):
+            model.limits.check_elements(value.size, f"input {key!r}")
+    return {key: [value] for key, value in found.items()}
 
 
-def _of_form(fields: dict[str, bytes], model: ServedModel) -> dict[str, list[Any]]:
+def _of_form(fields: dict[str, bytes], model: ServedModel, limits: JsonLimits) -> dict[str, Any]:
     """Reads a form: files for inputs of bytes, JSON for others; any name where there is one."""
     ports = {port.name: port for port in model.signature.inputs}
     if len(ports) == len(fields) == 1:
         fields = dict(zip(ports, fields.values(), strict=True))
     _check_names(fields, ports)
     return {
-        name: [value if _takes_bytes(ports[name]) else _item(ports[name], read_json(value))]
+        name: value if _takes_bytes(ports[name]) else _item(ports[name], read_json(value, limits))
         for name, value in fields.items()
     }
 
@@ -62,17 +71,17 @@ def _takes_bytes(port: GraphPort) -> bool:
     return port.tensor is None or port.tensor.dtype == object
 
 
-def _of_json(body: bytes, model: ServedModel) -> dict[str, list[Any]]:
-    document = read_json(body)
+def _of_json(body: bytes, model: ServedModel, limits: JsonLimits) -> dict[str, Any]:
+    document = read_json(body, limits)
     if not isinstance(document, dict):
         message = f"request: expected a JSON object, {{{_names(model)}}}"
         raise Problem(message)
     ports = {port.name: port for port in model.signature.inputs}
     _check_names(document, ports)
-    return {name: [_item(ports[name], value)] for name, value in document.items()}
+    return {name: _item(ports[name], value) for name, value in document.items()}
 
 
-def _of_raw(body: bytes, kind: str, model: ServedModel) -> dict[str, list[Any]]:
+def _of_raw(body: bytes, kind: str, model: ServedModel) -> dict[str, Any]:
     ports = model.signature.inputs
     if len(ports) != 1:
         message = (
@@ -86,7 +95,7 @@ def _of_raw(body: bytes, kind: str, model: ServedModel) -> dict[str, list[Any]]:
             f"{ports[0].tensor}: send {{{_names(model)}}} as {_JSON}"
         )
         raise Problem(message)
-    return {ports[0].name: [body]}
+    return {ports[0].name: body}
 
 
 def _names(model: ServedModel) -> str:

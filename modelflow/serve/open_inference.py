@@ -6,6 +6,7 @@ from typing import Any
 
 import modelflow
 from modelflow.graph.signature import GraphPort
+from modelflow.http.exchange import Visit
 from modelflow.serve.call import Call
 from modelflow.serve.configuration import PLATFORM
 from modelflow.serve.models import Models
@@ -129,6 +130,7 @@ def infer(
     request: InferRequest,
     done: Callable[[Call], None],
     seconds: float | None,
+    visit: Visit | None,
     *,
     is_stream: bool = False,
 ) -> Call:
@@ -140,6 +142,7 @@ def infer(
         done: Called on this thread, with what has the answer.
         seconds: How long the client waits, as far as its protocol says; its parameter ``timeout``
             may say less.
+        visit: What is noted of it.
         is_stream: ``done`` is called for each part of the answer; see `ServedModel.send`.
 
     Raises:
@@ -148,7 +151,7 @@ def infer(
     _check(request, model)
     arrays = {name: tensor.array for name, tensor in request.inputs.items()}
     deadline = earlier(seconds, _timeout(request))
-    return model.infer(arrays, done, deadline, is_stream=is_stream)
+    return model.infer(arrays, done, deadline, visit, is_stream=is_stream)
 
 
 def answer_of(call: Call, request: InferRequest) -> InferAnswer:

@@ -8,6 +8,8 @@ from modelflow.http.reply import Reply
 from modelflow.serve.call import Call
 from modelflow.serve.compression import compressed, whole_body
 from modelflow.serve.configuration import configuration
+from modelflow.serve.keys import Group
+from modelflow.serve.limits import ReadLimits
 from modelflow.serve.models import Models
 from modelflow.serve.open_inference import (
     SERVER,
@@ -41,15 +43,15 @@ _LENGTH = b"inference-header-content-length"
 class OpenInferenceRest:
     """Answers infer, metadata, health and repository requests."""
 
-    def __init__(self, models: Models, max_body: int) -> None:
-        """Takes what is served, and most bytes of a body that was compressed."""
+    def __init__(self, models: Models, limits: ReadLimits) -> None:
+        """Takes what is served, and what a body may hold."""
         self._models = models
-        self._most = max_body
+        self._limits = limits
         self.endpoints: tuple[Endpoint, ...] = (
             endpoint(f"{_MODEL}/infer", POST=self._infer),
             endpoint(f"{_MODEL}/ready", GET=self._model_ready),
-            endpoint("/v2/models/stats", GET=self._all_statistics),
-            endpoint(f"{_MODEL}/stats", GET=self._statistics),
+            endpoint("/v2/models/stats", GET=self._all_statistics).of(Group.METRICS),
+            endpoint(f"{_MODEL}/stats", GET=self._statistics).of(Group.METRICS),
             endpoint(f"{_MODEL}/config", GET=self._config),
             endpoint(_MODEL, GET=self._metadata),
             endpoint("/v2/?", GET=_server),
@@ -59,10 +61,10 @@ class OpenInferenceRest:
         model = find_model(self._models, **path)
         request = self._read(exchange, model)
         done = partial(_answer, exchange, request)
-        exchange.on_gone = infer(model, request, done, seconds_of(exchange)).cancel
+        exchange.on_gone = infer(model, request, done, seconds_of(exchange), exchange.visit).cancel
 
     def _read(self, exchange: Exchange, model: ServedModel) -> InferRequest:
-        body = whole_body(exchange, self._most)
+        body = whole_body(exchange, self._limits.decompressed)
         length = exchange.header(_LENGTH)
         if length is not None and not length.isdigit():
             text = length.decode("latin-1")
@@ -70,7 +72,7 @@ class OpenInferenceRest:
             raise Problem(message)
         if length is not None and not int(length):
             return _read_raw(body, model)
-        return read_infer(body, None if length is None else int(length))
+        return read_infer(body, None if length is None else int(length), self._limits.json)
 
     def _metadata(self, exchange: Exchange, path: Mapping[str, str]) -> None:
         info = info_of(self._models, find_model(self._models, **path))

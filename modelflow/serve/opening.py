@@ -8,6 +8,7 @@ from types import MappingProxyType
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
 from modelflow.flow import Flow
 from modelflow.http.mailbox import Mailbox
+from modelflow.serve.limits import ModelLimits
 from modelflow.serve.loader import Loader
 from modelflow.serve.served_model import ServedModel
 from modelflow.serve.source import Edition
@@ -19,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 def load_edition(
-    name: str, edition: Edition, loader: Loader, mailbox: Mailbox, max_requests: int
+    name: str, edition: Edition, loader: Loader, mailbox: Mailbox, limits: ModelLimits
 ) -> ServedModel:
     """Loads a version, and runs the requests that are recorded with it; for a loader's thread.
 
@@ -30,7 +31,7 @@ def load_edition(
         edition: What to load.
         loader: Holds the flows that run.
         mailbox: How other threads reach the server's.
-        max_requests: Most requests under way, for each signature.
+        limits: What each signature takes.
 
     Raises:
         Exception: whatever making and starting the flow raises, or a recorded request; nothing of
@@ -38,7 +39,7 @@ def load_edition(
     """
 
     def served(make: Callable[[], Flow]) -> ServedModel:
-        return ServedModel(name, edition.number, loader.load(make), mailbox, max_requests)
+        return ServedModel(name, edition.number, loader.load(make), mailbox, limits)
 
     model = served(edition.open)
     with _undone(model, loader):

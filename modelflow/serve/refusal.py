@@ -10,10 +10,13 @@ from modelflow.serve.status import HTTP_STATUS, inside
 from modelflow.wire.json_text import json_of
 from modelflow.wire.problem import Code, Problem
 
-__all__ = ["JSON", "come_again", "refusal", "settle"]
+__all__ = ["CHALLENGE", "JSON", "come_again", "refusal", "settle"]
 
 JSON: Mapping[str, str] = MappingProxyType({"content-type": "application/json"})
 """The headers of an answer that is a document."""
+
+CHALLENGE = 'Bearer realm="modelflow"'
+"""What somebody without a key is told to bring (``WWW-Authenticate``)."""
 
 _COME_AGAIN = (Code.UNAVAILABLE, Code.RESOURCE_EXHAUSTED)
 
@@ -24,6 +27,8 @@ def refusal(problem: Problem) -> Reply:
     seconds = come_again(problem)
     if seconds is not None:
         headers["retry-after"] = str(seconds)
+    if problem.code is Code.UNAUTHENTICATED:
+        headers["www-authenticate"] = CHALLENGE
     return Reply(HTTP_STATUS[problem.code], json_of({"error": str(problem)}), headers)
 
 

@@ -10,6 +10,7 @@ from modelflow.errors import ConfigError, did_you_mean
 from modelflow.http.mailbox import Mailbox
 from modelflow.serve.catalogue import Catalogue
 from modelflow.serve.finding import Finding, look
+from modelflow.serve.limits import ModelLimits
 from modelflow.serve.loader import Loader
 from modelflow.serve.models import Models
 from modelflow.serve.shelf import Shelf, Told, reason_of
@@ -28,6 +29,9 @@ class Repository:
     """Keeps a shelf for every model that is asked for. For the server's thread.
 
     It looks at the disk when it begins, when it is asked to, and every so many seconds.
+
+    Attributes:
+        is_open: Clients may load and unload models.
     """
 
     def __init__(
@@ -35,7 +39,7 @@ class Repository:
         catalogue: Catalogue,
         models: Models,
         loader: Loader,
-        max_requests: int,
+        limits: ModelLimits,
         poll: float,
         *,
         is_open: bool = False,
@@ -46,7 +50,7 @@ class Repository:
             catalogue: What to serve.
             models: Where it is found.
             loader: What loads it.
-            max_requests: Most requests to a model under way.
+            limits: What each model takes.
             poll: Seconds between two looks for new versions; 0: it looks only when asked.
             is_open: Clients may load and unload models.
         """
@@ -54,9 +58,9 @@ class Repository:
         self._models = models
         self._loader = loader
         self._mailbox: Mailbox | None = None
-        self._most = max_requests
+        self._limits = limits
         self._poll = poll
-        self._is_open = is_open
+        self.is_open = is_open
         self._timer: asyncio.TimerHandle | None = None
         self._shelves: dict[str, Shelf] = {}
         self._unloaded: set[str] = set()
@@ -211,7 +215,7 @@ class Repository:
         self._shelves[name].want_nothing()
 
     def _check_open(self) -> None:
-        if not self._is_open:
+        if not self.is_open:
             message = "models may not be loaded or unloaded here; serve with --allow-repository"
             raise Problem(message, Code.PERMISSION_DENIED)
 
@@ -302,7 +306,9 @@ class Repository:
     def _shelf(self, name: str) -> Shelf:
         if name not in self._shelves:
             assert self._mailbox is not None  # it has begun
-            self._shelves[name] = Shelf(name, self._models, self._loader, self._mailbox, self._most)
+            self._shelves[name] = Shelf(
+                name, self._models, self._loader, self._mailbox, self._limits
+            )
         return self._shelves[name]
 
 

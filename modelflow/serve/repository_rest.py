@@ -7,6 +7,8 @@ from typing import Any
 from modelflow.http.exchange import Exchange
 from modelflow.http.reply import Reply
 from modelflow.serve.compression import whole_body
+from modelflow.serve.keys import Group
+from modelflow.serve.limits import ReadLimits
 from modelflow.serve.models import Models
 from modelflow.serve.open_inference import index_of, no_parameters
 from modelflow.serve.refusal import JSON, refusal, settle
@@ -24,23 +26,23 @@ _MODEL = "/v2/repository/models/(?P<name>[^/]+)"
 class RepositoryRest:
     """Answers health and repository requests."""
 
-    def __init__(self, models: Models, repository: Repository, max_body: int) -> None:
+    def __init__(self, models: Models, repository: Repository, limits: ReadLimits) -> None:
         """Takes what is served.
 
         Args:
             models: What is served.
             repository: What loads and unloads it.
-            max_body: Most bytes of a body that was compressed.
+            limits: What a body may hold.
         """
         self._models = models
         self._repository = repository
-        self._most = max_body
+        self._limits = limits
         self.endpoints: tuple[Endpoint, ...] = (
-            endpoint("/livez|/v2/health/live", GET=_live),
-            endpoint("/readyz|/v2/health/ready", GET=self._ready),
-            endpoint("/v2/repository/index", POST=self._index),
-            endpoint(f"{_MODEL}/load", POST=self._load),
-            endpoint(f"{_MODEL}/unload", POST=self._unload),
+            endpoint("/livez|/v2/health/live", GET=_live).of(None),
+            endpoint("/readyz|/v2/health/ready", GET=self._ready).of(None),
+            endpoint("/v2/repository/index", POST=self._index).of(Group.REPOSITORY),
+            endpoint(f"{_MODEL}/load", POST=self._load).of(Group.REPOSITORY),
+            endpoint(f"{_MODEL}/unload", POST=self._unload).of(Group.REPOSITORY),
         )
 
     def _ready(self, exchange: Exchange, _: Mapping[str, str]) -> None:
@@ -65,8 +67,8 @@ class RepositoryRest:
         exchange.answer(Reply(200, b"", {}))
 
     def _document(self, exchange: Exchange) -> Mapping[str, Any]:
-        body = whole_body(exchange, self._most)
-        document = read_json(body) if body.strip() else {}
+        body = whole_body(exchange, self._limits.decompressed)
+        document = read_json(body, self._limits.json) if body.strip() else {}
         if not isinstance(document, dict):
             message = "request: expected a JSON object, or nothing"
             raise Problem(message)

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from modelflow.flow import Flow
+from modelflow.http.exchange import Visit
 from modelflow.http.mailbox import Mailbox
 from modelflow.serve.admission import Admission
 from modelflow.serve.call import Call
 from modelflow.serve.figures import ModelFigures
 from modelflow.serve.gangway import Gangway
+from modelflow.serve.limits import ModelLimits
 from modelflow.serve.rows import items_of
 from modelflow.wire.not_found import no_signature
 from modelflow.wire.problem import Code
@@ -33,6 +35,7 @@ class ServedModel:
         mailbox: How other threads reach the server's.
         calls: The requests that have no answer yet.
         on_closed: Called when the flow has ended by itself: no request is answered any more.
+        limits: What it takes.
         admission: Which requests it takes.
         figures: What has become of the others.
         flow: What answers.
@@ -42,7 +45,7 @@ class ServedModel:
     """
 
     def __init__(
-        self, name: str, version: int, flow: Flow, mailbox: Mailbox, max_requests: int
+        self, name: str, version: int, flow: Flow, mailbox: Mailbox, limits: ModelLimits
     ) -> None:
         """Takes a flow that runs; it stays the caller's to stop.
 
@@ -51,14 +54,15 @@ class ServedModel:
             version: Its version.
             flow: What answers.
             mailbox: How other threads reach the server's.
-            max_requests: Most requests under way; one more is refused.
+            limits: What it takes; what is more is refused.
         """
         self.name = name
         self.version = version
         self.signature: Signature = flow.signature()
         self.mailbox = mailbox
         self.flow = flow
-        self.admission = Admission(name, max_requests)
+        self.limits = limits
+        self.admission = Admission(name, limits.requests)
         self.figures = ModelFigures()
         self.on_closed: Callable[[], object] | None = None
         self._gangway = Gangway(flow, mailbox, self._closed)
@@ -74,6 +78,7 @@ class ServedModel:
         arrays: Mapping[str, npt.NDArray[Any]],
         done: Callable[[Call], None],
         deadline: float | None = None,
+        visit: Visit | None = None,
         *,
         is_stream: bool = False,
     ) -> Call:
@@ -82,25 +87,35 @@ class ServedModel:
         Raises:
             Problem: they do not fit the model's inputs, or there are too many requests.
         """
-        return self.send(items_of(self.signature, arrays), done, deadline, is_stream=is_stream)
+        for name, array in arrays.items():
+            self.limits.check_elements(array.size, f"input {name!r}")
+        items = items_of(self.signature, arrays)
+        return self.send(items, done, deadline, visit, is_stream=is_stream)
 
     def send(
         self,
         items: Mapping[str, Sequence[Any]],
         done: Callable[[Call], None],
         deadline: float | None = None,
+        visit: Visit | None = None,
         *,
         is_stream: bool = False,
     ) -> Call:
         """Sends a request; ``done`` is called on this thread when it has an answer.
 
-        Of a stream, whenever it has a part of one.
+        Args:
+            items: Those of each input.
+            done: Called once; of a stream, whenever it has a part of its answer.
+            deadline: Seconds from now after which nobody waits for the answer; None: for ever.
+            visit: What is noted of the request; its session is told of it.
+            is_stream: The answer is taken part by part; see `Call.part`.
 
         Raises:
             RefusedError: there is no room for it.
         """
+        context = None if visit is None else visit.enter(self.name, self.version)
         self.admission.admit(deadline)
-        call = Call(self, items, deadline, done, is_stream=is_stream)
+        call = Call(self, items, deadline, done, is_stream=is_stream, context=context)
         self.calls.add(call)
         self._gangway.add(call)
         return call

@@ -4,7 +4,6 @@ import contextlib
 import logging
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -14,18 +13,20 @@ from modelflow.errors import Cancelled, ConfigError, FlowFailed, StreamClosed
 from modelflow.flow import Flow
 from modelflow.http.body import BodyBudget, BodyLimits
 from modelflow.http.endpoint import Endpoint as Address
-from modelflow.http.limits import ConnectionLimits
 from modelflow.http.server import Server as HttpServer
 from modelflow.http.server import bound_socket
 from modelflow.log import LEVELS
 from modelflow.serve.catalogue import Catalogue
 from modelflow.serve.finding import Finding, look
 from modelflow.serve.front import Front
+from modelflow.serve.gate import Gate
 from modelflow.serve.grpc.health import Health
 from modelflow.serve.grpc.open_inference import OpenInferenceGrpc
 from modelflow.serve.grpc.tf_serving import TensorflowGrpc
+from modelflow.serve.limits import ModelLimits, ReadLimits
 from modelflow.serve.loader import Loader
 from modelflow.serve.models import Models
+from modelflow.serve.options import ServeOptions
 from modelflow.serve.repository import Repository
 from modelflow.serve.served_model import ServedModel
 
@@ -37,42 +38,6 @@ __all__ = ["ServeOptions", "Server"]
 logger = logging.getLogger(__name__)
 
 _STOPPED = "the server was stopped before everything was loaded; to serve again, make another"
-
-
-@dataclass(frozen=True, slots=True)
-class ServeOptions:
-    """Where a server listens, and what it takes.
-
-    Attributes:
-        host: The address; other machines reach it only at one of the network.
-        http_port: 0: any that is free.
-        grpc_host: The address for gRPC.
-        grpc_port: 8500 is TensorFlow Serving's; 0: any that is free; None: no gRPC.
-        max_requests: Most requests to one model that have no answer yet; one more is answered 503.
-        max_calls: Most gRPC calls at once, open streams among them.
-        max_body: Most bytes of a body, or a gRPC message; a longer one is answered 413, or
-            RESOURCE_EXHAUSTED.
-        max_bodies: Most bytes of all bodies and messages that are read or worked on.
-        body_time_out: Seconds within which a body must be there.
-        drain_timeout: Seconds within which a stop lets the requests under way be answered.
-        connections: What connections may cost.
-        poll: Seconds between two looks for new versions; 0: only when it is asked to.
-        is_repository_open: Clients may load and unload models.
-    """
-
-    host: str = "127.0.0.1"
-    http_port: int = 8501
-    grpc_host: str = "127.0.0.1"
-    grpc_port: int | None = None
-    max_requests: int = 1000
-    max_calls: int = 10_000
-    max_body: int = 64 << 20
-    max_bodies: int = 1 << 30
-    body_time_out: float = 30.0
-    drain_timeout: float = 30.0
-    connections: ConnectionLimits = field(default_factory=ConnectionLimits)
-    poll: float = 0.0
-    is_repository_open: bool = False
 
 
 class Server:
@@ -109,18 +74,19 @@ class Server:
             self._catalogue,
             self._models,
             self._loader,
-            options.max_requests,
+            ModelLimits(options.max_requests, options.max_tensor_elements, options.expanded),
             options.poll,
             is_open=options.is_repository_open,
         )
         self._http: HttpServer | None = None
+        self._gate: Gate | None = None
         self._ending = threading.Lock()
         self._is_settled = threading.Event()
         self._failures: Sequence[Exception] = ()
         self.is_stopped = False
         """It has ended, or is about to."""
         self.address = ""
-        """Where it answers, once it listens: ``http://127.0.0.1:8501``."""
+        """Where it answers, once it listens: ``http://127.0.0.1:8501``, with TLS ``https://``."""
         self.grpc_address = ""
         """Where it answers gRPC, once it listens and is asked to: ``127.0.0.1:8500``."""
 
@@ -132,7 +98,8 @@ class Server:
         Raises:
             OSError: an address is in use.
             MissingDependencyError: gRPC is wanted, and not installed.
-            ConfigError: a path holds nothing to serve.
+            ConfigError: a path holds nothing to serve; certificate, key or API keys are not to be
+                used.
             FlowFailed, GraphError, EngineError: nothing can be loaded; nothing runs then.
         """
         try:
@@ -151,7 +118,8 @@ class Server:
             StreamClosed: it listens already.
             OSError: an address is in use.
             MissingDependencyError: gRPC is wanted, and not installed.
-            ConfigError: a path holds nothing to serve.
+            ConfigError: a path holds nothing to serve; certificate, key or API keys are not to be
+                used.
         """
         found = look(self._catalogue)
         with contextlib.ExitStack() as addresses, self._ending:  # the servers have their own
@@ -160,26 +128,35 @@ class Server:
             if self._http is not None:
                 message = f"the server listens already, at {self.address}"
                 raise StreamClosed(message)
-            self._listen(addresses, found)
+            self._gate = Gate(self.options)  # before anything listens
+            self._listen(addresses, found, self._gate)
         logger.log(LEVELS["NOTICE"], "listens at %s; loads %s", self.address, ", ".join(found))
 
-    def _listen(self, addresses: contextlib.ExitStack, found: Mapping[str, Finding]) -> None:
+    def _listen(
+        self, addresses: contextlib.ExitStack, found: Mapping[str, Finding], gate: Gate
+    ) -> None:
         options = self.options
         bound = addresses.enter_context(bound_socket(Address(options.host, options.http_port)))
         budget = BodyBudget(options.max_bodies)
-        guest = self._grpc(addresses, budget)
+        guest = self._grpc(addresses, budget, gate)
         for name in found:
             self._models.expect(name, is_due=True)
         limits = BodyLimits(options.max_body, budget, options.body_time_out)
-        front = Front(self._models, self._repository, limits)
-        self._http = HttpServer(bound, front, options.connections)
+        front = Front(
+            self._models,
+            self._repository,
+            limits,
+            ReadLimits(options.expanded, options.json),
+            gate.reception,
+        )
+        self._http = HttpServer(bound, front, options.connections, gate.tls)
         if guest is not None:
             self._http.invite(guest)
             self.grpc_address = guest.address
         begin = partial(self._repository.begin, self._http.mailbox, found, self._settled)
         self._http.mailbox.post(begin)  # behind: nothing is loaded where it cannot listen
         host, port = bound.getsockname()[:2]
-        self.address = f"http://{host}:{port}"
+        self.address = f"{'http' if gate.tls is None else 'https'}://{host}:{port}"
 
     def wait_until_loaded(self) -> None:
         """Returns when everything was loaded that can be; behind `listen`.
@@ -209,7 +186,9 @@ class Server:
         message = "no model could be loaded"
         raise FlowFailed(message, self._failures)
 
-    def _grpc(self, addresses: contextlib.ExitStack, budget: BodyBudget) -> "GrpcServer | None":
+    def _grpc(
+        self, addresses: contextlib.ExitStack, budget: BodyBudget, gate: Gate
+    ) -> "GrpcServer | None":
         options = self.options
         if options.grpc_port is None:
             return None
@@ -220,10 +199,17 @@ class Server:
             *TensorflowGrpc(self._models, self._repository).services,
             *OpenInferenceGrpc(self._models, self._repository).services,
         )
-        limits = GrpcLimits(options.max_body, budget, options.max_calls)
+        limits = GrpcLimits(
+            options.max_body,
+            budget,
+            options.max_calls,
+            options.max_streams,
+            options.connections.header_bytes,
+            options.connections.header_time_out,
+        )
         health = Health([service.name for service in services], self._is_ready)
         self._models.on_change = health.look
-        return GrpcServer(bound, services, limits, health)
+        return GrpcServer(bound, services, limits, health, gate.reception, options.tls)
 
     def _is_ready(self) -> bool:
         return not self._repository.unready()
@@ -242,10 +228,14 @@ class Server:
         return self._models.find(name)
 
     def refresh(self) -> None:
-        """Has it look for new versions and models; returns at once, in a signal handler too."""
-        http = self._http
-        if http is not None:
+        """Has it look for new versions and models; returns at once, in a signal handler too.
+
+        It also reads the API keys again, and opens the access log anew.
+        """
+        http, gate = self._http, self._gate
+        if http is not None and gate is not None:
             http.mailbox.post(self._repository.refresh)
+            http.mailbox.post(partial(gate.refresh, self._loader))
 
     def stop(self, drain: bool = True) -> None:
         """Ends it: no new requests, every flow is stopped. May be called again, from any thread.
@@ -263,6 +253,8 @@ class Server:
             if http is not None:
                 http.mailbox.post(self._repository.end)
                 http.close(self.options.drain_timeout if drain else 0.0)
+            if self._gate is not None:
+                self._gate.close()
             self._is_settled.set()
             self._loader.stop(drain)
 

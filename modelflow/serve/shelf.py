@@ -8,6 +8,7 @@ from functools import partial
 from modelflow.errors import ConfigError, FlowFailed, StreamClosed, described
 from modelflow.http.mailbox import Mailbox
 from modelflow.log import LEVELS
+from modelflow.serve.limits import ModelLimits
 from modelflow.serve.loader import Loader
 from modelflow.serve.models import Models
 from modelflow.serve.opening import load_edition, unload_edition
@@ -40,14 +41,14 @@ class Shelf:
     """
 
     def __init__(
-        self, name: str, models: Models, loader: Loader, mailbox: Mailbox, max_requests: int
+        self, name: str, models: Models, loader: Loader, mailbox: Mailbox, limits: ModelLimits
     ) -> None:
         """Takes the model's name, where its versions are found, and what loads them."""
         self.name = name
         self._models = models
         self._loader = loader
         self._mailbox = mailbox
-        self._most = max_requests
+        self._limits = limits
         self._wanted: dict[int, Edition] = {}
         self._labels: dict[str, int] = {}
         self._coming: dict[int, Edition] = {}
@@ -128,7 +129,7 @@ class Shelf:
 
         def load() -> Running:
             self._mailbox.post(partial(self._begun, edition))
-            model = load_edition(self.name, edition, self._loader, self._mailbox, self._most)
+            model = load_edition(self.name, edition, self._loader, self._mailbox, self._limits)
             return Running(edition, model)
 
         def loaded(outcome: Running | Exception) -> None:

@@ -7,6 +7,7 @@ from modelflow.http.exchange import Exchange
 from modelflow.http.reply import Reply
 from modelflow.serve.call import Call
 from modelflow.serve.examples import classes_of, send_examples, values_of_regression
+from modelflow.serve.limits import ReadLimits
 from modelflow.serve.models import Models
 from modelflow.serve.patience import seconds_of
 from modelflow.serve.refusal import JSON, settle
@@ -34,9 +35,10 @@ _MODEL = r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>\d+)|/labels/(?P<
 class TensorflowRest:
     """Answers predict, status and metadata requests."""
 
-    def __init__(self, models: Models) -> None:
-        """Takes what is served."""
+    def __init__(self, models: Models, limits: ReadLimits) -> None:
+        """Takes what is served, and what a body may hold."""
         self._models = models
+        self._limits = limits
         self.endpoints: tuple[Endpoint, ...] = (
             endpoint(f"{_MODEL}:predict", POST=self._predict),
             endpoint(f"{_MODEL}:classify", POST=partial(self._examples, CLASSIFY_METHOD)),
@@ -47,19 +49,20 @@ class TensorflowRest:
 
     def _predict(self, exchange: Exchange, path: Mapping[str, str]) -> None:
         model = self._models.find(**path)
-        body = read_predict(exchange.body)
+        body = read_predict(exchange.body, self._limits.json)
         model = model.with_signature(body.signature_name)
         arrays = body.arrays(types_of(model))
         done = partial(_answer, exchange, is_row=body.is_row)
-        exchange.on_gone = model.infer(arrays, done, seconds_of(exchange)).cancel
+        exchange.on_gone = model.infer(arrays, done, seconds_of(exchange), exchange.visit).cancel
 
     def _examples(self, method: str, exchange: Exchange, path: Mapping[str, str]) -> None:
         model = self._models.find(**path)
-        body = read_examples(exchange.body)
+        body = read_examples(exchange.body, self._limits.json)
         model = model.with_signature(body.signature_name)
         done = partial(_answer_examples, exchange, method)
-        seconds = seconds_of(exchange)
-        exchange.on_gone = send_examples(model, method, body.examples, done, seconds).cancel
+        exchange.on_gone = send_examples(
+            model, method, body.examples, done, seconds_of(exchange), exchange.visit
+        ).cancel
 
     def _status(self, exchange: Exchange, path: Mapping[str, str]) -> None:
         document = status_document(statuses_of(self._models, **path))

@@ -217,3 +217,57 @@ def test_a_batching_file_says_how_models_are_batched_and_a_wrong_one_ends_it(tmp
     assert ended.returncode != 0
     assert "did you mean 'max_batch_size'" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_what_guards_a_server_stands_in_a_file_and_is_read_again(graph):
+    folder = graph.parent
+    (folder / "keys").write_text("old")
+    (folder / "serve.toml").write_text(
+        'sources = ["upper.dot"]\napi_key_file = "keys"\naccess_log = "log"\n'
+    )
+    with serving(graph, "--config", "serve.toml") as (process, address):
+
+        def status(key):
+            request = urllib.request.Request(f"{address}/v2", headers={"x-api-key": key})
+            try:
+                with urllib.request.urlopen(request, timeout=60) as response:
+                    return response.status
+            except urllib.error.HTTPError as error:
+                error.close()
+                return error.code
+
+        assert (status("old"), status("new")) == (200, 401)
+        (folder / "keys").write_text("new")
+        (folder / "log").rename(folder / "log.1")
+        process.send_signal(signal.SIGHUP)
+        while status("new") != 200 or not (folder / "log").exists():
+            pass
+        assert status("old") == 401
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 143
+    text = (folder / "log.1").read_text() + (folder / "log").read_text()
+    lines = text.splitlines()
+    assert [json.loads(line)["status"] for line in (lines[0], lines[1], lines[-1])] == [
+        200,
+        401,
+        401,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--tls-cert", "gone.pem", "--tls-key", "gone.key"), "TLS certificate gone.pem: cannot"),
+        (("--api-key-file", "gone"), "API keys gone: cannot be read"),
+        (("--access-log", "gone/log"), "access log gone/log: cannot be written"),
+        (("--cors-origin", "x"), "CORS origin: got 'x'"),
+    ],
+)
+def test_what_cannot_guard_a_server_is_said_before_it_listens(graph, arguments, text):
+    command = [sys.executable, "-m", "modelflow", "serve", *FREE, "upper.dot", *arguments]
+    done = subprocess.run(
+        command, cwd=graph.parent, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, text in done.stderr) == (1, True), done.stderr
+    assert "listens" not in done.stderr
+    assert "give another address" not in done.stderr

@@ -120,7 +120,12 @@ def test_what_is_wrong_is_said(server, document, status, text):
         (b"12345", {"Inference-Header-Content-Length": "0"}, 400, ""),
         (b"x", {"Content-Encoding": "br"}, 501, "expected gzip"),
         (b"x" * 20, {"Content-Encoding": "gzip"}, 400, "no gzip"),
-        (gzip.compress(b"x" * 100)[:-9], {"Content-Encoding": "gzip"}, 400, "ends in the middle"),
+        (
+            gzip.compress(b"x" * 100, mtime=0)[:-9],
+            {"Content-Encoding": "gzip"},
+            400,
+            "ends in the middle",
+        ),
     ],
 )
 def test_every_lie_about_a_body_is_said(server, body, headers, status, text):

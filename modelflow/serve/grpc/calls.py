@@ -8,17 +8,15 @@ from typing import Any
 import grpc
 
 from modelflow.http.body import BodyBudget
+from modelflow.serve.grpc.passage import Passage
 from modelflow.serve.grpc.rpc import Rpc
 from modelflow.serve.grpc.service import Method
-from modelflow.serve.refusal import come_again
-from modelflow.serve.status import GRPC_STATUS, inside
+from modelflow.serve.reception import Reception
+from modelflow.serve.status import inside
 from modelflow.wire.problem import Code, Problem
 
 __all__ = ["Calls"]
 
-_STATUS = {status.value[0]: status for status in grpc.StatusCode}
-# A text goes out in the trailers, of which clients take 8 KiB; there a byte may become three.
-_LONGEST_TEXT = 2000
 # So many messages of a stream are worked on at once; the client's further ones wait outside.
 _AHEAD = 64
 
@@ -26,9 +24,10 @@ _AHEAD = 64
 class Calls:
     """Brings messages to the methods, and their answers back. For the loop's thread."""
 
-    def __init__(self, budget: BodyBudget) -> None:
-        """Takes where the bytes of messages are taken from while they are worked on."""
+    def __init__(self, budget: BodyBudget, reception: Reception) -> None:
+        """Takes where the bytes of messages are taken from, and what every call passes first."""
         self._budget = budget
+        self._reception = reception
         self._readers: set[asyncio.Task[None]] = set()
 
     def handler(self, method: Method) -> Any:
@@ -45,16 +44,20 @@ class Calls:
             reader.cancel()
 
     async def _one(self, method: Method, data: bytes, context: Any) -> bytes:
-        rpc = Rpc(context.time_remaining())
+        passage = Passage(self._reception, method, context)
+        rpc = Rpc(context.time_remaining(), passage.visit)
+        passage.bytes_in = len(data)
         try:
+            passage.admit()
             self._begin(rpc, method, data)
-            answer = await rpc.next()
+            found = passage.send(await rpc.next())
+            passage.succeed()
         except Problem as problem:
-            await _abort(context, problem)
-            raise  # `_abort` does not return
+            await passage.abort(problem)
+            raise  # `abort` does not return
         finally:
             rpc.leave()
-        found: bytes = answer.SerializeToString()
+            passage.end()
         return found
 
     async def _one_in(self, method: Method, data: bytes, context: Any) -> None:
@@ -65,15 +68,27 @@ class Calls:
 
     async def _stream(self, method: Method, requests: AsyncIterator[bytes], context: Any) -> None:
         """Answers the messages of a stream, in their order."""
+        passage = Passage(self._reception, method, context)
+        try:
+            passage.admit()
+            await self._answer(method, requests, context, passage)
+            passage.succeed()
+        except Problem as problem:
+            await passage.abort(problem)
+        finally:
+            passage.end()
+
+    async def _answer(
+        self, method: Method, requests: AsyncIterator[bytes], context: Any, passage: Passage
+    ) -> None:
         coming: asyncio.Queue[Rpc | None] = asyncio.Queue(_AHEAD)
-        reader = asyncio.create_task(self._read(method, requests, context, coming))
+        read = self._read(method, requests, context, coming, passage)
+        reader = asyncio.create_task(read)
         self._readers.add(reader)
         try:
             while (rpc := await coming.get()) is not None:
-                await _write_answers(rpc, context)
+                await _write_answers(rpc, context, passage)
             await _end_of(reader)
-        except Problem as problem:
-            await _abort(context, problem)
         finally:
             self._readers.discard(reader)
             reader.cancel()
@@ -88,10 +103,12 @@ class Calls:
         requests: AsyncIterator[bytes],
         context: Any,
         coming: asyncio.Queue[Rpc | None],
+        passage: Passage,
     ) -> None:
         try:
             async for data in requests:
-                rpc = Rpc(context.time_remaining())
+                passage.bytes_in += len(data)
+                rpc = Rpc(context.time_remaining(), passage.visit)
                 await coming.put(rpc)
                 self._begin(rpc, method, data)
         finally:
@@ -112,10 +129,10 @@ class Calls:
             rpc.refuse(inside(error))
 
 
-async def _write_answers(rpc: Rpc, context: Any) -> None:
+async def _write_answers(rpc: Rpc, context: Any, passage: Passage) -> None:
     try:
         while (message := await rpc.next()) is not None:
-            await context.write(message.SerializeToString())
+            await context.write(passage.send(message))
     finally:
         rpc.leave()
 
@@ -126,10 +143,3 @@ async def _end_of(reader: asyncio.Task[None]) -> None:
         message = "the server is being stopped"
         raise Problem(message, Code.UNAVAILABLE)
     reader.result()
-
-
-async def _abort(context: Any, problem: Problem) -> None:
-    seconds = come_again(problem)
-    metadata = () if seconds is None else (("retry-after", str(seconds)),)
-    text = str(problem).encode()[:_LONGEST_TEXT].decode(errors="ignore")
-    await context.abort(_STATUS[GRPC_STATUS[problem.code]], text, metadata)

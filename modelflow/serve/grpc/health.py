@@ -30,7 +30,9 @@ class Health:
         self._is_closed = False
         self._watching: dict[Rpc, str] = {}  # with what each was told last
         answers = {"Check": self._check, "List": self._list, "Watch": self._watch}
-        self.services: tuple[Service, ...] = (Service(self.name, HEALTH, answers),)
+        self.services: tuple[Service, ...] = (
+            Service(self.name, HEALTH, answers, groups=dict.fromkeys(answers)),
+        )
 
     @property
     def _state(self) -> str:

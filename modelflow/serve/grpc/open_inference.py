@@ -1,7 +1,8 @@
 """The Open Inference Protocol over gRPC: ``inference.GRPCInferenceService``."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from modelflow.serve.call import Call
@@ -10,6 +11,7 @@ from modelflow.serve.feed import Feed
 from modelflow.serve.grpc.infer_stream import InferParts, stream_answer, stream_problem
 from modelflow.serve.grpc.rpc import Rpc
 from modelflow.serve.grpc.service import Service
+from modelflow.serve.keys import Group
 from modelflow.serve.models import Models
 from modelflow.serve.open_inference import (
     SERVER,
@@ -30,6 +32,17 @@ from modelflow.wire.open_inference.messages import OPEN_INFERENCE
 from modelflow.wire.problem import Problem
 
 __all__ = ["OpenInferenceGrpc"]
+
+_GROUPS: Mapping[str, Group | None] = MappingProxyType(
+    {
+        "ServerLive": None,
+        "ServerReady": None,
+        "ModelStatistics": Group.METRICS,
+        "RepositoryIndex": Group.REPOSITORY,
+        "RepositoryModelLoad": Group.REPOSITORY,
+        "RepositoryModelUnload": Group.REPOSITORY,
+    }
+)
 
 
 class OpenInferenceGrpc:
@@ -54,7 +67,7 @@ class OpenInferenceGrpc:
             "RepositoryModelUnload": self._unload,
         }
         self.services: tuple[Service, ...] = (
-            Service("inference.GRPCInferenceService", OPEN_INFERENCE, answers),
+            Service("inference.GRPCInferenceService", OPEN_INFERENCE, answers, groups=_GROUPS),
         )
 
     def _ready(self, rpc: Rpc, _: Any) -> None:
@@ -108,7 +121,9 @@ class OpenInferenceGrpc:
             whole = lambda call: stream_answer(answer_of(call, request), is_final=True)  # noqa: E731
             _send(rpc, model, request, whole)
         else:
-            send = partial(infer, model, request, seconds=rpc.seconds, is_stream=True)
+            send = lambda done: infer(  # noqa: E731
+                model, request, done, rpc.seconds, rpc.visit, is_stream=True
+            )
             Feed(InferParts(model, request, message), send).begin(rpc)
 
 
@@ -120,7 +135,7 @@ def _send(
     def done(call: Call) -> None:
         rpc.settle(lambda: [answer(call)])
 
-    rpc.on_gone = infer(model, request, done, rpc.seconds).cancel
+    rpc.on_gone = infer(model, request, done, rpc.seconds, rpc.visit).cancel
 
 
 def _loaded(rpc: Rpc, error: Exception | None) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from modelflow.http.exchange import Visit
 from modelflow.serve.status import inside
 from modelflow.wire.problem import Problem
 
@@ -17,6 +18,7 @@ class Rpc:
 
     Attributes:
         seconds: How long the client waits, as it says; None: for ever.
+        visit: What is noted of the call; None: nothing.
         is_over: It has its last answer, or nobody waits for it.
         on_gone: Called when the client has gone before the last answer.
         on_room: Called when an answer is on its way to the client, and none waits behind it.
@@ -24,10 +26,20 @@ class Rpc:
         refusal: Makes an answer of what went wrong; None: it ends the call.
     """
 
-    __slots__ = ("_answers", "is_over", "on_end", "on_gone", "on_room", "refusal", "seconds")
+    __slots__ = (
+        "_answers",
+        "is_over",
+        "on_end",
+        "on_gone",
+        "on_room",
+        "refusal",
+        "seconds",
+        "visit",
+    )
 
-    def __init__(self, seconds: float | None) -> None:
+    def __init__(self, seconds: float | None, visit: Visit | None = None) -> None:
         self.seconds = seconds
+        self.visit = visit
         self.is_over = False
         self.on_gone: Callable[[], None] = _nothing
         self.on_room: Callable[[], None] = _nothing

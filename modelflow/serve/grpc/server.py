@@ -9,9 +9,11 @@ from modelflow.errors import MissingDependencyError
 from modelflow.http.body import BodyBudget
 from modelflow.http.endpoint import Endpoint
 from modelflow.http.server import bound_socket
+from modelflow.http.tls import TlsOptions
 from modelflow.serve.grpc.health import Health
 from modelflow.serve.grpc.reflection import Reflection
 from modelflow.serve.grpc.service import Service
+from modelflow.serve.reception import Reception
 
 try:
     import grpc.aio
@@ -24,6 +26,9 @@ except ImportError as error:
 __all__ = ["GrpcLimits", "GrpcServer", "grpc_socket"]
 
 
+_MOST = (1 << 31) - 1  # gRPC counts with 32 bits
+
+
 @dataclass(frozen=True, slots=True)
 class GrpcLimits:
     """What calls may cost.
@@ -33,11 +38,18 @@ class GrpcLimits:
             answered RESOURCE_EXHAUSTED.
         messages: Where the bytes of those that are worked on are taken from.
         calls: Most calls at once, open streams among them; one more is answered RESOURCE_EXHAUSTED.
+        streams: Most calls at once of one connection; further ones wait in the client.
+        metadata: Most bytes of the metadata of a call; one with more is answered
+            RESOURCE_EXHAUSTED.
+        handshake: Seconds within which a connection must be made (TLS, HTTP/2).
     """
 
     message: int
     messages: BodyBudget
     calls: int
+    streams: int = 1000
+    metadata: int = 64 << 10
+    handshake: float = 10.0
 
 
 class GrpcServer:
@@ -49,6 +61,8 @@ class GrpcServer:
         services: Iterable[Service],
         limits: GrpcLimits,
         health: Health,
+        reception: Reception | None = None,
+        tls: TlsOptions | None = None,
     ) -> None:
         """Takes what to answer; `start` begins.
 
@@ -58,11 +72,14 @@ class GrpcServer:
             services: What there is to call; health and reflection are added.
             limits: What calls may cost.
             health: What probes are told.
+            reception: What every call passes first.
+            tls: Certificate and key, which `server_context` takes.
         """
         self.address = _address(*bound.getsockname()[:2])
         """Where it answers: ``127.0.0.1:8500``."""
         self._limits = limits
-        self._calls = Calls(limits.messages)
+        self._calls = Calls(limits.messages, reception or Reception())
+        self._tls = tls
         self._health = health
         known = [*services, *health.services]
         self._services = (*known, *Reflection(known).services)
@@ -77,17 +94,23 @@ class GrpcServer:
         server = grpc.aio.server(
             options=(
                 ("grpc.so_reuseport", 0),  # else another process could listen there as well
-                ("grpc.max_receive_message_length", self._limits.message),
+                ("grpc.max_receive_message_length", min(self._limits.message, _MOST)),
                 ("grpc.max_send_message_length", -1),
+                ("grpc.max_concurrent_streams", min(self._limits.streams, _MOST)),
+                ("grpc.max_metadata_size", min(self._limits.metadata, _MOST)),
+                ("grpc.server_handshake_timeout_ms", int(self._limits.handshake * 1e3)),
             ),
-            maximum_concurrent_rpcs=self._limits.calls,
+            maximum_concurrent_rpcs=min(self._limits.calls, _MOST),
         )
         for service in self._services:
             methods = {one.name: self._calls.handler(one) for one in service.methods()}
             handler = grpc.method_handlers_generic_handler(service.name, methods)
             server.add_generic_rpc_handlers((handler,))
         try:
-            server.add_insecure_port(self.address)
+            if self._tls is None:
+                server.add_insecure_port(self.address)
+            else:
+                server.add_secure_port(self.address, _credentials(self._tls))
         except RuntimeError as error:  # all that gRPC says is that it could not
             raise _in_use(errno.EADDRINUSE, self.address, error) from error
         await server.start()
@@ -105,6 +128,15 @@ class GrpcServer:
         self._health.close()
         self._calls.close()
         await server.stop(seconds)
+
+
+def _credentials(tls: TlsOptions) -> grpc.ServerCredentials:
+    pair = tls.key.read_bytes(), tls.cert.read_bytes()
+    if tls.client_ca is None:
+        return grpc.ssl_server_credentials([pair])
+    return grpc.ssl_server_credentials(
+        [pair], root_certificates=tls.client_ca.read_bytes(), require_client_auth=True
+    )
 
 
 def grpc_socket(host: str, port: int) -> socket.socket:

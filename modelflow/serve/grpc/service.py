@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from modelflow.serve.grpc.rpc import Rpc
+from modelflow.serve.keys import Group
 from modelflow.wire.problem import Code, Problem
 from modelflow.wire.proto import Protocol
 
@@ -20,6 +21,8 @@ class Method:
 
     Attributes:
         name: Its name.
+        path: What a call names: ``/SERVICE/METHOD``.
+        group: What a key must open to call it; None: no key is needed.
         is_stream_in: Any number of messages come in one call.
         is_stream_out: Any number of answers go out.
         parse: Gives the message that bytes hold; raises `Problem`.
@@ -27,6 +30,8 @@ class Method:
     """
 
     name: str
+    path: str
+    group: Group | None
     is_stream_in: bool
     is_stream_out: bool
     parse: Callable[[bytes], Any]
@@ -42,12 +47,15 @@ class Service:
         protocol: Where it is described.
         answers: Who answers, by the method's name.
         missing: What is said of the methods that nobody answers.
+        groups: What a key must open to call a method (None: nothing), where it is not
+            `Group.INFER`.
     """
 
     name: str
     protocol: Protocol
     answers: Mapping[str, Answerer]
     missing: Mapping[str, str] = field(default_factory=dict)
+    groups: Mapping[str, Group | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         described = self.protocol.methods(self.name).keys()
@@ -60,6 +68,8 @@ class Service:
         for name, descriptor in self.protocol.methods(self.name).items():
             yield Method(
                 name,
+                f"/{self.name}/{name}",
+                self.groups.get(name, Group.INFER),
                 descriptor.client_streaming,
                 descriptor.server_streaming,
                 self._parser(descriptor.input_type.full_name),

@@ -73,6 +73,7 @@ class Tasks:
                     examples,
                     partial(self._one_done, place),
                     self._rpc.seconds,
+                    self._rpc.visit,
                 )
         except Problem:
             self._cancel()

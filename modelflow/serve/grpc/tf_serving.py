@@ -11,6 +11,7 @@ from modelflow.serve.examples import send_examples
 from modelflow.serve.grpc.rpc import Rpc
 from modelflow.serve.grpc.service import Answerer, Service
 from modelflow.serve.grpc.tasks import Tasks, examples_response, read_tasks
+from modelflow.serve.keys import Group
 from modelflow.serve.model_config import sources_of
 from modelflow.serve.models import Models
 from modelflow.serve.repository import Repository
@@ -40,6 +41,7 @@ from modelflow.wire.tf_serving.predict_message import (
 __all__ = ["TensorflowGrpc"]
 
 _METADATA = "signature_def"
+_RELOAD = "HandleReloadConfigRequest"
 _STATES = TF_SERVING.enum("tensorflow.serving.ModelVersionStatus.State")
 
 
@@ -57,10 +59,11 @@ class TensorflowGrpc:
             "Regress": partial(self._examples, REGRESS_METHOD),
             "MultiInference": self._tasks,
         }
-        status = {"GetModelStatus": self._status, "HandleReloadConfigRequest": self._reload}
+        status = {"GetModelStatus": self._status, _RELOAD: self._reload}
+        groups = {_RELOAD: Group.REPOSITORY}
         self.services: tuple[Service, ...] = (
             Service("tensorflow.serving.PredictionService", TF_SERVING, answers),
-            Service("tensorflow.serving.ModelService", TF_SERVING, status),
+            Service("tensorflow.serving.ModelService", TF_SERVING, status, groups=groups),
         )
 
     def _find(self, spec: Any) -> ServedModel:
@@ -72,12 +75,12 @@ class TensorflowGrpc:
         wanted = wanted_outputs(
             message.output_filter, [port.name for port in model.signature.outputs]
         )
-        arrays = predict_arrays(message, types_of(model))
+        arrays = predict_arrays(message, types_of(model), most_elements=model.limits.elements)
 
         def done(call: Call) -> None:
             rpc.settle(lambda: [_prediction(call, wanted)])
 
-        rpc.on_gone = model.infer(arrays, done, rpc.seconds).cancel
+        rpc.on_gone = model.infer(arrays, done, rpc.seconds, rpc.visit).cancel
 
     def _metadata(self, rpc: Rpc, message: Any) -> None:
         if not message.metadata_field:
@@ -101,7 +104,7 @@ class TensorflowGrpc:
         def done(call: Call) -> None:
             rpc.settle(lambda: [examples_response(call, method)])
 
-        rpc.on_gone = send_examples(model, method, examples, done, rpc.seconds).cancel
+        rpc.on_gone = send_examples(model, method, examples, done, rpc.seconds, rpc.visit).cancel
 
     def _tasks(self, rpc: Rpc, message: Any) -> None:
         tasks = read_tasks(message)

@@ -9,17 +9,25 @@ import numpy.typing as npt
 from modelflow.wire.problem import Problem
 from modelflow.wire.tf_serving.messages import TF_SERVING
 from modelflow.wire.tf_serving.predict import Types
-from modelflow.wire.tf_serving.tensor_proto import array_of_proto, fill_proto, type_number
+from modelflow.wire.tf_serving.tensor_proto import (
+    MOST_ELEMENTS,
+    array_of_proto,
+    fill_proto,
+    type_number,
+)
 
 __all__ = ["predict_arrays", "predict_response", "wanted_outputs"]
 
 
-def predict_arrays(message: Any, inputs: Types) -> dict[str, npt.NDArray[Any]]:
+def predict_arrays(
+    message: Any, inputs: Types, *, most_elements: int = MOST_ELEMENTS
+) -> dict[str, npt.NDArray[Any]]:
     """Returns an array for each input of the model.
 
     Args:
         message: The ``PredictRequest``.
         inputs: The element types of the model's inputs; None: it takes what comes.
+        most_elements: Of one array.
 
     Raises:
         Problem: inputs are missing or too many, or a tensor is not of its type, or malformed.
@@ -39,7 +47,7 @@ def predict_arrays(message: Any, inputs: Types) -> dict[str, npt.NDArray[Any]]:
             found, expected = _type(tensor.dtype), _type(type_number(dtype))
             text = f"{where}: dtype {found}; expected {expected}, as the signature says"
             raise Problem(text)
-        arrays[name] = array_of_proto(tensor, where)
+        arrays[name] = array_of_proto(tensor, where, most_elements=most_elements)
     return arrays
 
 

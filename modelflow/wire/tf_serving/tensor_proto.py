@@ -11,7 +11,7 @@ import numpy.typing as npt
 from modelflow.wire.problem import Code, Problem, shown
 from modelflow.wire.tf_serving.messages import TF_SERVING
 
-__all__ = ["array_of_proto", "dtype_of", "fill_proto", "type_number"]
+__all__ = ["MOST_ELEMENTS", "array_of_proto", "dtype_of", "fill_proto", "type_number"]
 
 _NUMBERS = TF_SERVING.enum("tensorflow.DataType")
 _NAMES = {number: name for name, number in _NUMBERS.items()}
@@ -43,7 +43,9 @@ _OF_DTYPE = {
 }
 _MOST_AXES = 32  # NumPy 1 has no more
 # Two gigabytes of float32: a shape of a few bytes may ask for any number of elements.
-_MOST_ELEMENTS = 1 << 29
+MOST_ELEMENTS = 1 << 29
+"""Of a tensor whose values repeat, unless a caller says otherwise."""
+
 _PACKED = {"float_val": 0x2A, "double_val": 0x32, "bool_val": 0x5A}  # field number << 3 | 2
 
 
@@ -72,7 +74,7 @@ def dtype_of(number: int, where: str) -> np.dtype[Any]:
 
 
 def array_of_proto(
-    tensor: Any, where: str, *, most_elements: int = _MOST_ELEMENTS
+    tensor: Any, where: str, *, most_elements: int = MOST_ELEMENTS
 ) -> npt.NDArray[Any]:
     """Returns what a ``TensorProto`` holds, read-only where it is a view on the message's bytes.
 

@@ -1,0 +1,73 @@
+"""What stands before the answers, as the options say: TLS, keys, the access log, CORS."""
+
+import ipaddress
+import logging
+
+from modelflow.http.tls import server_context
+from modelflow.serve.access_log import AccessLog
+from modelflow.serve.cors import Cors
+from modelflow.serve.keys import Keys
+from modelflow.serve.loader import Loader
+from modelflow.serve.options import ServeOptions
+from modelflow.serve.reception import Reception
+
+__all__ = ["Gate"]
+
+logger = logging.getLogger(__name__)
+
+
+class Gate:
+    """Owns what requests pass first, and what is open for it.
+
+    Attributes:
+        tls: What connections over HTTP are taken with; None: no TLS.
+        reception: What requests pass.
+    """
+
+    def __init__(self, options: ServeOptions) -> None:
+        """Reads every file that the options name.
+
+        Raises:
+            ConfigError: one is not to be used.
+        """
+        self.tls = None if options.tls is None else server_context(options.tls)
+        self._keys = None if options.key_file is None else Keys(options.key_file)
+        cors = Cors(options.cors_origins) if options.cors_origins else None
+        self._log = None if options.access_log is None else AccessLog(options.access_log)
+        self.reception = Reception(self._keys, self._log, cors)
+        if self._keys is not None and self.tls is None:
+            _warn_of_open_keys(options)
+
+    def refresh(self, loader: Loader) -> None:
+        """Reads the keys again, on a thread of the loader's, and opens the log anew."""
+        if self._keys is not None:
+            loader.look(self._keys.read, _settled)
+        if self._log is not None:
+            self._log.reopen()
+
+    def close(self) -> None:
+        """Writes what the log has yet to write, and closes it. May be called again."""
+        if self._log is not None:
+            self._log.close()
+
+
+def _warn_of_open_keys(options: ServeOptions) -> None:
+    grpc = [] if options.grpc_port is None else [options.grpc_host]
+    hosts = [host for host in (options.host, *grpc) if not _is_loopback(host)]
+    if hosts:
+        logger.warning(
+            "API keys cross the network in plain text: %s is no loopback address and there is no "
+            "TLS; give --tls-cert and --tls-key, unless a proxy in front has TLS",
+            " and ".join(dict.fromkeys(hosts)),
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _settled(_: object) -> None:
+    """What was wrong is in the log."""

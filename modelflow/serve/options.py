@@ -1,0 +1,73 @@
+"""`ServeOptions`: where a server listens, and what it takes."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from modelflow.http.limits import ConnectionLimits
+from modelflow.wire.json_outline import JsonLimits
+
+if TYPE_CHECKING:
+    from modelflow.http.tls import TlsOptions
+
+__all__ = ["ServeOptions"]
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """Where a server listens, and what it takes.
+
+    Attributes:
+        host: The address; other machines reach it only at one of the network.
+        http_port: 0: any that is free.
+        grpc_host: The address for gRPC.
+        grpc_port: 8500 is TensorFlow Serving's; 0: any that is free; None: no gRPC.
+        max_requests: Most requests to one model that have no answer yet; one more is answered 503.
+        max_calls: Most gRPC calls at once, open streams among them.
+        max_streams: Most gRPC calls at once of one connection; further ones wait in the client.
+        max_body: Most bytes of a body, or a gRPC message; a longer one is answered 413, or
+            RESOURCE_EXHAUSTED.
+        max_bodies: Most bytes of all bodies and messages that are read or worked on.
+        max_decompressed: Most bytes of a body that was sent compressed, and of examples with the
+            context that they share; None: `max_body`.
+        max_tensor_elements: Most elements of one tensor.
+        json: What a JSON document may hold.
+        body_time_out: Seconds within which a body must be there.
+        drain_timeout: Seconds within which a stop lets the requests under way be answered.
+        connections: What connections may cost.
+        poll: Seconds between two looks for new versions; 0: only when it is asked to.
+        is_repository_open: Clients may load and unload models.
+        tls: Certificate and key, for both protocols; None: no TLS.
+        key_file: The file with the API keys (see `modelflow.serve.keys`), which `Server.refresh`
+            reads again; None: none is asked for.
+        access_log: The file that a line for every request is appended to, ``-`` for the standard
+            output; None: there is no such log.
+        cors_origins: The origins whose pages may ask; ``*``: all.
+    """
+
+    host: str = "127.0.0.1"
+    http_port: int = 8501
+    grpc_host: str = "127.0.0.1"
+    grpc_port: int | None = None
+    max_requests: int = 1000
+    max_calls: int = 10_000
+    max_streams: int = 1000
+    max_body: int = 64 << 20
+    max_bodies: int = 1 << 30
+    max_decompressed: int | None = None
+    max_tensor_elements: int = 1 << 29
+    json: JsonLimits = field(default_factory=JsonLimits)
+    body_time_out: float = 30.0
+    drain_timeout: float = 30.0
+    connections: ConnectionLimits = field(default_factory=ConnectionLimits)
+    poll: float = 0.0
+    is_repository_open: bool = False
+    tls: "TlsOptions | None" = None
+    key_file: Path | None = None
+    access_log: str | None = None
+    cors_origins: tuple[str, ...] = ()
+
+    @property
+    def expanded(self) -> int:
+        """Most bytes of what a body stands for, where it is longer than itself."""
+        return self.max_body if self.max_decompressed is None else self.max_decompressed

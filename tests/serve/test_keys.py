@@ -1,0 +1,79 @@
+"""Files of API keys."""
+
+import pytest
+
+from modelflow.errors import ConfigError
+from modelflow.serve.keys import Group, Keys, key_of
+from modelflow.wire.problem import Code, Problem
+
+
+def keys(tmp_path, text):
+    path = tmp_path / "keys"
+    path.write_text(text)
+    return Keys(path)
+
+
+def test_a_key_alone_opens_everything_and_one_behind_groups_opens_these(tmp_path):
+    found = keys(tmp_path, "# a comment\n\n one \ninfer,metrics two\n")
+    for group in Group:
+        found.check("one", group)
+    found.check("two", Group.INFER)
+    with pytest.raises(Problem, match="for infer and metrics, not for repository") as error:
+        found.check("two", Group.REPOSITORY)
+    assert error.value.code is Code.PERMISSION_DENIED
+
+
+@pytest.mark.parametrize("key", [None, "", "thre", "threee", "é", "#"])
+def test_what_is_no_key_is_not_authenticated(tmp_path, key):
+    with pytest.raises(Problem) as error:
+        keys(tmp_path, "three").check(key, Group.INFER)
+    assert error.value.code is Code.UNAUTHENTICATED
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "there is none in it; expected a line: KEY, or GROUPS KEY"),
+        ("# nothing", "there is none in it"),
+        ("ok\ninfer metrics s3cret", r":2: got 3 words; expected KEY, or GROUPS KEY"),
+        ("infr s3cret", r":1: got the group 'infr'; expected .*; did you mean 'infer'\?"),
+        ("s3cret infer", ":1: got a group and no key"),
+        ("s3cret s4cret", ":1: got a word that is no group; expected infer, repository, metrics"),
+        ("infer,metrics", ":1: got a group and no key"),
+        ("s3cré", ":1: a key that headers cannot carry"),
+        ("s3cret\ninfer s3cret", ":2: a key of a line before, again"),
+    ],
+)
+def test_a_line_that_is_none_is_named_and_no_key_is_shown(tmp_path, text, message):
+    with pytest.raises(ConfigError, match=message) as error:
+        keys(tmp_path, text)
+    assert "s3cr" not in str(error.value)
+    assert "s4cr" not in str(error.value)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    with pytest.raises(ConfigError, match="gone: cannot be read: No such file"):
+        Keys(tmp_path / "gone")
+    (tmp_path / "keys").write_bytes(b"\xff")
+    with pytest.raises(ConfigError, match="no text in UTF-8"):
+        Keys(tmp_path / "keys")
+
+
+def test_a_key_is_nowhere_in_the_memory_of_the_keys(tmp_path):
+    assert "s3cret" not in repr(vars(keys(tmp_path, "s3cret")))
+
+
+@pytest.mark.parametrize(
+    ("key", "authorization", "found"),
+    [
+        (None, None, None),
+        ("k", None, "k"),
+        (" k ", "Bearer other", "k"),
+        (None, "Bearer k", "k"),
+        (None, "bearer  k ", "k"),
+        (None, "Basic k", None),
+        (None, "Bearer", None),
+    ],
+)
+def test_a_key_stands_in_one_of_two_headers(key, authorization, found):
+    assert key_of(key, authorization) == found

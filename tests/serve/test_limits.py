@@ -1,0 +1,192 @@
+"""What a server does not take: each limit, and its error."""
+
+import gzip
+import json
+import socket
+
+import grpc
+import numpy as np
+import pytest
+
+from modelflow.http.limits import ConnectionLimits
+from modelflow.wire.json_outline import JsonLimits
+from modelflow.wire.open_inference.messages import OPEN_INFERENCE
+from tests.http.clients import answer, is_ended, request
+from tests.serve.clients import ask, send, served
+from tests.serve.grpc.stub import SECONDS, Stub, grpc_served, infer, predict, refused
+
+PREDICT = "/v1/models/m:predict"
+INFER = "/v2/models/m/infer"
+GENERATE = "/v2/models/m/generate"
+
+
+def rows(*values):
+    return {"instances": [[float(value) for value in values]]}
+
+
+def tensor(*values, shape=None):
+    data = [float(value) for value in values]
+    shape = shape or [1, len(data)]
+    return {"inputs": [{"name": "input", "shape": shape, "datatype": "FP32", "data": data}]}
+
+
+@pytest.mark.parametrize(
+    ("path", "document"),
+    [
+        (PREDICT, rows(*range(9))),
+        (INFER, tensor(*range(9))),
+        (GENERATE, {"input": list(range(9))}),
+    ],
+)
+def test_a_json_document_of_too_many_values_is_refused(path, document):
+    with served(json=JsonLimits(elements=8)) as server:
+        status, found, _ = ask(server, path, document)
+    assert status == 429
+    assert "values; at most 8 are taken" in found["error"]
+
+
+@pytest.mark.parametrize("path", [PREDICT, INFER, GENERATE, "/v2/repository/index"])
+def test_a_json_document_that_is_nested_too_deep_is_refused(path):
+    with served(json=JsonLimits(depth=4)) as server:
+        status, found, _ = ask(server, path, b"[[[[[]]]]]")
+    assert (status, found["error"]) == (400, "JSON document: nested 5 deep; at most 4 is taken")
+
+
+def test_a_tensor_of_too_many_elements_is_refused_over_both_protocols():
+    with (
+        grpc_served(max_tensor_elements=4) as server,
+        grpc.insecure_channel(server.grpc_address) as channel,
+    ):
+        assert ask(server, PREDICT, rows(1, 2, 3, 4))[0] == 200
+        for path, document in ((PREDICT, rows(*range(5))), (INFER, tensor(*range(5)))):
+            status, found, _ = ask(server, path, document)
+            assert status == 429
+            assert found["error"] == "input 'input': 5 elements; at most 4 are taken"
+        client = Stub(channel)
+        large = np.ones((1, 5), np.float32)
+        with refused("RESOURCE_EXHAUSTED", "at most 4 are taken"):
+            client.oip("ModelInfer", infer(large))
+        with refused("RESOURCE_EXHAUSTED", "at most 4 are taken"):
+            client.call("tensorflow.serving.PredictionService", "Predict", predict(large))
+
+
+def test_a_tensor_of_one_value_repeated_is_refused_before_it_is_made():
+    with (
+        grpc_served(max_tensor_elements=1000) as server,
+        grpc.insecure_channel(server.grpc_address) as channel,
+    ):
+        message = predict()
+        sent = message.inputs["input"]
+        sent.tensor_content = b""
+        del sent.float_val[:]
+        sent.float_val.append(1.0)
+        for axis, size in zip(sent.tensor_shape.dim, (1, 1001), strict=True):
+            axis.size = size
+        with refused("RESOURCE_EXHAUSTED", "at most 1000 are made of 1 values"):
+            Stub(channel).call("tensorflow.serving.PredictionService", "Predict", message)
+
+
+@pytest.mark.parametrize("path", [INFER, GENERATE])
+def test_a_body_that_is_too_long_when_it_is_decompressed_is_refused(path):
+    with served(max_decompressed=1000) as server:
+        body = gzip.compress(b" " * 1001)
+        status, _, found = send(server, "POST", path, body, {"Content-Encoding": "gzip"})
+    assert status == 400
+    assert "more than 1000 bytes when it is decompressed" in json.loads(found)["error"]
+
+
+def test_a_body_may_be_longer_decompressed_than_as_it_came():
+    with served(max_body=200, max_decompressed=10_000) as server:
+        body = gzip.compress(json.dumps(tensor(*[1.0] * 1000)).encode())
+        assert len(body) < 200
+        assert send(server, "POST", INFER, body, {"Content-Encoding": "gzip"})[0] == 200
+
+
+def test_bodies_that_find_no_room_beside_others_are_refused():
+    with served(max_bodies=10) as server:
+        assert ask(server, PREDICT, rows(1))[0] == 503
+
+
+@pytest.mark.parametrize(
+    ("limits", "headers", "text"),
+    [
+        ({"headers": 4}, [f"x-{n}: 1" for n in range(4)], "more than 4 headers"),
+        ({"header_bytes": 300}, ["x: " + "y" * 300], "more than 300 bytes"),
+    ],
+)
+def test_a_head_that_is_too_large_is_refused(limits, headers, text):
+    with served(connections=ConnectionLimits(**limits)) as server, _client(server) as client:
+        client.sendall(request("/livez", b"", *headers, method="GET"))
+        status, _, body = answer(client)
+        assert (status, text in body.decode()) == (431, True)
+        assert is_ended(client)
+
+
+def test_as_many_headers_as_there_may_be_are_taken():
+    with served(connections=ConnectionLimits(headers=4)) as server, _client(server) as client:
+        client.sendall(request("/livez", b"", *[f"x-{n}: 1" for n in range(3)], method="GET"))
+        assert answer(client)[0] == 200
+
+
+def test_a_connection_ends_behind_its_last_request():
+    with served(connections=ConnectionLimits(requests=2)) as server, _client(server) as client:
+        client.sendall(request("/livez", method="GET") * 3)
+        assert "connection" not in answer(client)[1]
+        assert answer(client)[1]["connection"] == "close"
+        assert is_ended(client)
+
+
+def test_more_connections_than_there_may_be_are_refused():
+    limits = ConnectionLimits(connections=1, per_client=1)
+    with served(connections=limits) as server, _client(server) as first:
+        head = f"POST {PREDICT} HTTP/1.1\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n"
+        first.sendall(head.encode())
+        assert first.recv(12) == b"HTTP/1.1 100"  # it is no longer idle
+        with _client(server) as second:
+            assert answer(second)[0] == 503
+
+
+def test_a_head_a_body_and_a_rest_have_their_times():
+    limits = ConnectionLimits(header_time_out=0.1, keepalive=0.1)
+    with served(connections=limits, body_time_out=0.1) as server:
+        with _client(server) as client:
+            client.sendall(b"GET /livez HT")
+            assert answer(client)[0] == 408
+        with _client(server) as client:
+            client.sendall(f"POST {PREDICT} HTTP/1.1\r\nContent-Length: 9\r\n\r\n".encode())
+            assert answer(client)[0] == 408
+        with _client(server) as client:
+            client.sendall(request("/livez", method="GET"))
+            assert answer(client)[0] == 200
+            assert is_ended(client)
+
+
+def test_a_message_that_is_too_long_is_refused():
+    with (
+        grpc_served(max_body=1000) as server,
+        grpc.insecure_channel(server.grpc_address) as channel,
+        refused("RESOURCE_EXHAUSTED"),
+    ):
+        Stub(channel).oip("ModelInfer", infer(np.ones((1, 1000), np.float32)))
+
+
+def test_metadata_that_are_too_long_are_refused():
+    limits = ConnectionLimits(header_bytes=1000)
+    with (
+        grpc_served(connections=limits) as server,
+        grpc.insecure_channel(server.grpc_address) as channel,
+    ):
+        method = Stub(channel).method("inference.GRPCInferenceService", "ServerLive")
+        live = method(_live(), timeout=SECONDS)
+        assert live.live
+        with refused("RESOURCE_EXHAUSTED"):
+            method(_live(), timeout=SECONDS, metadata=(("x", "y" * 100_000),))
+
+
+def _live():
+    return OPEN_INFERENCE["inference.ServerLiveRequest"]()
+
+
+def _client(server):
+    host, port = server.address.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=SECONDS)

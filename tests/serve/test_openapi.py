@@ -1,0 +1,197 @@
+"""The description of a server, and what the server answers beside it."""
+
+import json
+
+import numpy as np
+import pytest
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+import modelflow
+from modelflow.cli.sources import catalogue_of
+from modelflow.graph.signature import GraphPort, Signature
+from modelflow.serve.json_schema import item_schema, items_of
+from modelflow.serve.openapi import openapi_document
+from modelflow.serve.server import ServeOptions, Server
+from modelflow.wire.tensor import TensorSpec
+from tests.serve.clients import ask, send, served
+from tests.serve.models_on_disk import write_version
+
+TWO = """
+[graph]
+format = "graphviz"
+graphconf = '''digraph two {
+    pixels [type=input]
+    texts [type=input]
+    pair [flowunit=pair]
+    sum [type=output]
+    any [type=output]
+    pixels -> pair:pixels
+    texts -> pair:texts
+    pair:sum -> sum
+    pair:any -> any
+}'''
+[serve.input.pixels]
+datatype = "UINT8"
+shape = [2, 3]
+[serve.input.texts]
+datatype = "BYTES"
+shape = []
+[serve.output.sum]
+datatype = "INT64"
+shape = []
+"""
+
+
+class Pair(modelflow.FlowUnit):
+    """Two inputs, two outputs, one of them of no type."""
+
+    SPEC = modelflow.FlowUnitSpec(
+        "pair",
+        {"cpu": lambda: Pair()},
+        inputs=(modelflow.Port("pixels"), modelflow.Port("texts")),
+        outputs=(modelflow.Port("sum"), modelflow.Port("any")),
+    )
+
+    def process(self, ctx):
+        for row in ctx.inputs["pixels"]:
+            ctx.outputs["sum"].append(np.int64(row.data.sum()))
+            ctx.outputs["any"].append({"a": 1})
+
+
+@pytest.fixture(scope="module", params=["one", "two"])
+def server(request):
+    if request.param == "one":
+        with served() as running:
+            yield running
+    else:
+        flow = modelflow.Flow(TWO, units=[Pair])
+        with Server({"two words": flow}, ServeOptions(http_port=0)) as running:
+            yield running
+
+
+@pytest.fixture(scope="module")
+def document(server):
+    status, found, _ = ask(server, "/openapi.json")
+    assert status == 200
+    return found
+
+
+def test_the_description_is_valid(document):
+    OpenAPIV31SpecValidator(document).validate()
+    assert document["openapi"] == "3.1.0"
+
+
+def posts(document):
+    for path, methods in document["paths"].items():
+        if "requestBody" in methods.get("post", {}):
+            yield path, methods["post"]
+
+
+def schema(part):
+    return Draft202012Validator(part["content"]["application/json"]["schema"])
+
+
+def test_each_example_is_answered_as_it_is_described(server, document):
+    paths = []
+    for path, operation in posts(document):
+        example = operation["requestBody"]["content"]["application/json"]["example"]
+        schema(operation["requestBody"]).validate(example)
+        status, found, _ = ask(server, path, example)
+        assert status == 200, (path, found)
+        schema(operation["responses"]["200"]).validate(found)
+        paths.append(path.rpartition("/")[2].rpartition(":")[2])
+    assert paths == ["predict", "infer", "generate"]
+
+
+def test_everything_that_is_described_is_there(server, document):
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            if "requestBody" not in operation:
+                assert send(server, method.upper(), path)[0] == 200, path
+
+
+def test_what_is_not_of_the_types_is_not_described(document):
+    for _, operation in posts(document):
+        validator = schema(operation["requestBody"])
+        for wrong in ({}, {"instances": []}, {"instances": 1}, {"inputs": [{"name": "x"}]}, []):
+            assert not validator.is_valid(wrong)
+
+
+def test_each_version_stands_under_its_own_path_and_the_newest_under_the_plain_one(tmp_path):
+    folder = tmp_path / "times"
+    for number in (1, 2):
+        write_version(folder, number)
+    catalogue = catalogue_of((f"times={folder}",), versions="all")
+    with Server(catalogue, ServeOptions(http_port=0)) as server:
+        found = ask(server, "/openapi.json")[1]
+        OpenAPIV31SpecValidator(found).validate()
+        answers = [
+            ask(server, path, {"instances": [[1.0, 1.0]]})[1]["predictions"][0][0]
+            for path in found["paths"]
+            if path.endswith(":predict")
+        ]
+        assert answers == [2.0, 1.0]
+        assert "/v1/models/times/versions/1:predict" in found["paths"]
+
+
+def port(name, dtype, shape, *, is_batched=True):
+    tensor = TensorSpec(name, np.dtype(dtype), shape)
+    return GraphPort(name, "", tensor, True, is_batched)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "good", "bad"),
+    [
+        ("bool", True, 1),
+        ("uint8", 255, 256),
+        ("int8", -128, -129),
+        ("int64", 2**63 - 1, 0.5),
+        ("float32", 1.5, "1.5"),
+        ("object", "text", 1),
+        ("object", {"b64": "AA=="}, {"b": "AA=="}),
+    ],
+)
+def test_an_element_is_described_by_its_type(dtype, good, bad):
+    validator = Draft202012Validator(item_schema(port("x", dtype, ())))
+    assert validator.is_valid(good)
+    assert not validator.is_valid(bad)
+
+
+def test_a_shape_is_described_with_the_batch_in_front():
+    one = port("x", "float32", (None, 2))
+    item, rows = (Draft202012Validator(make(one)) for make in (item_schema, items_of))
+    assert item.is_valid([[1, 2], [3, 4]])
+    assert not item.is_valid([[1, 2, 3]])
+    assert rows.is_valid([[[1, 2]], []])
+    assert not rows.is_valid([[1, 2]])
+    whole = Draft202012Validator(items_of(port("x", "float32", (2,), is_batched=False)))
+    assert whole.is_valid([1, 2])
+
+
+def test_keys_and_the_repository_stand_in_the_description():
+    class Nobody:
+        def __iter__(self):
+            return iter(())
+
+    found = openapi_document(Nobody(), has_keys=True, is_repository_open=True)
+    OpenAPIV31SpecValidator(found).validate()
+    assert found["security"] == [{"bearer": []}, {"key": []}]
+    assert found["paths"]["/livez"]["get"]["security"] == []
+    assert "/v2/repository/models/{name}/load" in found["paths"]
+    found = openapi_document(Nobody(), has_keys=False, is_repository_open=False)
+    OpenAPIV31SpecValidator(found).validate()
+    assert "security" not in found
+    assert "/v2/repository/models/{name}/load" not in found["paths"]
+
+
+def test_a_long_example_is_left_out(server):
+    model = next(iter(server._models))
+    kept, long = model.signature, port("x", "float32", (224, 224, 3))
+    try:
+        model.signature = Signature((long,), kept.outputs)
+        found = openapi_document(server._models, has_keys=False, is_repository_open=False)
+    finally:
+        model.signature = kept
+    assert len(json.dumps(found)) < 20_000
+    OpenAPIV31SpecValidator(found).validate()
