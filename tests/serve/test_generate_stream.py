@@ -117,7 +117,7 @@ def test_what_is_wrong_with_a_request_is_answered_as_elsewhere(path, document, s
             assert (found[0], "error" in found[1]) == (status, True)
 
 
-def test_a_value_that_no_json_can_say_is_an_error_event(monkeypatch):
+def test_a_value_that_no_json_can_say_is_an_error_event(monkeypatch, caplog):
     tokens = Tokens(is_free=True)
     monkeypatch.setattr(tokens.unit, "process", lambda _, ctx: ctx.emit([object()]))
     with streaming(tokens) as server, Events(server) as events:
@@ -125,6 +125,7 @@ def test_a_value_that_no_json_can_say_is_an_error_event(monkeypatch):
         events.head()
         assert "inside the server" in events.next()["error"]
         assert events.next() is None
+    assert "object" in caplog.text
 
 
 def test_a_client_that_goes_away_takes_its_request_with_it():
