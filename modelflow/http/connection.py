@@ -16,6 +16,7 @@ from modelflow.http.body import Body, RefusedError
 from modelflow.http.connections import Connections, Member
 from modelflow.http.exchange import Exchange, Handler
 from modelflow.http.head import head_of
+from modelflow.http.known_heads import KnownHead
 from modelflow.http.outflow import Outflow, StreamedReply
 from modelflow.http.reply import Reply, reply_of_status
 
@@ -62,6 +63,10 @@ class Connection(asyncio.Protocol):
         self._reading: Exchange | None = None
         self._body: Body | None = None
         self._handled: Exchange | None = None  # while it is given to whoever answers
+        self._whole: Exchange | None = None  # the last that was read, while data are
+        self._head = b""  # of the request before, where it was the whole of what came
+        self._is_within = False  # a part of a message has come
+        self._is_old = False  # the last request was one over HTTP/1.0
         self._has_asked = False
         self._count = 0  # of requests
         self._unheard = 0  # bytes since the last head, or the last part of a body
@@ -122,6 +127,13 @@ class Connection(asyncio.Protocol):
             if self._lingering <= 0:
                 self.close()
             return
+        if not self._is_within and self._last is None:  # nothing of a request has come yet
+            found = self._all.heads.find(data)
+            if found is not None:
+                self._ask_as_before(*found)
+                self._set_due()
+                return
+        count = self._count if not self._is_within else -1
         self._unheard += len(data)
         try:
             self._parser.feed_data(data)
@@ -132,6 +144,9 @@ class Connection(asyncio.Protocol):
         else:
             if self._unheard > self._limits.header_bytes:
                 self._refuse(_too_long(LongHeadError(self._limits.header_bytes, "bytes")))
+            elif self._count == count + 1 and not self._is_within:
+                self._learn(data)
+        self._whole = None
         self._set_due()
 
     def pause_writing(self) -> None:
@@ -152,6 +167,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         """Begins to read a request."""
+        self._is_within = True
         self._target = b""
         self._headers = []
         self._announced = None
@@ -180,13 +196,9 @@ class Connection(asyncio.Protocol):
             self._answered,
             self._all.mailbox,
         )
+        self._is_old = self._parser.get_http_version() == "1.0"
         self._reading = exchange
-        self._has_asked = True
-        self._pending.append(exchange)
-        self._all.work(self)
-        self._count += 1
-        if not self._parser.should_keep_alive() or self._count == self._limits.requests:
-            self._last = exchange
+        self._begin(exchange, is_last=not self._parser.should_keep_alive())
         try:
             limits = self._handler.begin(exchange)
             self._body = Body(limits, _length(exchange))
@@ -195,6 +207,54 @@ class Connection(asyncio.Protocol):
         else:
             if (exchange.header(b"expect") or b"").lower() == b"100-continue":
                 self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _begin(self, exchange: Exchange, *, is_last: bool) -> None:
+        """Takes up a request; ``is_last``: the client says so."""
+        self._has_asked = True
+        self._pending.append(exchange)
+        self._all.work(self)
+        self._count += 1
+        if is_last or self._count == self._limits.requests:
+            self._last = exchange
+
+    def _ask_as_before(self, head: KnownHead, body: bytes) -> None:
+        """Takes a whole request whose head is known."""
+        exchange = Exchange(
+            head.method, head.target, head.headers, self._client, self._answered, self._all.mailbox
+        )
+        self._is_old = False
+        self._handled = exchange
+        try:
+            self._begin(exchange, is_last=False)
+            Body(self._handler.begin(exchange), head.length).add(body)
+            exchange.body = body
+            self._handler.handle(exchange)
+        except RefusedError as error:
+            exchange.answer(error.reply)
+        except Exception as error:  # noqa: BLE001 - as the parser does with what it calls
+            self._refuse_inside(error)
+        self._handled = None
+
+    def _learn(self, message: bytes) -> None:
+        """Keeps the head of a message that was one whole request, if it is the second with it.
+
+        Heads that differ each time, as with an id of the request, are not kept.
+        """
+        exchange = self._whole
+        if exchange is None:
+            return
+        length = len(exchange.body)
+        head, self._head = self._head, message[: len(message) - length]
+        is_plain = not (
+            self._is_old
+            or exchange is self._last
+            or exchange.header(b"transfer-encoding")
+            or exchange.header(b"expect")
+            or exchange.header(b"upgrade")
+        )
+        if head == self._head and is_plain and (_length(exchange) or 0) == length:
+            method, target = exchange.method, exchange.target
+            self._all.heads.learn(message, KnownHead(method, target, exchange.headers, length))
 
     def on_body(self, part: bytes) -> None:
         """Takes a part of the body."""
@@ -212,10 +272,11 @@ class Connection(asyncio.Protocol):
         self._unheard = 0
         exchange, body = self._reading, self._body
         self._reading = self._body = None
+        self._is_within = False
         self._balance()
         if exchange is not None and body is not None:
             exchange.body = body.whole()
-            self._handled = exchange
+            self._whole = self._handled = exchange
             self._handler.handle(exchange)
             self._handled = None
 
@@ -223,7 +284,7 @@ class Connection(asyncio.Protocol):
 
     def _answered(self, exchange: Exchange, reply: Reply | StreamedReply) -> None:
         """Sends an answer when its turn has come, with those behind it that wait for that."""
-        is_kept = self._parser.get_http_version() == "1.0"
+        is_kept = self._is_old
         if is_kept and isinstance(reply, StreamedReply):
             self._last = exchange  # that version has no other way to say where the body ends
         self._replies[exchange] = reply, is_kept
@@ -304,12 +365,16 @@ class Connection(asyncio.Protocol):
         elif isinstance(
             error, httptools.HttpParserCallbackError
         ):  # whoever handles requests raised
-            _log.error("a request failed in the server", exc_info=error.__context__ or error)
-            text = "the request failed inside the server, whose log tells why"
-            self._refuse(reply_of_status(HTTPStatus.INTERNAL_SERVER_ERROR, text))
+            self._refuse_inside(error.__context__ or error)
         else:
             text = f"this is no request over HTTP/1.1: {error}"
             self._refuse(reply_of_status(HTTPStatus.BAD_REQUEST, text))
+
+    def _refuse_inside(self, error: BaseException) -> None:
+        """Answers where whoever handles requests has raised."""
+        _log.error("a request failed in the server", exc_info=error)
+        text = "the request failed inside the server, whose log tells why"
+        self._refuse(reply_of_status(HTTPStatus.INTERNAL_SERVER_ERROR, text))
 
     def _refuse(self, reply: Reply) -> None:
         """Answers what is no request, or never will be one; nothing is read behind it."""

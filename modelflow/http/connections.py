@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from typing import Protocol
 
+from modelflow.http.known_heads import KnownHeads
 from modelflow.http.limits import ConnectionLimits
 from modelflow.http.mailbox import Mailbox
 
@@ -34,6 +35,7 @@ class Connections:
         """Takes what they may cost, and the mailbox of the server's thread."""
         self.limits = limits
         self.mailbox = mailbox
+        self.heads = KnownHeads()
         self._most, self._most_of_one = limits.most, limits.most_of_one
         self._open: dict[Member, None] = {}
         self._resting: dict[Member, None] = {}  # in the order in which they began to

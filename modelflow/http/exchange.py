@@ -59,6 +59,7 @@ class Exchange:
     """
 
     __slots__ = (
+        "_by_name",
         "_is_answered",
         "_is_over",
         "_mailbox",
@@ -86,6 +87,7 @@ class Exchange:
         self.method = method
         self.target = target
         self.headers = headers
+        self._by_name = dict(headers)
         self.body = b""
         self.client = client
         self.on_end: Callable[[], None] | None = None
@@ -103,11 +105,7 @@ class Exchange:
 
     def header(self, name: bytes) -> bytes | None:
         """Returns the value of a header, of several of that name the last; None: there is none."""
-        found = None
-        for key, value in self.headers:
-            if key == name:
-                found = value
-        return found
+        return self._by_name.get(name)
 
     def answer(self, reply: "Reply | StreamedReply") -> None:
         """Answers; a second answer, or one to somebody who has gone, is dropped."""

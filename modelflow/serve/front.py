@@ -16,7 +16,7 @@ from modelflow.serve.reception import Reception
 from modelflow.serve.refusal import refusal
 from modelflow.serve.repository import Repository
 from modelflow.serve.repository_rest import RepositoryRest
-from modelflow.serve.router import find, group_of
+from modelflow.serve.router import Router
 from modelflow.serve.tensorflow_rest import TensorflowRest
 from modelflow.wire.problem import Code, Problem
 
@@ -46,7 +46,7 @@ class Front:
         self._reception = reception or Reception()
         self._limits = limits
         reads = reads or ReadLimits()
-        self._endpoints = (
+        endpoints = (
             *TensorflowRest(models, reads).endpoints,
             *OpenInferenceRest(models, reads).endpoints,
             *Generate(models, reads).endpoints,
@@ -54,6 +54,7 @@ class Front:
             *Metrics(models).endpoints,
             *Pages(models, repository, has_keys=self._reception.keys is not None).endpoints,
         )
+        self._router = Router(endpoints)
 
     def begin(self, exchange: Exchange) -> BodyLimits:
         """Finds out who answers a request.
@@ -66,7 +67,7 @@ class Front:
             is_seen = is_seen or name in marks
         if is_seen:
             self._receive(exchange)
-        found = find(self._endpoints, exchange)
+        found = self._router.find(exchange.method, exchange.target)
         if isinstance(found, Reply):
             if found.status == HTTPStatus.NOT_FOUND:
                 message = f"Malformed request: {exchange.method} {exchange.path}"
@@ -77,14 +78,15 @@ class Front:
     def _receive(self, exchange: Exchange) -> None:
         self._reception.receive(exchange)
         if self._reception.keys is not None:
-            self._reception.admit(exchange, group_of(self._endpoints, exchange.path))
+            self._reception.admit(exchange, self._router.group_of(exchange.path))
 
     def handle(self, exchange: Exchange) -> None:
         """Answers a whole request, now or later."""
         exchange.on_end = partial(self._limits.budget.give_back, len(exchange.body))
-        found = find(self._endpoints, exchange)
+        found = self._router.find(exchange.method, exchange.target)
         assert not isinstance(found, Reply)  # `begin` has found it
+        answer, names = found
         try:
-            found()
+            answer(exchange, names)
         except Problem as problem:
             exchange.answer(refusal(problem))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from modelflow.http.exchange import Exchange
 from modelflow.http.reply import Reply
-from modelflow.serve.router import endpoint, find
+from modelflow.serve import router
+from modelflow.serve.router import Router, endpoint
 
 ENDPOINTS = (
     endpoint(r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>\d+))?", GET=lambda e, n: n),
@@ -12,8 +12,7 @@ ENDPOINTS = (
 )
 
 
-def ask(method, target):
-    return find(ENDPOINTS, Exchange(method, target, (), "", lambda *_: None, None))
+ROUTER = Router(ENDPOINTS)
 
 
 @pytest.mark.parametrize(
@@ -26,16 +25,27 @@ def ask(method, target):
     ],
 )
 def test_the_names_in_a_path_are_given(target, names):
-    answer = ask("GET", target)
-    assert not isinstance(answer, Reply)
-    assert answer() == names
+    for _ in range(2):  # found, and found again
+        found = ROUTER.find("GET", target)
+        assert not isinstance(found, Reply)
+        answer, given = found
+        assert answer(None, given) == names
 
 
 @pytest.mark.parametrize("target", ["/", "/v1/models/m/versions/x", "/v1/models/m/more", "/v1"])
 def test_a_path_that_is_nobodys_is_404(target):
-    assert ask("GET", target).status == 404
+    assert ROUTER.find("GET", target).status == 404
 
 
 def test_a_method_that_is_not_allowed_is_405_and_says_which_are():
-    reply = ask("DELETE", "/v1/models/m:predict")
+    reply = ROUTER.find("DELETE", "/v1/models/m:predict")
     assert (reply.status, reply.headers) == (405, {"allow": "POST"})
+
+
+def test_the_routes_that_are_kept_are_bounded():
+    here = Router(ENDPOINTS)
+    for number in range(3 * router._MOST):
+        assert here.find("GET", f"/v1/models/m{number}")[1] == {"name": f"m{number}"}
+        assert len(here._found) <= router._MOST
+    here.find("GET", "/v1/models/m?" + "x" * router._LONGEST)
+    assert all(len(target) <= router._LONGEST for _, target in here._found)
