@@ -247,7 +247,6 @@ class Connection(asyncio.Protocol):
         head, self._head = self._head, message[: len(message) - length]
         is_plain = not (
             self._is_old
-            or exchange is self._last
             or exchange.header(b"transfer-encoding")
             or exchange.header(b"expect")
             or exchange.header(b"upgrade")
