@@ -1,30 +1,29 @@
 """OpenAPI 3.1: what there is to ask, each model with its own types."""
 
-import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
 import modelflow
-from modelflow.serve.json_schema import (
-    Schema,
-    example_of,
-    infer_schema,
-    item_schema,
-    items_of,
-    object_of,
-    outputs_of,
+from modelflow.serve.body_schema import (
+    JSON_TYPE,
+    BodySchema,
+    examples_body,
+    generate_body,
+    infer_body,
+    predict_body,
 )
+from modelflow.serve.json_schema import Schema, object_of
 from modelflow.serve.models import Models
 from modelflow.serve.served_model import ServedModel
-from modelflow.serve.tensors import served_tensor
-from modelflow.wire.datatype import datatype_of
+from modelflow.wire.tf_serving.documents import CLASSIFY_METHOD, REGRESS_METHOD
 
 __all__ = ["openapi_document"]
 
 Operation = Mapping[str, Any]
 
 _TEXT: Schema = {"type": "string"}
+_DOCUMENT: Schema = {"type": "object"}
 _ERROR: Schema = {"$ref": "#/components/responses/Error"}
 _KEYS: Mapping[str, Schema] = {
     "bearer": {"type": "http", "scheme": "bearer"},
@@ -35,7 +34,6 @@ _DESCRIPTION = (
     "Over gRPC the same is asked of tensorflow.serving.PredictionService, "
     "tensorflow.serving.ModelService and inference.GRPCInferenceService, where it is on."
 )
-_MOST_EXAMPLE = 1000  # elements of a value that is written out
 
 
 def openapi_document(models: Models, *, has_keys: bool, is_repository_open: bool) -> dict[str, Any]:
@@ -80,11 +78,13 @@ def _of_server(*, is_repository_open: bool) -> Iterator[tuple[str, Operation]]:
         ("/v2/health/ready", "Whether everything that was asked for is loaded"),
     ):
         yield path, {"get": {**_operation(summary, "server", path, None), **free}}
-    yield "/v2", {"get": _operation("What the server is", "server", "/v2", {"type": "object"})}
+    yield "/v2", {"get": _operation("What the server is", "server", "/v2", _DOCUMENT)}
     metrics = {"200": {"description": "for Prometheus", "content": {"text/plain": {}}}}
     about = _operation("Figures", "server", "/metrics", None)
     yield "/metrics", {"get": {**about, "responses": {**about["responses"], **metrics}}}
     rows = {"type": "array", "items": {"type": "object"}}
+    stats = "/v2/models/stats"
+    yield stats, {"get": _operation("Figures of all models", "server", stats, _DOCUMENT)}
     index = "/v2/repository/index"
     yield index, {"post": _operation("What is served, and how it fares", "repository", index, rows)}
     if is_repository_open:
@@ -99,107 +99,46 @@ def _of_model(model: ServedModel, place: str) -> Iterator[tuple[str, Operation]]
     rest = f"/v1/models/{quote(model.name, safe='')}{place}"
     oip = f"/v2/models/{quote(model.name, safe='')}{place}"
     tag = model.name
-    document: Schema = {"type": "object"}
     for path, summary, answer in (
-        (rest, "How the model fares (TensorFlow Serving)", document),
-        (f"{rest}/metadata", "Inputs and outputs (TensorFlow Serving)", document),
-        (oip, "Inputs and outputs (Open Inference)", document),
+        (rest, "How the model fares (TensorFlow Serving)", _DOCUMENT),
+        (f"{rest}/metadata", "Inputs and outputs (TensorFlow Serving)", _DOCUMENT),
+        (oip, "Inputs and outputs (Open Inference)", _DOCUMENT),
         (f"{oip}/ready", "Whether the model answers", None),
+        (f"{oip}/config", "How the model is batched (Open Inference)", _DOCUMENT),
+        (f"{oip}/stats", "Figures (Open Inference)", _DOCUMENT),
     ):
         yield path, {"get": _operation(summary, tag, path, answer)}
-    for path, summary, (asked, answer, example) in (
-        (f"{rest}:predict", "Predict (TensorFlow Serving)", _predict(model)),
-        (f"{oip}/infer", "Infer (Open Inference)", _infer(model)),
-        (f"{oip}/generate", "One item", _generate(model)),
+    for path, summary, body in (
+        (f"{rest}:predict", "Predict (TensorFlow Serving)", predict_body(model)),
+        *_of_examples(model, rest),
+        (f"{oip}/infer", "Infer (Open Inference)", infer_body(model)),
+        (f"{oip}/generate", "One item", generate_body(model, is_stream=False)),
+        (f"{oip}/generate_stream", "One item, as it comes", generate_body(model, is_stream=True)),
     ):
-        content = _json(asked)
-        if _is_short(model):
-            content["application/json"]["example"] = example
-        body = {"required": True, "content": content}
-        yield path, {"post": {**_operation(summary, tag, path, answer), "requestBody": body}}
+        content = {
+            **_json(body.asked),
+            **{kind: {"schema": one} for kind, one in body.forms.items()},
+        }
+        if body.example is not None:
+            content[JSON_TYPE]["example"] = body.example
+        operation = _operation(summary, tag, path, body.answer, body.answer_type)
+        yield path, {"post": {**operation, "requestBody": {"required": True, "content": content}}}
 
 
-def _predict(model: ServedModel) -> tuple[Schema, Schema, Any]:
-    inputs, outputs = model.signature.inputs, model.signature.outputs
-    row = outputs_of(inputs, {port.name: item_schema(port) for port in inputs})
-    columns = outputs_of(inputs, {port.name: items_of(port) for port in inputs})
-    name = {"signature_name": _TEXT}
-    asked: list[dict[str, Any]] = [
-        {"properties": {"instances": {"type": "array", "items": row, "minItems": 1}, **name}},
-        {"properties": {"inputs": columns, **name}},
-    ]
-    for one, key in zip(asked, ("instances", "inputs"), strict=True):
-        one.update(type="object", required=[key], additionalProperties=False)
-    rows = outputs_of(outputs, {port.name: item_schema(port) for port in outputs})
-    whole = outputs_of(outputs, {port.name: items_of(port) for port in outputs})
-    answer = [
-        object_of({"predictions": {"type": "array", "items": rows}}),
-        object_of({"outputs": whole}),
-    ]
-    values = {port.name: example_of(port.tensor) for port in inputs}
-    example = values[inputs[0].name] if len(inputs) == 1 else values
-    return {"oneOf": asked}, {"oneOf": answer}, {"instances": [example]}
+def _of_examples(model: ServedModel, rest: str) -> Iterator[tuple[str, str, BodySchema]]:
+    methods = {one.method for one in model.all_signatures()}
+    for method, verb in ((CLASSIFY_METHOD, "classify"), (REGRESS_METHOD, "regress")):
+        if method in methods:
+            summary = f"{verb.title()} (TensorFlow Serving)"
+            yield f"{rest}:{verb}", summary, examples_body(model, method)
 
 
-def _infer(model: ServedModel) -> tuple[Schema, Schema, Any]:
-    inputs, outputs = model.signature.inputs, model.signature.outputs
-    asked = {
-        "type": "object",
-        "properties": {
-            "id": _TEXT,
-            "parameters": {"type": "object"},
-            "inputs": infer_schema(inputs),
-            "outputs": {"type": "array", "items": {"type": "object", "required": ["name"]}},
-        },
-        "required": ["inputs"],
-    }
-    answer = {
-        "type": "object",
-        "properties": {
-            "model_name": _TEXT,
-            "model_version": _TEXT,
-            "id": _TEXT,
-            "outputs": infer_schema(outputs),
-        },
-        "required": ["model_name", "outputs"],
-    }
-    tensors = []
-    for port in inputs:
-        tensor = served_tensor(port)
-        shape = (None,) if tensor is None or tensor.shape is None else tensor.shape
-        tensors.append(
-            {
-                "name": port.name,
-                "shape": [1 if extent is None else extent for extent in shape],
-                "datatype": "BYTES" if tensor is None else datatype_of(tensor.dtype),
-                "data": ["text"] if tensor is None else example_of(tensor),
-            }
-        )
-    return asked, answer, {"inputs": tensors}
-
-
-def _generate(model: ServedModel) -> tuple[Schema, Schema, Any]:
-    inputs, outputs = model.signature.inputs, model.signature.outputs
-    answers = {
-        port.name: item_schema(port) if port.is_single else {"type": "array"} for port in outputs
-    }
-    asked = object_of({port.name: item_schema(port) for port in inputs})
-    return asked, object_of(answers), {port.name: example_of(port.tensor) for port in inputs}
-
-
-def _is_short(model: ServedModel) -> bool:
-    tensors = (port.tensor for port in model.signature.inputs)
-    return all(_elements(one.shape or ()) <= _MOST_EXAMPLE for one in tensors if one is not None)
-
-
-def _elements(shape: Iterable[int | None]) -> int:
-    return math.prod(extent or 1 for extent in shape)
-
-
-def _operation(summary: str, tag: str, path: str, answer: Schema | None) -> dict[str, Any]:
+def _operation(
+    summary: str, tag: str, path: str, answer: Schema | None, kind: str = JSON_TYPE
+) -> dict[str, Any]:
     good: dict[str, Any] = {"description": "all is well"}
     if answer is not None:
-        good["content"] = _json(answer)
+        good["content"] = {kind: {"schema": answer}}
     return {
         "summary": summary,
         "tags": [tag],
@@ -209,4 +148,4 @@ def _operation(summary: str, tag: str, path: str, answer: Schema | None) -> dict
 
 
 def _json(schema: Schema) -> dict[str, Any]:
-    return {"application/json": {"schema": schema}}
+    return {JSON_TYPE: {"schema": schema}}

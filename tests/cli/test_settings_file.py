@@ -51,12 +51,14 @@ def test_a_file_says_what_the_options_say(values, tmp_path):
         tls_key = "/keys/key.pem"
         cors_origin = ["*"]
         access_log = "-"
+        batching_parameters_file = "batching_config.txt"
         """
     )
     assert seen, output
     options, folder = seen["options"], tmp_path / "conf"
     assert seen["sources"] == (f"digits={folder}/graph.toml", "/models/resnet.onnx")
     assert seen["labels"] == ("digits:stable=1",)
+    assert seen["batching_file"] == folder / "batching_config.txt"
     assert (options.host, options.http_port, options.grpc_port) == ("0.0.0.0", 80, None)
     assert (options.max_body, options.json.depth) == (100, 5)
     assert options.connections.header_time_out == 3.0
@@ -125,5 +127,12 @@ def test_every_option_stands_under_a_heading_once():
     for one in serve.params:
         if isinstance(one, click.Option):
             assert done.output.count(f"\n  {one.opts[-1]} ") == 1, one.opts
-    for heading in ("What requests may be:", "What connections may be:", "Guards and logs:"):
+    for heading in (
+        "What is served:",
+        "What requests may be:",
+        "What connections may be:",
+        "Guards",
+    ):
         assert heading in done.output
+    chosen = done.output.partition("What is served:")[2].partition("What requests may be:")[0]
+    assert "--batching-parameters-file" in chosen

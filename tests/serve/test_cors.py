@@ -79,3 +79,12 @@ def test_nothing_is_said_where_nobody_asked_for_it():
 def test_what_is_no_origin_is_named(origin):
     with pytest.raises(ConfigError, match=r"CORS origin: got .*; expected SCHEME://HOST"):
         Cors([origin])
+
+
+def test_a_page_reads_a_streamed_answer(server):
+    path, body = "/v2/models/m/generate_stream", b'{"input": [1.0, 3.0]}'
+    for origin, expected in ((APP, APP), ("https://other.example.com", None)):
+        headers = {"Origin": origin, "x-api-key": "key"}
+        status, found, text = send(server, "POST", path, body, headers)
+        assert (status, text) == (200, b'data: {"output": 2.0}\n\n')
+        assert found.get("access-control-allow-origin") == expected

@@ -19,8 +19,9 @@ from modelflow.http.limits import ConnectionLimits
 from tests.http.clients import is_ended
 from tests.serve.certificates import Authority
 from tests.serve.clients import ask, send, served
-from tests.serve.grpc.stub import Stub, grpc_served, infer, refused
+from tests.serve.grpc.stub import OIP, PREDICTION, PROTOCOLS, Stub, grpc_served, infer, refused
 
+MODELS = "tensorflow.serving.ModelService"
 PREDICT = "/v1/models/m:predict"
 BODY = {"instances": [[1.0, 3.0]]}
 ANSWER = {"predictions": [2.0]}
@@ -226,6 +227,12 @@ def bearer(key):
         ("/V2", None, {"ALL-KEY-1", "INFER-KEY"}),
         ("/v2/repository/index", {}, {"ALL-KEY-1", "OPS-KEY"}),
         ("/metrics", None, {"ALL-KEY-1", "OPS-KEY"}),
+        ("/v2/models/m/stats", None, {"ALL-KEY-1", "OPS-KEY"}),
+        ("/v2/models/m/versions/1/stats", None, {"ALL-KEY-1", "OPS-KEY"}),
+        ("/v2/models/stats", None, {"ALL-KEY-1", "OPS-KEY"}),
+        ("/v2/models/m/config", None, {"ALL-KEY-1", "INFER-KEY"}),
+        ("/v2/models/m/generate", {"input": [1.0]}, {"ALL-KEY-1", "INFER-KEY"}),
+        ("/v2/models/m/generate_stream", {"input": [1.0]}, {"ALL-KEY-1", "INFER-KEY"}),
     ],
 )
 def test_a_key_opens_its_groups(keyed, path, document, keys):
@@ -256,6 +263,24 @@ def test_who_has_no_key_is_told_to_bring_one(keyed, headers, path):
     assert "API key" in found["error"]
 
 
+@pytest.mark.parametrize(
+    "path", ["/v1/models/m:classify", "/v1/models/m:regress", "/v2/models/m/generate_stream"]
+)
+def test_a_key_of_the_wrong_group_is_refused_before_anything_is_read(keyed, path):
+    """Also where the answer would be a stream: none is begun."""
+    status, found, headers = ask(keyed, path, b"no JSON", headers=bearer("OPS-KEY"))
+    assert (status, headers["content-type"]) == (403, "application/json")
+    assert "for metrics and repository, not for infer" in found["error"]
+    assert ask(keyed, path, b"no JSON", headers=bearer("INFER-KEY"))[0] == 400
+
+
+def test_loading_over_rest_needs_a_key_of_the_repository(keyed):
+    path = "/v2/repository/models/m/load"
+    for key, text in (("INFER-KEY", "not for repository"), ("OPS-KEY", "--allow-repository")):
+        status, found, _ = ask(keyed, path, {}, headers=bearer(key))
+        assert (status, text in found["error"]) == (403, True)
+
+
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/v2/health/live", "/v2/health/ready"])
 def test_probes_need_no_key(keyed, path):
     assert ask(keyed, path)[0] == 200
@@ -277,11 +302,49 @@ def test_calls_over_grpc_need_the_same_keys(keyed):
             method(infer(), timeout=SECONDS, metadata=(("x-api-key", "OPS-KEY"),))
 
 
+@pytest.mark.parametrize(
+    ("service", "name", "group", "outcome"),
+    [
+        (OIP, "ModelStatistics", "metrics", "OK"),
+        (OIP, "RepositoryIndex", "repository", "OK"),
+        (OIP, "RepositoryModelLoad", "repository", "PERMISSION_DENIED"),
+        (OIP, "RepositoryModelUnload", "repository", "PERMISSION_DENIED"),
+        (MODELS, "HandleReloadConfigRequest", "repository", "INVALID_ARGUMENT"),
+        (OIP, "ModelConfig", "infer", "NOT_FOUND"),
+        (PREDICTION, "Classify", "infer", "INVALID_ARGUMENT"),
+        (PREDICTION, "Regress", "infer", "INVALID_ARGUMENT"),
+        (PREDICTION, "MultiInference", "infer", "INVALID_ARGUMENT"),
+    ],
+)
+def test_a_method_is_of_a_group(keyed, service, name, group, outcome):
+    right, wrong = ("INFER-KEY", "OPS-KEY") if group == "infer" else ("OPS-KEY", "INFER-KEY")
+    with grpc.insecure_channel(keyed.grpc_address) as channel:
+        with refused("PERMISSION_DENIED", f"not for {group}"):
+            _asked(channel, service, name, wrong)
+        if outcome == "OK":
+            _asked(channel, service, name, right)
+        else:
+            with refused(outcome) as found:
+                _asked(channel, service, name, right)
+            assert "API key" not in found[0].details()
+
+
+def _asked(channel, service, name, key):
+    """What an empty message is answered with a key."""
+    protocol = PROTOCOLS[service.split(".")[0]]
+    kind = protocol.methods(service)[name].input_type.full_name
+    metadata = (("x-api-key", key),)
+    return Stub(channel).method(service, name)(protocol[kind](), timeout=SECONDS, metadata=metadata)
+
+
 def test_a_stream_needs_a_key(keyed):
     with grpc.insecure_channel(keyed.grpc_address) as channel:
         method = Stub(channel).method("inference.GRPCInferenceService", "ModelStreamInfer")
         with refused("UNAUTHENTICATED"):
             next(method(iter([infer()]), timeout=SECONDS))
+        with refused("PERMISSION_DENIED", "not for infer"):
+            metadata = (("x-api-key", "OPS-KEY"),)
+            next(method(iter([infer()]), timeout=SECONDS, metadata=metadata))
         metadata = (("x-api-key", "INFER-KEY"),)
         assert next(method(iter([infer()]), timeout=SECONDS, metadata=metadata)).infer_response
 

@@ -154,6 +154,13 @@ def test_fields_of_numbers_are_json(numbers):
         (b"no form at all", FORM, "form: "),
         (form(("a", b"1")), {"Content-Type": "multipart/form-data"}, "expected a boundary"),
         (form(*((str(n), b"1") for n in range(101))), FORM, "more than 100 fields"),
+        (form(("a" * 5000, b"1")), FORM, "header size"),
+        (form(('a"\r\nx: y' * 10, b"1")), FORM, "header count"),
+        (
+            form(),
+            {"Content-Type": "multipart/form-data" + ";" * 2000},
+            "content type of 2019 bytes",
+        ),
     ],
 )
 def test_a_form_that_is_none_is_told_so(echo, body, kind, message):

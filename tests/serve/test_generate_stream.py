@@ -16,10 +16,11 @@ PATH = "/v2/models/m/generate_stream"
 
 
 @contextlib.contextmanager
-def streaming(tokens, **options):
+def streaming(tokens, results_bound=None, **options):
     """A server of a model that gives many buffers for one."""
+    bound = {} if results_bound is None else {"results_bound": results_bound}
     try:
-        with Server({"m": tokens.flow(**options)}, ServeOptions(http_port=0)) as server:
+        with Server({"m": tokens.flow(**bound)}, ServeOptions(http_port=0, **options)) as server:
             yield server
     finally:
         tokens.go.release(1000)
@@ -206,3 +207,30 @@ def test_a_stop_lets_a_stream_come_to_its_end():
         server.stop()
         assert [events.next(), events.next()] == [{"output": 1}, None]
         assert is_ended(events.socket)
+
+
+def test_the_body_of_a_stream_counts_until_its_end():
+    tokens = Tokens()
+    body = json.dumps({"input": 2}).encode()
+    with streaming(tokens, max_bodies=len(body)) as server, Events(server) as events:
+        events.ask(2)
+        events.head()
+        assert events.next() == {"output": 0}
+        assert send(server, "POST", PATH, body)[0] == 503
+        tokens.go.release(2)
+        assert [events.next(), events.next()] == [{"output": 1}, None]
+        assert send(server, "POST", PATH, body)[0] == 200
+
+
+def test_the_body_of_a_client_that_went_away_counts_no_longer():
+    tokens = Tokens()
+    body = json.dumps({"input": 9}).encode()
+    with streaming(tokens, max_bodies=len(body)) as server:
+        with Events(server) as events:
+            events.ask(9)
+            events.head()
+            assert events.next() == {"output": 0}
+        while server.model("m").calls:
+            pass
+        tokens.go.release(1000)
+        assert send(server, "POST", PATH, body)[0] == 200

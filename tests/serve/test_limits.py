@@ -9,15 +9,21 @@ import numpy as np
 import pytest
 
 from modelflow.http.limits import ConnectionLimits
+from modelflow.serve.server import ServeOptions, Server
 from modelflow.wire.json_outline import JsonLimits
 from modelflow.wire.open_inference.messages import OPEN_INFERENCE
+from modelflow.wire.tf_serving.messages import TF_SERVING
 from tests.http.clients import answer, is_ended, request
 from tests.serve.clients import ask, send, served
-from tests.serve.grpc.stub import SECONDS, Stub, grpc_served, infer, predict, refused
+from tests.serve.grpc.stub import PREDICTION, SECONDS, Stub, grpc_served, infer, predict, refused
+from tests.serve.half_plus_two import write_saved_model
+from tests.serve.test_generate import FORM, form
 
 PREDICT = "/v1/models/m:predict"
 INFER = "/v2/models/m/infer"
 GENERATE = "/v2/models/m/generate"
+STREAM = "/v2/models/m/generate_stream"
+CLASSIFY, REGRESS = "/v1/models/m:classify", "/v1/models/m:regress"
 
 
 def rows(*values):
@@ -36,6 +42,9 @@ def tensor(*values, shape=None):
         (PREDICT, rows(*range(9))),
         (INFER, tensor(*range(9))),
         (GENERATE, {"input": list(range(9))}),
+        (STREAM, {"input": list(range(9))}),
+        (CLASSIFY, {"examples": [{"x": list(range(9))}]}),
+        (REGRESS, {"examples": [{"x": list(range(9))}]}),
     ],
 )
 def test_a_json_document_of_too_many_values_is_refused(path, document):
@@ -45,7 +54,9 @@ def test_a_json_document_of_too_many_values_is_refused(path, document):
     assert "values; at most 8 are taken" in found["error"]
 
 
-@pytest.mark.parametrize("path", [PREDICT, INFER, GENERATE, "/v2/repository/index"])
+@pytest.mark.parametrize(
+    "path", [PREDICT, INFER, GENERATE, STREAM, CLASSIFY, REGRESS, "/v2/repository/index"]
+)
 def test_a_json_document_that_is_nested_too_deep_is_refused(path):
     with served(json=JsonLimits(depth=4)) as server:
         status, found, _ = ask(server, path, b"[[[[[]]]]]")
@@ -70,6 +81,90 @@ def test_a_tensor_of_too_many_elements_is_refused_over_both_protocols():
             client.call("tensorflow.serving.PredictionService", "Predict", predict(large))
 
 
+@pytest.mark.parametrize("path", [GENERATE, STREAM])
+def test_an_item_of_too_many_elements_is_refused(path):
+    with served(max_tensor_elements=4) as server:
+        assert send(server, "POST", path, json.dumps({"input": [1.0] * 4}))[0] == 200
+        status, found, _ = ask(server, path, {"input": [1.0] * 5})
+        assert (status, found["error"]) == (429, "input 'input': 5 elements; at most 4 are taken")
+        status, _, text = send(server, "POST", path, form(("input", b"[1, 2, 3, 4, 5]")), FORM)
+        assert (status, "5 elements; at most 4" in text.decode()) == (429, True)
+
+
+@pytest.mark.parametrize(
+    ("limits", "field", "status", "text"),
+    [
+        ({"depth": 4}, b"[[[[[]]]]]", 400, "nested 5 deep; at most 4 is taken"),
+        ({"elements": 8}, b"[1,2,3,4,5,6,7,8,9]", 429, "9 values; at most 8 are taken"),
+    ],
+)
+@pytest.mark.parametrize("path", [GENERATE, STREAM])
+def test_a_field_of_a_form_keeps_the_limits_of_json(path, limits, field, status, text):
+    with served(json=JsonLimits(**limits)) as server:
+        found = send(server, "POST", path, form(("input", field)), FORM)
+    assert (found[0], text in json.loads(found[2])["error"]) == (status, True)
+
+
+def test_a_form_that_is_too_long_when_it_is_decompressed_is_refused():
+    with served(max_decompressed=1000) as server:
+        body = gzip.compress(form(("input", b"[1.0]" + b" " * 1000)))
+        found = send(server, "POST", GENERATE, body, {**FORM, "Content-Encoding": "gzip"})
+        assert (found[0], b"when it is decompressed" in found[2]) == (400, True)
+        body = gzip.compress(form(("input", b"[1.0]")))
+        assert send(server, "POST", GENERATE, body, {**FORM, "Content-Encoding": "gzip"})[0] == 200
+
+
+# -- examples -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("models") / "m"
+    write_saved_model(path / "1")
+    return path
+
+
+def examples(*found, **context):
+    return {"signature_name": "regress", "examples": [*found], "context": context}
+
+
+def test_examples_of_too_many_elements_are_refused_over_both_protocols(folder):
+    options = ServeOptions(http_port=0, grpc_port=0, max_tensor_elements=4)
+    with Server({"m": folder}, options) as server:
+        assert ask(server, REGRESS, examples(*[{"x": 1.0}] * 4))[0] == 200
+        status, found, _ = ask(server, REGRESS, examples(*[{}] * 5, x=1.0))
+        assert (status, found["error"]) == (429, "feature 'x': 5 elements; at most 4 are taken")
+        with (
+            grpc.insecure_channel(server.grpc_address) as channel,
+            refused("RESOURCE_EXHAUSTED", "5 elements; at most 4 are taken"),
+        ):
+            Stub(channel).call(PREDICTION, "Regress", _regress(5))
+
+
+def test_a_context_that_is_long_with_every_example_is_refused_over_both_protocols(folder):
+    options = ServeOptions(http_port=0, grpc_port=0, max_decompressed=10_000)
+    with Server({"m": folder}, options) as server:
+        assert ask(server, REGRESS, examples(*[{"x": 1.0}] * 9, c="c" * 1000))[0] == 200
+        status, found, _ = ask(server, REGRESS, examples(*[{"x": 1.0}] * 10, c="c" * 1000))
+        assert (status, "more than 10000 bytes, each with" in found["error"]) == (429, True)
+        with (
+            grpc.insecure_channel(server.grpc_address) as channel,
+            refused("RESOURCE_EXHAUSTED", "more than 10000 bytes, each with"),
+        ):
+            Stub(channel).call(PREDICTION, "Regress", _regress(10, b"c" * 1000))
+
+
+def _regress(count, text=b""):
+    message = TF_SERVING["tensorflow.serving.RegressionRequest"]()
+    message.model_spec.name, message.model_spec.signature_name = "m", "regress"
+    held = message.input.example_list_with_context
+    held.context.features.feature["x"].float_list.value.append(1.0)
+    held.context.features.feature["c"].bytes_list.value.append(text)
+    for _ in range(count):
+        held.examples.add()
+    return message
+
+
 def test_a_tensor_of_one_value_repeated_is_refused_before_it_is_made():
     with (
         grpc_served(max_tensor_elements=1000) as server,
@@ -86,7 +181,7 @@ def test_a_tensor_of_one_value_repeated_is_refused_before_it_is_made():
             Stub(channel).call("tensorflow.serving.PredictionService", "Predict", message)
 
 
-@pytest.mark.parametrize("path", [INFER, GENERATE])
+@pytest.mark.parametrize("path", [INFER, GENERATE, STREAM])
 def test_a_body_that_is_too_long_when_it_is_decompressed_is_refused(path):
     with served(max_decompressed=1000) as server:
         body = gzip.compress(b" " * 1001)

@@ -15,6 +15,7 @@ from modelflow.serve.openapi import openapi_document
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.wire.tensor import TensorSpec
 from tests.serve.clients import ask, send, served
+from tests.serve.half_plus_two import write_saved_model
 from tests.serve.models_on_disk import write_version
 
 TWO = """
@@ -97,11 +98,15 @@ def test_each_example_is_answered_as_it_is_described(server, document):
     for path, operation in posts(document):
         example = operation["requestBody"]["content"]["application/json"]["example"]
         schema(operation["requestBody"]).validate(example)
-        status, found, _ = ask(server, path, example)
+        status, _, found = send(server, "POST", path, json.dumps(example))
         assert status == 200, (path, found)
-        schema(operation["responses"]["200"]).validate(found)
         paths.append(path.rpartition("/")[2].rpartition(":")[2])
-    assert paths == ["predict", "infer", "generate"]
+        if paths[-1] == "generate_stream":
+            (kind,) = operation["responses"]["200"]["content"]
+            assert (kind, found.startswith(b"data: ")) == ("text/event-stream", True)
+        else:
+            schema(operation["responses"]["200"]).validate(json.loads(found))
+    assert paths == ["predict", "infer", "generate", "generate_stream"]
 
 
 def test_everything_that_is_described_is_there(server, document):
@@ -167,6 +172,39 @@ def test_a_shape_is_described_with_the_batch_in_front():
     assert not rows.is_valid([[1, 2]])
     whole = Draft202012Validator(items_of(port("x", "float32", (2,), is_batched=False)))
     assert whole.is_valid([1, 2])
+
+
+def test_a_form_with_files_is_described(document):
+    for path, operation in posts(document):
+        forms = operation["requestBody"]["content"].keys() - {"application/json"}
+        assert ("multipart/form-data" in forms) == ("generate" in path)
+
+
+def test_every_signature_of_a_saved_model_is_described(tmp_path):
+    write_saved_model(tmp_path / "m" / "1")
+    requests = {
+        "predict": {"instances": [[1.0]]},
+        "classify": {"signature_name": "classify", "examples": [{"x": 1.0}], "context": {}},
+        "regress": {"signature_name": "regress", "examples": [{"x": [1.0]}]},
+    }
+    with Server({"m": tmp_path / "m"}, ServeOptions(http_port=0)) as server:
+        found = ask(server, "/openapi.json")[1]
+        OpenAPIV31SpecValidator(found).validate()
+        for verb, request in requests.items():
+            operation = found["paths"][f"/v1/models/m:{verb}"]["post"]
+            schema(operation["requestBody"]).validate(request)
+            status, answer, _ = ask(server, f"/v1/models/m:{verb}", request)
+            assert status == 200, answer
+            schema(operation["responses"]["200"]).validate(answer)
+    predict, classify = (
+        schema(found["paths"][f"/v1/models/m:{verb}"]["post"]["requestBody"])
+        for verb in ("predict", "classify")
+    )
+    texts = {"signature_name": "classify", "instances": ["an example"]}
+    assert predict.is_valid(texts)  # a signature of its own, with its own inputs
+    assert not predict.is_valid({**texts, "signature_name": "serving_default"})
+    assert not classify.is_valid({"examples": [{"x": 1.0}]})  # the default one is for predict
+    assert not classify.is_valid({"examples": [], "signature_name": "classify"})
 
 
 def test_keys_and_the_repository_stand_in_the_description():

@@ -2,19 +2,34 @@
 
 import json
 import socket
+import threading
 from datetime import datetime
 from typing import ClassVar
 
 import grpc
+import numpy as np
 import pytest
 
 import modelflow
 from modelflow.errors import ConfigError
 from modelflow.serve.reception import Reception
+from modelflow.serve.server import ServeOptions, Server
+from modelflow.wire.tf_serving.messages import TF_SERVING
 from tests.http.test_trace import ID, PARENT
 from tests.serve.clients import ask, send, served
-from tests.serve.grpc.stub import SECONDS, Stub, grpc_served, infer, predict, refused
+from tests.serve.grpc.stub import (
+    PREDICTION,
+    SECONDS,
+    Stub,
+    grpc_served,
+    infer,
+    predict,
+    refused,
+)
+from tests.serve.half_plus_two import CLASSIFY, REGRESS, example, write_saved_model
+from tests.serve.test_generate_stream import Events, streaming
 from tests.serve.test_server import Gate
+from tests.serve.tokens import Tokens
 
 PREDICT = "/v1/models/m:predict"
 BODY = {"instances": [[1.0, 3.0]]}
@@ -228,3 +243,128 @@ def test_a_request_without_a_log_makes_no_more_calls(server):
         assert not made
         assert ask(server, PREDICT, BODY, headers={"traceparent": PARENT})[0] == 200
         assert made
+
+
+# -- answers that come part by part ---------------------------------------------------------------
+
+
+def test_a_graph_is_told_of_the_trace_of_a_stream(tmp_path):
+    Told.seen.clear()
+    headers = {"traceparent": PARENT, "x-request-id": "mine"}
+    with grpc_served(Told) as server:
+        path = "/v2/models/m/generate_stream"
+        assert send(server, "POST", path, b'{"input": [1.0]}', headers)[0] == 200
+        with grpc.insecure_channel(server.grpc_address) as channel:
+            method = Stub(channel).method("inference.GRPCInferenceService", "ModelStreamInfer")
+            assert len(list(method(iter([infer()]), metadata=tuple(headers.items())))) == 1
+    told = {"request_id": "mine", "traceparent": PARENT}
+    assert Told.seen == [told] * 2
+
+
+def test_a_streamed_answer_has_the_id_that_its_request_brings():
+    tokens = Tokens(is_free=True)
+    with streaming(tokens) as server, Events(server) as events:
+        events.ask(2, "x-request-id: mine", f"traceparent: {PARENT}")
+        found = events.head()[1]
+    assert (found["x-request-id"], found["traceparent"]) == ("mine", PARENT)
+    assert found["content-type"].startswith("text/event-stream")
+
+
+def test_a_stream_has_its_line_when_it_ends(tmp_path):
+    tokens, path = Tokens(), tmp_path / "log"
+    with streaming(tokens, access_log=str(path)) as server, Events(server) as events:
+        events.ask(2)
+        events.head()
+        assert events.next() == {"output": 0}
+        assert ask(server, "/v2")[0] == 200
+        server.refresh()  # what is logged until now is written before the file is opened anew
+        while len(path.read_text().splitlines()) < 1:
+            pass
+        assert [line["path"] for line in logged(path)] == ["/v2"]
+        tokens.go.release()
+        assert [events.next(), events.next()] == [{"output": 1}, None]
+    line = logged(path)[-1]
+    assert (line["path"], line["model"]) == ("/v2/models/m/generate_stream", "m")
+    assert (line["status"], line["bytes_in"]) == (200, len(b'{"input": 2}'))
+    assert line["bytes_out"] == len(b'data: {"output": 0}\n\ndata: {"output": 1}\n\n')
+
+
+def test_a_stream_that_nobody_reads_to_its_end_has_a_line_of_what_was_sent(tmp_path):
+    tokens, path = Tokens(), tmp_path / "log"
+    with streaming(tokens, access_log=str(path)) as server:
+        with Events(server) as events:
+            events.ask(9)
+            events.head()
+            assert events.next() == {"output": 0}
+            events.ask(9)  # its turn does not come
+            assert tokens.began.acquire(timeout=SECONDS)
+            assert tokens.began.acquire(timeout=SECONDS)
+        while server.model("m").calls:
+            pass
+        tokens.go.release(100)
+    found = [(line["status"], line["model"], line["bytes_out"]) for line in logged(path)]
+    assert found == [(499, "m", len(b'data: {"output": 0}\n\n')), (499, "m", 0)]
+
+
+def test_a_stream_that_is_cut_by_a_stop_has_a_line(tmp_path):
+    tokens, path = Tokens(), tmp_path / "log"
+    with streaming(tokens, access_log=str(path)) as server, Events(server) as events:
+        events.ask(9)
+        events.head()
+        assert events.next() == {"output": 0}
+        stopping = threading.Thread(target=server.stop, args=(False,))
+        stopping.start()
+        assert events.file.read() == b""
+        tokens.go.release(100)
+        stopping.join()
+    assert [(line["status"], line["model"]) for line in logged(path)] == [(499, "m")]
+
+
+def test_a_stream_over_grpc_has_a_line_of_all_its_messages(tmp_path):
+    tokens, path = Tokens(is_free=True), tmp_path / "log"
+    request = infer(np.array([[3.0]], np.float32))
+    with (
+        streaming(tokens, grpc_port=0, access_log=str(path)) as server,
+        grpc.insecure_channel(server.grpc_address) as channel,
+    ):
+        method = Stub(channel).method("inference.GRPCInferenceService", "ModelStreamInfer")
+        answers = list(method(iter([request] * 2), timeout=SECONDS))
+    assert sum(answer.infer_response.ByteSize() > 0 for answer in answers) >= 6
+    (line,) = logged(path)
+    assert (line["status"], line["model"], line["version"]) == ("OK", "m", 1)
+    assert line["bytes_in"] == 2 * request.ByteSize()
+    assert line["bytes_out"] == sum(answer.ByteSize() for answer in answers)
+
+
+def test_examples_have_lines_with_their_model(tmp_path):
+    write_saved_model(tmp_path / "m" / "1")
+    options = ServeOptions(http_port=0, grpc_port=0, access_log=str(tmp_path / "log"))
+    with Server({"m": tmp_path / "m"}, options) as server:
+        body = {"signature_name": "classify", "examples": [{"x": 1.0}]}
+        assert ask(server, "/v1/models/m:classify", body)[0] == 200
+        with grpc.insecure_channel(server.grpc_address) as channel:
+            client, x = Stub(channel), example(x=1.0).SerializeToString()
+            asked = TF_SERVING["tensorflow.serving.MultiInferenceRequest"]()
+            asked.input.example_list.examples.add().ParseFromString(x)
+            for name, method in (("classify", CLASSIFY), ("regress", REGRESS)):
+                task = asked.tasks.add(method_name=method)
+                task.model_spec.name, task.model_spec.signature_name = "m", name
+            client.call(PREDICTION, "MultiInference", asked)
+    rest, multi = logged(tmp_path / "log")
+    assert (rest["path"], rest["model"], rest["status"]) == ("/v1/models/m:classify", "m", 200)
+    assert multi["rpc"] == "/tensorflow.serving.PredictionService/MultiInference"
+    assert (multi["model"], multi["version"], multi["status"]) == ("m", 1, "OK")
+    assert multi["bytes_in"] == asked.ByteSize()
+
+
+def test_loading_over_grpc_has_a_line_without_a_model(tmp_path):
+    path = tmp_path / "log"
+    with (
+        grpc_served(access_log=str(path)) as server,
+        grpc.insecure_channel(server.grpc_address) as channel,
+        refused("PERMISSION_DENIED"),
+    ):
+        Stub(channel).oip("RepositoryModelLoad", model_name="m")
+    (line,) = logged(path)
+    assert (line["rpc"].rpartition("/")[2], line["model"]) == ("RepositoryModelLoad", None)
+    assert line["status"] == "PERMISSION_DENIED"
