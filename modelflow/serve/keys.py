@@ -32,8 +32,9 @@ class Group(StrEnum):
     INFER = "infer"
     """Asking models, and what there is to ask."""
     REPOSITORY = "repository"
-    """The index, loading and unloading."""
+    """The index, loading and unloading, and another ``models.config``."""
     METRICS = "metrics"
+    """The figures of what was asked."""
 
 
 class Keys:

@@ -1,7 +1,5 @@
 """What is served, and what comes and goes: looking for versions, loading and unloading by name."""
 
-import asyncio
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -9,20 +7,16 @@ from functools import partial
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.http.mailbox import Mailbox
 from modelflow.serve.catalogue import Catalogue
-from modelflow.serve.finding import Finding, look
+from modelflow.serve.finding import Finding
 from modelflow.serve.limits import ModelLimits
 from modelflow.serve.loader import Loader
+from modelflow.serve.lookout import Lookout
 from modelflow.serve.models import Models
 from modelflow.serve.shelf import Shelf, Told, reason_of
 from modelflow.serve.source import Source
 from modelflow.wire.problem import Code, Problem
 
 __all__ = ["Repository"]
-
-logger = logging.getLogger(__name__)
-
-Found = Callable[[Mapping[str, Finding]], None]
-"""Is told what there is."""
 
 
 class Repository:
@@ -54,18 +48,14 @@ class Repository:
             poll: Seconds between two looks for new versions; 0: it looks only when asked.
             is_open: Clients may load and unload models.
         """
-        self._catalogue = catalogue
+        self._lookout = Lookout(catalogue, loader, poll)
         self._models = models
         self._loader = loader
         self._mailbox: Mailbox | None = None
         self._limits = limits
-        self._poll = poll
         self.is_open = is_open
-        self._timer: asyncio.TimerHandle | None = None
         self._shelves: dict[str, Shelf] = {}
         self._unloaded: set[str] = set()
-        self._asking: list[Told] = []
-        self._blamed = ""
         self.is_ending = False
         """Nothing is loaded any more: the server is being stopped."""
 
@@ -87,7 +77,7 @@ class Repository:
         self._settle(found)
         if not found:
             told(())
-        self._wait_for_poll()
+        self._lookout.begin(mailbox, self._refreshed)
 
     def unready(self) -> str:
         """Returns why the server is not ready; ``""``: it is."""
@@ -98,7 +88,7 @@ class Repository:
 
     def refresh(self) -> None:
         """Looks for new versions, and new models, and loads them."""
-        self._look(self._refreshed, self._blame)
+        self._lookout.refresh()
 
     def load(self, name: str, told: Told) -> None:
         """Loads a model that was unloaded, has failed, or may have changed.
@@ -115,17 +105,7 @@ class Repository:
         if self.is_ending or self._mailbox is None:
             told(_ending() if self.is_ending else _beginning())
             return
-        self._asking.append(told)  # `end` tells those whose look at the disk comes to nothing
-
-        def found(findings: Mapping[str, Finding]) -> None:
-            if self._answered(told):
-                self._load(name, findings, told)
-
-        def failed(error: Exception) -> None:
-            if self._answered(told):
-                told(error)
-
-        self._look(found, failed)
+        self._lookout.ask(told, lambda findings: self._load(name, findings, told))
 
     def configure(self, sources: Sequence[Source], told: Told) -> None:
         """Serves other models in the place of those of the ``models.config``.
@@ -142,30 +122,23 @@ class Repository:
         self._check_open()
         if self.is_ending or self._mailbox is None:
             raise _ending() if self.is_ending else _beginning()
-        self._catalogue = self._configured(sources)
+        self._lookout.catalogue = self._configured(sources)
         names = [source.name for source in sources]
 
         def tried(failures: Sequence[Exception]) -> None:
             told(_first(failures) or self._label_astray(sources))
 
         def found(findings: Mapping[str, Finding]) -> None:
-            if not self._answered(told):
-                return
             self._unloaded -= set(names)
             self._when_all_settled(names, tried)
             self._refreshed(findings)
             if not names:
                 told(None)
 
-        def failed(error: Exception) -> None:
-            if self._answered(told):
-                told(error)
-
-        self._asking.append(told)
-        self._look(found, failed)
+        self._lookout.ask(told, found)
 
     def _configured(self, sources: Sequence[Source]) -> Catalogue:
-        catalogue = replace(self._catalogue, configured=tuple(sources))
+        catalogue = replace(self._lookout.catalogue, configured=tuple(sources))
         try:
             catalogue.read()
             for source in sources:
@@ -222,44 +195,11 @@ class Repository:
     def end(self) -> None:
         """Looks no more, and tells whoever waits for something to be loaded."""
         self.is_ending = True
-        if self._timer is not None:
-            self._timer.cancel()
-        for told in self._asking:
-            told(_ending())
-        self._asking.clear()
+        self._lookout.end(_ending())
         for shelf in self._shelves.values():
             shelf.give_up(_ending())
 
-    # -- looking --------------------------------------------------------------------------------
-
-    def _look(self, found: Found, failed: Callable[[Exception], None]) -> None:
-        """Looks at the disk on a thread that may wait for it."""
-        mailbox = self._mailbox
-        assert mailbox is not None  # it has begun
-
-        def done(outcome: dict[str, Finding] | Exception) -> None:
-            if isinstance(outcome, Exception):
-                mailbox.post(partial(failed, outcome))
-            else:
-                mailbox.post(partial(found, outcome))
-
-        self._loader.look(partial(look, self._catalogue), done)
-
-    def _wait_for_poll(self) -> None:
-        if self._poll and not self.is_ending:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._poll, self._look, self._polled, self._poll_failed)
-
-    def _polled(self, found: Mapping[str, Finding]) -> None:
-        self._refreshed(found)
-        self._wait_for_poll()
-
-    def _poll_failed(self, error: Exception) -> None:
-        self._blame(error)
-        self._wait_for_poll()
-
     def _refreshed(self, found: Mapping[str, Finding]) -> None:
-        self._blamed = ""
         if self.is_ending:
             return
         for name in self._shelves.keys() - found.keys():
@@ -270,18 +210,6 @@ class Repository:
                 self._models.forget(name)
         self._unloaded &= found.keys()
         self._settle(found)
-
-    def _blame(self, error: Exception) -> None:
-        if str(error) != self._blamed:  # a poll comes by here again and again
-            logger.error("looking for new versions: %s; what is served goes on", error)
-        self._blamed = str(error)
-
-    def _answered(self, told: Told) -> bool:
-        """Notes that somebody's look has come back; False: he was told otherwise before."""
-        if told not in self._asking:
-            return False
-        self._asking.remove(told)
-        return True
 
     def _load(self, name: str, findings: Mapping[str, Finding], told: Told) -> None:
         if name not in findings:

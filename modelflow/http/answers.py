@@ -1,0 +1,114 @@
+"""The answers of one connection, which leave in the order of the requests."""
+
+from collections import deque
+from collections.abc import Callable
+
+from modelflow.http.exchange import Exchange
+from modelflow.http.head import head_of
+from modelflow.http.outflow import Outflow, StreamedReply
+from modelflow.http.reply import Reply
+
+__all__ = ["Answers"]
+
+
+class Answers:
+    """What is owed to a client, and what waits for its turn. For the server's thread.
+
+    Attributes:
+        last: Nothing is read behind this request: the connection ends with its answer.
+        is_old: The client speaks HTTP/1.0.
+        is_writable: The client takes what it is sent.
+    """
+
+    def __init__(self, write: Callable[[bytes], None], sent: Callable[[Exchange], None]) -> None:
+        """Owes nothing yet.
+
+        Args:
+            write: Takes bytes for the client.
+            sent: Called when the answer to a request, and to all before it, is written whole.
+        """
+        self.last: Exchange | None = None
+        self.is_old = False
+        self.is_writable = True
+        self._write = write
+        self._sent = sent
+        # What is not answered, in order; with the answers that are not their turn's yet.
+        self._pending: deque[Exchange] = deque()
+        self._replies: dict[Exchange, Reply | StreamedReply] = {}
+        self._outflow: Outflow | None = None  # the answer that is being sent part by part
+
+    def __len__(self) -> int:
+        """Returns how many answers are owed."""
+        return len(self._pending)
+
+    def expect(self, exchange: Exchange) -> None:
+        """Notes a request, behind those before it."""
+        self._pending.append(exchange)
+
+    def end(self) -> None:
+        """Takes no request behind those that are owed an answer."""
+        self.last = self.last or self._pending[-1]
+
+    def give(self, exchange: Exchange, reply: Reply | StreamedReply) -> None:
+        """Sends an answer when its turn has come, with those behind it that wait for that."""
+        if self.is_old and isinstance(reply, StreamedReply):
+            self.last = exchange  # that version has no other way to say where the body ends
+        self._replies[exchange] = reply
+        if self._outflow is None:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Sends the answers whose turn has come."""
+        parts: list[bytes] = []
+        exchange = None
+        while self._pending and (reply := self._replies.pop(self._pending[0], None)):
+            is_last = self._pending[0] is self.last
+            parts.append(head_of(reply, is_last=is_last, is_kept=self.is_old))
+            if isinstance(reply, StreamedReply):
+                self._write(b"".join(parts))
+                self._outflow = self._new_outflow()
+                reply.begin(self._outflow)
+                return
+            exchange = self._pending.popleft()
+            if exchange.method != "HEAD":
+                parts.append(reply.body)
+            if is_last:
+                break
+        if exchange is not None:
+            self._write(b"".join(parts))
+            self._sent(exchange)
+
+    def _new_outflow(self) -> Outflow:
+        room = lambda: self.is_writable  # noqa: E731 - a method would be one line of three
+        return Outflow(self._write, room, self._outflow_ended, is_chunked=not self.is_old)
+
+    def _outflow_ended(self) -> None:
+        assert self._outflow is not None  # it is its end
+        exchange = self._pending.popleft()
+        exchange.over(self._outflow.sent)
+        self._outflow = None
+        self._sent(exchange)
+        if exchange is not self.last:
+            self._flush()
+
+    def go_on(self) -> None:
+        """Notes that the client takes again what it is sent."""
+        if self._outflow is not None:
+            self._outflow.on_room()
+
+    def drop(self) -> None:
+        """Tells those who work on what is owed that nobody waits any more."""
+        pending, self._pending = self._pending, deque()
+        replies, self._replies = self._replies, {}
+        outflow, self._outflow = self._outflow, None
+        if outflow is not None:
+            pending.popleft().gone(outflow.sent)
+        for exchange in pending:
+            exchange.gone()
+        for reply in replies.values():
+            if isinstance(reply, StreamedReply):  # its turn has not come; it is told all the same
+                never = self._new_outflow()
+                reply.begin(never)
+                never.gone()
+        if outflow is not None:
+            outflow.gone()

@@ -1,0 +1,50 @@
+"""A moment until when something must have come."""
+
+import asyncio
+from collections.abc import Callable
+
+__all__ = ["Expiry"]
+
+
+class Expiry:
+    """Calls somebody when a moment has come that may be put off. For the loop's thread.
+
+    Putting it off costs no timer: the one that is set looks, when it is due, how long it still is.
+    """
+
+    __slots__ = ("_expired", "_loop", "_timer", "due")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, expired: Callable[[], None]) -> None:
+        """Sets nothing yet.
+
+        Args:
+            loop: Whose time it is.
+            expired: Called when the moment has come.
+        """
+        self.due: float | None = None
+        """The moment, in the loop's seconds; None: there is none."""
+        self._loop = loop
+        self._expired = expired
+        self._timer: asyncio.TimerHandle | None = None
+
+    def wait(self, seconds: float) -> None:
+        """Says that the moment is so many seconds from now."""
+        self.due = due = self._loop.time() + seconds
+        if self._timer is None or due < self._timer.when():
+            self.cancel()
+            self._timer = self._loop.call_at(due, self._look)
+
+    def cancel(self) -> None:
+        """Ends the timer; for good, unless it is waited again."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        self._timer = None
+        if self.due is None:
+            return
+        if self._loop.time() < self.due:
+            self._timer = self._loop.call_at(self.due, self._look)
+        else:
+            self._expired()

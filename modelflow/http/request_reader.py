@@ -1,0 +1,218 @@
+"""Bytes to requests, one after the other. Loads httptools."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import httptools
+
+from modelflow.http.body import Body, RefusedError
+from modelflow.http.exchange import Exchange, Handler
+from modelflow.http.known_heads import KnownHead, KnownHeads
+from modelflow.http.limits import ConnectionLimits
+from modelflow.http.reply import Reply
+
+__all__ = ["LongHeadError", "Receiver", "RequestReader", "length_of"]
+
+
+class LongHeadError(Exception):
+    """A head has too many bytes, or headers."""
+
+    def __init__(self, most: int, what: str) -> None:
+        super().__init__(f"the head of the request has more than {most} {what}")
+
+
+class Receiver(Protocol):
+    """Who is told of requests."""
+
+    def receive(
+        self, method: str, target: str, headers: Sequence[tuple[bytes, bytes]], *, is_kept: bool
+    ) -> Exchange:
+        """Takes a request whose head is there; ``is_kept``: others may follow it."""
+
+    def refuse_body(self, exchange: Exchange, reply: Reply) -> None:
+        """Answers one whose body is not wanted; what comes of it is dropped."""
+
+    def invite_body(self) -> None:
+        """Tells the client, who waits for it, to send the body."""
+
+
+class RequestReader:
+    """Reads the requests of one connection. For the server's thread.
+
+    Attributes:
+        exchange: What is being read, or handled, at this moment.
+        body: Its body, as far as it is there; None: there is none, or it is dropped.
+        unheard: Bytes since the last head, or the last part of a body.
+        is_reading: The request is not whole yet.
+        is_old: The client speaks HTTP/1.0.
+    """
+
+    def __init__(
+        self, receiver: Receiver, handler: Handler, limits: ConnectionLimits, heads: KnownHeads
+    ) -> None:
+        """Begins at the beginning of a message.
+
+        Args:
+            receiver: Who is told of requests.
+            handler: Who answers them.
+            limits: What their heads may be.
+            heads: Those that need not be read any more.
+        """
+        self.exchange: Exchange | None = None
+        self.body: Body | None = None
+        self.unheard = 0
+        self.is_reading = self.is_old = False
+        self._receiver = receiver
+        self._handler = handler
+        self._limits = limits
+        self._parser = httptools.HttpRequestParser(self)
+        self._target = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._heads = heads
+        self._head = b""  # of the message before, where it was one whole request
+        self._is_within = False  # a part of a message is there
+        self._is_kept = True  # others may follow
+        self._whole: list[Exchange] = []  # the requests that have become so in what is fed
+
+    def feed(self, data: bytes) -> bytes:
+        """Reads what came.
+
+        Returns:
+            What is to be fed next: it stands behind an offer of another protocol, which is answered
+            as the request that it is.
+
+        Raises:
+            LongHeadError: a head is over the limits.
+            httptools.HttpParserError: this is no request; or, an `HttpParserCallbackError`, whoever
+                handles requests has raised.
+        """
+        is_new = not self._is_within
+        if is_new and self._is_kept and (found := self._heads.find(data)) is not None:
+            self._read_known(*found)
+            return b""
+        self.unheard += len(data)
+        self._whole.clear()
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as error:
+            self._parser = httptools.HttpRequestParser(self)
+            return data[error.args[0] :]
+        except httptools.HttpParserCallbackError as error:
+            if isinstance(error.__context__, LongHeadError):
+                raise error.__context__ from error
+            raise
+        if self.unheard > self._limits.header_bytes:
+            raise LongHeadError(self._limits.header_bytes, "bytes")
+        if is_new and not self._is_within and len(self._whole) == 1:
+            self._learn(data, self._whole[0])
+        self._whole.clear()
+        return b""
+
+    def _read_known(self, head: KnownHead, body: bytes) -> None:
+        """Takes a whole request, whose head is known."""
+        self.is_old = False
+        exchange = self._receiver.receive(head.method, head.target, head.headers, is_kept=True)
+        self.exchange = exchange
+        try:
+            Body(self._handler.begin(exchange), head.length).add(body)
+            exchange.body = body
+            self._handler.handle(exchange)
+        except RefusedError as error:
+            self._receiver.refuse_body(exchange, error.reply)
+        except Exception as error:  # as the parser says it of what it calls
+            raise httptools.HttpParserCallbackError from error
+        self.exchange = None
+
+    def _learn(self, message: bytes, exchange: Exchange) -> None:
+        """Keeps the head of a message that was one whole request, if it is the second with it.
+
+        Heads that differ each time, as with an id of the request, are not kept.
+        """
+        length = len(exchange.body)
+        head, self._head = self._head, message[: len(message) - length]
+        is_plain = not (
+            self.is_old
+            or exchange.header(b"transfer-encoding")
+            or exchange.header(b"expect")
+            or exchange.header(b"upgrade")
+        )
+        if head == self._head and is_plain and (length_of(exchange) or 0) == length:
+            method, target = exchange.method, exchange.target
+            self._heads.learn(message, KnownHead(method, target, exchange.headers, length))
+
+    def drop_body(self) -> None:
+        """Gives back what the body took; the rest of it is not kept."""
+        if self.body is not None:
+            self.body.drop()
+            self.body = None
+
+    # -- the parser's calls -----------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        """Begins to read a request."""
+        self._is_within = True
+        self._target = b""
+        self._headers = []
+
+    def on_url(self, part: bytes) -> None:
+        """Takes what is asked for."""
+        self._target += part
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Takes a header, also one behind the body."""
+        self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """Begins a request."""
+        size = len(self._target) + sum(len(name) + len(value) for name, value in self._headers)
+        self.unheard = 0
+        if size > self._limits.header_bytes:
+            raise LongHeadError(self._limits.header_bytes, "bytes")
+        if len(self._headers) > self._limits.headers:
+            raise LongHeadError(self._limits.headers, "headers")
+        self.is_old = self._parser.get_http_version() == "1.0"
+        self._is_kept = self._parser.should_keep_alive()
+        exchange = self._receiver.receive(
+            self._parser.get_method().decode("latin-1"),
+            self._target.decode("latin-1"),
+            self._headers,
+            is_kept=self._is_kept,
+        )
+        self.exchange, self.is_reading = exchange, True
+        try:
+            limits = self._handler.begin(exchange)
+            self.body = Body(limits, length_of(exchange))
+        except RefusedError as error:
+            self._receiver.refuse_body(exchange, error.reply)
+        else:
+            if (exchange.header(b"expect") or b"").lower() == b"100-continue":
+                self._receiver.invite_body()
+
+    def on_body(self, part: bytes) -> None:
+        """Takes a part of the body."""
+        self.unheard = 0
+        if self.body is None:
+            return  # it was refused, and is dropped
+        try:
+            self.body.add(part)
+        except RefusedError as error:
+            assert self.exchange is not None  # its body is being read
+            self._receiver.refuse_body(self.exchange, error.reply)
+
+    def on_message_complete(self) -> None:
+        """Ends the request; it may have been answered before."""
+        self.unheard = 0
+        self.is_reading = self._is_within = False
+        exchange, body = self.exchange, self.body
+        self.body = None
+        if exchange is not None and body is not None:
+            exchange.body = body.whole()
+            self._whole.append(exchange)
+            self._handler.handle(exchange)
+        self.exchange = None
+
+
+def length_of(exchange: Exchange) -> int | None:
+    """Returns how long a body is, as the head says; None: it does not."""
+    value = exchange.header(b"content-length")
+    return int(value) if value is not None and value.isdigit() else None

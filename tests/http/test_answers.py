@@ -1,0 +1,105 @@
+"""What is owed to a client, and the order in which it leaves."""
+
+from modelflow.http.answers import Answers
+from modelflow.http.exchange import Exchange
+from modelflow.http.outflow import StreamedReply
+from modelflow.http.reply import Reply
+from tests.http.clients import Echo, answer, request, serving
+
+
+def test_requests_that_come_at_once_are_answered_in_order():
+    with serving(handler := Echo()) as connect, connect() as client:
+        client.sendall(request("/held/a") + request("/", b"b") + request("/held/c"))
+        assert handler.came.acquire(timeout=60)
+        assert handler.came.acquire(timeout=60)
+        handler.let_go("/held/c", b"c")
+        handler.let_go("/held/a", b"a")
+        assert [answer(client)[2] for _ in range(3)] == [b"a", b"b", b"c"]
+
+
+def test_a_head_request_is_answered_without_a_body():
+    with serving(Echo()) as connect, connect() as client:
+        client.sendall(request("/", method="HEAD") + request("/", b"next"))
+        status, headers, _ = answer(client, "HEAD")
+        assert (status, headers["content-length"]) == (200, "0")
+        assert answer(client)[2] == b"next"
+
+
+def test_a_big_answer_arrives_although_nobody_reads_it_at_first():
+    big = bytes(8 << 20)
+    with serving(handler := Echo()) as connect, connect() as client:
+        client.sendall(request("/held/1") + request("/", b"next"))
+        assert handler.came.acquire(timeout=60)
+        handler.let_go("/held/1", big)
+        assert len(answer(client)[2]) == len(big)
+        assert answer(client)[2] == b"next"
+
+
+class Owed:
+    """Answers, and what they have written."""
+
+    def __init__(self, *, is_old=False):
+        self.written, self.sent, self.flows = b"", [], {}
+        self.answers = Answers(self.write, lambda exchange: self.sent.append(exchange.target))
+        self.answers.is_old = is_old
+
+    def write(self, data):
+        self.written += data
+
+    def ask(self, target):
+        exchange = Exchange("GET", target, (), "", self.answers.give, None)
+        self.answers.expect(exchange)
+        return exchange
+
+    def stream(self, exchange):
+        """Answers with a stream; what it goes into stands in `flows` when its turn has come."""
+        begin = lambda flow: self.flows.update({exchange.target: flow})  # noqa: E731
+        exchange.answer(StreamedReply(200, begin))
+
+
+def test_what_is_behind_a_stream_waits_for_its_end():
+    owed = Owed()
+    first, second = owed.ask("/1"), owed.ask("/2")
+    owed.stream(first)
+    second.answer(Reply(200, b"whole"))
+    owed.flows["/1"].send(b"part")
+    assert (len(owed.answers), owed.sent, b"whole" in owed.written) == (2, [], False)
+    owed.flows["/1"].end()
+    assert (len(owed.answers), owed.sent) == (0, ["/1", "/2"])
+    assert owed.written.endswith(b"whole")
+    assert b"4\r\npart\r\n0\r\n\r\nHTTP/1.1 200" in owed.written
+
+
+def test_a_stream_for_an_old_client_is_the_last_answer():
+    owed = Owed(is_old=True)
+    first = owed.ask("/1")
+    owed.stream(first)
+    owed.flows["/1"].send(b"part")
+    assert owed.answers.last is first
+    assert owed.written.endswith(b"\r\n\r\npart")
+
+
+def test_everybody_is_told_once_that_the_client_has_gone():
+    owed, told = Owed(), []
+    exchanges = [owed.ask(f"/{number}") for number in range(3)]
+    for exchange in exchanges:
+        exchange.on_end = lambda target=exchange.target: told.append(target)
+    owed.stream(exchanges[0])
+    owed.stream(exchanges[1])  # its turn does not come
+    owed.flows["/0"].on_gone = lambda: told.append("stream")
+    owed.answers.drop()
+    owed.answers.drop()
+    assert told == ["/0", "/1", "/2", "stream"]
+    assert set(owed.flows) == {"/0", "/1"}
+    assert not owed.flows["/1"].has_room
+
+
+def test_a_stream_has_room_while_the_client_takes_what_it_is_sent():
+    owed, asked = Owed(), []
+    owed.stream(owed.ask("/1"))
+    owed.flows["/1"].on_room = lambda: asked.append(1)
+    owed.answers.is_writable = False
+    assert not owed.flows["/1"].has_room
+    owed.answers.is_writable = True
+    owed.answers.go_on()
+    assert (owed.flows["/1"].has_room, asked) == (True, [1])

@@ -1,0 +1,99 @@
+"""Who looks at the disk, and who is told."""
+
+import asyncio
+
+import pytest
+
+from modelflow.serve.catalogue import Catalogue
+from modelflow.serve.lookout import Lookout
+from tests.serve.models_on_disk import write_model
+
+
+class Later:
+    """A loader and a mailbox in one: looks, and what they give, wait for the test."""
+
+    def __init__(self):
+        self.looks = []
+
+    def look(self, make, done):
+        self.looks.append((make, done))
+
+    def post(self, call):
+        call()
+        return True
+
+    def go(self):
+        """Makes the looks that were asked for."""
+        looks, self.looks = self.looks, []
+        for make, done in looks:
+            try:
+                outcome = make()
+            except Exception as error:  # noqa: BLE001 - as the loader does
+                outcome = error
+            done(outcome)
+
+
+@pytest.fixture
+def path(tmp_path):
+    write_model(tmp_path / "m.onnx", 2)
+    return tmp_path / "m.onnx"
+
+
+def made(path, poll=0.0):
+    later, seen = Later(), []
+    lookout = Lookout(Catalogue({"m": path}), later, poll)
+    lookout.begin(later, lambda found: seen.append(sorted(found)))
+    return lookout, later, seen
+
+
+def test_who_asks_is_told_what_there_is_and_nobody_else(path):
+    lookout, later, seen = made(path)
+    found, told = [], []
+    lookout.ask(told.append, lambda findings: found.append(sorted(findings)))
+    later.go()
+    assert (found, told, seen) == ([["m"]], [], [])
+    lookout.refresh()
+    later.go()
+    assert seen == [["m"]]
+
+
+def test_who_waits_is_told_of_the_end_and_not_again(path):
+    lookout, later, _ = made(path)
+    found, told = [], []
+    lookout.ask(told.append, found.append)
+    end = RuntimeError("the end")
+    lookout.end(end)
+    later.go()
+    assert (found, told) == ([], [end])
+
+
+def test_a_look_that_fails_again_and_again_is_said_once(path, caplog):
+    lookout, later, seen = made(path)
+    lookout.catalogue = None
+    for _ in range(2):
+        lookout.refresh()
+        later.go()
+    assert caplog.text.count("what is served goes on") == 1
+    lookout.catalogue = Catalogue({"m": path})
+    lookout.refresh()
+    later.go()
+    lookout.catalogue = None
+    lookout.refresh()
+    later.go()
+    assert caplog.text.count("what is served goes on") == 2  # it was well in between
+    assert seen == [["m"]]
+
+
+def test_it_looks_every_so_many_seconds_until_its_end(path):
+    async def main():
+        lookout, later, seen = made(path, poll=0.001)
+        for number in range(1, 4):
+            while not later.looks:
+                await asyncio.sleep(0)
+            later.go()
+            assert seen == [["m"]] * number
+        lookout.end(RuntimeError("the end"))
+        await asyncio.sleep(0.01)
+        assert not later.looks
+
+    asyncio.run(main())
