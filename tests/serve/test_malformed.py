@@ -338,8 +338,8 @@ def test_texts_whose_lengths_lie_are_400(server, element):
     ("encoding", "body", "status"),
     [
         ("gzip", b"no gzip", 400),
-        ("gzip", gzip.compress(tensor())[:-4], 400),
-        ("gzip", gzip.compress(b" " * (2 << 20)), 400),
+        ("gzip", gzip.compress(tensor(), mtime=0)[:-4], 400),
+        ("gzip", gzip.compress(b" " * (2 << 20), mtime=0), 400),
         ("deflate", b"\0", 400),
         ("br", tensor(), 501),
     ],
