@@ -81,8 +81,9 @@ def _code(words: list[str]) -> int:
             raise
         for inner in failure.exceptions:
             click.echo(str(inner), err=True)
-        _leave_hung_threads()
-        return 1
+        code = 130 if _is_interrupted(failure) else 1
+        _leave_hung_threads(code)
+        return code
     except ModelflowError as error:
         if "--debug" in words:
             raise
@@ -95,7 +96,15 @@ def _code(words: list[str]) -> int:
     return int(result or 0)
 
 
-def _leave_hung_threads() -> None:
+def _is_interrupted(error: BaseException) -> bool:
+    """Tells whether the flow was being ended by a Ctrl-C when it failed."""
+    before = error.__context__
+    while before is not None and not isinstance(before, KeyboardInterrupt):
+        before = before.__context__
+    return before is not None
+
+
+def _leave_hung_threads(code: int) -> None:
     """Ends the process although a unit hangs: the interpreter would wait for its thread."""
     import threading
 
@@ -103,4 +112,4 @@ def _leave_hung_threads() -> None:
     if hung:
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(1)
+        os._exit(code)

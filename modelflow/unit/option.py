@@ -288,8 +288,8 @@ def _convert_list(value: Any, origin: Any, args: tuple[Any, ...]) -> Any:
 
 
 def _to_int(value: Any) -> int:
-    if isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d{1,18}\s*", value):
-        return int(value)
+    if isinstance(value, str) and re.fullmatch(r"[+-]?\d{1,18}", text := value.strip()):
+        return int(text)
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     raise ValueError(_NAMES[int])

@@ -10,12 +10,11 @@ LONG = 60.0  # seconds until what hangs is given up
 
 
 def traces():
-    """The threads, children, descriptors and shared memory of this process."""
+    """The threads, children, and descriptors (shared memory among them) of this process."""
     return {
         "threads": {t.name for t in threading.enumerate() if t.name.startswith("modelflow")},
         "children": _children(os.getpid()),
         "descriptors": len(os.listdir("/proc/self/fd")),
-        "shared memory": _shared_memory(),
     }
 
 
@@ -25,10 +24,6 @@ def _children(pid):
         with contextlib.suppress(OSError):  # a thread that has ended meanwhile
             found.update(task.read_text().split())
     return found
-
-
-def _shared_memory():
-    return {name for name in os.listdir("/dev/shm") if name.startswith(("modelflow", "psm_"))}
 
 
 def of_session(leader):

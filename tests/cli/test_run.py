@@ -272,6 +272,30 @@ def test_ctrl_c_ends_at_once_with_130(folder):
     assert "Traceback" not in errors
 
 
+def test_ctrl_c_ends_with_130_and_names_the_unit_that_does_not_come_back(folder):
+    (folder / "stuck.py").write_text(
+        "import sys, threading\nimport modelflow\n"
+        "class Stuck(modelflow.FlowUnit):\n"
+        "    def open(self, config):\n"
+        "        print('opens', flush=True)\n"
+        "        threading.Event().wait()\n"
+        "    def process(self, ctx):\n"
+        "        pass\n"
+        "stuck = modelflow.FlowUnitSpec('stuck', {'cpu': Stuck}, inputs=(modelflow.Port('in'),))\n"
+    )
+    (folder / "stuck.dot").write_text(
+        'digraph { files [flowunit=file_source, path="photos"] s [flowunit="stuck:stuck"] '
+        "files -> s }"
+    )
+    with modelflow_started(folder, "stuck.dot", stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == "opens\n"
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=programs.LIMIT)
+    assert process.returncode == 130, errors
+    assert "node 's' (unit 'stuck') failed in open: did not return within" in errors
+    assert "Traceback" not in errors
+
+
 def test_sigterm_finishes_what_is_under_way_and_ends_with_143(folder):
     (folder / "endless.dot").write_text(
         'digraph { files [flowunit=file_source, path="photos", repeat=-1] '

@@ -1,3 +1,5 @@
+import pytest
+
 from modelflow.buffer import Buffer
 from modelflow.plan import Origin
 from modelflow.runtime.clock import SYSTEM_CLOCK
@@ -26,16 +28,18 @@ class Gate:
 
 
 class Receiver:
-    def __init__(self):
-        self.got = []
+    def __init__(self, has_waiting=False):
+        self.got, self.ports, self.calls = [], [], 0
+        self.has_waiting = has_waiting
 
     def append(self, port, segments):
         assert segments, "there is nothing to append"
         self.got += segments
-        return False
+        self.ports.append(port)
+        return self.has_waiting
 
     def call_due(self):
-        pass
+        self.calls += 1
 
     def wait_for_room(self, port):
         return None
@@ -94,6 +98,16 @@ def test_fan_out_gives_every_receiver_a_list_of_its_own():
     emit(box, (s, None, 0, 2, True))
     assert first.values(s) == second.values(s) == [0, 1]
     assert first.got[0].columns[0] is not second.got[0].columns[0]
+
+
+@pytest.mark.parametrize("gate", [None, Gate()])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_every_receiver_is_told_its_port_and_called_where_somebody_waits_for_it(gate, count):
+    receivers = [Receiver(has_waiting=number != 1) for number in range(count)]
+    box = Outbox([tuple((to, 5 + number) for number, to in enumerate(receivers))], gate, 100)
+    emit(box, (stream(), 0, 0, 2, True))
+    assert [to.ports for to in receivers] == [[5 + number] for number in range(count)]
+    assert [to.calls for to in receivers] == [number != 1 for number in range(count)]
 
 
 def test_a_cancelled_stream_is_forgotten():

@@ -2,7 +2,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from modelflow.errors import ConfigError
@@ -65,6 +65,7 @@ def test_a_number_survives_its_text(number):
 
 
 @given(st.text())
+@example("0\x1f")  # a blank to str.strip, none to int
 def test_convert_of_any_text_gives_an_int_or_a_value_error(text):
     try:
         assert isinstance(convert(text, int), int)
