@@ -13,6 +13,7 @@ from modelflow.cli.draw import draw
 from modelflow.cli.model import model
 from modelflow.cli.new.command import new
 from modelflow.cli.run import run
+from modelflow.cli.termination import INTERRUPTED
 from modelflow.cli.units import units
 from modelflow.cli.version import version, version_text
 from modelflow.errors import FlowFailed, ModelflowError
@@ -70,7 +71,7 @@ def _code(words: list[str]) -> int:
         result: Any = cli.main(args=words, prog_name="modelflow", standalone_mode=False)
     except click.exceptions.Abort:
         click.echo("stopped", err=True)
-        return 130
+        return INTERRUPTED
     except click.ClickException as error:
         error.show()
         return error.exit_code
@@ -79,7 +80,7 @@ def _code(words: list[str]) -> int:
             raise
         for inner in failure.exceptions:
             click.echo(str(inner), err=True)
-        code = 130 if _is_interrupted(failure) else 1
+        code = INTERRUPTED if _is_interrupted(failure) else 1
         _leave_hung_threads(code)
         return code
     except ModelflowError as error:
