@@ -14,6 +14,7 @@ from modelflow.cli.model import model
 from modelflow.cli.new.command import new
 from modelflow.cli.run import run
 from modelflow.cli.serve import serve
+from modelflow.cli.termination import INTERRUPTED
 from modelflow.cli.units import units
 from modelflow.cli.version import version, version_text
 from modelflow.errors import FlowFailed, ModelflowError
@@ -72,7 +73,7 @@ def _code(words: list[str]) -> int:
         result: Any = cli.main(args=words, prog_name="modelflow", standalone_mode=False)
     except click.exceptions.Abort:
         click.echo("stopped", err=True)
-        return 130
+        return INTERRUPTED
     except click.ClickException as error:
         error.show()
         return error.exit_code
@@ -81,7 +82,7 @@ def _code(words: list[str]) -> int:
             raise
         for inner in failure.exceptions:
             click.echo(str(inner), err=True)
-        code = 130 if _is_interrupted(failure) else 1
+        code = INTERRUPTED if _is_interrupted(failure) else 1
         _leave_hung_threads(code)
         return code
     except ModelflowError as error:

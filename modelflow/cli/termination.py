@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["TERMINATED", "on_hangup", "termination"]
+__all__ = ["INTERRUPTED", "TERMINATED", "on_hangup", "termination"]
 
-# The exit code: 128 and the signal's number, as shells have it.
+# The exit codes: 128 and the signal's number, as shells have it.
+INTERRUPTED = 128 + signal.SIGINT
 TERMINATED = 128 + signal.SIGTERM
 
 

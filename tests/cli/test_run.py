@@ -274,7 +274,7 @@ def test_ctrl_c_ends_at_once_with_130(folder):
 
 def test_ctrl_c_ends_with_130_and_names_the_unit_that_does_not_come_back(folder):
     (folder / "stuck.py").write_text(
-        "import sys, threading\nimport modelflow\n"
+        "import threading\nimport modelflow\n"
         "class Stuck(modelflow.FlowUnit):\n"
         "    def open(self, config):\n"
         "        print('opens', flush=True)\n"
