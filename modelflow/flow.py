@@ -13,7 +13,7 @@ from modelflow.graph.read import read_graph
 from modelflow.graph.signature import Signature, contradictions, signature_of
 from modelflow.log import FlowLog
 from modelflow.plan import ExecutionPlan, make_plan
-from modelflow.request import Request
+from modelflow.request import Request, submit
 from modelflow.runtime.at_exit import stop_at_exit
 from modelflow.runtime.scheduler import Scheduler, SchedulerOptions
 from modelflow.runtime.stats import NodeStats
@@ -312,14 +312,7 @@ class Flow:
             StreamClosed: the flow does not run, or its graph has no input.
         """
         scheduler = self._running_scheduler()
-        for request in requests:
-            for name in request.inputs:
-                scheduler.entrance.port(name)
-        fresh = [request for request in requests if not request.is_submitted]
-        for request, session in zip(fresh, scheduler.create_sessions(len(fresh)), strict=True):
-            request.begin(scheduler, session)
-        entrants = [request.entrant() for request in requests]
-        count, blocker = scheduler.entrance.enter_many(entrants)
+        count, blocker = submit(scheduler, requests)
         scheduler.pump()
         if blocker is not None and on_room is not None:
             blocker.on_gone(on_room)

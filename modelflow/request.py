@@ -1,17 +1,20 @@
 """A request as a whole: all its values at once, its answer by a callback."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from modelflow.buffer import Buffer
-from modelflow.errors import EndOfStream
+from modelflow.errors import Cancelled, EndOfStream
+from modelflow.runtime.blocker import Blocker
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.runtime.gang import Entrant
 from modelflow.runtime.scheduler import Scheduler
 from modelflow.runtime.session import Session
 from modelflow.stream_io import received, sent
 
-__all__ = ["Request"]
+__all__ = ["Request", "submit"]
 
 
 class Request:
@@ -24,10 +27,13 @@ class Request:
     __slots__ = (
         "_context",
         "_due",
+        "_failure",
+        "_found",
         "_is_cancelled",
         "_on_end",
         "_on_result",
         "_open",
+        "_position",
         "_scheduler",
         "_session",
         "inputs",
@@ -66,6 +72,10 @@ class Request:
         self._due = None if deadline is None else SYSTEM_CLOCK.now() + deadline
         self._context = context
         self._is_cancelled = False
+        # Of a bundle's passenger: its place, and what has become of it.
+        self._position = -1
+        self._found: dict[str, list[Buffer]] | None = None
+        self._failure: Exception | None = None
         self._scheduler: Scheduler | None = None
         self._session: Session | None = None
 
@@ -86,6 +96,42 @@ class Request:
             self._wait_for_results(session)
         if self._is_cancelled:
             scheduler.cancel(session)
+
+    @property
+    def is_single(self) -> bool:
+        """Tells whether it can travel in a bundle: one value for one input, and no stream."""
+        if self._session is not None or self._on_result is not None or len(self.inputs) != 1:
+            return False
+        (values,) = self.inputs.values()
+        return len(values) == 1
+
+    def row(self) -> Buffer:
+        """Returns what it brings into a bundle (called by `submit`)."""
+        (values,) = self.inputs.values()
+        buffer = sent(values[0])
+        buffer._deadline = self._due
+        return buffer
+
+    def board(self, session: Session, position: int) -> None:
+        """Notes its place in a bundle (called by `submit`)."""
+        self._session, self._position = session, position
+        if self._is_cancelled:
+            self._leave(session)
+
+    def _leave(self, session: Session) -> None:
+        assert session.bundle is not None  # it has a place there
+        session.has_deadlines = True  # so that workers look at what is given up
+        session.bundle.leave(self._position, Cancelled("the request was cancelled"))
+
+    def arrived(self, found: dict[str, list[Buffer]]) -> None:
+        """Takes what has become of its row (called by the bundle)."""
+        self._found = found
+        self._on_end(self)
+
+    def failed(self, failure: Exception) -> None:
+        """Takes why nothing comes any more (called by the bundle)."""
+        self._failure = failure
+        self._on_end(self)
 
     def entrant(self) -> Entrant:
         """Returns what goes into the graph (called by `Flow`)."""
@@ -109,7 +155,9 @@ class Request:
     def cancel(self) -> None:
         """Ends it at once: what is queued for it is dropped, `answer` raises `Cancelled`."""
         self._is_cancelled = True
-        if self._scheduler is not None and self._session is not None:
+        if self._position >= 0 and self._session is not None:
+            self._leave(self._session)
+        elif self._scheduler is not None and self._session is not None:
             self._scheduler.cancel(self._session)
 
     def next_result(self) -> tuple[str, Buffer] | None:
@@ -161,7 +209,66 @@ class Request:
         if self._session is None:
             message = "the request was not submitted yet"
             raise TimeoutError(message)
+        if self._position >= 0:
+            return self._answer()
         return {
             output: [*map(received, results.get_all(SYSTEM_CLOCK, 0.0))]
             for output, results in self._session.results.items()
         }
+
+    def _answer(self) -> dict[str, list[Buffer]]:
+        if self._failure is not None:
+            raise self._failure.with_traceback(None)  # all of a bundle have the same
+        if self._found is None:
+            message = "the request is not over yet"
+            raise TimeoutError(message)
+        for buffers in self._found.values():
+            for buffer in buffers:
+                received(buffer)
+        return self._found
+
+
+def submit(scheduler: Scheduler, requests: Sequence[Request]) -> tuple[int, Blocker | None]:
+    """Sends requests on their way, in order, as long as there is room; see `Flow.submit`.
+
+    Returns:
+        How many are in, and what keeps the next one out; None: all are.
+
+    Raises:
+        KeyError: a request has an input that the graph has not; none has gone in.
+        StreamClosed: the flow does not run, or its graph has no input.
+    """
+    entrance, done = scheduler.entrance, 0
+    for request in requests:
+        for name in request.inputs:
+            entrance.port(name)
+    if not scheduler.is_row_by_row:
+        return _submit_sessions(scheduler, requests)
+    for is_single, run in groupby(requests, _IS_SINGLE):
+        enter = _submit_bundle if is_single else _submit_sessions
+        count, blocker = enter(scheduler, list(run))
+        done += count
+        if blocker is not None:
+            return done, blocker
+    return done, None
+
+
+_IS_SINGLE = attrgetter("is_single")
+
+
+def _submit_bundle(scheduler: Scheduler, requests: Sequence[Request]) -> tuple[int, Blocker | None]:
+    session = scheduler.create_bundle()
+    rows = [request.row() for request in requests]
+    count, blocker = scheduler.entrance.enter_bundle(session, requests, rows)
+    for position in range(count):
+        requests[position].board(session, position)
+    return count, blocker
+
+
+def _submit_sessions(
+    scheduler: Scheduler, requests: Sequence[Request]
+) -> tuple[int, Blocker | None]:
+    fresh = [request for request in requests if not request.is_submitted]
+    for request, session in zip(fresh, scheduler.create_sessions(len(fresh)), strict=True):
+        request.begin(scheduler, session)
+    return scheduler.entrance.enter_many([request.entrant() for request in requests])

@@ -1,5 +1,6 @@
 """What holds for every test: no thread is left alive."""
 
+import sys
 import threading
 import time
 
@@ -33,3 +34,14 @@ def no_unit_declared():
     yield
     function._declared.clear()
     function._declared.update(before)
+
+
+@pytest.fixture(autouse=True)
+def no_module_left(tmp_path_factory):
+    """Forgets what a test has imported from a folder of its own: others have such names, too."""
+    before = set(sys.modules)
+    yield
+    folder = str(tmp_path_factory.getbasetemp())
+    for name in set(sys.modules) - before:
+        if (getattr(sys.modules[name], "__file__", None) or "").startswith(folder):
+            del sys.modules[name]

@@ -118,6 +118,7 @@ class Held:
             self.go.wait()
             return item
 
+        self.unit = wait
         self.flow = modelflow.Flow(self.GRAPH, units=[wait])
 
 
@@ -286,3 +287,127 @@ def test_the_outputs_of_a_stream_take_turns():
         while (result := request.next_result()) is not None and len(found) < 99:
             found.append((result[0], result[1].data))
     assert found[:4] == [("first", 0), ("second", 0), ("first", 1), ("second", 1)]
+
+
+TWICE = """digraph { input [type=input] half output [type=output] log
+    input -> half -> output
+    half -> log
+}"""
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_one_row_requests_are_one_session_that_costs_the_flow_nothing_when_it_is_over(threads):
+    ended = Ended()
+    graph = ECHO.replace("half output", f"half [threads={threads}, batch_size=2, queue_size=64] output")
+    requests = [modelflow.Request({"input": [n]}, ended) for n in range(64)]
+    with modelflow.Flow(graph, units=[half]) as flow:
+        assert flow.submit(requests) == []
+        ended.wait(64)
+        for number, request in enumerate(requests):
+            (buffer,) = request.answer()["output"]
+            assert buffer.data == number // 2 if number % 2 == 0 else buffer.error is not None
+        assert flow._scheduler.held() in ({}, {"sessions": 1})  # told before it is forgotten
+    assert len(ended.requests) == 64
+
+
+def test_a_request_is_over_when_every_sink_has_it_too():
+    logged, ended = [], Ended()
+
+    @modelflow.flowunit
+    def log(number):
+        logged.append(number)
+
+    requests = [modelflow.Request({"input": [2 * n]}, ended) for n in range(5)]
+    with modelflow.Flow(TWICE, units=[half, log]) as flow:
+        flow.submit(requests)
+        ended.wait(5)
+        assert sorted(logged) == [0, 1, 2, 3, 4]
+    assert [data(request) for request in requests] == [[0], [1], [2], [3], [4]]
+
+
+def test_requests_of_one_row_many_and_none_go_in_together_in_order():
+    ended = Ended()
+    values = [[2], [4], [2, 4], [], [6], [8, 8]]
+    requests = [modelflow.Request({"input": numbers}, ended) for numbers in values]
+    with modelflow.Flow(ECHO, units=[half]) as flow:
+        assert flow.submit(requests) == []
+        ended.wait(len(values))
+    assert [data(request) for request in requests] == [[n // 2 for n in one] for one in values]
+
+
+def test_a_slow_row_holds_up_no_other_of_its_bundle():
+    go, ended = threading.Event(), Ended()
+
+    @modelflow.flowunit(name="half")
+    def slow(number):
+        if number == 0:
+            go.wait()
+        return number // 2
+
+    graph = ECHO.replace("half output", "half [threads=2, batch_size=1] output")
+    requests = [modelflow.Request({"input": [2 * n]}, ended) for n in range(8)]
+    with modelflow.Flow(graph, units=[slow]) as flow:
+        flow.submit(requests)
+        ended.wait(7)
+        assert requests[0] not in ended.requests
+        go.set()
+        ended.wait(1)
+    assert [data(request) for request in requests] == [[n] for n in range(8)]
+
+
+def test_what_is_given_up_in_the_queue_never_reaches_the_unit():
+    held, seen, ended = Held(), [], Ended()
+
+    @modelflow.flowunit(name="half", batched=True)
+    def note(numbers):
+        seen.extend(numbers)
+        return numbers
+
+    graph = Held.GRAPH.replace("wait -> output", "wait -> half -> output; half").replace(
+        "queue_size=1", "queue_size=8"
+    )
+    requests = [modelflow.Request({"input": [n]}, ended) for n in range(4)]
+    with modelflow.Flow(graph, units=[held.unit, note]) as flow:
+        flow.submit(requests)
+        assert held.entered.acquire(timeout=60)
+        for request in requests[:3]:  # the first is in the unit
+            request.cancel()
+        assert ended.requests == requests[:3]
+        held.go.set()
+        ended.wait(4)
+    assert seen == [3]
+    assert data(requests[3]) == [3]
+
+
+def test_one_that_was_returned_and_given_up_ends_when_it_is_submitted():
+    held, ended = Held(), Ended()
+    requests = [modelflow.Request({"input": [n]}, ended) for n in range(3)]
+    with held.flow as flow:
+        flow.submit(requests[:1])
+        assert held.entered.acquire(timeout=60)
+        (rest,) = flow.submit(requests[1:])
+        rest.cancel()
+        assert (rest.is_submitted, ended.requests) == (False, [])
+        held.go.set()
+        ended.wait(2)
+        flow.submit([rest])
+        ended.wait(1)
+        with pytest.raises(Cancelled):
+            rest.answer()
+
+
+def test_max_in_flight_lets_in_as_many_of_a_bundle_as_there_is_room_for():
+    held, ended, room = Held(), Ended(), threading.Event()
+    graph = Held.GRAPH.replace("queue_size=1", "queue_size=8")
+    graph = f"[flow]\nmax_in_flight = 3\n[graph]\ngraphconf = '''{graph}'''"
+    requests = [modelflow.Request({"input": [n]}, ended) for n in range(8)]
+    with modelflow.Flow(graph, units=[held.unit]) as flow:
+        rest = flow.submit(requests, room.set)
+        assert rest == requests[3:]
+        held.go.set()
+        while rest:
+            assert room.wait(60)
+            room.clear()
+            rest = flow.submit(rest, room.set)
+        ended.wait(8)
+    assert [data(request) for request in requests] == [[n] for n in range(8)]

@@ -136,6 +136,8 @@ class Origin:
             becomes many) this is the expand itself.
         single_outputs: The outputs that get exactly one buffer for each that is sent.
         is_counted: Every terminal does, and no unit may keep rows for later.
+        is_row_by_row: Every row passes by itself: no unit on the way sees sessions or streams,
+            pairs inputs, or has sessions take turns.
     """
 
     outputs: tuple[str, ...]
@@ -143,6 +145,7 @@ class Origin:
     counted_at: tuple[str, ...]
     single_outputs: frozenset[str]
     is_counted: bool
+    is_row_by_row: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Where streams begin, and where they can leave the graph."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from modelflow.graph.graph import Graph
@@ -52,6 +53,17 @@ def _origin(graph: Graph, origin: str, starts: Iterable[str]) -> Origin:
         counted_at=terminals if is_counted else _counted_at(graph, ways, whole, terminals),
         single_outputs=frozenset(single & set(outputs)),
         is_counted=is_counted,
+        is_row_by_row=not origin and _is_row_by_row(graph),
+    )
+
+
+def _is_row_by_row(graph: Graph) -> bool:
+    edges = Counter(edge.target.node for edge in graph.edges)
+    return len(graph.inputs) == 1 and all(
+        edges[node.name] <= 1
+        and (node.spec is None or (node.spec.traits.is_plain and not node.spec.is_per_stream))
+        and not node.settings.split_size
+        for node in graph.nodes.values()
     )
 
 

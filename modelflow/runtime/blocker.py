@@ -56,8 +56,8 @@ def in_flight_blocker(in_flight: InFlight, clock: Clock, is_over: Callable[[], b
     )
 
 
-def inbox_blocker(inbox: Inbox, port: int, session: Session) -> Blocker:
-    """Returns what rows of a session wait for while a first queue is full."""
+def inbox_blocker(inbox: Inbox, port: int, session: Session | None) -> Blocker:
+    """Returns what rows (of a session, or of any) wait for while a first queue is full."""
     is_unmatched = inbox.is_unmatched(port)
     if is_unmatched:
         reason = (

@@ -5,6 +5,7 @@ A batch of three rows with the deadlines 10.0, none and 12.0 at 11.0: the first 
 due at 12.0 again.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,9 +13,9 @@ from modelflow.buffer import Buffer
 from modelflow.errors import DeadlineExceeded, FlowUnitError
 from modelflow.plan import UnitPlan
 from modelflow.runtime.call import StreamOf
-from modelflow.runtime.segment import Columns
+from modelflow.runtime.segment import Batch, Columns
 
-__all__ = ["carry", "deadlines_of", "expire"]
+__all__ = ["carry", "deadlines_of", "expire", "give_up_gone"]
 
 
 def deadlines_of(columns: Columns) -> list[float | None]:
@@ -31,6 +32,18 @@ def deadlines_of(columns: Columns) -> list[float | None]:
         )
         for cells in zip(*columns, strict=True)
     ]
+
+
+def give_up_gone(batch: Batch) -> None:
+    """Has every row that nobody waits for any more be past its deadline."""
+    start = 0
+    for span in batch.spans:
+        bundle = span.stream.session.bundle
+        if bundle is not None and bundle.gone:
+            for row, position in enumerate(span.positions, start):
+                if position in bundle.gone:
+                    batch.columns[0][row]._deadline = -math.inf
+        start += len(span.positions)
 
 
 def carry(deadlines: Sequence[float | None], results: Sequence[Sequence[Any]]) -> None:

@@ -11,9 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, QueueFullError, StreamClosed, did_you_mean
 from modelflow.runtime.blocker import Blocker, in_flight_blocker, inbox_blocker, unread_blocker
+from modelflow.runtime.bundle import Passenger
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.entry_port import EntryPort
-from modelflow.runtime.gang import Entrant, append_gang, count_fitting
+from modelflow.runtime.gang import (
+    Entrant,
+    append_gang,
+    bundle_segment,
+    count_fitting,
+    count_room,
+)
 from modelflow.runtime.in_flight import InFlight
 from modelflow.runtime.inbox import Inbox
 from modelflow.runtime.locks import make_lock
@@ -151,6 +158,42 @@ class Entrance:
                 self._cancel(torn.session)
         for receiver in told:
             receiver.call_due()
+        return count, blocker
+
+    def enter_bundle(
+        self, session: Session, passengers: Sequence[Passenger], rows: Sequence[Buffer]
+    ) -> tuple[int, Blocker | None]:
+        """Puts requests of one row each in, in order, as long as there is room: as one session.
+
+        Args:
+            session: Made for them.
+            passengers: Who waits for each row.
+            rows: What each brings, for the graph's only input.
+
+        Returns:
+            How many are in, and what keeps the next one out; None: all are.
+        """
+        bundle = session.bundle
+        assert bundle is not None  # it was made for them
+        (port,) = self._ports.values()
+        is_in_doubt, is_in = False, False
+        told: Sequence[Receiver] = ()
+        try:
+            with self._lock:
+                count, blocker = count_room(len(rows), port, self._in_flight, self._clock)
+                is_in_doubt = True
+                bundle.board(passengers[:count])
+                is_in = session.progress.enter_whole({port.name: count})
+                if is_in and count:
+                    told = port.append((bundle_segment(session, rows[:count]),))
+                    is_in_doubt = False
+        finally:
+            if is_in_doubt:  # or empty: nothing will bring its end
+                self._cancel(session)
+        for receiver in told:
+            receiver.call_due()
+        if not is_in:
+            bundle.fail(self._ended(session))
         return count, blocker
 
     def close(self, session: Session) -> None:

@@ -19,7 +19,7 @@ from modelflow.runtime.outbox import Receiver
 from modelflow.runtime.segment import Segment
 from modelflow.runtime.session import Session
 
-__all__ = ["Entrant", "append_gang", "count_fitting"]
+__all__ = ["Entrant", "append_gang", "bundle_segment", "count_fitting", "count_room"]
 
 
 @dataclass(slots=True)
@@ -66,6 +66,28 @@ def count_fitting(
     return len(entrants), None
 
 
+def count_room(
+    rows: int, port: EntryPort, in_flight: InFlight | None, clock: Clock
+) -> tuple[int, Blocker | None]:
+    """Returns how many of a bundle's rows there is room for now, and what is in the next one's way.
+
+    Args:
+        rows: How many want to go in.
+        port: The graph's only input.
+        in_flight: The bound on the rows in the whole graph; None: there is none.
+        clock: What every wait goes by.
+    """
+    count: float = rows
+    blocker = None
+    if in_flight is not None and in_flight.is_open and in_flight.bound - in_flight.rows < count:
+        count = max(0, in_flight.bound - in_flight.rows)
+        blocker = in_flight_blocker(in_flight, clock, lambda: False)
+    for receiver, number in port.route:
+        if isinstance(receiver, Inbox) and (room := receiver.room(number)) < count:
+            count, blocker = max(0, room), inbox_blocker(receiver, number, None)
+    return int(count), blocker
+
+
 def append_gang(entrants: Sequence[Entrant], ports: Mapping[str, EntryPort]) -> list[Receiver]:
     """Gives every buffer its position and appends all; returns who must `call_due`.
 
@@ -86,6 +108,15 @@ def append_gang(entrants: Sequence[Entrant], ports: Mapping[str, EntryPort]) -> 
         if queue
         for receiver in ports[name].append(queue)
     ]
+
+
+def bundle_segment(session: Session, rows: Sequence[Buffer]) -> Segment:
+    """Returns the rows of a bundle as what enters; it has no end, since its rows have no order."""
+    has_errors = False
+    for buffer in rows:
+        has_errors = has_errors or buffer.error is not None
+        session.has_deadlines = session.has_deadlines or buffer._deadline is not None
+    return Segment(session.stream, range(len(rows)), [[*rows]], False, has_errors)
 
 
 def _is_over(session: Session) -> bool:

@@ -9,6 +9,7 @@ results, and tells the scheduler.
 from collections import deque
 from collections.abc import Mapping, Sequence
 
+from modelflow.runtime.bundle import Bundle
 from modelflow.runtime.results import Results
 from modelflow.runtime.segment import Segment
 from modelflow.runtime.session import Session
@@ -22,7 +23,7 @@ class Terminal:
     def __init__(self, exits: Mapping[str, int]) -> None:
         """Takes, by origin, the terminal's place among the exits of a session."""
         self._exits = exits
-        self._touched: deque[tuple[Session, Results | None, bool, bool]] = deque()
+        self._touched: deque[tuple[Session, Results | Bundle | None, bool, bool]] = deque()
 
     def blocked_by(self, port: int) -> None:
         """Returns None: nobody waits here."""
@@ -44,10 +45,20 @@ class Terminal:
             if is_over:
                 session.finish()
 
-    def _count(self, session: Session, segment: Segment, results: Results | None = None) -> bool:
+    def _count(
+        self,
+        session: Session,
+        segment: Segment,
+        is_end: bool,
+        results: Results | Bundle | None = None,
+    ) -> bool:
         """Notes a segment that has passed; True: `call_due` has something to do.
 
-        ``results``: somebody waited for what has come to them.
+        Args:
+            session: Whose it is.
+            segment: What has passed.
+            is_end: Nothing of the session comes here any more.
+            results: Where somebody waited for what has come.
         """
         progress = session.progress
         is_counted = False
@@ -56,7 +67,7 @@ class Terminal:
             if place is not None:
                 progress.leave(place, len(segment.positions))
                 is_counted = True
-        is_over = segment.is_last and segment.stream.depth == 0 and progress.end_passed()
+        is_over = is_end and progress.end_passed()
         if is_over or is_counted or results is not None:
             self._touched.append((session, results, is_counted, is_over))
             return True
@@ -78,10 +89,16 @@ class OutputTerminal(Terminal):
             session = segment.stream.session
             if session.is_cancelled:
                 continue
+            column, bundle = segment.columns[0], session.bundle
+            if bundle is not None:
+                is_end = bundle.put(self._output, segment.positions, column, is_output=True)
+                self._count(session, segment, is_end, bundle)
+                is_due = True
+                continue
             results = session.results[self._output]
-            is_ended = segment.is_last and segment.stream.depth == 0
-            has_waiting = results.put(segment.columns[0], is_ended)
-            if self._count(session, segment, results if has_waiting else None):
+            is_end = segment.is_last and segment.stream.depth == 0
+            has_waiting = results.put(column, is_end)
+            if self._count(session, segment, is_end, results if has_waiting else None):
                 is_due = True
         return is_due
 
@@ -89,12 +106,22 @@ class OutputTerminal(Terminal):
 class SinkTerminal(Terminal):
     """Notes what has passed a node that nothing follows, and the errors that end there."""
 
+    def __init__(self, node: str, exits: Mapping[str, int]) -> None:
+        """Takes the node's name and, by origin, its place among the session's exits."""
+        super().__init__(exits)
+        self._node = node
+
     def append(self, port: int, segments: Sequence[Segment]) -> bool:  # noqa: ARG002 - one port
         """Notes each segment at its session; True: `call_due` must follow."""
         is_due = False
         for segment in segments:
             session = segment.stream.session
+            column, bundle = segment.columns[0], session.bundle
             if segment.has_errors:
-                session.progress.record_errors(segment.columns[0])
-            is_due = self._count(session, segment) or is_due
+                session.progress.record_errors(column)
+            if bundle is None:
+                is_end = segment.is_last and segment.stream.depth == 0
+            else:
+                is_end = bundle.put(self._node, segment.positions, column, is_output=False)
+            is_due = self._count(session, segment, is_end, bundle) or is_due
         return is_due

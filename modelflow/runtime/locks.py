@@ -10,7 +10,17 @@ import threading
 __all__ = ["ORDER", "Lock", "make_lock"]
 
 # Down to the leaves. Two locks of one name are never taken together.
-ORDER = ("entrance", "outbox", "merge", "inbox", "progress", "results", "in_flight", "scheduler")
+ORDER = (
+    "entrance",
+    "outbox",
+    "merge",
+    "inbox",
+    "progress",
+    "results",
+    "bundle",
+    "in_flight",
+    "scheduler",
+)
 
 
 # Whose wait on a condition a Ctrl-C breaks off has it again: a plain lock need not be, and would

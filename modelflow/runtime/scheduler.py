@@ -15,6 +15,7 @@ from functools import partial
 
 from modelflow.errors import FlowFailed, FlowUnitError, StreamClosed
 from modelflow.plan import ExecutionPlan, UnitPlan
+from modelflow.runtime.bundle import Bundle
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
 from modelflow.runtime.kinds.source import SourceWorker
 from modelflow.runtime.locks import make_lock
@@ -219,6 +220,18 @@ class Scheduler:
             StreamClosed: the flow does not run, or has no inputs.
         """
         return self.create_sessions(1)[0]
+
+    @property
+    def is_row_by_row(self) -> bool:
+        """Tells whether every row passes the graph by itself, so that bundles may."""
+        origin = self.plan.origins.get("")
+        return origin is not None and origin.is_row_by_row
+
+    def create_bundle(self) -> Session:
+        """Makes a session for requests of one row each; see `create_session`."""
+        session = self.create_session()
+        session.carry(Bundle(len(self.plan.origins[""].terminals)))
+        return session
 
     def create_sessions(self, count: int) -> list[Session]:
         """Makes several sessions, as `create_session` does one."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from modelflow.errors import Cancelled
 from modelflow.plan import Origin
+from modelflow.runtime.bundle import Bundle
 from modelflow.runtime.in_flight import InFlight
 from modelflow.runtime.progress import Progress
 from modelflow.runtime.results import Results, SharedResults
@@ -29,6 +30,7 @@ class Session:
         "_on_end",
         "_on_finished",
         "_opener",
+        "bundle",
         "context",
         "failure",
         "has_deadlines",
@@ -60,7 +62,9 @@ class Session:
     failure: Exception | None
     """Why it was cancelled, if the flow did it; None if its user did."""
     has_deadlines: bool
-    """Some row was sent with a deadline (`Buffer` carries it)."""
+    """Some row was sent with a deadline (`Buffer` carries it), or has been given up."""
+    bundle: Bundle | None
+    """Who waits for each of its rows; None: its results are read as one stream."""
 
     def __init__(
         self,
@@ -87,6 +91,7 @@ class Session:
         self.origin = origin
         self.context = {}
         self.stream = Stream(self)
+        self.bundle = None
         self.results = {
             output: Results() if opener is None else SharedResults(opener.results[output])
             for output in ends.outputs
@@ -108,6 +113,12 @@ class Session:
     def reader(self) -> Progress:
         """The progress of the session whose reader takes the results."""
         return self.progress if self._opener is None else self._opener.progress
+
+    def carry(self, bundle: Bundle) -> None:
+        """Has each of its rows be a request of its own; before any has entered."""
+        self.bundle = bundle
+        self.results = {}
+        self.progress.is_collected = True
 
     def on_end(self, callback: Callable[[], None]) -> None:
         """Has ``callback`` called once when the session is over; at once if it is.
@@ -141,8 +152,11 @@ class Session:
         if not self.progress.end():
             return False
         message = f"session {self.name!r} was cancelled"
+        failure = failure or Cancelled(message)
         for results in self.results.values():
-            results.fail(failure or Cancelled(message))
+            results.fail(failure)
+        if self.bundle is not None:
+            self.bundle.fail(failure)
         self.progress.wake()
         self.finish()
         return True

@@ -177,7 +177,7 @@ def _terminal(plan: ExecutionPlan, name: str) -> OutputTerminal | SinkTerminal:
     exits = _places(plan, name)
     if name in plan.outputs:
         return OutputTerminal(name, exits)
-    return SinkTerminal({} if _is_counting(plan.nodes[name]) else exits)
+    return SinkTerminal(name, {} if _is_counting(plan.nodes[name]) else exits)
 
 
 def _is_counting(plan: StagePlan) -> bool:

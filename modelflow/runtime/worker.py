@@ -17,7 +17,7 @@ from modelflow.errors import FlowUnitError
 from modelflow.plan import UnitPlan
 from modelflow.runtime.call import BatchCall, Call, UnitCall
 from modelflow.runtime.clock import Clock
-from modelflow.runtime.deadlines import carry, deadlines_of, expire
+from modelflow.runtime.deadlines import carry, deadlines_of, expire, give_up_gone
 from modelflow.runtime.instances import OpeningInterrupted
 from modelflow.runtime.observer import Observer
 from modelflow.runtime.outbox import cut
@@ -208,6 +208,7 @@ class Worker:
             deadlines = None
             for span in batch.spans:
                 if span.stream.session.has_deadlines:
+                    give_up_gone(batch)
                     deadlines = deadlines_of(batch.columns)
                     has_errors = self._expire(batch, deadlines) or has_errors
                     break

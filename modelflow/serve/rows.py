@@ -91,9 +91,12 @@ def as_bytes(value: Any) -> bytes:
     """Returns a value that is no array as a protocol carries it that has only arrays: as JSON.
 
     Raises:
-        ValueError: JSON has no form for it.
+        Problem: JSON has no form for it.
     """
-    return json.dumps(json_value(value)).encode()
+    try:
+        return json.dumps(json_value(value)).encode()
+    except ValueError as error:
+        raise Problem(str(error), Code.FAILED_PRECONDITION) from error
 
 
 def _array(value: Any) -> Array | list[Any]:

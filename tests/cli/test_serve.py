@@ -15,6 +15,7 @@ import grpc
 import pytest
 
 from modelflow.cli.main import main
+from tests import programs
 from tests.serve.models_on_disk import write_model
 
 GRAPH = """digraph upper {
@@ -62,18 +63,15 @@ def serving(graph, *arguments, said="serves "):
     """The process, and its address, once it has said something."""
     command = [sys.executable, "-m", "modelflow", "serve", *FREE, *arguments]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(
+    with programs.started(
         command, cwd=graph.parent, env=environment, stderr=subprocess.PIPE, text=True
     ) as process:
-        try:
-            for line in process.stderr:
-                if said in line:
-                    yield process, re.search(r"http://[\d.:]+\d", line)[0]
-                    break
-            else:
-                pytest.fail("it has ended without serving")
-        finally:
-            process.kill()
+        for line in process.stderr:
+            if said in line:
+                yield process, re.search(r"http://[\d.:]+\d", line)[0]
+                break
+        else:
+            pytest.fail("it has ended without serving")
 
 
 def ask(address, name="upper"):

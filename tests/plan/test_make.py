@@ -72,7 +72,7 @@ def test_origins_tell_where_each_stream_can_end():
         ["input -> unit", "unit -> output", "source -> sink"],
     )
     assert make_plan(graph).origins == {
-        "": Origin(("output",), ("output",), ("output",), frozenset({"output"}), True),
+        "": Origin(("output",), ("output",), ("output",), frozenset({"output"}), True, True),
         "source": Origin((), ("sink",), ("sink",), frozenset(), True),
     }
 

@@ -131,6 +131,8 @@ class Fifo:
 
     def _ticket(self, span: Span) -> int | None:
         session = span.stream.session
+        if session.bundle is not None:
+            return None  # its rows have no order to keep
         ticket = self._tickets.get(session, 0)
         if not span.is_session_end:
             self._tickets[session] = ticket + 1
