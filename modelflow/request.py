@@ -112,12 +112,6 @@ class Request:
         buffer._deadline = self._due
         return buffer
 
-    def board(self, session: Session, position: int) -> None:
-        """Notes its place in a bundle (called by `submit`)."""
-        self._session, self._position = session, position
-        if self._is_cancelled:
-            self._leave(session)
-
     def _leave(self, session: Session) -> None:
         assert session.bundle is not None  # it has a place there
         session.has_deadlines = True  # so that workers look at what is given up
@@ -240,8 +234,9 @@ def submit(scheduler: Scheduler, requests: Sequence[Request]) -> tuple[int, Bloc
     """
     entrance, done = scheduler.entrance, 0
     for request in requests:
-        for name in request.inputs:
-            entrance.port(name)
+        if not entrance.names >= request.inputs.keys():
+            for name in request.inputs:
+                entrance.port(name)
     if not scheduler.is_row_by_row:
         return _submit_sessions(scheduler, requests)
     for is_single, run in groupby(requests, _IS_SINGLE):
@@ -261,7 +256,10 @@ def _submit_bundle(scheduler: Scheduler, requests: Sequence[Request]) -> tuple[i
     rows = [request.row() for request in requests]
     count, blocker = scheduler.entrance.enter_bundle(session, requests, rows)
     for position in range(count):
-        requests[position].board(session, position)
+        request = requests[position]
+        request._session, request._position = session, position
+        if request._is_cancelled:
+            request._leave(session)
     return count, blocker
 
 

@@ -298,7 +298,8 @@ TWICE = """digraph { input [type=input] half output [type=output] log
 @pytest.mark.parametrize("threads", [1, 3])
 def test_one_row_requests_are_one_session_that_costs_the_flow_nothing_when_it_is_over(threads):
     ended = Ended()
-    graph = ECHO.replace("half output", f"half [threads={threads}, batch_size=2, queue_size=64] output")
+    settings = f"threads={threads}, batch_size=2, queue_size=64"
+    graph = ECHO.replace("half output", f"half [{settings}] output")
     requests = [modelflow.Request({"input": [n]}, ended) for n in range(64)]
     with modelflow.Flow(graph, units=[half]) as flow:
         assert flow.submit(requests) == []

@@ -15,6 +15,7 @@ class Answers:
     """What is owed to a client, and what waits for its turn. For the server's thread.
 
     Attributes:
+        owed: The requests that have no answer yet, in order; to be read, and appended to.
         last: Nothing is read behind this request: the connection ends with its answer.
         is_old: The client speaks HTTP/1.0.
         is_writable: The client takes what it is sent.
@@ -32,22 +33,14 @@ class Answers:
         self.is_writable = True
         self._write = write
         self._sent = sent
-        # What is not answered, in order; with the answers that are not their turn's yet.
-        self._pending: deque[Exchange] = deque()
+        self.owed: deque[Exchange] = deque()
+        # The answers whose turn has not come.
         self._replies: dict[Exchange, Reply | StreamedReply] = {}
         self._outflow: Outflow | None = None  # the answer that is being sent part by part
 
-    def __len__(self) -> int:
-        """Returns how many answers are owed."""
-        return len(self._pending)
-
-    def expect(self, exchange: Exchange) -> None:
-        """Notes a request, behind those before it."""
-        self._pending.append(exchange)
-
     def end(self) -> None:
         """Takes no request behind those that are owed an answer."""
-        self.last = self.last or self._pending[-1]
+        self.last = self.last or self.owed[-1]
 
     def give(self, exchange: Exchange, reply: Reply | StreamedReply) -> None:
         """Sends an answer when its turn has come, with those behind it that wait for that."""
@@ -61,15 +54,15 @@ class Answers:
         """Sends the answers whose turn has come."""
         parts: list[bytes] = []
         exchange = None
-        while self._pending and (reply := self._replies.pop(self._pending[0], None)):
-            is_last = self._pending[0] is self.last
+        while self.owed and (reply := self._replies.pop(self.owed[0], None)):
+            is_last = self.owed[0] is self.last
             parts.append(head_of(reply, is_last=is_last, is_kept=self.is_old))
             if isinstance(reply, StreamedReply):
                 self._write(b"".join(parts))
                 self._outflow = self._new_outflow()
                 reply.begin(self._outflow)
                 return
-            exchange = self._pending.popleft()
+            exchange = self.owed.popleft()
             if exchange.method != "HEAD":
                 parts.append(reply.body)
             if is_last:
@@ -84,7 +77,7 @@ class Answers:
 
     def _outflow_ended(self) -> None:
         assert self._outflow is not None  # it is its end
-        exchange = self._pending.popleft()
+        exchange = self.owed.popleft()
         exchange.over(self._outflow.sent)
         self._outflow = None
         self._sent(exchange)
@@ -98,7 +91,7 @@ class Answers:
 
     def drop(self) -> None:
         """Tells those who work on what is owed that nobody waits any more."""
-        pending, self._pending = self._pending, deque()
+        pending, self.owed = self.owed, deque()
         replies, self._replies = self._replies, {}
         outflow, self._outflow = self._outflow, None
         if outflow is not None:

@@ -96,8 +96,13 @@ class Connection(asyncio.Protocol):
             rest = self._reader.feed(data)
         except (LongHeadError, httptools.HttpParserError) as error:
             self._refuse_error(error)
-        self._balance()
-        self._set_due()
+        owed, reader = self._answers.owed, self._reader
+        if len(owed) > _MOST_PIPELINED:
+            self._balance()
+        if owed and reader.body is None and not reader.unheard:
+            self._expiry.due = None  # as `_set_due`: most requests come in one piece
+        else:
+            self._set_due()
         if rest:
             self.data_received(rest)
 
@@ -146,17 +151,18 @@ class Connection(asyncio.Protocol):
         exchange = Exchange(
             method, target, headers, self._client, self._answers.give, self._all.mailbox
         )
-        self._answers.expect(exchange)
+        self._answers.owed.append(exchange)
         return exchange
 
     # -- answering --------------------------------------------------------------------------------
 
     def _sent(self, exchange: Exchange) -> None:
         """Goes on behind an answer that is sent whole, or ends."""
-        self._balance()
+        if self._is_paused:
+            self._balance()
         if exchange is self._answers.last:
             self._end()
-        elif not self._answers:
+        elif not self._answers.owed:
             self._all.rest(self)
             self._set_due()
 
@@ -166,7 +172,7 @@ class Connection(asyncio.Protocol):
 
     def _balance(self) -> None:
         """Reads on, or not: while answers are owed, or are not taken."""
-        is_full = len(self._answers) > _MOST_PIPELINED or not self._answers.is_writable
+        is_full = len(self._answers.owed) > _MOST_PIPELINED or not self._answers.is_writable
         if is_full != self._is_paused and self._transport is not None:
             self._is_paused = is_full
             if is_full:
@@ -208,7 +214,7 @@ class Connection(asyncio.Protocol):
             self._awaited, seconds = "body", self._reader.body.limits.time_out
         elif self._reader.unheard:
             self._awaited, seconds = "head", self._limits.header_time_out
-        elif self._answers:
+        elif self._answers.owed:
             self._expiry.due = None
             return
         else:
@@ -234,13 +240,13 @@ class Connection(asyncio.Protocol):
 
     def end(self) -> None:
         """Ends it as soon as its requests are answered."""
-        if self._answers:
+        if self._answers.owed:
             self._answers.end()
         else:  # its request may be on the way, if it is new; or lie in its socket
             self._loop.call_later(0 if self._count else _GRACE_SECONDS, self._end_if_idle)
 
     def _end_if_idle(self) -> None:
-        if self._answers:
+        if self._answers.owed:
             self.end()
         else:
             self.close()

@@ -115,7 +115,11 @@ class Exchange:
         self.on_gone = None
         if self.visit is not None:
             reply = self.visit.answered(reply)
-        if not isinstance(reply, StreamedReply):
+        if isinstance(reply, StreamedReply):
+            pass  # over when it has been sent
+        elif self.visit is None:
+            self._end()
+        else:
             self.over(len(reply.body))
         self._send(self, reply)
 

@@ -22,17 +22,25 @@ def head_of(reply: Reply | StreamedReply, *, is_last: bool, is_kept: bool) -> by
         is_last: The connection ends behind it.
         is_kept: Who asked speaks HTTP/1.0 and wants the connection to stay open.
     """
-    lines = [f"HTTP/1.1 {int(reply.status)} {_PHRASES.get(int(reply.status), 'Unknown')}"]
-    lines += [f"{name}: {value}" for name, value in reply.headers.items()]
+    start = _start(reply.status, *reply.headers.items())
     if isinstance(reply, StreamedReply):
-        lines += [] if is_kept else ["transfer-encoding: chunked"]
-    elif reply.status not in _NO_BODY:
-        lines.append(f"content-length: {len(reply.body)}")
+        length = b"" if is_kept else b"\r\ntransfer-encoding: chunked"
+    elif reply.status in _NO_BODY:
+        length = b""
+    else:
+        length = b"\r\ncontent-length: %d" % len(reply.body)
     if is_last:
-        lines.append("connection: close")
+        length += b"\r\nconnection: close"
     elif is_kept:
-        lines.append("connection: keep-alive")
-    return "\r\n".join(lines).encode("latin-1", "replace") + _date_line(int(time.time()))
+        length += b"\r\nconnection: keep-alive"
+    return start + length + _date_line(int(time.time()))
+
+
+@lru_cache(maxsize=64)  # most answers of a server begin alike
+def _start(status: int, *headers: tuple[str, str]) -> bytes:
+    lines = [f"HTTP/1.1 {int(status)} {_PHRASES.get(int(status), 'Unknown')}"]
+    lines += [f"{name}: {value}" for name, value in headers]
+    return "\r\n".join(lines).encode("latin-1", "replace")
 
 
 @lru_cache(maxsize=1)

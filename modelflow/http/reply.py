@@ -24,7 +24,7 @@ _TEXT = "text/plain; charset=utf-8"
 _BYTES = "application/octet-stream"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reply:
     """An answer to a request.
 

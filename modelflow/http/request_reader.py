@@ -114,7 +114,9 @@ class RequestReader:
         exchange = self._receiver.receive(head.method, head.target, head.headers, is_kept=True)
         self.exchange = exchange
         try:
-            Body(self._handler.begin(exchange), head.length).add(body)
+            limits = self._handler.begin(exchange)
+            if head.length > limits.most or not limits.budget.take(head.length):
+                Body(limits, head.length).add(body)  # says why not, or finds that there is room now
             exchange.body = body
             self._handler.handle(exchange)
         except RefusedError as error:

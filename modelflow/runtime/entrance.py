@@ -64,6 +64,8 @@ class Entrance:
             cancel: Ends a session and drops what is queued for it.
         """
         self._ports = ports
+        self.names = frozenset(ports)
+        """The graph's inputs."""
         self._in_flight = in_flight
         self._unread_bound = unread_bound
         self._clock = clock

@@ -60,21 +60,22 @@ class Admission:
         Raises:
             RefusedError: it is not taken.
         """
-        wait = self.expected_wait
         if self.under_way >= self._most:
             text = (
                 f"model {self._name!r} has {self._most} requests under way, as many as it may; "
                 "come again"
             )
             raise self._refusal(text, "full", self._interval or 1.0)
-        if deadline is not None and wait is not None and wait > deadline and self.under_way:
-            text = (
-                f"model {self._name!r} would answer in about {wait:.3g} s, and whoever asks waits "
-                f"{deadline:.3g} s; come again"
-            )
-            raise self._refusal(text, "would_miss_deadline", wait - deadline)
         if not self.under_way:
             self._since = self._now()
+        elif deadline is not None:
+            wait = self.expected_wait
+            if wait is not None and wait > deadline:
+                text = (
+                    f"model {self._name!r} would answer in about {wait:.3g} s, and whoever asks "
+                    f"waits {deadline:.3g} s; come again"
+                )
+                raise self._refusal(text, "would_miss_deadline", wait - deadline)
         self.under_way += 1
 
     def answered(self, count: int = 1) -> None:

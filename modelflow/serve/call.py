@@ -137,8 +137,10 @@ class Call:
 
     def outputs(self) -> dict[str, npt.NDArray[Any] | list[Any]]:
         """Returns the same as arrays, where they are: see `values_of`."""
-        ports = {port.name: port for port in self.model.signature.outputs}
-        return {name: values_of(ports[name], found) for name, found in self.buffers().items()}
+        values: dict[str, npt.NDArray[Any] | list[Any]] = {}
+        for name, found in self.buffers().items():
+            values[name] = values_of(self.model.outputs[name], found)
+        return values
 
     def _check(self, buffers: Sequence[Buffer]) -> None:
         for place, buffer in enumerate(buffers):

@@ -20,6 +20,7 @@ from modelflow.wire.tensor import TensorSpec, shape_text
 __all__ = ["check_item", "items_of", "values_of"]
 
 Array = npt.NDArray[Any]
+_NUMBERS = (np.ndarray, np.generic, int, float)
 
 
 def items_of(signature: Signature, arrays: Mapping[str, Array]) -> dict[str, list[Any]]:
@@ -36,12 +37,17 @@ def items_of(signature: Signature, arrays: Mapping[str, Array]) -> dict[str, lis
         Problem: the inputs are not those of the graph, the shapes are not theirs, or batched
             inputs have different numbers of rows.
     """
-    _check_names(signature, arrays)
+    ports = signature.inputs
+    if not (len(ports) == len(arrays) == 1 and ports[0].name in arrays):
+        _check_names(signature, arrays)
     items: dict[str, list[Any]] = {}
-    for port in signature.inputs:
+    for port in ports:
         array = arrays[port.name]
         _check_shape(port, array)
-        items[port.name] = _cut(array) if port.is_batched else [_item(array)]
+        if not port.is_batched:
+            items[port.name] = [_item(array)]
+        else:
+            items[port.name] = list(array) if array.dtype != object else [*map(_item, array)]
     if len(items) > 1:
         _check_lengths(signature, items)
     return items
@@ -66,13 +72,16 @@ def values_of(port: GraphPort, buffers: Sequence[Buffer]) -> Array | list[Any]:
         An array, ``(buffers, ...)`` where the output is batched; a list where the items are of
         different shapes, or no arrays at all.
     """
+    if len(buffers) == 1:
+        only = buffers[0].data
+        if not port.is_batched:
+            return only if isinstance(only, list) else _array(only)
+        if isinstance(only, _NUMBERS):
+            return np.asarray(only)[np.newaxis]
     data = [buffer.data for buffer in buffers]
-    if not port.is_batched and len(data) == 1:
-        data = data[0]
-        return data if isinstance(data, list) else _array(data)
     if not data:
         return _nothing(port.tensor)
-    if all(isinstance(value, np.ndarray | np.generic | int | float | bool) for value in data):
+    if all(isinstance(value, _NUMBERS) for value in data):
         return _joined([np.asarray(value) for value in data])
     if all(isinstance(value, bytes | bytearray | memoryview | str) for value in data):
         return _texts(data)
@@ -80,8 +89,6 @@ def values_of(port: GraphPort, buffers: Sequence[Buffer]) -> Array | list[Any]:
 
 
 def _joined(arrays: list[Array]) -> Array | list[Any]:
-    if len(arrays) == 1:
-        return arrays[0][np.newaxis]
     if len({array.shape for array in arrays}) == 1:
         return np.stack(arrays)
     return list(arrays)
@@ -91,16 +98,13 @@ def as_bytes(value: Any) -> bytes:
     """Returns a value that is no array as a protocol carries it that has only arrays: as JSON.
 
     Raises:
-        Problem: JSON has no form for it.
+        ValueError: JSON has no form for it.
     """
-    try:
-        return json.dumps(json_value(value)).encode()
-    except ValueError as error:
-        raise Problem(str(error), Code.FAILED_PRECONDITION) from error
+    return json.dumps(json_value(value)).encode()
 
 
 def _array(value: Any) -> Array | list[Any]:
-    if isinstance(value, np.ndarray | np.generic | int | float | bool):
+    if isinstance(value, _NUMBERS):
         return np.asarray(value)
     if isinstance(value, bytes | bytearray | memoryview | str):
         return _texts([value]).reshape(())
@@ -119,12 +123,6 @@ def _nothing(tensor: TensorSpec | None) -> Array:
     return np.empty((0, *(extent or 0 for extent in tensor.shape or ())), tensor.dtype)
 
 
-def _cut(array: Array) -> list[Any]:
-    if array.dtype != object:
-        return list(array)
-    return [_item(row) for row in array]
-
-
 def _item(value: Any) -> Any:
     if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype == object:
         return value.item()
@@ -132,10 +130,7 @@ def _item(value: Any) -> Any:
 
 
 def _check_names(signature: Signature, arrays: Mapping[str, Array]) -> None:
-    ports = signature.inputs
-    if len(ports) == len(arrays) == 1 and ports[0].name in arrays:
-        return
-    names = [port.name for port in ports]
+    names = [port.name for port in signature.inputs]
     extra, missing = [n for n in arrays if n not in names], [n for n in names if n not in arrays]
     if extra or missing:
         message = (

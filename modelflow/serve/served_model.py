@@ -21,6 +21,7 @@ from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE, PREDICT_METHO
 
 if TYPE_CHECKING:
     from modelflow.graph.signature import Signature
+    from modelflow.wire.tf_serving.predict import Types
 
 __all__ = ["ServedModel"]
 
@@ -32,6 +33,8 @@ class ServedModel:
         name: What clients call it.
         version: Which version of that it is.
         signature: What it takes and gives.
+        types: The element types of its inputs, by name; None: it takes what comes.
+        outputs: Its outputs, by name.
         mailbox: How other threads reach the server's.
         calls: The requests that have no answer yet.
         on_closed: Called when the flow has ended by itself: no request is answered any more.
@@ -59,6 +62,11 @@ class ServedModel:
         self.name = name
         self.version = version
         self.signature: Signature = flow.signature()
+        self.types: Types = {
+            port.name: None if port.tensor is None else port.tensor.dtype
+            for port in self.signature.inputs
+        }
+        self.outputs = {port.name: port for port in self.signature.outputs}
         self.mailbox = mailbox
         self.flow = flow
         self.limits = limits
@@ -88,7 +96,8 @@ class ServedModel:
             Problem: they do not fit the model's inputs, or there are too many requests.
         """
         for name, array in arrays.items():
-            self.limits.check_elements(array.size, f"input {name!r}")
+            if array.size > self.limits.elements:
+                self.limits.check_elements(array.size, f"input {name!r}")
         items = items_of(self.signature, arrays)
         return self.send(items, done, deadline, visit, is_stream=is_stream)
 
@@ -136,7 +145,8 @@ class ServedModel:
         self._over += 1
         if self._over == 1:
             asyncio.get_running_loop().call_soon(self._count_over)
-        self._tell_when_idle()
+        if self._on_idle is not None:
+            self._tell_when_idle()
 
     def _count_over(self) -> None:
         count, self._over = self._over, 0

@@ -16,7 +16,6 @@ from modelflow.serve.tensorflow_serving import (
     outputs_of,
     signatures_of,
     statuses_of,
-    types_of,
 )
 from modelflow.wire.tf_serving.documents import (
     CLASSIFY_METHOD,
@@ -51,7 +50,7 @@ class TensorflowRest:
         model = self._models.find(**path)
         body = read_predict(exchange.body, self._limits.json)
         model = model.with_signature(body.signature_name)
-        arrays = body.arrays(types_of(model))
+        arrays = body.arrays(model.types)
         done = partial(_answer, exchange, is_row=body.is_row)
         exchange.on_gone = model.infer(arrays, done, seconds_of(exchange), exchange.visit).cancel
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from modelflow.graph.signature import GraphPort
@@ -13,22 +14,12 @@ from modelflow.serve.served_model import ServedModel
 from modelflow.serve.tensors import as_tensor, served_tensor
 from modelflow.wire.tensor import TensorSpec
 from modelflow.wire.tf_serving.documents import SignatureInfo, VersionStatus
-from modelflow.wire.tf_serving.predict import Types
 
 __all__ = [
     "outputs_of",
     "signatures_of",
     "statuses_of",
-    "types_of",
 ]
-
-
-def types_of(model: ServedModel) -> Types:
-    """Returns the element types of a model's inputs; None: it takes what comes."""
-    return {
-        port.name: None if port.tensor is None else port.tensor.dtype
-        for port in model.signature.inputs
-    }
 
 
 def outputs_of(call: Call) -> dict[str, npt.NDArray[Any]]:
@@ -37,7 +28,10 @@ def outputs_of(call: Call) -> dict[str, npt.NDArray[Any]]:
     Raises:
         Problem: the request failed.
     """
-    return {name: as_tensor(value) for name, value in call.outputs().items()}
+    tensors: dict[str, npt.NDArray[Any]] = {}
+    for name, value in call.outputs().items():
+        tensors[name] = value if isinstance(value, np.ndarray) else as_tensor(value)
+    return tensors
 
 
 def signatures_of(model: ServedModel) -> Mapping[str, SignatureInfo]:

@@ -15,7 +15,6 @@ import numpy.typing as npt
 from modelflow.errors import EngineError, ModelflowError
 from modelflow.serve.rows import items_of
 from modelflow.serve.served_model import ServedModel
-from modelflow.serve.tensorflow_serving import types_of
 from modelflow.wire.problem import Problem
 from modelflow.wire.tf_serving.examples import examples_of_input, serialized
 from modelflow.wire.tf_serving.messages import TF_SERVING
@@ -81,7 +80,7 @@ def _requests(model: ServedModel, log: Any, where: str) -> Iterator[tuple[Served
     if kind == "predict_log":
         request = log.predict_log.request
         one = model.with_signature(request.model_spec.signature_name)
-        yield one, predict_arrays(request, types_of(one))
+        yield one, predict_arrays(request, one.types)
     elif kind in ("classify_log", "regress_log"):
         request = getattr(log, kind).request
         one = model.with_signature(request.model_spec.signature_name)

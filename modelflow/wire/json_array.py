@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from itertools import chain
 from types import MappingProxyType
 from typing import Any
@@ -17,6 +17,7 @@ __all__ = ["array_of", "is_b64", "json_type"]
 
 _MOST_AXES = 32  # NumPy 1 has no more
 _FEW = 64  # values, for which Python is quicker than NumPy's calls
+_NUMBERS = frozenset({int, float})
 _ENDS = {size: float(np.finfo(f"f{size}").max) for size in (2, 4, 8)}
 
 
@@ -128,7 +129,8 @@ def _integers(
 def _floats(
     leaves: list[Any], kinds: set[type], dtype: np.dtype[Any], where: str, _: bool
 ) -> npt.NDArray[Any]:
-    _demand({int, float}, leaves, kinds, dtype, where)
+    if not kinds <= _NUMBERS:
+        _demand(_NUMBERS, leaves, kinds, dtype, where)
     if 0 < len(leaves) <= _FEW:
         # Quicker than to ask NumPy afterwards. A NaN that stands first fails both comparisons; one
         # that stands elsewhere is neither the least nor the largest.
@@ -188,7 +190,7 @@ def _rounded(array: npt.NDArray[Any], dtype: np.dtype[Any], where: str) -> npt.N
 
 
 def _demand(
-    allowed: set[type], leaves: list[Any], kinds: set[type], dtype: np.dtype[Any], where: str
+    allowed: Set[type], leaves: list[Any], kinds: set[type], dtype: np.dtype[Any], where: str
 ) -> None:
     if kinds <= allowed:
         return

@@ -36,8 +36,11 @@ def check_limits(text: bytes, limits: JsonLimits) -> bytes | None:
     Raises:
         Problem: it is nested deeper, or holds more values.
     """
-    if len(text) <= 2 * limits.elements and _opened(text) <= limits.depth:
-        return None  # a value takes two bytes at least
+    if len(text) <= 2 * limits.elements:  # a value takes two bytes at least
+        is_short = len(text) < _SHORT
+        opened = text.count(b"[") + text.count(b"{") if is_short else _opened(text)
+        if opened <= limits.depth:
+            return None
     outline = outline_of_text(text)
     elements = int(np.count_nonzero(np.frombuffer(outline, np.uint8) == ord(","))) + 1
     if elements > limits.elements:
@@ -55,8 +58,6 @@ def check_limits(text: bytes, limits: JsonLimits) -> bytes | None:
 
 
 def _opened(text: bytes) -> int:
-    if len(text) < _SHORT:
-        return text.count(b"[") + text.count(b"{")
     codes = np.frombuffer(text, np.uint8)
     return int(np.count_nonzero(codes == ord("[")) + np.count_nonzero(codes == ord("{")))
 

@@ -6,7 +6,7 @@ import pytest
 from modelflow.buffer import Buffer
 from modelflow.graph.signature import GraphPort, Signature
 from modelflow.serve.rows import as_bytes, items_of, values_of
-from modelflow.wire.problem import Code, Problem
+from modelflow.wire.problem import Problem
 from modelflow.wire.tensor import TensorSpec
 
 
@@ -110,6 +110,5 @@ def test_an_output_that_is_not_batched_is_its_only_buffer(value, expected):
 def test_a_value_that_is_no_array_is_json_in_bytes():
     value = {"scores": np.array([0.5]), "count": np.int64(2), "name": b"x"}
     assert as_bytes(value) == b'{"scores": [0.5], "count": 2, "name": "x"}'
-    with pytest.raises(Problem, match="got object; expected data that JSON can hold") as found:
+    with pytest.raises(ValueError, match="got object; expected data that JSON can hold"):
         as_bytes(object())
-    assert found.value.code is Code.FAILED_PRECONDITION

@@ -21,7 +21,6 @@ from modelflow.serve.tensorflow_serving import (
     outputs_of,
     signatures_of,
     statuses_of,
-    types_of,
 )
 from modelflow.wire.problem import Code, Problem, shown
 from modelflow.wire.tf_serving.documents import (
@@ -75,7 +74,7 @@ class TensorflowGrpc:
         wanted = wanted_outputs(
             message.output_filter, [port.name for port in model.signature.outputs]
         )
-        arrays = predict_arrays(message, types_of(model), most_elements=model.limits.elements)
+        arrays = predict_arrays(message, model.types, most_elements=model.limits.elements)
 
         def done(call: Call) -> None:
             rpc.settle(lambda: [_prediction(call, wanted)])

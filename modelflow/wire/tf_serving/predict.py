@@ -30,7 +30,7 @@ Types = Mapping[str, "np.dtype[Any] | None"]
 """The element types of a model's inputs, by name; None: it takes what comes."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PredictBody:
     """A request, before it is known which model's inputs it must fit.
 
@@ -63,7 +63,7 @@ def read_predict(body: bytes | memoryview, limits: JsonLimits | None = None) -> 
         Problem: it is no JSON, or not of the form of a request.
     """
     document = read_object(body, limits)
-    name = signature_name(document)
+    name = signature_name(document) if "signature_name" in document else ""
     has_rows, has_columns = "instances" in document, "inputs" in document
     if has_rows and has_columns:
         message = (
@@ -129,6 +129,10 @@ def predict_answer(outputs: Mapping[str, npt.NDArray[Any]], *, is_row: bool) -> 
     if not is_row:
         texts = {name: _text(name, array) for name, array in outputs.items()}
         return b'{"outputs":' + _one_or_object(texts) + b"}"
+    if len(outputs) == 1:  # as below, without what several need
+        ((name, array),) = outputs.items()
+        if array.ndim:
+            return b'{"predictions":' + _text(name, array) + b"}"
     lengths = {name: len(array) if array.ndim else None for name, array in outputs.items()}
     for name, length in lengths.items():
         if length is None:
@@ -141,16 +145,13 @@ def predict_answer(outputs: Mapping[str, npt.NDArray[Any]], *, is_row: bool) -> 
                 "ask with 'inputs' (columns)"
             )
             raise Problem(message)
-    if len(outputs) == 1:
-        name, array = next(iter(outputs.items()))
-        return b'{"predictions":' + _text(name, array) + b"}"
     rows = zip(*([_text(name, row) for row in rows] for name, rows in outputs.items()), strict=True)
     objects = (_one_or_object(dict(zip(outputs, row, strict=True))) for row in rows)
     return b'{"predictions":[' + b",".join(objects) + b"]}"
 
 
 def _rows(rows: Any, inputs: Types) -> dict[str, npt.NDArray[Any]]:
-    if not _is_object(rows[0]):
+    if not (isinstance(rows[0], dict) and _is_object(rows[0])):
         if len(inputs) > 1:
             message = (
                 "instances is a plain list, but expecting list of objects as multiple input "

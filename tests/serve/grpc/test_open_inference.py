@@ -92,13 +92,13 @@ def test_an_item_that_fails_is_refused_and_what_failed_inside_is_not_told(client
     assert found[0].details().split()[-1] in caplog.text
 
 
-def test_an_output_that_no_answer_can_carry_is_named():
+def test_an_output_that_no_answer_can_carry_is_a_failure_inside():
     @modelflow.flowunit(name="mean")
     def odd(row):
         return {"odd": object()}
 
     with grpc_served(odd) as server, stub(server) as client:
-        with refused("FAILED_PRECONDITION", "got object; expected data that JSON can hold"):
+        with refused("INTERNAL", "the request failed inside the server, whose log tells why"):
             client.oip("ModelInfer", infer())
         (answer,) = stream(client, [infer()])
     assert "got object; expected data that JSON can hold" in answer.error_message
