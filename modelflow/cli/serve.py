@@ -1,6 +1,5 @@
 """``modelflow serve``: puts graphs and models on the network."""
 
-import gc
 import threading
 from importlib.util import find_spec
 from pathlib import Path
@@ -167,9 +166,6 @@ def serve(  # noqa: PLR0913 - an option each
 
 def _run(server: "Server") -> int:
     """Serves until somebody ends it."""
-    # What a request leaves behind ends with its last reference; to look for cycles after each 700
-    # new objects, the default, costs a tenth of what small requests cost.
-    gc.set_threshold(20_000, *gc.get_threshold()[1:])
     asked, ended = threading.Event(), threading.Event()
 
     def finish() -> None:
