@@ -16,7 +16,7 @@ _NO_ANSWER = reply_of_status(
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class PendingRequest:
     """A request, and the way back to who asked.
 
@@ -37,9 +37,11 @@ class PendingRequest:
     _exchange: Exchange = field(repr=False)
     _bodies: BodyBudget = field(repr=False)
     arrived: float = field(default_factory=time.monotonic)
+    _has_answer: bool = field(default=False, init=False, repr=False)
 
     def answer(self, reply: Reply) -> None:
         """Answers; from any thread. A second answer, or one that comes too late, is dropped."""
+        self._has_answer = True
         self._exchange.answer_soon(reply)
 
     def end(self, reply: Reply = _NO_ANSWER) -> None:
@@ -48,4 +50,5 @@ class PendingRequest:
         Who asked and has no answer yet is told so, by ``reply``, and is not left to wait.
         """
         self._bodies.give_back(len(self.body))
-        self.answer(reply)
+        if not self._has_answer:
+            self.answer(reply)

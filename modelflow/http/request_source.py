@@ -1,8 +1,10 @@
 """What flow units that take requests have in common: from a listener to a source's buffers."""
 
+import asyncio
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
 
@@ -14,7 +16,7 @@ from modelflow.http.options import ListenOptions
 from modelflow.http.payload import TEXT
 from modelflow.http.reply import reply_of_status
 from modelflow.http.request import PendingRequest
-from modelflow.unit.unit import Context
+from modelflow.unit.unit import Context, Opening, StreamContext
 
 __all__ = ["REQUEST", "RequestSource"]
 
@@ -24,10 +26,11 @@ _STOPPED = reply_of_status(HTTPStatus.SERVICE_UNAVAILABLE, "the server is being 
 
 
 class RequestSource:
-    """The requests that a source has not given yet, and how it is woken for them.
+    """The requests that a source has not given yet, and how they come into the graph.
 
-    The server's thread adds them, the source's takes them; while there are none the source holds,
-    and costs nothing.
+    While the source holds, the server's thread puts in itself what came in one turn of its loop.
+    Where there is no room the source is woken, which waits for it, and takes what has gathered
+    meanwhile.
     """
 
     def __init__(self, options: ListenOptions, *, is_waiting: bool, time_out: float) -> None:
@@ -43,7 +46,8 @@ class RequestSource:
         """
         self._lock = threading.Lock()
         self._waiting: deque[PendingRequest] = deque()
-        self._wake: Any = None
+        self._context: StreamContext | None = None  # of the source while it holds
+        self._is_due = False
         self._most = options.max_requests
         self._is_waiting = is_waiting
         self._is_over = False
@@ -78,19 +82,23 @@ class RequestSource:
         self.listener.listen()
 
     def process(self, ctx: Context) -> None:
-        """Gives the requests that wait, or holds until there is one."""
+        """Gives the requests that wait, and holds until there is no room for others."""
+        assert isinstance(ctx, StreamContext)  # a source has that one
         self.listen()  # a source is called first when everything is open
         with self._lock:
             taken, self._waiting = self._waiting, deque()
-            self._wake = ctx.send_event
+            self._context = ctx
             ctx.hold()
-        for request in taken:
-            ctx.open_session(
-                self._buffer(request),
-                context={REQUEST: request} if self._is_waiting else None,
-                deadline=self._left(request) if self._is_waiting else None,
-                on_end=request.end,
-            )
+        if ctx.openings is not None:
+            ctx.openings += [self._opening(ctx, request) for request in taken]
+
+    def _opening(self, ctx: StreamContext, request: PendingRequest) -> Opening:
+        return ctx.opening(
+            self._buffer(request),
+            context={REQUEST: request} if self._is_waiting else None,
+            deadline=self._left(request) if self._is_waiting else None,
+            on_end=request.end,
+        )
 
     def _left(self, request: PendingRequest) -> float:
         """Returns the seconds that who asked still waits: a busy machine may have used up some."""
@@ -101,20 +109,48 @@ class RequestSource:
         with self._lock:
             self._is_over = True
             dropped, self._waiting = self._waiting, deque()
-        for request in dropped:  # the graph has not seen them: they may be sent again
-            request.end(_STOPPED)
+        self._drop(dropped)
         self.listener.close()
 
     def _add(self, request: PendingRequest) -> bool:
+        """Takes a request; on the server's thread. False: it is not taken."""
         with self._lock:
             if self._is_over or len(self._waiting) >= self._most:
                 return False
+            if self._context is not None and not self._is_due:  # else who is due takes it as well
+                if self._context.admission is None or not self._context.admission.reserve():
+                    return False
+                self._is_due = True
+                asyncio.get_running_loop().call_soon(self._enter, self._context)
             self._waiting.append(request)
-            wake, self._wake = self._wake, None
-            if wake is not None and not wake():  # the flow is being stopped
-                self._waiting.pop()
-                return False
         return True
+
+    def _enter(self, ctx: StreamContext) -> None:
+        """Puts in what came in this turn of the server's loop; on its thread."""
+        assert ctx.admission is not None  # it has reserved
+        with self._lock:
+            self._is_due = False
+            taken, self._waiting = self._waiting, deque()
+        try:
+            if not ctx.admission.admit([self._opening(ctx, request) for request in taken]):
+                self._wake_source(ctx, taken)
+        finally:
+            ctx.admission.release()
+
+    def _wake_source(self, ctx: StreamContext, taken: deque[PendingRequest]) -> None:
+        """Has the source give what there is no room for yet."""
+        with self._lock:
+            self._waiting.extendleft(reversed(taken))
+            self._context = None
+        if not ctx.send_event():  # the flow was aborted
+            with self._lock:
+                dropped, self._waiting = self._waiting, deque()
+            self._drop(dropped)
+
+    def _drop(self, requests: Iterable[PendingRequest]) -> None:
+        """Refuses what the graph has not seen: it may be sent again."""
+        for request in requests:
+            request.end(_STOPPED)
 
     def _buffer(self, request: PendingRequest) -> Buffer:
         meta: dict[str, Any] = {

@@ -6,8 +6,8 @@ Each worker thread has an instance of its own, so unit code needs no locks; a un
 ``is_shared`` has one instance a node and is called by several threads at once.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from modelflow.buffer import Buffer
 from modelflow.device import CPU, Device
@@ -15,7 +15,7 @@ from modelflow.errors import did_you_mean
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.wire.tensor import TensorSpec
 
-__all__ = ["Context", "FlowUnit", "Opening", "StreamContext"]
+__all__ = ["Admission", "Context", "FlowUnit", "Opening", "StreamContext"]
 
 
 class Context:
@@ -217,10 +217,44 @@ class Opening(NamedTuple):
     """Called once when the session is over."""
 
 
-class StreamContext(Context):
-    """The `Context` of a stream unit, and of a source."""
+class Admission(Protocol):
+    """How sessions of a source that holds begin beside its own thread; from any thread.
 
-    __slots__ = ("_post", "event", "is_cancelled", "is_finished", "is_held", "openings")
+    Whoever has something to begin reserves, admits it, and releases: in between the source does not
+    end, and takes an event (`Context.send_event`) also where the flow is being drained.
+    """
+
+    def reserve(self) -> bool:
+        """Keeps the source from ending until `release`; False: it is over, or ends."""
+
+    def admit(self, openings: Sequence[Opening]) -> bool:
+        """Begins sessions, on the calling thread; waits for nothing.
+
+        Returns:
+            False: there is no room, and none was begun; a call of the source should give them.
+        """
+
+    def release(self) -> None:
+        """Lets the source end."""
+
+
+class StreamContext(Context):
+    """The `Context` of a stream unit, and of a source.
+
+    Attributes:
+        admission: Of a source that is ``is_session_opened``: how sessions begin from outside, also
+            behind the call that this context was made for.
+    """
+
+    __slots__ = (
+        "_post",
+        "admission",
+        "event",
+        "is_cancelled",
+        "is_finished",
+        "is_held",
+        "openings",
+    )
 
     def __init__(
         self,
@@ -237,6 +271,7 @@ class StreamContext(Context):
         self.is_finished = False
         self.is_held = False
         self._post = post
+        self.admission: Admission | None = None
         self.openings: list[Opening] | None = None
 
     def open_session(
@@ -250,14 +285,30 @@ class StreamContext(Context):
         """See `Context.open_session`."""
         if self.openings is None:
             super().open_session(values)
-            return
+        else:
+            opening = self.opening(values, context=context, deadline=deadline, on_end=on_end)
+            self.openings.append(opening)
+
+    def opening(
+        self,
+        values: Any,
+        *,
+        context: Mapping[str, Any] | None = None,
+        deadline: float | None = None,
+        on_end: Callable[[], None] | None = None,
+    ) -> Opening:
+        """Returns what begins a session, for `Admission.admit`; as `open_session` takes it.
+
+        Raises:
+            KeyError: ``values`` lacks an output, or has one more.
+        """
         is_whole = isinstance(values, Mapping) and values.keys() == self.outputs.keys()
         if not is_whole and len(self.outputs) == 1:
             values = dict.fromkeys(self.outputs, values)
         elif not is_whole:
             message = f"open_session: got {values!r:.80}; expected a value for each of the outputs "
             raise KeyError(message + ", ".join(self.outputs))
-        self.openings.append(Opening(values, context or {}, deadline, on_end))
+        return Opening(values, context or {}, deadline, on_end)
 
     def send_event(self, event: Any = True, delay: float = 0.0) -> bool:
         """See `Context.send_event`."""

@@ -8,7 +8,7 @@ an event.
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from modelflow.buffer import Buffer
@@ -77,6 +77,7 @@ class SourceWorker(Worker):
         self._later: Delayed[Any] = Delayed(clock)
         self._is_held = False
         self._is_over = False
+        self._reserved = 0
         self._has_event = threading.Condition()
 
     def begin(self) -> None:
@@ -91,8 +92,11 @@ class SourceWorker(Worker):
 
     def loop(self) -> None:
         """Produces until the source is done, or the flow drains or stops."""
-        while self._wait_for_admission() and self.step():
-            self.stage.outbox.wait_for_room()
+        outbox = self.stage.outbox
+        while self._wait_for_admission():
+            outbox.wait_for_room()  # what others have admitted may have taken it
+            if not self.step():
+                break
             self._wait_for_event()
 
     def wake(self) -> None:
@@ -103,7 +107,8 @@ class SourceWorker(Worker):
 
     def _post(self, event: Any, delay: float) -> bool:
         with self._has_event:
-            if self._is_over or self.session.is_cancelled or self._owner.is_draining:
+            is_ending = self._owner.is_draining and not self._reserved
+            if self._is_over or self.session.is_cancelled or is_ending:
                 return False
             if delay > 0:
                 self._later.add(event, delay)
@@ -162,6 +167,8 @@ class SourceWorker(Worker):
         columns: Columns = [[] for _ in self.stage.plan.routes or ("",)]
         # What was accepted before the flow drains (a request) is still worked on.
         with self._has_event:
+            while self._owner.is_draining and self._reserved and not session.is_cancelled:
+                self._clock.wait(self._has_event, None)  # those who admit wait for nothing
             is_last = self._is_over = self._owner.is_draining and not self._events
         if not is_last:
             columns, is_last = self._produce()
@@ -184,6 +191,7 @@ class SourceWorker(Worker):
         context.event = self._events.popleft() if self._events else None
         if self._is_opening:
             context.openings = []
+            context.admission = self
         start = self._enter("process")
         try:
             columns, is_last = self.call.produce(context), context.is_finished
@@ -195,12 +203,13 @@ class SourceWorker(Worker):
         with self._has_event:
             self._is_held, self._is_over = context.is_held, is_last
         openings = context.openings or ()
-        self._note(len(columns[0]) + len(openings), start)
+        with self._has_event:  # who admits counts too
+            self._note(len(columns[0]) + len(openings), start)
         if context.openings is not None:
-            for row in zip(*columns, strict=True):
-                self._begin_session(list(row), _EMITTED)
-            for opening in openings:
-                self._begin_session(self.call.row(opening), opening)
+            emitted = [(list(row), _EMITTED) for row in zip(*columns, strict=True)]
+            self._begin_sessions(
+                [*emitted, *((self.call.row(opening), opening) for opening in openings)]
+            )
         return columns, is_last
 
     def _emit(self, columns: Columns, is_last: bool) -> None:
@@ -214,8 +223,49 @@ class SourceWorker(Worker):
         span = Span(session.stream, range(first, first + count), is_last)
         self.stage.outbox.emit(Batch([span], columns, False), columns, self.call.has_errors)
 
-    def _begin_session(self, row: list[Buffer], opening: Opening) -> None:
-        """Sends an item on as a whole session."""
+    # -- beside its own thread; see `Admission` ---------------------------------------------------
+
+    def reserve(self) -> bool:
+        """See `Admission.reserve`."""
+        with self._has_event:
+            if self._is_over or self._is_ending():
+                return False
+            self._reserved += 1
+            return True
+
+    def release(self) -> None:
+        """See `Admission.release`."""
+        with self._has_event:
+            self._reserved -= 1
+            self._has_event.notify_all()
+
+    def admit(self, openings: Sequence[Opening]) -> bool:
+        """See `Admission.admit`."""
+        if self._blocker() is not None or self.stage.outbox.blocked_by():
+            return False
+        start = self._clock.now()
+        self._begin_sessions([(self.call.row(opening), opening) for opening in openings])
+        with self._has_event:
+            self._note(len(openings), start)
+        return True
+
+    def _begin_sessions(self, rows: Sequence[tuple[list[Buffer], Opening]]) -> None:
+        """Sends items on, each as a whole session, under one lock and with one wake-up."""
+        spans: list[Span] = []
+        columns: Columns = [[] for _ in self.stage.plan.routes]
+        has_errors = False
+        for row, opening in rows:
+            session = self._session_of(row, opening)
+            if session is not None:
+                spans.append(Span(session.stream, range(1), True))
+                for column, buffer in zip(columns, row, strict=True):
+                    column.append(buffer)
+                    has_errors = has_errors or buffer.error is not None
+        if spans:
+            self.stage.outbox.emit(Batch(spans, columns, has_errors), columns, has_errors)
+
+    def _session_of(self, row: Sequence[Buffer], opening: Opening) -> Session | None:
+        """Makes a session and counts its only item; None: the flow is being stopped."""
         session = self.open_session()
         session.context.update(opening.context)
         if opening.on_end is not None:
@@ -225,11 +275,9 @@ class SourceWorker(Worker):
             for buffer in row:
                 buffer._deadline = self._clock.now() + opening.deadline
         if session.progress.enter(self._node, 1) is None:
-            return  # the flow is being stopped
+            return None
         session.progress.close()
-        span = Span(session.stream, range(1), True)
-        cells = [[cell] for cell in row]
-        self.stage.outbox.emit(Batch([span], cells, False), cells, self.call.has_errors)
+        return session
 
 
 # An item that the source has emitted, and said nothing else of.

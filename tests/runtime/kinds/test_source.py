@@ -491,3 +491,122 @@ def test_a_source_of_several_outputs_ends_on_each():
         source.worker.try_step()
         source.flow.scheduler.stop()
         assert source.session.is_finished
+
+
+class Held:
+    """A source that holds at once; what it gives when it is called for an event is what waits."""
+
+    def __init__(self, bound=4, **flow):
+        self.waiting, self.called, self.seen = [], threading.Semaphore(0), []
+        self.go, self.inside = threading.Event(), threading.Semaphore(0)
+        self.context = None
+        outer = self
+
+        class Source(FlowUnit):
+            def process(self, ctx):
+                outer.context = ctx
+                for value in outer.waiting:
+                    ctx.open_session(value)
+                outer.waiting = []
+                ctx.hold()
+                outer.called.release()
+
+        def keep(ctx):
+            outer.inside.release()
+            outer.go.wait()
+            outer.seen.append(ctx.input()[0].data)
+
+        spec = spec_of(Source, name="source", inputs=(), is_session_opened=True)
+        settings = {"queue_size": bound, "batch_size": 1, "threads": 1}
+        self.graph = graph_of({"source": spec, "keep": (sink(keep), settings)}, ["source -> keep"])
+
+    def admit(self, *values):
+        admission = self.context.admission
+        return admission.admit([self.context.opening(value) for value in values])
+
+
+def test_sessions_begin_from_outside_while_the_source_holds():
+    held = Held()
+    held.go.set()
+    with Running(held.graph) as running:
+        assert held.called.acquire(timeout=60)
+        admission = held.context.admission
+        assert admission.reserve()
+        assert held.admit(1, 2, 3)
+        admission.release()
+    assert held.seen == [1, 2, 3]
+    assert running.scheduler.statistics()["source"].buffers == 3
+    assert not held.called.acquire(blocking=False)  # it was not called for them
+    assert not admission.reserve()
+
+
+def test_where_there_is_no_room_nothing_is_begun_and_the_source_gives_it_for_an_event():
+    held = Held(bound=2)
+    with Running(held.graph):
+        assert held.called.acquire(timeout=60)
+        assert held.context.admission.reserve()
+        assert held.admit(0)
+        assert held.inside.acquire(timeout=60)
+        assert held.admit(1, 2)
+        assert not held.admit(3)
+        held.waiting = [3]
+        assert held.context.send_event()
+        held.context.admission.release()
+        held.go.set()
+        assert held.called.acquire(timeout=60)
+    assert held.seen == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("is_room", [True, False])
+def test_what_was_reserved_still_comes_in_while_the_flow_is_drained(is_room):
+    held = Held(bound=1)
+    running = Running(held.graph).__enter__()
+    assert held.called.acquire(timeout=60)
+    admission = held.context.admission
+    assert admission.reserve()
+    if not is_room:
+        held.admit(0)
+        assert held.inside.acquire(timeout=60)
+        held.admit(1)
+    running.scheduler.is_draining = True
+    assert not admission.reserve()  # nobody else
+    if is_room:
+        assert held.admit(2)
+    else:
+        assert not held.admit(2)
+        held.waiting = [2]
+        assert held.context.send_event()
+    stop = threading.Thread(target=running.scheduler.stop)
+    stop.start()
+    held.go.set()
+    admission.release()
+    stop.join()
+    assert held.seen == ([2] if is_room else [0, 1, 2])
+    assert not held.context.send_event()
+
+
+def test_an_abort_waits_for_nobody_who_has_reserved():
+    held = Held()
+    held.go.set()
+    with Running(held.graph) as running:
+        assert held.called.acquire(timeout=60)
+        assert held.context.admission.reserve()
+        running.scheduler.stop(drain=False)
+    held.context.admission.release()
+    assert held.seen == []
+
+
+def test_only_sources_that_open_sessions_have_an_admission():
+    found = []
+
+    def process(ctx):
+        found.append(ctx.admission)
+        ctx.finish()
+
+    graph = graph_of(
+        {"source": unit_of(process, inputs=()), "keep": unit_of(lambda ctx: None, outputs=())},
+        ["source -> keep"],
+    )
+    with Running(graph) as running:
+        running.scheduler.wait()
+    assert found == [None]
