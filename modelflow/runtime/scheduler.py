@@ -97,6 +97,7 @@ class Scheduler:
         ]
         self._opening = self._beginning = len(workers)
         self._is_opening = True
+        self._is_starting = False
         self._workers = workers
         self.sources = {
             worker.stage.plan.name: self._source_session(worker)
@@ -168,7 +169,7 @@ class Scheduler:
     def _open(self, check: Callable[[], None] | None) -> None:
         """Has the units opened, and then lets them run; a stop from elsewhere may come between."""
         try:
-            self._runner.start()
+            self._start_threads()
             if self._wait_while(lambda: self._opening) and check is not None:
                 check()
         except BaseException:
@@ -180,6 +181,18 @@ class Scheduler:
                 self._changed.wake()
         self._runner.begin()
         self._wait_while(lambda: self._beginning)
+
+    def _start_threads(self) -> None:
+        """Starts them, unless a stop has come first; one that comes meanwhile waits for that."""
+        try:
+            with self._lock:
+                self._is_starting = self._state == "running"
+            if self._is_starting:
+                self._runner.start()
+        finally:
+            with self._lock:
+                self._is_starting = False
+                self._changed.wake()
 
     def _wait_while(self, going: Callable[[], int]) -> bool:
         """Waits for units; False if the flow has failed meanwhile, or was stopped."""
@@ -496,6 +509,9 @@ class Scheduler:
                 self._abort()
                 raise
             finally:
+                with self._lock:
+                    while self._is_starting:  # else it would join some, and leave the others
+                        self._changed.wait(self._clock, None)
                 self._errors += self._runner.join(self.options.stop_timeout)
         finally:
             with self._lock:

@@ -426,3 +426,41 @@ def wait_until_interrupted(lock, condition):
 
     with pytest.raises(KeyboardInterrupt):
         repeat_until_alarm(wait, 0.001, again=0.2)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_stop_while_the_threads_are_started_ends_every_one_of_them(is_first):
+    opened, closed, go = [], [], threading.Event()
+
+    class Slow(FlowUnit):
+        def open(self, config):
+            go.wait()
+            opened.append(self)
+
+        def close(self):
+            closed.append(self)
+
+    graph = graph_of(
+        {"input": "input", "slow": (spec_of(Slow), {"threads": 3}), "output": "output"},
+        ["input -> slow", "slow -> output"],
+    )
+    scheduler = Running(graph).scheduler
+    stopping = threading.Thread(target=scheduler.stop, args=(False,))
+    start = scheduler._runner.start
+
+    def stopped_meanwhile():
+        if not is_first:
+            start()
+        stopping.start()
+        while scheduler._state == "running":
+            pass
+        if is_first:
+            start()
+
+    scheduler._runner.start = stopped_meanwhile
+    scheduler.start()
+    assert stopping.is_alive()
+    go.set()
+    stopping.join()
+    assert len(opened) == len(closed) == 3
+    assert not any(thread.is_alive() for thread in scheduler._runner._threads)
