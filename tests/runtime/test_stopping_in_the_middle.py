@@ -429,7 +429,7 @@ def wait_until_interrupted(lock, condition):
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_stop_while_the_threads_are_started_ends_every_one_of_them(is_first):
+def test_a_stop_while_the_threads_are_started_ends_every_one_of_them(is_first, monkeypatch):
     opened, closed, go = [], [], threading.Event()
 
     class Slow(FlowUnit):
@@ -457,7 +457,7 @@ def test_a_stop_while_the_threads_are_started_ends_every_one_of_them(is_first):
         if is_first:
             start()
 
-    scheduler._runner.start = stopped_meanwhile
+    monkeypatch.setattr(scheduler._runner, "start", stopped_meanwhile)
     scheduler.start()
     assert stopping.is_alive()
     go.set()
