@@ -297,8 +297,8 @@ class Flow:
     ) -> Sequence[Request]:
         """Sends whole requests together, under one lock and with one wake-up; waits for nothing.
 
-        Each is a session of its own: none waits for another, each has its own deadline, error and
-        cancel. Their answers come by their callbacks, in any order.
+        None waits for another, each has its own deadline, error and cancel. Their answers come by
+        their callbacks, in any order. In a graph of normal units those of one row share a session.
 
         Args:
             requests: Not submitted yet, or returned by an earlier call.

@@ -18,7 +18,7 @@ __all__ = ["Request", "submit"]
 
 
 class Request:
-    """One request, for `Flow.submit`: a session of its own, that no thread waits for.
+    """One request, for `Flow.submit`, that no thread waits for and that waits for no other.
 
     What servers are made of: requests that came together go in together, and whoever finishes one
     calls ``on_end``.
