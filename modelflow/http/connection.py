@@ -118,8 +118,10 @@ class Connection(asyncio.Protocol):
 
     def receive(
         self, method: str, target: str, headers: Sequence[tuple[bytes, bytes]], *, is_kept: bool
-    ) -> Exchange:
-        """Takes a request whose head is there."""
+    ) -> Exchange | None:
+        """Takes a request whose head is there; None: it comes behind the last one."""
+        if self._answers.last is not None:
+            return None
         exchange = self._new_exchange(method, target, headers)
         self._answers.is_old = self._reader.is_old
         self._all.work(self)
@@ -192,6 +194,8 @@ class Connection(asyncio.Protocol):
         """Answers what is no request, or never will be one; nothing is read behind it."""
         if self._lingering is not None or self._transport is None:
             return
+        if self._answers.last not in (None, self._reader.exchange):
+            return  # its answer ends the connection
         self._reader.drop_body()
         exchange = self._reader.exchange or self._new_exchange("", "", ())
         self._answers.last = exchange
