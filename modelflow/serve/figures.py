@@ -55,6 +55,12 @@ class ModelFigures:
         return self.outcomes.total()
 
     @property
+    def worked(self) -> int:
+        """How many the model has worked on: those that were not given up before."""
+        given_up = self.outcomes[str(Code.CANCELLED)] + self.outcomes[str(Code.DEADLINE_EXCEEDED)]
+        return self.requests - given_up
+
+    @property
     def failures(self) -> int:
         """How many of them failed."""
         return self.requests - self.outcomes["OK"]

@@ -49,13 +49,14 @@ class TensorflowRest:
         )
 
     def _predict(self, exchange: Exchange, path: Mapping[str, str]) -> None:
-        model = self._models.find(**path)
+        model, seconds = self._models.find(**path), seconds_of(exchange)
+        model.expect(seconds)
         sent = whole_body(exchange, self._limits.decompressed)
         body = read_predict(sent, self._limits.json)
         model = model.with_signature(body.signature_name)
         arrays = body.arrays(types_of(model))
         done = partial(_answer, exchange, is_row=body.is_row)
-        exchange.on_gone = model.infer(arrays, done, seconds_of(exchange), exchange.visit).cancel
+        exchange.on_gone = model.infer(arrays, done, seconds, exchange.visit).cancel
 
     def _examples(self, method: str, exchange: Exchange, path: Mapping[str, str]) -> None:
         model = self._models.find(**path)
