@@ -39,7 +39,7 @@ class Served:
         with contextlib.ExitStack() as stack:
             self._said = stack.enter_context(tempfile.TemporaryFile("w+"))
             quiet = {"stdout": subprocess.DEVNULL, "stderr": self._said}
-            environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+            environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "OPENBLAS_NUM_THREADS": "1"}
             self._process = stack.enter_context(
                 started(self._command, cwd=GRAPHS, env=environment, **quiet)
             )
