@@ -76,7 +76,6 @@ class ServedModel:
         self.method = PREDICT_METHOD
         self.others: Mapping[str, ServedModel] = {}
         self._on_idle: Callable[[], object] | None = None
-        self._worked = 0  # requests, as counted last
         self._caught_up = 0.0  # when it has last done what was due
         self._is_counted_soon = False
 
@@ -137,8 +136,6 @@ class ServedModel:
         Raises:
             RefusedError: there is no room for it.
         """
-        if self.others:
-            return  # which of the signatures it is for stands in the request
         self._make_room(deadline)
         if not self.admission.takes(deadline):
             self.admission.admit(deadline)
@@ -178,9 +175,7 @@ class ServedModel:
 
     def _count(self) -> None:
         self._is_counted_soon = False
-        worked = self.figures.worked
-        self.admission.answered(worked - self._worked)
-        self._worked = worked
+        self.admission.answered(self.figures.newly_worked())
 
     def all_signatures(self) -> "list[ServedModel]":
         """Returns itself and its further signatures."""

@@ -113,8 +113,12 @@ def infer_json(server, name, values):
 
 def infer_binary(server, name, values):
     raw = with_lengths(values)
-    tensor = {"name": INPUTS[name], "datatype": "BYTES", "shape": [len(values)]}
-    tensor["parameters"] = {"binary_data_size": len(raw)}
+    tensor = {
+        "name": INPUTS[name],
+        "datatype": "BYTES",
+        "shape": [len(values)],
+        "parameters": {"binary_data_size": len(raw)},
+    }
     head = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}}).encode()
     length = "Inference-Header-Content-Length"
     path = f"/v2/models/{name}/infer"
