@@ -2,6 +2,10 @@
 
 python benchmarks/http_client.py PORT REQUEST_FILE --connections 64 --seconds 2
 
+It asks for so long; or, with ``--until-told``, until its standard input ends; or, with
+``--until-refused``, until there is no server: a connection that the server ends with its answer
+(``Connection: close``) is made anew. In these two cases it writes a line when all connections ask.
+
 The request is sent as it stands in the file, head and body. It reads no more of an answer than the
 status and the length, so that it costs less than the servers that it measures.
 """
@@ -14,6 +18,7 @@ import re
 import statistics
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 try:
@@ -21,17 +26,19 @@ try:
 except ImportError:
     uvloop = None
 
+_CLOSES = re.compile(rb"\r\nconnection: *close", re.IGNORECASE)
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 
 
 class Asking(asyncio.Protocol):
     """One connection: sends a request, waits for its answer, sends it again."""
 
-    def __init__(self, request: bytes, seen: "Seen") -> None:
-        """Takes what to send, and where to note what comes."""
-        self._request, self._seen = request, seen
+    def __init__(self, request: bytes, seen: "Seen", again: Callable[[], None]) -> None:
+        """Takes what to send, where to note what comes, and how to connect again."""
+        self._request, self._seen, self._again = request, seen, again
         self._held = bytearray()
         self._missing: int | None = None  # bytes of the answer that have not come
+        self._is_last = False  # the server ends the connection behind the answer
         self._began = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -52,6 +59,7 @@ class Asking(asyncio.Protocol):
                 return
             length = _LENGTH.search(self._held, 0, end + 2)
             self._seen.statuses[int(self._held[9:12])] += 1
+            self._is_last = _CLOSES.search(self._held, 0, end + 2) is not None
             self._missing = end + 4 + int(length[1]) - len(self._held)
         else:
             self._missing -= len(data)
@@ -59,17 +67,19 @@ class Asking(asyncio.Protocol):
             self._held.clear()
             self._missing = None
             self._seen.times.append(time.perf_counter() - self._began)
-            if self._seen.is_over:
+            if self._seen.is_over or self._is_last:
+                self._seen.told += self._is_last
                 self._transport.close()
             else:
                 self._ask()
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
-        """Notes that the server has ended it, where we have not."""
+        """Goes on where the server has said that it ends this one; else that is noted as lost."""
+        if self._is_last and not self._seen.is_over:
+            self._again()
+            return
         self._seen.lost += not self._seen.is_over
-        self._seen.open -= 1
-        if not self._seen.open:
-            self._seen.ended.set()
+        self._seen.closed()
 
 
 class Seen:
@@ -79,19 +89,34 @@ class Seen:
         """Begins with nothing."""
         self.statuses: collections.Counter[int] = collections.Counter()
         self.times: list[float] = []
-        self.lost = 0
+        self.lost = self.told = self.refused = 0
+        self.tasks: set[asyncio.Task[None]] = set()  # that make connections
         self.open = connections
         self.is_over = False
         self.ended = asyncio.Event()
 
+    def closed(self) -> None:
+        """Notes that a connection has ended, and none comes in its place."""
+        self.open -= 1
+        if not self.open:
+            self.ended.set()
 
-async def load(port: int, request: bytes, connections: int, seconds: float) -> dict[str, object]:
-    """Asks for so long; returns the rate, the statuses and percentiles in microseconds."""
-    seen, loop = Seen(connections), asyncio.get_running_loop()
+
+async def load(
+    port: int, request: bytes, connections: int, until: Callable[[Seen], Awaitable[object]]
+) -> dict[str, object]:
+    """Asks until told; returns the rate, the statuses and percentiles in microseconds.
+
+    Args:
+        port: Of the server, on this machine.
+        request: Head and body.
+        connections: How many at once.
+        until: Given what is seen, waits until it is over.
+    """
+    seen = Seen(connections)
     start = time.perf_counter()
-    for _ in range(connections):
-        await loop.create_connection(lambda: Asking(request, seen), "127.0.0.1", port)
-    await asyncio.sleep(seconds)
+    await asyncio.gather(*(_connect(port, request, seen) for _ in range(connections)))
+    await until(seen)
     seen.is_over = True
     taken, answers = time.perf_counter() - start, len(seen.times)
     await asyncio.wait_for(seen.ended.wait(), 60)
@@ -103,7 +128,37 @@ async def load(port: int, request: bytes, connections: int, seconds: float) -> d
         "p99_us": cuts[98] * 1e6,
         "statuses": dict(seen.statuses),
         "lost": seen.lost,
+        "told": seen.told,
+        "refused": seen.refused,
     }
+
+
+async def _connect(port: int, request: bytes, seen: Seen) -> None:
+    """Begins to ask over one connection, and over another one when the server ends it so."""
+    loop = asyncio.get_running_loop()
+
+    def again() -> None:
+        task = loop.create_task(_connect(port, request, seen))
+        seen.tasks.add(task)
+        task.add_done_callback(seen.tasks.discard)
+
+    try:
+        await loop.create_connection(lambda: Asking(request, seen, again), "127.0.0.1", port)
+    except ConnectionRefusedError:
+        if not seen.told:
+            raise  # there was no server at all
+        seen.refused += 1
+        seen.closed()
+
+
+async def _until_refused(seen: Seen) -> None:
+    print(flush=True)
+    await seen.ended.wait()
+
+
+async def _until_told(_: Seen) -> None:
+    print(flush=True)
+    await asyncio.to_thread(sys.stdin.read)
 
 
 def main() -> None:
@@ -113,8 +168,12 @@ def main() -> None:
     parser.add_argument("request", type=Path)
     parser.add_argument("--connections", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=2.0)
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--until-refused", action="store_const", dest="until", const=_until_refused)
+    how.add_argument("--until-told", action="store_const", dest="until", const=_until_told)
     given = parser.parse_args()
-    asking = load(given.port, given.request.read_bytes(), given.connections, given.seconds)
+    until = given.until or (lambda _: asyncio.sleep(given.seconds))
+    asking = load(given.port, given.request.read_bytes(), given.connections, until)
     with asyncio.Runner(loop_factory=None if uvloop is None else uvloop.new_event_loop) as runner:
         json.dump(runner.run(asking), sys.stdout)
 

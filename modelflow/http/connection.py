@@ -28,7 +28,8 @@ _MOST_PIPELINED = 16
 # What is still read of somebody who was refused, so that the answer arrives: bytes, seconds.
 _LINGER_BYTES = 64 << 10
 _LINGER_SECONDS = 2.0
-# How long somebody who has just connected may take to ask, so as to be told that all is ending.
+# How long somebody who has just connected, or been answered, may take to ask, so as to be told
+# that all is ending: the next request may be on the way.
 _GRACE_SECONDS = 0.2
 
 
@@ -58,6 +59,8 @@ class Connection(asyncio.Protocol):
         self._answers = Answers(self._write, self._sent)
         self._expiry = Expiry(self._loop, self._expire)
         self._count = 0  # of requests
+        self._is_ending = False  # the next request is the last one
+        self._rests_since = self._loop.time()  # or has just connected
         self._lingering: int | None = None  # bytes that are still read and dropped
         self._is_paused = False
         self._awaited = "head"  # or "body", "rest": what `_expiry` is for
@@ -123,13 +126,15 @@ class Connection(asyncio.Protocol):
 
     def receive(
         self, method: str, target: str, headers: Sequence[tuple[bytes, bytes]], *, is_kept: bool
-    ) -> Exchange:
-        """Takes a request whose head is there."""
+    ) -> Exchange | None:
+        """Takes a request whose head is there; None: it comes behind the last one."""
+        if self._answers.last is not None:
+            return None
         exchange = self._new_exchange(method, target, headers)
         self._answers.is_old = self._reader.is_old
         self._all.work(self)
         self._count += 1
-        if not is_kept or self._count == self._limits.requests:
+        if not is_kept or self._is_ending or self._count == self._limits.requests:
             self._answers.last = exchange
         return exchange
 
@@ -164,6 +169,7 @@ class Connection(asyncio.Protocol):
             self._end()
         elif not self._answers.owed:
             self._all.rest(self)
+            self._rests_since = self._loop.time()
             self._set_due()
 
     def _write(self, data: bytes) -> None:
@@ -198,6 +204,8 @@ class Connection(asyncio.Protocol):
         """Answers what is no request, or never will be one; nothing is read behind it."""
         if self._lingering is not None or self._transport is None:
             return
+        if self._answers.last not in (None, self._reader.exchange):
+            return  # its answer ends the connection
         self._reader.drop_body()
         exchange = self._reader.exchange or self._new_exchange("", "", ())
         self._answers.last = exchange
@@ -242,13 +250,13 @@ class Connection(asyncio.Protocol):
         """Ends it as soon as its requests are answered."""
         if self._answers.owed:
             self._answers.end()
-        else:  # its request may be on the way, if it is new; or lie in its socket
-            self._loop.call_later(0 if self._count else _GRACE_SECONDS, self._end_if_idle)
-
-    def _end_if_idle(self) -> None:
-        if self._answers.owed:
-            self.end()
         else:
+            self._is_ending = True
+            rested = self._loop.time() - self._rests_since
+            self._loop.call_later(max(0.0, _GRACE_SECONDS - rested), self._close_if_idle)
+
+    def _close_if_idle(self) -> None:
+        if not self._answers.owed:
             self.close()
 
     def close(self) -> None:

@@ -22,15 +22,16 @@ class Mailbox:
     def post(self, call: Callable[[], None]) -> bool:
         """Has ``call`` called soon; from any thread. False: the loop has ended."""
         self._calls.append(call)
-        if not self._is_woken:  # looked at behind the append; `_run` clears it before it looks
+        if not self._is_woken:  # looked at behind the append; `run` clears it before it looks
             self._is_woken = True
             try:
-                self._loop.call_soon_threadsafe(self._run)
+                self._loop.call_soon_threadsafe(self.run)
             except RuntimeError:
                 return False
         return True
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Makes the calls that are there, on the loop's thread."""
         self._is_woken = False
         while self._calls:
             call = self._calls.popleft()

@@ -26,8 +26,11 @@ class Receiver(Protocol):
 
     def receive(
         self, method: str, target: str, headers: Sequence[tuple[bytes, bytes]], *, is_kept: bool
-    ) -> Exchange:
-        """Takes a request whose head is there; ``is_kept``: others may follow it."""
+    ) -> Exchange | None:
+        """Takes a request whose head is there; None: none is taken any more, and it is dropped.
+
+        ``is_kept``: others may follow it.
+        """
 
     def refuse_body(self, exchange: Exchange, reply: Reply) -> None:
         """Answers one whose body is not wanted; what comes of it is dropped."""
@@ -112,6 +115,8 @@ class RequestReader:
         """Takes a whole request, whose head is known."""
         self.is_old = False
         exchange = self._receiver.receive(head.method, head.target, head.headers, is_kept=True)
+        if exchange is None:
+            return
         self.exchange = exchange
         try:
             limits = self._handler.begin(exchange)
@@ -180,6 +185,8 @@ class RequestReader:
             self._headers,
             is_kept=self._is_kept,
         )
+        if exchange is None:
+            return
         self.exchange, self.is_reading = exchange, True
         try:
             limits = self._handler.begin(exchange)

@@ -5,12 +5,10 @@ from collections import Counter
 from collections.abc import Callable
 
 from modelflow.runtime.clock import SYSTEM_CLOCK
+from modelflow.serve.pace import Pace
 from modelflow.wire.problem import Code, Problem
 
 __all__ = ["Admission", "RefusedError", "whole_seconds"]
-
-# How much the newest interval between two answers counts in their mean (exponential smoothing).
-_WEIGHT = 1 / 16
 
 
 class RefusedError(Problem):
@@ -28,19 +26,17 @@ class RefusedError(Problem):
 
 
 class Admission:
-    """Counts the requests of one model, and knows how fast they are answered.
-
-    The mean interval between two answers, while there is something to answer, is what each request
-    ahead costs whoever comes: with 2 ms and 100 ahead, the next one waits 0.2 s.
-    """
+    """Counts the requests of one model, and knows how fast they are answered (`Pace`)."""
 
     def __init__(self, name: str, most: int, now: Callable[[], float] = SYSTEM_CLOCK.now) -> None:
         """Takes the model's name, for messages, and how many requests may be under way."""
         self._name = name
-        self._most = most
+        self.most = most
+        """How many may be under way."""
         self._now = now
-        self._interval: float | None = None
+        self._pace = Pace(now)
         self._since = 0.0  # the last answer, or when there was something to answer again
+        self._highest = 0  # of those under way, since then
         self.under_way = 0
         """Requests that have no answer yet."""
         self.refused: Counter[str] = Counter()
@@ -49,7 +45,19 @@ class Admission:
     @property
     def expected_wait(self) -> float | None:
         """Seconds until one that came now would be answered; None: nothing was answered yet."""
-        return None if self._interval is None else self._interval * (self.under_way + 1)
+        return self._pace.wait(self.under_way + 1)
+
+    def takes(self, deadline: float | None) -> bool:
+        """Tells whether `admit` would take a request."""
+        return self.under_way < self.most and (deadline is None or self._late(deadline) is None)
+
+    def _late(self, deadline: float) -> float | None:
+        """Returns the seconds that one would wait that can wait less; None: it can wait.
+
+        Where nothing is under way, one is tried, whatever was before.
+        """
+        wait = self.expected_wait if self.under_way else None
+        return wait if wait is not None and wait > deadline else None
 
     def admit(self, deadline: float | None) -> None:
         """Takes a request.
@@ -60,36 +68,35 @@ class Admission:
         Raises:
             RefusedError: it is not taken.
         """
-        if self.under_way >= self._most:
+        if self.under_way >= self.most:
             text = (
-                f"model {self._name!r} has {self._most} requests under way, as many as it may; "
+                f"model {self._name!r} has {self.most} requests under way, as many as it may; "
                 "come again"
             )
-            raise self._refusal(text, "full", self._interval or 1.0)
+            wait = self.expected_wait
+            raise self._refusal(text, "full", 1.0 if wait is None else wait / self.most)
+        if deadline is not None and (wait := self._late(deadline)) is not None:
+            text = (
+                f"model {self._name!r} would answer in about {wait:.3g} s, and whoever asks waits "
+                f"{deadline:.3g} s; come again"
+            )
+            raise self._refusal(text, "would_miss_deadline", wait - deadline)
         if not self.under_way:
             self._since = self._now()
-        elif deadline is not None:
-            wait = self.expected_wait
-            if wait is not None and wait > deadline:
-                text = (
-                    f"model {self._name!r} would answer in about {wait:.3g} s, and whoever asks "
-                    f"waits {deadline:.3g} s; come again"
-                )
-                raise self._refusal(text, "would_miss_deadline", wait - deadline)
         self.under_way += 1
+        self._highest = max(self._highest, self.under_way)
 
-    def answered(self, count: int = 1) -> None:
-        """Notes requests that are over, together."""
-        now = self._now()
-        interval = (now - self._since) / count
-        before = self._interval
-        self._interval = interval if before is None else before + _WEIGHT * (interval - before)
-        self._since = now
-        self.under_way -= count
-
-    def dropped(self) -> None:
-        """Notes a request that nobody waits for any more."""
+    def left(self) -> None:
+        """Notes that a request is over, answered or not: there is room for another."""
         self.under_way -= 1
+
+    def answered(self, count: int) -> None:
+        """Notes how many of those that are over were answered, together, since the last time."""
+        if not count:
+            return
+        now = self._now()
+        self._pace.note(self._highest, now - self._since, count)
+        self._since, self._highest = now, self.under_way
 
     def _refusal(self, text: str, reason: str, seconds: float) -> RefusedError:
         self.refused[reason] += 1

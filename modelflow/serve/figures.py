@@ -32,6 +32,7 @@ class ModelFigures:
         self.seconds = self.answer_seconds = self.failed_seconds = 0.0
         self.last = 0.0
         self.latencies = [0] * (len(BOUNDS) + 1)
+        self._worked = 0
 
     def answered(self, rows: int, seconds: float, answer_seconds: float = 0.0) -> None:
         """Counts a request that was answered."""
@@ -53,6 +54,12 @@ class ModelFigures:
     def requests(self) -> int:
         """How many requests there were."""
         return self.outcomes.total()
+
+    def newly_worked(self) -> int:
+        """Returns how many were not given up, since this was asked last."""
+        given_up = self.outcomes[str(Code.CANCELLED)] + self.outcomes[str(Code.DEADLINE_EXCEEDED)]
+        before, self._worked = self._worked, self.requests - given_up
+        return self._worked - before
 
     @property
     def failures(self) -> int:

@@ -46,6 +46,11 @@ class Gangway:
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._enter)
 
+    def hurry(self) -> None:
+        """Has what is here go in now."""
+        if self._waiting and not self._is_blocked:
+            self._enter()
+
     def forget(self, call: Call) -> bool:
         """Takes a call back whose caller has gone; False: it is in the flow already."""
         if call.request.is_submitted or call not in self._waiting:
@@ -55,6 +60,8 @@ class Gangway:
 
     def _enter(self) -> None:
         self._is_due = self._is_blocked = False
+        if not self._waiting:
+            return
         gang = [*self._waiting]
         try:
             rest = self._flow.submit([call.request for call in gang], self._told_of_room)

@@ -58,10 +58,11 @@ class OpenInferenceRest:
         )
 
     def _infer(self, exchange: Exchange, path: Mapping[str, str]) -> None:
-        model = find_model(self._models, **path)
+        model, seconds = find_model(self._models, **path), seconds_of(exchange)
+        model.expect(seconds)
         request = self._read(exchange, model)
         done = partial(_answer, exchange, request)
-        exchange.on_gone = infer(model, request, done, seconds_of(exchange), exchange.visit).cancel
+        exchange.on_gone = infer(model, request, done, seconds, exchange.visit).cancel
 
     def _read(self, exchange: Exchange, model: ServedModel) -> InferRequest:
         body = whole_body(exchange, self._limits.decompressed)

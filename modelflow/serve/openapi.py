@@ -48,7 +48,8 @@ def openapi_document(models: Models, *, has_keys: bool, is_repository_open: bool
     for name in sorted({model.name for model in models}):
         newest, *older = models.versions(name)
         for model, place in ((newest, ""), *((one, f"/versions/{one.version}") for one in older)):
-            paths |= dict(_of_model(model, place))
+            for path, operations in _of_model(model, place):
+                paths.setdefault(path, operations)  # of a model "stats" one path is the server's
     error = {"description": "what is wrong", "content": _json(object_of({"error": _TEXT}))}
     components: dict[str, Any] = {"responses": {"Error": error}}
     security: dict[str, Any] = {}

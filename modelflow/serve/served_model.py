@@ -9,6 +9,7 @@ import numpy.typing as npt
 from modelflow.flow import Flow
 from modelflow.http.exchange import Visit
 from modelflow.http.mailbox import Mailbox
+from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.serve.admission import Admission
 from modelflow.serve.call import Call
 from modelflow.serve.figures import ModelFigures
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from modelflow.wire.tf_serving.predict import Types
 
 __all__ = ["ServedModel"]
+
+# Seconds for which a turn of the loop may go on before what is due beside it is done; much less
+# takes gangs apart (benchmarks/serving_overload.py).
+_TURN = 0.002
 
 
 class ServedModel:
@@ -79,7 +84,8 @@ class ServedModel:
         self.method = PREDICT_METHOD
         self.others: Mapping[str, ServedModel] = {}
         self._on_idle: Callable[[], object] | None = None
-        self._over = 0
+        self._caught_up = 0.0  # when it has last done what was due
+        self._is_counted_soon = False
 
     def infer(
         self,
@@ -123,34 +129,68 @@ class ServedModel:
             RefusedError: there is no room for it.
         """
         context = None if visit is None else visit.enter(self.name, self.version)
-        self.admission.admit(deadline)
+        admission = self.admission
+        if deadline is not None or admission.under_way >= admission.most:
+            self._make_room(deadline)
+        admission.admit(deadline)
         call = Call(self, items, deadline, done, is_stream=is_stream, context=context)
         self.calls.add(call)
         self._gangway.add(call)
         return call
+
+    def expect(self, deadline: float | None) -> None:
+        """Refuses what `send` would refuse: before the request is read, which takes longer.
+
+        Args:
+            deadline: Seconds for which whoever sends it waits, as far as its head says it.
+
+        Raises:
+            RefusedError: there is no room for it.
+        """
+        admission = self.admission
+        if deadline is None and admission.under_way < admission.most:
+            return
+        self._make_room(deadline)
+        if not admission.takes(deadline):
+            admission.admit(deadline)
+
+    def _make_room(self, deadline: float | None) -> None:
+        """Does what is due where there is no room: a turn of the loop may bring many requests.
+
+        Else room that answers have made meanwhile, and a model that has nothing to do while
+        requests wait to go in, would be seen only behind them all.
+        """
+        if self.admission.takes(deadline):
+            return
+        now = SYSTEM_CLOCK.now()
+        if now - self._caught_up >= _TURN:
+            self._gangway.hurry()
+            self.mailbox.run()
+            self._caught_up = now
 
     def forget(self, call: Call) -> None:
         """Ends a request whose caller has gone: what is queued for it is dropped."""
         if self._gangway.forget(call):
             self.calls.discard(call)
             self.figures.failed(Code.CANCELLED)
-            self.admission.dropped()
+            self.admission.left()
             self._tell_when_idle()
         else:
             call.request.cancel()
 
     def ended(self, call: Call) -> None:
-        """Notes that a request is over; those of one turn of the loop together."""
+        """Notes that a request is over; how fast that was, of those of one turn together."""
         self.calls.discard(call)
-        self._over += 1
-        if self._over == 1:
-            asyncio.get_running_loop().call_soon(self._count_over)
+        self.admission.left()
+        if not self._is_counted_soon:
+            self._is_counted_soon = True
+            asyncio.get_running_loop().call_soon(self._count)
         if self._on_idle is not None:
             self._tell_when_idle()
 
-    def _count_over(self) -> None:
-        count, self._over = self._over, 0
-        self.admission.answered(count)
+    def _count(self) -> None:
+        self._is_counted_soon = False
+        self.admission.answered(self.figures.newly_worked())
 
     def all_signatures(self) -> "list[ServedModel]":
         """Returns itself and its further signatures."""

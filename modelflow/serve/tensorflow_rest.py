@@ -6,6 +6,7 @@ from functools import partial
 from modelflow.http.exchange import Exchange
 from modelflow.http.reply import Reply
 from modelflow.serve.call import Call
+from modelflow.serve.compression import whole_body
 from modelflow.serve.examples import classes_of, send_examples, values_of_regression
 from modelflow.serve.limits import ReadLimits
 from modelflow.serve.models import Models
@@ -47,16 +48,19 @@ class TensorflowRest:
         )
 
     def _predict(self, exchange: Exchange, path: Mapping[str, str]) -> None:
-        model = self._models.find(**path)
-        body = read_predict(exchange.body, self._limits.json)
+        model, seconds = self._models.find(**path), seconds_of(exchange)
+        model.expect(seconds)
+        sent = whole_body(exchange, self._limits.decompressed)
+        body = read_predict(sent, self._limits.json)
         model = model.with_signature(body.signature_name)
         arrays = body.arrays(model.types)
         done = partial(_answer, exchange, is_row=body.is_row)
-        exchange.on_gone = model.infer(arrays, done, seconds_of(exchange), exchange.visit).cancel
+        exchange.on_gone = model.infer(arrays, done, seconds, exchange.visit).cancel
 
     def _examples(self, method: str, exchange: Exchange, path: Mapping[str, str]) -> None:
         model = self._models.find(**path)
-        body = read_examples(exchange.body, self._limits.json)
+        sent = whole_body(exchange, self._limits.decompressed)
+        body = read_examples(sent, self._limits.json)
         model = model.with_signature(body.signature_name)
         done = partial(_answer_examples, exchange, method)
         exchange.on_gone = send_examples(

@@ -31,6 +31,13 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
         ("process_workers", ("pure Python, 4 KiB", "NumPy, 4 MiB")),
         ("native_unit", ("1 ", "2 ", "C++: 2 threads")),
         ("http_load", ("as it is", "max_requests=8", "wrong answers: 0")),
+        ("serving --peers=", ("modelflow",)),
+        (
+            "serving_overload",
+            ("capacity", "0.5x", "1x", "3x", "20 ms", "clients that go away", "2 ", "ran on"),
+        ),
+        ("serving_life", ("1 ", "64 ", "load  ", "poll  ", "load: ", "poll: ", "ran on")),
+        ("serving_split", ("no big request", "as they come", "split_size=200", "ran on")),
     ],
 )
 def test_benchmark_runs_and_prints_its_rows(program, rows):

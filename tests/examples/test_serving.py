@@ -1,7 +1,11 @@
 """The clients of ``examples/serving``, as they are, against the graphs that they ask."""
 
+import contextlib
+import functools
+import http.server
 import json
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -9,6 +13,7 @@ import pytest
 from modelflow.config.find import ready_graphs
 from modelflow.serve.server import ServeOptions, Server
 from tests import programs
+from tests.browser import browsing, needs_browser
 
 pytest.importorskip("tensorflow")
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "serving"
@@ -51,3 +56,59 @@ def test_a_program_for_triton(server, more):
     address = server.grpc_address if more else server.address.removeprefix("http://")
     found = run(sys.executable, FOLDER / "ask_triton.py", "--server", address, *more)
     assert found == ["3 shapes: circle, square, triangle"] * 2
+
+
+class Files(http.server.SimpleHTTPRequestHandler):
+    """Serves files, and says nothing of it."""
+
+    def log_message(self, *said):
+        pass
+
+
+@contextlib.contextmanager
+def another_origin():
+    """The folder of the examples, served by somebody else."""
+    with http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(Files, directory=FOLDER)
+    ) as files:
+        thread = threading.Thread(target=files.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{files.server_port}"
+        finally:
+            files.shutdown()
+            thread.join()
+
+
+@needs_browser
+def test_the_page_draws_what_was_found_in_a_picture(tmp_path):
+    shapes = {"shapes": ready_graphs() / "shapes.toml"}
+    with another_origin() as origin, browsing(tmp_path) as browser:
+        options = ServeOptions(http_port=0, cors_origins=(origin,))
+        with Server(shapes, options) as server:
+            browser.open(f"{origin}/picture.html?server={server.address}")
+            browser.type("//input[@id='file']", str(FOLDER / "shapes.png"))
+            said = "return document.getElementById('said').textContent"
+            found = browser.until(f"{said}.includes('shapes:') && {said.removeprefix('return ')}")
+            assert found == "3 shapes: circle, square, triangle"
+            drawn = browser.run(
+                "const seen = document.getElementById('seen');"
+                "const pixels = seen.getContext('2d').getImageData(0, 0, seen.width, seen.height);"
+                "return [...pixels.data].filter((v, i) => i % 4 == 0 && v == 255).length"
+            )
+            assert drawn > 50
+
+
+@needs_browser
+def test_the_page_says_when_the_server_takes_no_pages_of_others(tmp_path):
+    shapes = {"shapes": ready_graphs() / "shapes.toml"}
+    with (
+        another_origin() as origin,
+        browsing(tmp_path) as browser,
+        Server(shapes, ServeOptions(http_port=0)) as server,
+    ):
+        browser.open(f"{origin}/picture.html?server={server.address}")
+        browser.type("//input[@id='file']", str(FOLDER / "shapes.png"))
+        said = "document.getElementById('said').textContent"
+        found = browser.until(f"return {said}.startsWith('http') && {said}")
+        assert found == f"{server.address}: Failed to fetch"

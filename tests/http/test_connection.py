@@ -1,9 +1,14 @@
 """One connection: requests in, answers out, in order, within bounds."""
 
+import contextlib
 import socket
+import threading
 
 import pytest
 
+from modelflow.http.endpoint import Endpoint
+from modelflow.http.limits import ConnectionLimits
+from modelflow.http.server import Server, bound_socket
 from tests.http.clients import Echo, answer, is_ended, request, serving
 
 
@@ -115,3 +120,32 @@ def test_a_mistake_of_whoever_answers_is_logged_and_told_in_its_turn(caplog):
         assert is_ended(client)
         assert handler.budget._taken == 0
     assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_request_on_the_way_when_the_server_ends_is_answered_as_the_last(monkeypatch):
+    """Its client was answered a moment ago, and asks again before it can know of the end."""
+    monkeypatch.setattr("modelflow.http.connection._GRACE_SECONDS", 60.0)
+    with contextlib.closing(bound_socket(Endpoint("127.0.0.1", 0))) as bound:
+        address = bound.getsockname()
+        server = Server(bound, Echo(), ConnectionLimits())
+    ending = threading.Thread(target=server.close, args=(60.0,))
+    try:
+        with contextlib.ExitStack() as stack:
+            clients = [
+                stack.enter_context(socket.create_connection(address, timeout=60)) for _ in range(3)
+            ]
+            for client in clients:
+                client.sendall(request("/", b"x"))
+                assert "connection" not in answer(client)[1]
+            ending.start()
+            with pytest.raises((ConnectionRefusedError, ConnectionResetError)):
+                while True:
+                    socket.create_connection(address, timeout=60).close()
+            for client in clients:
+                client.sendall(request("/", b"y"))
+                status, headers, body = answer(client)
+                assert (status, headers["connection"], body) == (200, "close", b"y")
+                assert is_ended(client)
+    finally:
+        server.close(0.0)
+        ending.join()

@@ -85,3 +85,32 @@ def test_what_is_no_request_is_refused_and_harms_nobody(sent):
             client.sendall(request("/", b"fine"))
             assert answer(client)[2] == b"fine"
         assert handler.budget._taken == 0
+
+
+@pytest.mark.parametrize("is_known", [False, True], ids=["new", "known"])
+def test_what_is_sent_behind_the_last_request_of_a_connection_is_not_handled(is_known):
+    """At once, in a turn of its own while the last one is worked on, and what is no request."""
+    with serving(handler := Echo(), requests=3) as connect:
+        for _ in range(3 if is_known else 0):
+            with connect() as client:
+                for _ in range(2):
+                    client.sendall(request("/held/behind"))
+                    assert handler.came.acquire(timeout=60)
+                    handler.let_go("/held/behind")
+                    answer(client)
+        with connect() as client:
+            client.sendall(request("/") * 2)
+            assert [answer(client)[0] for _ in range(2)] == [200, 200]
+            client.sendall(request("/held/last") + request("/held/behind", b"x"))
+            assert handler.came.acquire(timeout=60)
+            client.sendall(request("/held/behind"))
+            client.sendall(b"this is no request\r\n\r\n")
+            with connect() as other:  # the loop has read all that before it answers this
+                other.sendall(request("/"))
+                assert answer(other)[0] == 200
+            assert list(handler.held) == ["/held/last"]
+            handler.let_go("/held/last")
+            status, headers, _ = answer(client)
+            assert (status, headers["connection"]) == (200, "close")
+            assert is_ended(client)
+        assert handler.gone == []

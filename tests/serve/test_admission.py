@@ -21,34 +21,44 @@ def made(most=1000):
     return Admission("m", most, time), time
 
 
-def work(admission, time, seconds, count=1):
-    """Answers requests one after the other, each in so many seconds."""
+def work(admission, time, seconds, count=1, at_once=1):
+    """Answers requests, ``at_once`` of them in so many seconds."""
     for _ in range(count):
-        admission.admit(None)
+        for _ in range(at_once):
+            admission.admit(None)
         time.now += seconds
-        admission.answered()
+        answer(admission, at_once)
+
+
+def answer(admission, count=1):
+    for _ in range(count):
+        admission.left()
+    admission.answered(count)
 
 
 def test_as_many_are_taken_as_there_may_be():
     admission, time = made(most=2)
     admission.admit(None)
     admission.admit(None)
+    assert not admission.takes(None)
     with pytest.raises(RefusedError, match="2 requests under way") as refused:
         admission.admit(None)
     assert (refused.value.code, refused.value.reason) == (Code.UNAVAILABLE, "full")
     time.now += 1
-    admission.answered()
+    answer(admission)
+    assert admission.takes(None)
     admission.admit(None)
     assert admission.refused == {"full": 1}
 
 
 def test_what_would_come_too_late_is_refused():
     admission, time = made()
-    work(admission, time, 0.01, 100)
+    work(admission, time, 0.1, 100, at_once=10)
     for _ in range(9):
         admission.admit(None)
     assert admission.expected_wait == pytest.approx(0.1)
     admission.admit(0.2)
+    assert not admission.takes(0.05)
     with pytest.raises(RefusedError, match=r"about 0\.11 s.*waits 0\.05 s") as refused:
         admission.admit(0.05)
     assert refused.value.reason == "would_miss_deadline"
@@ -58,6 +68,7 @@ def test_what_would_come_too_late_is_refused():
 def test_where_nothing_is_under_way_one_is_tried_whatever_was():
     admission, time = made()
     work(admission, time, 10.0)
+    assert admission.takes(0.001)
     admission.admit(0.001)
 
 
@@ -76,27 +87,32 @@ def test_time_in_which_there_was_nothing_to_do_does_not_count():
     assert admission.expected_wait == pytest.approx(0.01)
 
 
-def test_a_batch_is_as_many_answers_at_once():
-    admission, time = made()
-    for _ in range(32):
-        admission.admit(None)
-    time.now += 0.032
-    admission.answered(32)
-    assert admission.expected_wait == pytest.approx(0.001)
-
-
-def test_the_mean_follows_what_changes():
-    admission, time = made()
-    work(admission, time, 1.0)
-    work(admission, time, 0.01, 200)
-    assert admission.expected_wait == pytest.approx(0.01, rel=0.01)
-
-
-def test_one_that_is_dropped_is_not_waited_for():
-    admission, _ = made(most=1)
+def test_one_that_is_given_up_makes_room_and_is_no_answer():
+    admission, time = made(most=2)
     admission.admit(None)
-    admission.dropped()
     admission.admit(None)
+    time.now += 0.01
+    admission.left()
+    admission.answered(0)
+    assert admission.expected_wait is None
+    time.now += 0.01
+    answer(admission)
+    assert admission.expected_wait == pytest.approx(0.02)
+
+
+def test_a_deadline_that_many_at_once_can_meet_is_found_out_from_few():
+    """A model that takes as long for 32 as for one is not held for one that takes 32 times that."""
+    admission, time = made()
+    work(admission, time, 0.01, 10)
+    most = 0
+    for _ in range(10):
+        while admission.takes(0.025):
+            admission.admit(0.025)
+        most = max(most, admission.under_way)
+        while admission.under_way:
+            time.now += 0.01
+            answer(admission, min(32, admission.under_way))
+    assert 32 <= most < 128
 
 
 @pytest.mark.parametrize(("seconds", "said"), [(0.001, 1), (1.0, 1), (1.2, 2), (59.9, 60)])

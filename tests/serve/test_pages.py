@@ -2,12 +2,14 @@
 
 import base64
 import hashlib
+import json
 import re
 import shutil
 import subprocess
 
 import pytest
 
+from tests.browser import browsing, needs_browser
 from tests.serve.clients import ask, send, served
 
 
@@ -104,3 +106,21 @@ def test_the_script_asks_with_the_key_and_shows_the_answer(server, page, tmp_pat
     assert (
         done.stdout == 'An API key is needed.\n"200\\n{\\n \\"predictions\\": [\\n  0\\n ]\\n}"\n'
     )
+
+
+@needs_browser
+def test_a_browser_shows_the_page_and_tries_a_call(server, tmp_path):
+    """With the page's own policy of what it may load and do."""
+    with browsing(tmp_path) as browser:
+        browser.open(f"{server.address}/docs")
+        browser.type("//input[@id='key']", "s3cret")
+        browser.click("//form[@id='entry']//button")
+        browser.until("return document.querySelectorAll('#operations details').length")
+        call = "//details[.//*[text()='/v1/models/m:predict']]"
+        browser.click(f"{call}/summary")
+        browser.click(f"{call}//button[text()='Send']")
+        answer = browser.until(
+            "return [...document.querySelectorAll('#operations details[open] pre')]"
+            ".map((one) => one.textContent).find((text) => text.startsWith('200'))"
+        )
+        assert json.loads(answer.partition("\n")[2]) == {"predictions": [0]}

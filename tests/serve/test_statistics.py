@@ -141,3 +141,15 @@ def test_figures_may_be_read_while_requests_come():
         reader.join()
         (found,) = stats(server)
     assert found["inference_count"] == 50
+
+
+def test_of_a_model_that_is_called_stats_one_path_is_that_of_all_figures(tmp_path):
+    with Server(
+        {"stats": write_version(tmp_path / "stats", 1)}, ServeOptions(http_port=0)
+    ) as server:
+        all_stats = stats(server, "/v2/models")
+        assert [one["name"] for one in all_stats] == ["stats"]
+        assert stats(server, "/v2/models/stats") == all_stats
+        assert ask(server, "/v2/models/stats/versions/1")[1]["name"] == "stats"
+        paths = ask(server, "/openapi.json")[1]["paths"]
+        assert paths["/v2/models/stats"]["get"]["summary"] == "Figures of all models"

@@ -1,16 +1,22 @@
-"""Clients that exist already: Triton's, TensorFlow Serving's, gRPC's own health probe."""
+"""Clients that exist already: Triton's, those of TensorFlow Serving, gRPC's own health probe."""
 
 import asyncio
 import contextlib
 import importlib
+import importlib.util
+import json
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests import programs
 from tests.serve.grpc.stub import SECONDS, X, grpc_served
 from tests.serve.models_on_disk import write_version
 from tests.serve.test_repository import serving
+from tests.serve.test_server import Gate
 
 
 @pytest.fixture(scope="module")
@@ -224,3 +230,70 @@ def test_grpcs_health_probe_is_answered(server):
         request = messages.HealthCheckRequest(service="")
         answer = health.HealthStub(channel).Check(request, timeout=SECONDS)
     assert answer.status == messages.HealthCheckResponse.SERVING
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("ovmsclient") is None,
+    reason="ovmsclient is not installed: pip install ovmsclient (extra test)",
+)
+def test_the_client_of_openvino_model_server_asks_over_both(server):
+    program = Path(__file__).parents[1] / "foreign" / "ask_ovms.py"
+    addresses = (server.address.removeprefix("http://"), server.grpc_address)
+    found = json.loads(programs.run([sys.executable, program, *addresses], check=True).stdout)
+    for said in found.values():
+        assert said["predicted"] == said["of version"] == [2.0, 5.0]
+        assert said["status"] == "AVAILABLE"
+        kind, text = said["unknown"]
+        assert (kind, "Servable not found for request: Latest(x)" in text) == (
+            "ModelNotFoundError",
+            True,
+        )
+    assert (
+        "serving_default" in found["http"]["metadata"]["metadata"]["signature_def"]["signature_def"]
+    )
+    assert found["grpc"]["metadata"]["inputs"]["input"]["dtype"] == "DT_FLOAT"
+    assert "Sent extra: {y}" in found["grpc"]["misfit"][1]
+    assert found["http"]["misfit"] == []  # in column format what is no input is ignored
+
+
+def test_grpcs_health_probe_watches(server):
+    health = pytest.importorskip(
+        "grpc_health.v1.health_pb2_grpc", reason="grpcio-health-checking is not installed"
+    )
+    messages = importlib.import_module("grpc_health.v1.health_pb2")
+    grpc = importlib.import_module("grpc")
+    with grpc.insecure_channel(server.grpc_address) as channel:
+        stub = health.HealthStub(channel)
+        for name, status in (("", "SERVING"), ("inference.GRPCInferenceService", "SERVING")):
+            request = messages.HealthCheckRequest(service=name)
+            watch = stub.Watch(request, timeout=SECONDS)
+            assert next(watch).status == messages.HealthCheckResponse.ServingStatus.Value(status)
+            watch.cancel()
+        with pytest.raises(grpc.RpcError) as refused:
+            stub.Check(messages.HealthCheckRequest(service="x"), timeout=SECONDS)
+        assert refused.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+def test_triton_client_gives_up_a_call_and_the_server_works_no_more_for_it(triton):
+    """By itself, and when its time is over: cancelled requests are counted, none is left."""
+    utils, gate = importlib.import_module("tritonclient.utils"), Gate()
+    with (
+        grpc_served(gate.unit, gate.NODE) as server,
+        triton.InferenceServerClient(server.grpc_address) as client,
+    ):
+        ended = threading.Event()
+        call = client.async_infer("m", inputs(triton), lambda result, error: ended.set())
+        assert gate.entered.acquire(timeout=SECONDS)
+        call.cancel()
+        assert ended.wait(SECONDS)
+        with pytest.raises(utils.InferenceServerException) as late:
+            client.infer("m", inputs(triton), client_timeout=2.0)
+        assert late.value.status() == "StatusCode.DEADLINE_EXCEEDED"
+        gate.go.set()
+        while server.model("m").calls:
+            pass
+        figures = server.model("m").figures
+        assert figures.outcomes["OK"] == 0
+        assert figures.outcomes["CANCELLED"] >= 1
+        assert figures.requests == 2
+        assert client.infer("m", inputs(triton)).as_numpy("output").tolist() == [0.0, 3.0]

@@ -1,0 +1,182 @@
+"""A client that asks when it is due, whatever the answers do: prints what it saw, as JSON.
+
+python benchmarks/open_loop.py PORT PATH --rate 3000 --seconds 5 [--timeout-ms 30]
+
+Arrivals are those of a Poisson process, drawn before it begins. A request's latency counts from
+the moment at which it was due, so that a client that is held up hides nothing. What is due is sent
+once a millisecond, each request over a connection that has no other one; `starved` counts how often
+there was none, `late_ms` how late the 99th of 100 was sent. `goodput` is what was answered while
+requests still came.
+"""
+
+import argparse
+import asyncio
+import collections
+import json
+import re
+import sys
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+try:
+    import uvloop
+except ImportError:
+    uvloop = None
+
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+# What the server says of a request that it does not take -> the reason that its metrics count.
+_REASONS = {b"requests under way": "full", b"would answer in": "would_miss_deadline"}
+_TICK = 0.001
+
+
+class Connection(asyncio.Protocol):
+    """One connection: has one request, or none."""
+
+    def __init__(self, load: "Load") -> None:
+        """Takes whom to tell of answers."""
+        self._load = load
+        self._held = bytearray()
+        self._due = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Is there for requests."""
+        self._transport = transport
+
+    def ask(self, request: bytes, due: float) -> None:
+        """Sends a request that was due then."""
+        self._due = due
+        self._transport.write(request)
+
+    def data_received(self, data: bytes) -> None:
+        """Notes an answer that is whole."""
+        self._held += data
+        end = self._held.find(b"\r\n\r\n")
+        if end < 0:
+            return
+        length = _LENGTH.search(self._held, 0, end + 2)
+        if len(self._held) < end + 4 + int(length[1]):
+            return
+        self._load.answered(self, self._held, end, self._due)
+        self._held.clear()
+
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
+        """Notes that the server has ended it."""
+        self._load.lost += 1
+
+    def close(self) -> None:
+        """Ends it."""
+        self._transport.close()
+
+
+class Load:
+    """All that is asked, and what came of it."""
+
+    def __init__(self, head: bytes, body: bytes, due: Sequence[float]) -> None:
+        """Takes a request's head; its body, in which ``%f`` is when it is sent; when it is due."""
+        self._head, self._body = head, body
+        self._due = due
+        self._free: collections.deque[Connection] = collections.deque()
+        self.outcomes: collections.Counter[str] = collections.Counter()
+        self.times: list[float] = []
+        self.late: list[float] = []
+        self.lost = self.starved = self.without_retry = 0
+        self._open = 0
+        self.sent = self.in_time = 0
+
+    async def run(self, port: int, connections: int) -> float:
+        """Asks; returns the seconds from the first that was due to the last answer."""
+        loop = asyncio.get_running_loop()
+        for _ in range(connections):
+            made = await loop.create_connection(lambda: Connection(self), "127.0.0.1", port)
+            self._free.append(made[1])
+        self._all = list(self._free)
+        self.began = time.monotonic()
+        while self.sent < len(self._due) or self._open:
+            self._send()
+            await asyncio.sleep(_TICK)
+            if self.lost:
+                message = f"the server has ended {self.lost} connections"
+                raise RuntimeError(message)
+        taken = time.monotonic() - self.began
+        for one in self._all:
+            one.close()
+        return taken
+
+    def _send(self) -> None:
+        """Sends what is due."""
+        now = time.monotonic()
+        since = now - self.began
+        while self.sent < len(self._due) and (due := self._due[self.sent]) <= since:
+            if not self._free:
+                self.starved += 1
+                return
+            connection = self._free.popleft()
+            self.late.append(since - due)
+            connection.ask(self._head + self._body % now, self.began + due)
+            self.sent += 1
+            self._open += 1
+
+    def answered(self, one: Connection, text: bytearray, end: int, due: float) -> None:
+        """Notes an answer."""
+        self._free.append(one)
+        self._open -= 1
+        status = text[9:12].decode()
+        if status == "200":
+            now = time.monotonic()
+            self.times.append(now - due)
+            self.in_time += now - self.began <= self._due[-1]
+        elif status == "503":
+            reason = next((name for words, name in _REASONS.items() if words in text), status)
+            self.without_retry += b"\r\nretry-after: " not in text[: end + 2].lower()
+            status = reason
+        self.outcomes[status] += 1
+
+
+def request_of(path: str, timeout_ms: float) -> tuple[bytes, bytes]:
+    """Returns the head of a request and its body, where ``%f`` is when it is sent."""
+    body = b'{"instances": [%20.6f]}'
+    more = f"Inference-Timeout-Ms: {timeout_ms:g}\r\n" if timeout_ms else ""
+    length = len(body % 0.0)
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\n{more}Content-Length: {length}\r\n\r\n"
+    return head.encode(), body
+
+
+def main() -> None:
+    """Reads the command line, asks and prints."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("port", type=int)
+    parser.add_argument("path")
+    parser.add_argument("--rate", type=float, default=1000.0, help="requests a second")
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--connections", type=int, default=600)
+    parser.add_argument("--timeout-ms", type=float, default=0.0, help="of each request; 0: none")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    gaps = np.random.default_rng(given.seed).exponential(
+        1 / given.rate, int(given.rate * given.seconds)
+    )
+    load = Load(*request_of(given.path, given.timeout_ms), np.cumsum(gaps).tolist())
+    with asyncio.Runner(loop_factory=None if uvloop is None else uvloop.new_event_loop) as runner:
+        began = time.process_time()
+        seconds = runner.run(load.run(given.port, given.connections))
+        busy = (time.process_time() - began) / seconds
+    p50, p99 = np.percentile(load.times or [0.0], (50, 99)) * 1e3
+    found = {
+        "sent": load.sent,
+        "outcomes": load.outcomes,
+        "goodput": load.in_time / float(np.sum(gaps)),
+        "p50_ms": float(p50),
+        "p99_ms": float(p99),
+        "without_retry": load.without_retry,
+        "starved": load.starved,
+        "late_ms": float(np.percentile(load.late, 99)) * 1e3,
+        "busy": busy,
+        "seconds": seconds,
+    }
+    json.dump(found, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

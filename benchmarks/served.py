@@ -1,0 +1,152 @@
+"""A graph or model served by ``modelflow serve`` in a process of its own, for a benchmark."""
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from pathlib import Path
+
+from child import started
+
+__all__ = ["GRAPHS", "Served", "machine"]
+
+GRAPHS = Path(__file__).resolve().parent / "serving_graphs"
+_SAMPLE = re.compile(r"^([\w:]+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+_SECONDS = 60.0
+
+
+class Served:
+    """A server, ready, for the time of a block."""
+
+    def __init__(self, *command: str) -> None:
+        """Takes what stands behind ``modelflow serve``, and chooses a port."""
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        self._command = [sys.executable, "-m", "modelflow", "serve", *command]
+        self._command += ["--http", f"127.0.0.1:{self.port}", "--grpc", "off"]
+
+    def __enter__(self) -> "Served":
+        """Starts it, and waits until it is ready."""
+        with contextlib.ExitStack() as stack:
+            self._said = stack.enter_context(tempfile.TemporaryFile("w+"))
+            quiet = {"stdout": subprocess.DEVNULL, "stderr": self._said}
+            environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "OPENBLAS_NUM_THREADS": "1"}
+            self._process = stack.enter_context(
+                started(self._command, cwd=GRAPHS, env=environment, **quiet)
+            )
+            deadline = time.monotonic() + _SECONDS
+            while self.get("/readyz")[0] != 200:
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    message = f"{' '.join(self._command)} does not get ready:\n{self.said()}"
+                    raise RuntimeError(message)
+                time.sleep(0.1)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        """Ends it, however it stands."""
+        self._stack.close()
+
+    def said(self) -> str:
+        """Returns what it has written to its standard error."""
+        self._said.seek(0)
+        return self._said.read()
+
+    def get(self, path: str, body: bytes | None = None) -> tuple[int, str]:
+        """Asks; returns status and text, 0 where nobody listens."""
+        url = f"http://127.0.0.1:{self.port}{path}"
+        try:
+            with urllib.request.urlopen(url, body, timeout=_SECONDS) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def counts(self) -> Counter[str]:
+        """Returns what its metrics count: requests by code and by why they were refused.
+
+        Also ``under way``, and ``rows``: those given to units.
+        """
+        kinds = {
+            "modelflow_requests_total": "code",
+            "modelflow_refused_total": "reason",
+            "modelflow_requests_under_way": "",
+            "modelflow_node_items_total": "",
+        }
+        names = {"modelflow_requests_under_way": "under way", "modelflow_node_items_total": "rows"}
+        found: Counter[str] = Counter()
+        for name, labels, value in _SAMPLE.findall(self.get("/metrics")[1]):
+            if name in kinds:
+                key = names.get(name) or dict(_LABEL.findall(labels))[kinds[name]]
+                found[key] += int(float(value))
+        return found
+
+    def terminate(self) -> None:
+        """Sends SIGTERM."""
+        self._process.send_signal(signal.SIGTERM)
+
+    def wait(self) -> int:
+        """Returns its exit code, as a shell says it, when it has ended."""
+        return self._process.wait(_SECONDS)
+
+    def resident(self) -> float:
+        """Returns its memory in MiB."""
+        return int(self._status("VmRSS")) / 1024
+
+    def threads(self) -> int:
+        """Returns how many threads it has."""
+        return int(self._status("Threads"))
+
+    def descriptors(self) -> int:
+        """Returns how many files and sockets it has open."""
+        return len(os.listdir(f"/proc/{self._process.pid}/fd"))
+
+    def cpu(self) -> float:
+        """Returns the processor seconds that it has used."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def _status(self, name: str) -> str:
+        text = Path(f"/proc/{self._process.pid}/status").read_text()
+        return re.search(rf"^{name}:\s+(\d+)", text, re.MULTILINE)[1]
+
+
+class machine:  # noqa: N801 - a block: with machine() as ran_on
+    """What a benchmark ran on: its processors, and what others took of them meanwhile."""
+
+    def __enter__(self) -> "machine":
+        """Begins to count."""
+        self._began, self._busy, self._own = time.monotonic(), _busy(), _own()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        """Ends counting."""
+
+    def __str__(self) -> str:
+        """Says it, for the time until now."""
+        seconds = time.monotonic() - self._began
+        others = (_busy() - self._busy - (_own() - self._own)) / seconds
+        return f"ran on {os.cpu_count()} processors, of which others took {max(0.0, others):.1f}"
+
+
+def _busy() -> float:
+    """Processor seconds of the machine that were not idle."""
+    fields = [int(one) for one in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
+    return (sum(fields[:8]) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
+
+
+def _own() -> float:
+    """Processor seconds of this process and of those that it has started and that have ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system

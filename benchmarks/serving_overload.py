@@ -1,0 +1,206 @@
+"""More requests than a model can answer: what is taken, what is refused, who is told what.
+
+python benchmarks/serving_overload.py [--pause-ms 5] [--quick]
+
+A model that takes 5 ms for a batch of up to 32 rows is asked by a client that keeps to its times,
+whatever the answers do (`open_loop.py`), at half, once and three times what it can answer; with
+deadlines; and by clients that go away. What the server counts is held against what clients saw,
+and the unit's own notes against both.
+"""
+
+import argparse
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from measure import print_table
+from open_loop import request_of
+from served import GRAPHS, Served, machine
+from serving_graphs.paced_unit import noted, room_for_notes
+
+PATH = "/v1/models/paced:predict"
+BATCH = 32
+MOST = 256  # requests under way
+CONNECTIONS = 600
+CLIENT = Path(__file__).resolve().parent / "open_loop.py"
+
+
+def served(pause_ms: float, notes: Path, *more: str) -> Served:
+    """Returns the server, not started."""
+    room_for_notes(notes, 1 << 21)
+    return Served(
+        *(str(GRAPHS / "paced.toml"), "--set", f"paced.pause_ms={pause_ms}"),
+        *("--set", f"paced.notes={notes}", "--max-requests", str(MOST)),
+        *("--max-connections", "4000", "--max-connections-per-client", "4000", *more),
+    )
+
+
+def asked(server: Served, rate: float, seconds: float, timeout_ms: float = 0.0) -> dict[str, float]:
+    """Asks at a rate; returns what the client saw, with what the server counted meanwhile."""
+    before, cpu = server.counts(), server.cpu()
+    command = [sys.executable, str(CLIENT), str(server.port), PATH, "--rate", str(rate)]
+    command += ["--seconds", str(seconds), "--timeout-ms", str(timeout_ms)]
+    command += ["--connections", str(CONNECTIONS)]
+    found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    counted = server.counts()
+    counted.subtract(before)
+    names = {"200": "OK", "504": "DEADLINE_EXCEEDED"}
+    seen = {names.get(name, name): count for name, count in found["outcomes"].items()}
+    rows = counted.pop("rows")
+    found["rows"] = rows
+    found["agree"] = seen == {name: count for name, count in counted.items() if count}
+    found["counted"] = {name: count for name, count in counted.items() if count}
+    found["cpu"] = (server.cpu() - cpu) / found["seconds"]
+    return found
+
+
+def capacity(pause_ms: float, seconds: float, folder: Path) -> list[dict[str, float]]:
+    """Returns what a client sees that keeps as many requests under way as there may be.
+
+    Then what it sees that asks for what costs the server next to nothing: how fast it is alone.
+    """
+    client = str(CLIENT.with_name("http_client.py"))
+    file = folder / "request"
+    with served(pause_ms, folder / "warm") as server:
+        found = []
+        head, body = request_of(PATH, 0.0)
+        for request, connections in (
+            (head + body % time.monotonic(), MOST),
+            (b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", 64),
+        ):
+            file.write_bytes(request)
+            command = [sys.executable, client, str(server.port), str(file), "--connections"]
+            command += [str(connections), "--seconds", str(seconds)]
+            told = subprocess.run(command, check=True, capture_output=True).stdout
+            found.append(json.loads(told))
+    return found
+
+
+def overload(pause_ms: float, seconds: float, rounds: int, folder: Path) -> None:
+    """Prints what becomes of requests at half, once and three times the capacity."""
+    full, alone = capacity(pause_ms, seconds, folder)
+    most = full["rate"]
+    print(f"capacity: {most:.0f} requests/s, with {MOST} always under way, p50 ", end="")
+    print(f"{full['p50_us'] / 1e3:.0f} ms, p99 {full['p99_us'] / 1e3:.0f} ms; ", end="")
+    print(f"the ideal: {BATCH * 1e3 / pause_ms:.0f}; the client alone: {alone['rate']:.0f}")
+    rows: list[list[object]] = []
+    for _ in range(rounds):
+        with served(pause_ms, folder / "notes") as server:
+            asked(server, most / 2, seconds / 2)  # warm
+            for load in (0.5, 1.0, 3.0):
+                found = asked(server, load * most, seconds)
+                refused = {name: n for name, n in found["outcomes"].items() if name != "200"}
+                said = " ".join(f"{name}:{count}" for name, count in sorted(refused.items()))
+                rows.append(
+                    [
+                        f"{load:g}x",
+                        found["sent"] / seconds,
+                        found["goodput"],
+                        found["p50_ms"],
+                        found["p99_ms"],
+                        said or "-",
+                        found["without_retry"],
+                        "yes" if found["agree"] else str(found["counted"]),
+                        found["cpu"],
+                        found["busy"],
+                        found["late_ms"],
+                        found["starved"],
+                    ]
+                )
+    columns = ["load", "asked/s", "answered/s", "p50, ms", "p99, ms", "others", "no Retry-After"]
+    columns += ["counters agree", "server CPU", "client CPU", "client late, ms", "starved"]
+    title = f"{pause_ms:g} ms a batch of {BATCH}, at most {MOST} under way, Poisson arrivals"
+    print_table(title, columns, rows)
+    middle = {
+        load: [float(np.median([row[at] for row in rows if row[0] == load])) for at in (2, 4)]
+        for load in ("0.5x", "1x", "3x")
+    }
+    peak = max(most, *(rate for rate, _ in middle.values()))
+    late = middle["3x"][1]
+    print(f"\n3x: p99 is {late / middle['1x'][1]:.2f}x that at 1x, ", end="")
+    print(f"{late * 1e3 / full['p99_us']:.2f}x that with {MOST} under way (goal: 1.5x); ", end="")
+    print(f"goodput is {middle['3x'][0] / peak:.1%} of the peak (goal: 95 %)")
+
+
+def deadlines(pause_ms: float, seconds: float, folder: Path) -> None:
+    """Prints what becomes of requests with deadlines at three times the capacity."""
+    most = capacity(pause_ms, seconds, folder)[0]["rate"]
+    rows: list[list[object]] = []
+    for timeout_ms in (4 * pause_ms, 8 * pause_ms, 20 * pause_ms):
+        notes = folder / f"ages-{timeout_ms}"
+        with served(pause_ms, notes) as server:
+            found = asked(server, 3 * most, seconds, timeout_ms)
+        ages = noted(notes) * 1e3
+        outcomes = " ".join(f"{name}:{n}" for name, n in sorted(found["outcomes"].items()))
+        answered = found["outcomes"].get("200", 0)
+        rows.append(
+            [
+                f"{timeout_ms:g} ms",
+                found["goodput"],
+                found["p50_ms"],
+                found["p99_ms"],
+                outcomes,
+                "yes" if found["agree"] else str(found["counted"]),
+                len(ages),
+                len(ages) - answered,
+                int((ages > timeout_ms).sum()),
+                float(ages.max(initial=0.0)),
+            ]
+        )
+    columns = ["deadline", "answered/s", "p50, ms", "p99, ms", "outcomes", "counters agree"]
+    columns += ["rows in the unit", "not answered", "came expired", "oldest, ms"]
+    print_table("3x, each request with a deadline", columns, rows)
+    print("not answered: their time ended while the unit had them; came expired: before that")
+
+
+def gone(pause_ms: float, clients: int, rounds: int, folder: Path) -> None:
+    """Prints what is left of clients that go away in the middle of their requests."""
+    head, body = request_of(PATH, 0.0)
+    rows: list[list[object]] = []
+    with served(20 * pause_ms, folder / "gone", "--max-requests", str(clients)) as server:
+        for number in range(1, rounds + 1):
+            before, request = server.counts(), head + body % time.monotonic()
+            open_ones = []
+            for _ in range(clients):
+                one = socket.create_connection(("127.0.0.1", server.port))
+                one.sendall(request)
+                open_ones.append(one)
+            for one in open_ones:
+                one.close()
+            deadline = time.monotonic() + 60
+            while (now := server.counts())["under way"] and time.monotonic() < deadline:
+                time.sleep(0.01)
+            now.subtract(before)
+            figures = [now["CANCELLED"], now["OK"], now["rows"], now["under way"]]
+            rows.append([number, clients, *figures, server.resident(), server.descriptors()])
+    columns = ["round", "clients gone", "cancelled", "answered", "rows in the unit", "left"]
+    print_table(
+        f"clients that go away, {20 * pause_ms:g} ms a batch",
+        [*columns, "resident, MiB", "descriptors"],
+        rows,
+    )
+
+
+def main() -> None:
+    """Prints the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pause-ms", type=float, default=5.0, help="of the model, a batch")
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="only show that the program runs")
+    given = parser.parse_args()
+    seconds, rounds = (0.3, 1) if given.quick else (given.seconds, given.rounds)
+    with machine() as ran_on, tempfile.TemporaryDirectory() as folder:
+        overload(given.pause_ms, seconds, rounds, Path(folder))
+        deadlines(given.pause_ms, seconds, Path(folder))
+        gone(given.pause_ms, 20 if given.quick else 1000, 2 if given.quick else 5, Path(folder))
+        print(f"\n{ran_on}")
+
+
+if __name__ == "__main__":
+    main()

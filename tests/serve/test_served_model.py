@@ -1,0 +1,41 @@
+"""A flow as clients see it."""
+
+import asyncio
+import contextlib
+
+import numpy as np
+import pytest
+
+import modelflow
+from modelflow.http.mailbox import Mailbox
+from modelflow.serve.admission import RefusedError
+from modelflow.serve.limits import ModelLimits
+from modelflow.serve.served_model import ServedModel
+from tests.serve.clients import TYPED, mean
+
+ROW = {"input": np.ones((1, 2), np.float32)}
+
+
+def test_room_that_an_answer_makes_is_seen_in_the_same_turn_of_the_loop():
+    """A turn that brings many requests is long: they need not wait for its end to be taken."""
+
+    async def turn(flow):
+        mailbox = Mailbox(asyncio.get_running_loop())
+        model = ServedModel("m", 1, flow, mailbox, ModelLimits(requests=1))
+        answers = []
+        for number in range(3):  # nothing is awaited: this is one turn
+            while True:
+                with contextlib.suppress(RefusedError):
+                    model.expect(None)
+                    break
+            assert len(answers) == number
+            model.infer(ROW, answers.append)
+            with pytest.raises(RefusedError, match="1 requests under way"):
+                model.admission.admit(None)
+        while model.calls:
+            await asyncio.sleep(0)
+        return answers
+
+    with modelflow.Flow(TYPED.format(node="batch_size=8"), units=[mean]) as flow:
+        answers = asyncio.run(turn(flow))
+    assert [call.outputs()["output"].tolist() for call in answers] == [[1.0]] * 3
