@@ -36,6 +36,15 @@ def no_unit_declared():
     function._declared.update(before)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def no_unit_declared_by_fixtures():
+    """Forgets what the fixtures of a whole module have decorated, likewise."""
+    before = dict(function._declared)
+    yield
+    function._declared.clear()
+    function._declared.update(before)
+
+
 @pytest.fixture(autouse=True)
 def no_module_left(tmp_path_factory):
     """Forgets what a test has imported from a folder of its own: others have such names, too."""

@@ -287,11 +287,11 @@ def test_triton_client_gives_up_a_call_and_the_server_works_no_more_for_it(trito
         call.cancel()
         assert ended.wait(SECONDS)
         with pytest.raises(utils.InferenceServerException) as late:
-            client.infer("m", inputs(triton), client_timeout=2.0)
+            client.infer("m", inputs(triton), client_timeout=1.0)
         assert late.value.status() == "StatusCode.DEADLINE_EXCEEDED"
-        gate.go.set()
-        while server.model("m").calls:
+        while server.model("m").calls:  # until it has heard of both
             pass
+        gate.go.set()
         figures = server.model("m").figures
         assert figures.outcomes["OK"] == 0
         assert figures.outcomes["CANCELLED"] >= 1
