@@ -21,10 +21,7 @@ def grpc_socket(host: str, port: int) -> socket.socket:
 
 
 def share(bound: socket.socket) -> None:
-    """Lets several processes of this user listen at the address of a socket.
-
-    Nobody else's server may bind it: it has to have been said before, or nobody may listen there.
-    """
+    """Lets several processes of this user listen at the address of a socket, each by itself."""
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
 
 

@@ -67,7 +67,8 @@ class GrpcServer:
 
         Args:
             bound: A socket with the address (see `grpc_socket`), which keeps it until `start`
-                listens there with one of gRPC's own. The caller's to close then.
+                listens there with one of gRPC's own. The caller's to close then. Where it is shared
+                (see `share`) others may listen there, too.
             services: What there is to call; health and reflection are added.
             limits: What calls may cost.
             health: What probes are told.
