@@ -30,6 +30,25 @@ def who(x):
     return str(os.getpid()).encode()
 
 
+class Only(modelflow.FlowUnit):
+    SPEC = modelflow.FlowUnitSpec(
+        "Only",
+        {"cpu": lambda: Only()},
+        inputs=(modelflow.Port("in"),),
+        outputs=(modelflow.Port("out"),),
+    )
+
+    def open(self, config):
+        try:
+            os.symlink(str(os.getpid()), "only")
+        except FileExistsError:
+            if os.readlink("only") != str(os.getpid()):
+                raise ValueError("somebody has it") from None
+
+    def process(self, data):
+        return data
+
+
 @modelflow.flowunit
 def slow(x):
     time.sleep(0.05)
@@ -74,7 +93,7 @@ class Fleet:
             self._news.notify_all()
 
     def wait_for(self, text, count=1):
-        """Waits until so many lines hold a text; returns the last of them."""
+        """Waits until so many lines hold a text; returns that line."""
         with self._news:
             self._news.wait_for(
                 lambda: sum(text in line for line in self.said) >= count or "" in self.said,
@@ -82,7 +101,7 @@ class Fleet:
             )
             found = [line for line in self.said if text in line]
             assert len(found) >= count, "".join(self.said)
-            return found[-1]
+            return found[count - 1]
 
     def end(self, number=None):
         """Sends a signal, and returns the exit code."""
