@@ -26,6 +26,8 @@ _AT_ONCE = 64
 # There are no descriptors, or no memory, for another connection: it stays where it is for a while.
 _FULL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _SECONDS = 1.0
+# What was handed over has not been taken: as much as a socket holds, or a user may have on the way.
+_NO_ROOM = frozenset({errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM, errno.ETOOMANYREFS})
 
 
 class Entrance:
@@ -56,10 +58,12 @@ class Entrance:
         """Hands a connection over; False: there is no room, or nobody any more."""
         try:
             socket.send_fds(self._socket, [b"c"], [client.fileno()])
-        except BlockingIOError:
-            return False
-        except OSError:
+        except ConnectionError:
             self.close()
+            return False
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
             return False
         self.handed += 1
         return True
