@@ -108,11 +108,11 @@ def test_who_takes_nothing_is_not_given_up_and_takes_what_has_waited():
     async def scene(house, one):
         house.porter.add(one.entrance)
         one.entrance._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
-        await house.connect(50)
+        await house.connect(12)
         await house.until(lambda: house.porter._held is not None)
-        assert one.entrance.handed < 50
+        assert one.entrance.handed < 12
         assert not one.ended
-        await house.until(lambda: one.take() == 50)
+        await house.until(lambda: one.take() == 12)
 
     run(scene, count=1)
 
