@@ -38,9 +38,19 @@ class ReplicaProcess:
         failure: What it said if it could not begin: ``text``, ``code``.
     """
 
-    def __init__(self, number: int, porter: Porter, answer: Answer) -> None:
-        """Takes its number, who hands connections to it, and who answers what it asks."""
+    def __init__(
+        self, number: int, porter: Porter, answer: Answer, environment: Mapping[str, str]
+    ) -> None:
+        """Takes what it is to be.
+
+        Args:
+            number: Which replica it is.
+            porter: Who hands connections to it.
+            answer: Who answers what it asks.
+            environment: Its environment.
+        """
         self.number = number
+        self._environment = environment
         self.is_ready = False
         self.loaded: Message = {}
         self.failure: Message | None = None
@@ -74,6 +84,7 @@ class ReplicaProcess:
                 sys.executable,
                 *("-m", "modelflow", "replica", str(its_line.fileno())),
                 stdin=subprocess.DEVNULL,
+                env=self._environment,
                 pass_fds=given,
                 process_group=0,
             )

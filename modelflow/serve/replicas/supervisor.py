@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import signal
 import socket
 from collections.abc import Callable, Mapping
@@ -12,6 +13,7 @@ from modelflow.serve.replicas.frames import Message
 from modelflow.serve.replicas.porter import Porter
 from modelflow.serve.replicas.post import Post
 from modelflow.serve.replicas.process import ReplicaProcess, ended_how
+from modelflow.serve.replicas.processors import with_share
 
 __all__ = ["StartError", "Supervisor"]
 
@@ -62,6 +64,7 @@ class Supervisor:
         self._porter = Porter(http)
         self._posts = [Post(number, self._make) for number in range(1, count + 1)]
         self._assembly = Assembly(self._replicas, count)
+        self._environment = with_share(os.environ, count)
         self._has_begun = False
         self._failure: StartError | None = None
 
@@ -86,7 +89,7 @@ class Supervisor:
         return [post.replica for post in self._posts if post.replica is not None]
 
     def _make(self, number: int) -> ReplicaProcess:
-        return ReplicaProcess(number, self._porter, self._assembly.answer)
+        return ReplicaProcess(number, self._porter, self._assembly.answer, self._environment)
 
     async def _main(self) -> int:
         self._ending: asyncio.Future[int] = asyncio.get_running_loop().create_future()
