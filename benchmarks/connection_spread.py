@@ -1,6 +1,6 @@
 """How evenly connections meet two processes: by one listening socket, by two, or handed over.
 
-python benchmarks/connection_spread.py
+python benchmarks/connection_spread.py [--quick]
 
 Each way of connecting is tried 20 times; printed is the part of the connections that the fuller of
 the two processes has: 0.5 is even, 1 is all.
@@ -23,7 +23,7 @@ except ImportError:
 
 WAYS = ("one socket", "a socket each (SO_REUSEPORT)", "handed over, by turns")
 WORK = 2e-4  # seconds that an answer takes
-TRIES = 20
+TRIES = 1 if "--quick" in sys.argv else 20
 
 
 class Answering(asyncio.Protocol):

@@ -33,21 +33,29 @@ class Post:
     async def keep(
         self,
         start: Callable[[ReplicaProcess], Awaitable[None]],
-        lost: Callable[[ReplicaProcess, int], bool],
+        lost: Callable[[ReplicaProcess, int | None], bool],
     ) -> None:
         """Keeps it filled until `give_up`.
 
         Args:
-            start: Starts a process.
-            lost: Told of one that has ended, with its exit code; False: it is not replaced.
+            start: Starts a process, and has told it everything when it returns.
+            lost: Told of one that has ended, with its exit code (None: it never began); False: it
+                is not replaced.
         """
         loop = asyncio.get_running_loop()
         while not self._is_over.is_set():
-            self.replica = replica = self._make(self.number)
-            began = loop.time()
-            await start(replica)
-            code = await replica.ended()
-            self.replica = None
+            replica, began = self._make(self.number), loop.time()
+            try:
+                await start(replica)
+            except OSError as error:  # of processes, memory or descriptors there are too many
+                code: int | None = None
+                replica.failure = {"text": f"it cannot be started: {error}", "code": 1}
+            else:
+                self.replica = replica  # not before: nothing can be said to it
+                if self._is_over.is_set():
+                    replica.end()
+                code = await replica.ended()
+                self.replica = None
             if self._is_over.is_set() or not lost(replica, code):
                 return
             pause = self._backoff.after(loop.time() - began)
@@ -58,12 +66,13 @@ class Post:
         """Replaces it no more."""
         self._is_over.set()
 
-    def _tell(self, replica: ReplicaProcess, code: int, pause: float) -> None:
+    def _tell(self, replica: ReplicaProcess, code: int | None, pause: float) -> None:
         when = f"in {pause:g} s" if pause else "at once"
         failure: Mapping[str, Any] = replica.failure or {}
         reason = f" ({failure['text']})" if failure else ""
         message = "replica %d %s%s; another takes its place %s"
-        logger.error(message, self.number, ended_how(code), reason, when)
+        how = "has not begun" if code is None else ended_how(code)
+        logger.error(message, self.number, how, reason, when)
 
     async def _wait(self, seconds: float) -> None:
         try:

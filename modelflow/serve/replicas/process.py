@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
 
 from modelflow.serve.replicas.frames import LongFrameError, Message, frame, next_frame
 from modelflow.serve.replicas.porter import Entrance, Porter
@@ -62,34 +61,47 @@ class ReplicaProcess:
         self._has_spoken_out = False
 
     async def start(
-        self, start: Mapping[str, Any], grpc: socket.socket | None, on_ready: Callable[[], object]
+        self,
+        first: Callable[[], Message],
+        grpc: socket.socket | None,
+        on_ready: Callable[[], object],
     ) -> None:
         """Starts the process.
 
         Args:
-            start: What it is told first.
+            first: Gives what it is told first, at the moment from which on it is told the rest.
             grpc: The address for gRPC, which it holds as well.
             on_ready: Called when it takes connections.
+
+        Raises:
+            OSError: there can be no other process; nothing is left of it.
         """
         self._on_ready = on_ready
-        line, its_line = socket.socketpair()
-        door, its_door = socket.socketpair()
-        with its_line, its_door:
+        with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
+            (line, its_line), (door, its_door) = socket.socketpair(), socket.socketpair()
+            theirs.enter_context(its_line)
+            theirs.enter_context(its_door)
+            self._entrance = Entrance(door, self._porter.forget)
+            ours.callback(self._entrance.close)
+            self._reader, self._writer = await asyncio.open_unix_connection(sock=line)
+            ours.callback(self._writer.close)
             shared = [] if grpc is None else [grpc.fileno()]
             given = [its_line.fileno(), its_door.fileno(), *shared]
-            self._entrance = Entrance(door, self._porter.forget)
-            self._reader, self._writer = await asyncio.open_unix_connection(sock=line)
-            # A group of its own: a Ctrl-C at the terminal is its supervisor's to hear.
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *("-m", "modelflow", "replica", str(its_line.fileno())),
-                stdin=subprocess.DEVNULL,
-                env=self._environment,
-                pass_fds=given,
-                process_group=0,
-            )
-        self._writer.write(frame({**start, "number": self.number, "descriptors": given}))
+            await self._spawn(given)
+            ours.pop_all()
+        self._writer.write(frame({**first(), "number": self.number, "descriptors": given}))
         self._listening = asyncio.create_task(self._listen())
+
+    async def _spawn(self, given: list[int]) -> None:
+        # A group of its own: a Ctrl-C at the terminal is its supervisor's to hear.
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "modelflow", "replica", str(given[0])),
+            stdin=subprocess.DEVNULL,
+            env=self._environment,
+            pass_fds=given,
+            process_group=0,
+        )
 
     async def ended(self) -> int:
         """Waits until it has ended; returns its exit code, or less than 0: the signal's number."""

@@ -109,8 +109,11 @@ class Supervisor:
     async def _begin(self, replica: ReplicaProcess) -> None:
         # What is the same in all is told by the first alone.
         quiet = not self._has_begun and replica.number > 1
-        start = {**self._start, "changes": self._assembly.changes, "is_quiet": quiet}
-        await replica.start(start, self._grpc, self._look)
+
+        def first() -> Message:
+            return {**self._start, "changes": self._assembly.changes, "is_quiet": quiet}
+
+        await replica.start(first, self._grpc, self._look)
 
     def _look(self) -> None:
         """Begins to take connections when all replicas can."""
@@ -134,16 +137,19 @@ class Supervisor:
             if replica.loaded["unready"] not in ("", known):
                 logger.error("replica %d: %s", replica.number, replica.loaded["unready"])
 
-    def _lost(self, replica: ReplicaProcess, code: int) -> bool:
+    def _lost(self, replica: ReplicaProcess, code: int | None) -> bool:
         self._assembly.bury(replica)
         if self._has_begun:
             return True
         if not self._ending.done():
             failure = replica.failure
-            text = f"replica {replica.number} {ended_how(code)} before it served"
             if failure is not None:
-                text, code = failure["text"], failure["code"]
-            self._ending.set_exception(StartError(text, code if code > 0 else 1))
+                error = StartError(failure["text"], failure["code"])
+            else:
+                assert code is not None  # else there is a failure
+                text = f"replica {replica.number} {ended_how(code)} before it served"
+                error = StartError(text, code if code > 0 else 1)
+            self._ending.set_exception(error)
         return False
 
     def _kept(self, task: "asyncio.Task[None]") -> None:
