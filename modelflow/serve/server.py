@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from modelflow.errors import Cancelled, ConfigError, FlowFailed, StreamClosed
+from modelflow.errors import Cancelled, StreamClosed
 from modelflow.flow import Flow
 from modelflow.http.body import BodyBudget, BodyLimits
 from modelflow.http.door import Door
@@ -19,7 +19,7 @@ from modelflow.http.server import Server as HttpServer
 from modelflow.http.server import bound_socket
 from modelflow.log import LEVELS
 from modelflow.serve.catalogue import Catalogue
-from modelflow.serve.finding import Finding, look
+from modelflow.serve.finding import Finding, failure_of, look
 from modelflow.serve.fleet import Alone, Fleet
 from modelflow.serve.front import Front
 from modelflow.serve.gate import Gate
@@ -217,13 +217,7 @@ class Server:
             raise Cancelled(_STOPPED)
         if any(self._models) or self.options.poll or self.options.is_repository_open:
             return
-        if not self._failures:
-            message = "the folder holds no models; put some there, or look again with --poll"
-            raise ConfigError(message)
-        if len(self._failures) == 1:
-            raise self._failures[0]
-        message = "no model could be loaded"
-        raise FlowFailed(message, self._failures)
+        raise failure_of(self._failures)
 
     def _grpc(
         self, addresses: contextlib.ExitStack, budget: BodyBudget, gate: Gate
@@ -240,20 +234,10 @@ class Server:
             *TensorflowGrpc(self._models, self._fleet).services,
             *OpenInferenceGrpc(self._models, self._repository, self._fleet).services,
         )
-        limits = GrpcLimits(
-            options.max_body,
-            budget,
-            options.max_calls,
-            options.max_streams,
-            options.connections.header_bytes,
-            options.connections.header_time_out,
-        )
-        health = Health([service.name for service in services], self._is_ready)
+        limits = GrpcLimits.of(options, budget)
+        health = Health([service.name for service in services], lambda: not self.unready())
         self._models.on_change = health.look
         return GrpcServer(bound, services, limits, health, gate.reception, options.tls)
-
-    def _is_ready(self) -> bool:
-        return not self._repository.unready()
 
     @property
     def models(self) -> tuple[str, ...]:

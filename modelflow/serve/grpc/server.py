@@ -4,6 +4,7 @@ import errno
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Self
 
 from modelflow.errors import MissingDependencyError
 from modelflow.http.body import BodyBudget
@@ -12,6 +13,7 @@ from modelflow.serve.grpc.address import address_text, in_use, is_shared
 from modelflow.serve.grpc.health import Health
 from modelflow.serve.grpc.reflection import Reflection
 from modelflow.serve.grpc.service import Service
+from modelflow.serve.options import ServeOptions
 from modelflow.serve.reception import Reception
 
 try:
@@ -49,6 +51,18 @@ class GrpcLimits:
     streams: int = 1000
     metadata: int = 64 << 10
     handshake: float = 10.0
+
+    @classmethod
+    def of(cls, options: ServeOptions, messages: BodyBudget) -> Self:
+        """Returns what the options say."""
+        return cls(
+            options.max_body,
+            messages,
+            options.max_calls,
+            options.max_streams,
+            options.connections.header_bytes,
+            options.connections.header_time_out,
+        )
 
 
 class GrpcServer:
