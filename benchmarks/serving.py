@@ -145,14 +145,19 @@ class Running:
         return {"rate": seen["rate"], "p50": seen["p50_us"], "p99": seen["p99_us"], "cpu": cpu}
 
     def _cpu(self) -> float:
-        total = 0.0
-        for process in _family(self._process.pid):
-            try:
-                fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-            except OSError:  # it has just ended
-                continue
-            total += (int(fields[11]) + int(fields[12])) / TICK
-        return total
+        return cpu_seconds(self._process.pid)
+
+
+def cpu_seconds(process: int) -> float:
+    """Returns the processor time of a process and all that it has started and that still runs."""
+    total = 0.0
+    for one in _family(process):
+        try:
+            fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
+        except OSError:  # it has just ended
+            continue
+        total += (int(fields[11]) + int(fields[12])) / TICK
+    return total
 
 
 def _family(process: int) -> list[int]:

@@ -54,7 +54,8 @@ def _commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Co
     yield name, command
     if isinstance(command, click.Group):
         for inner in sorted(command.commands):
-            yield from _commands(command.commands[inner], f"{name} {inner}")
+            if not command.commands[inner].hidden:
+                yield from _commands(command.commands[inner], f"{name} {inner}")
 
 
 def graph_file() -> Iterator[str]:

@@ -12,6 +12,7 @@ from modelflow.cli.convert import convert
 from modelflow.cli.draw import draw
 from modelflow.cli.model import model
 from modelflow.cli.new.command import new
+from modelflow.cli.replica import replica
 from modelflow.cli.run import run
 from modelflow.cli.serve import serve
 from modelflow.cli.termination import INTERRUPTED
@@ -55,7 +56,7 @@ def cli(context: click.Context, log_level: str, debug: bool) -> None:
         sys.path.insert(0, os.getcwd())
 
 
-for command in (run, serve, check, draw, convert, units, model, new, version, completion):
+for command in (run, serve, replica, check, draw, convert, units, model, new, version, completion):
     cli.add_command(command)
 
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from modelflow.cli.serve_settings import ServeCommand, serve_options, settings
+from modelflow.cli.serve_settings import ServeCommand, serve_options
+from modelflow.cli.serving import catalogue_given, explained, options_given, tell
 from modelflow.cli.settings_file import config_option, configured
-from modelflow.cli.sources import catalogue_of
 from modelflow.cli.termination import TERMINATED, on_hangup, termination
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
 
@@ -108,23 +108,17 @@ _SWITCH = 0.001
     is_flag=True,
     help="Prints what clients will see of each model, with a call to try, and ends.",
 )
+@click.option(
+    "--replicas",
+    type=click.IntRange(1, 1024),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="How many processes answer, each with all models: for models on the CPU that do not batch "
+    "and hold Python's lock. The bounds below are of each.",
+)
 @serve_options
-def serve(  # noqa: PLR0913 - an option each
-    sources: tuple[str, ...],
-    http: str,
-    grpc: str,
-    overrides: tuple[str, ...],
-    args: tuple[str, ...],
-    drain_timeout: float,
-    versions: str,
-    labels: tuple[str, ...],
-    config_file: Path | None,
-    batching_file: Path | None,
-    poll: float,
-    allow_repository: bool,
-    is_described: bool,
-    **found: Any,
-) -> int:
+def serve(**given: Any) -> int:
     """Serves graphs and models to the clients of TensorFlow Serving and Open Inference.
 
     Over HTTP, and over gRPC where that is installed.
@@ -140,36 +134,23 @@ def serve(  # noqa: PLR0913 - an option each
     modelflow serve digits=graphs/digits.toml resnet50.onnx ./models --poll 10
     curl -d '{"instances": [1.0, 2.0]}' http://127.0.0.1:8501/v1/models/graph:predict
     """
-    from modelflow.serve.server import ServeOptions, Server
-
-    sources = sources or configured("sources")
-    host, port = _address("--http", http)
-    grpc_host, grpc_port = _grpc_address(grpc)
-    if not sources and config_file is None:
+    given["sources"] = given["sources"] or configured("sources")
+    given["http"] = _address("--http", given["http"])
+    given["grpc"] = _grpc_address(given["grpc"])
+    if not given["sources"] and given["config_file"] is None:
         message = "Missing argument '[NAME=]SOURCE...': a graph or a model, or --model-config-file"
         raise click.UsageError(message)
-    catalogue = catalogue_of(
-        sources,
-        overrides=overrides,
-        args=args,
-        versions=versions,
-        labels=labels,
-        config_file=config_file,
-        batching_file=batching_file,
-    )
-    if is_described:
-        return _describe(catalogue, f"{'http' if found['tls_cert'] is None else 'https'}://{http}")
-    options = ServeOptions(
-        host=host,
-        http_port=port,
-        grpc_host=grpc_host,
-        grpc_port=grpc_port,
-        drain_timeout=drain_timeout,
-        poll=poll,
-        is_repository_open=allow_repository,
-        **settings(found),
-    )
-    return _run(Server(catalogue, options))
+    if given["is_described"]:
+        host, port = given["http"]
+        scheme = "http" if given["tls_cert"] is None else "https"
+        return _describe(catalogue_given(given), f"{scheme}://{host}:{port}")
+    if given["replicas"] > 1:
+        from modelflow.cli.replicas import keep_replicas
+
+        return keep_replicas(given)
+    from modelflow.serve.server import Server
+
+    return _run(Server(catalogue_given(given), options_given(given)))
 
 
 def _run(server: "Server") -> int:
@@ -210,22 +191,15 @@ def _answer(server: "Server", asked: threading.Event, ended: threading.Event) ->
             if not asked.is_set():
                 raise
         else:
-            names = ", ".join(server.models) or "nothing yet"
-            click.echo(f"serves {names} at {server.address}", err=True)
-            if server.grpc_address:
-                click.echo(f"serves {names} over gRPC at {server.grpc_address}", err=True)
+            tell(server.models, server.address, server.grpc_address)
         ended.wait()
     finally:
         server.stop(drain=False)
 
 
 def _start(server: "Server") -> None:
-    try:
+    with explained():
         server.listen()
-    except OSError as error:
-        where = error.strerror or str(error)
-        message = f"{where}; give another address: --http HOST:PORT, --grpc HOST:PORT"
-        raise click.ClickException(message) from error
     server.wait_until_loaded()
 
 

@@ -2,11 +2,14 @@
 
 import asyncio
 from collections import Counter
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from modelflow.http.known_heads import KnownHeads
 from modelflow.http.limits import ConnectionLimits
 from modelflow.http.mailbox import Mailbox
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["Connections", "Member"]
 
@@ -41,6 +44,12 @@ class Connections:
         self._resting: dict[Member, None] = {}  # in the order in which they began to
         self._by_host: Counter[str] = Counter()
         self._ended: asyncio.Future[None] | None = None
+        self.on_change: Callable[[], object] | None = None
+        """Called when there is one more, or one less."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._open)
 
     def admit(self, new: Member) -> bool:
         """Takes up a connection; False where there is no room, and none can be made."""
@@ -52,6 +61,7 @@ class Connections:
             return False
         self._open[new] = self._resting[new] = None
         self._by_host[host] += 1
+        self._changed()
         return True
 
     def work(self, one: Member) -> None:
@@ -73,6 +83,7 @@ class Connections:
                 del self._by_host[one.host]
             if not self._open and self._ended is not None and not self._ended.done():
                 self._ended.set_result(None)
+            self._changed()
 
     async def until_ended(self) -> None:
         """Ends each as soon as its requests are answered, and waits until all are."""
@@ -86,6 +97,10 @@ class Connections:
         """Ends each at once."""
         for one in list(self._open):
             one.close()
+
+    def _changed(self) -> None:
+        if self.on_change is not None:
+            self.on_change()
 
     def _close_one(self, resting: list[Member]) -> bool:
         for one in resting:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from modelflow.http.connections import Connections, Member
 
-__all__ = ["Doorway", "accept"]
+__all__ = ["Doorway", "Enter", "accept"]
 
 _log = logging.getLogger(__name__)
 
@@ -17,7 +17,8 @@ _log = logging.getLogger(__name__)
 _FULL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _SECONDS = 1.0
 
-Enter = Callable[[Member], asyncio.Protocol]
+Enter = Callable[[Member | None], asyncio.Protocol]
+"""Makes what a connection is given to, of what has stood for it until then."""
 
 
 async def accept(

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from modelflow.errors import MissingDependencyError
 from modelflow.http.connections import Connections, Member
+from modelflow.http.door import Door
 from modelflow.http.doorway import accept
 from modelflow.http.endpoint import Endpoint
 from modelflow.http.exchange import Handler
@@ -17,9 +18,10 @@ from modelflow.http.limits import ConnectionLimits
 from modelflow.http.mailbox import Mailbox
 from modelflow.http.tls import context_of
 
-__all__ = ["Guest", "Server", "bound_socket", "check_parser", "tls_context"]
+__all__ = ["BACKLOG", "Guest", "Server", "bound_socket", "check_parser", "tls_context"]
 
-_BACKLOG = 2048
+BACKLOG = 2048
+"""Connections that wait to be accepted."""
 # How long the end of the server waits for clients that do not take their answers.
 _LAST_SECONDS = 5.0
 
@@ -66,7 +68,7 @@ class Server:
 
     def __init__(
         self,
-        bound: socket.socket,
+        bound: socket.socket | Door,
         handler: Handler,
         limits: ConnectionLimits,
         tls: ssl.SSLContext | None = None,
@@ -74,7 +76,8 @@ class Server:
         """Listens, and starts the thread.
 
         Args:
-            bound: A socket with an address (see `bound_socket`); it stays the caller's to close.
+            bound: A socket with an address (see `bound_socket`), which stays the caller's to close;
+                or where another process hands connections over, which ends with the server.
             handler: Called on the server's thread.
             limits: What the connections may cost.
             tls: Certificate and key, for https.
@@ -84,8 +87,12 @@ class Server:
             MissingDependencyError: what reads requests is not installed.
         """
         check_parser()
-        self._socket = bound.dup()
-        bound.listen(_BACKLOG)
+        self._bound = bound if isinstance(bound, Door) else bound.dup()
+        if isinstance(bound, Door):
+            host, port = bound.address
+        else:
+            bound.listen(BACKLOG)
+            host, port = bound.getsockname()[:2]
         self._handler = handler
         self._tls = tls
         self._loop = new_loop()
@@ -94,7 +101,6 @@ class Server:
         self._guests: list[Guest] = []
         self._is_ending = asyncio.Event()
         self._last_seconds = _LAST_SECONDS
-        host, port = bound.getsockname()[:2]
         self._thread = threading.Thread(
             target=self._main, name=f"modelflow/http/{host}:{port}", daemon=False
         )
@@ -142,18 +148,21 @@ class Server:
         def enter(before: Member | None = None) -> Connection:
             return Connection(self._connections, self._handler, before)
 
+        bound = self._bound
+        if isinstance(bound, Door):
+            async with bound.open(self._connections, self._tls, enter):
+                yield
+            return
         if self._tls is None:
-            server = await self._loop.create_server(enter, sock=self._socket, backlog=_BACKLOG)
+            server = await self._loop.create_server(enter, sock=bound, backlog=BACKLOG)
             yield
             server.close()
             return
-        accepting = self._loop.create_task(
-            accept(self._socket, self._connections, self._tls, enter)
-        )
+        accepting = self._loop.create_task(accept(bound, self._connections, self._tls, enter))
         yield
         accepting.cancel()
         await asyncio.wait([accepting])
-        self._socket.close()
+        bound.close()
 
     async def _end(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):

@@ -5,10 +5,10 @@ import logging
 import queue
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, cast
 
 from modelflow.errors import ConfigError
 
@@ -21,6 +21,9 @@ _MOST_WAITING = 100_000
 # Lines that are written at once.
 _AT_ONCE = 1000
 _STDOUT = "-"
+# What a pipe takes as a whole, or not at all (PIPE_BUF of Linux): lines of several processes do not
+# mix there. In a file opened to append, all that is written at once stays together.
+_OF_PIPE = 4096
 
 
 class AccessLog:
@@ -64,11 +67,11 @@ class AccessLog:
                 self._waiting.put(_CLOSE)
                 self._thread.join()
 
-    def _open(self) -> TextIO:
+    def _open(self) -> BinaryIO:
         if self._path == _STDOUT:
-            return sys.stdout
+            return sys.stdout.buffer
         try:
-            return Path(self._path).open("a", encoding="utf-8")
+            return cast("BinaryIO", Path(self._path).open("ab", buffering=0))
         except OSError as error:
             message = f"access log {self._path}: cannot be written: {error.strerror or error}"
             raise ConfigError(message) from error
@@ -77,8 +80,8 @@ class AccessLog:
         order: _Order | None = None
         while order is not _CLOSE:
             lines, order = self._next()
-            if lines:
-                self._put("".join(json.dumps(line) + "\n" for line in lines))
+            for text in _wholes(lines, _OF_PIPE if self._path == _STDOUT else None):
+                self._put(text)
             if order is _REOPEN:
                 self._open_again()
         if self._lost:
@@ -97,12 +100,14 @@ class AccessLog:
                 found = self._waiting.get_nowait()
         return lines, found if isinstance(found, _Order) else None
 
-    def _put(self, text: str) -> None:
+    def _put(self, text: bytes) -> None:
         try:
-            self._file.write(text)
+            rest = text
+            while rest:
+                rest = rest[self._file.write(rest) :]
             self._file.flush()
         except (OSError, ValueError) as error:  # the latter: somebody has closed the output
-            self._lost += text.count("\n")
+            self._lost += text.count(b"\n")
             if not self._is_failing:
                 logger.error("access log %s: cannot be written: %s", self._path, error)
             self._is_failing = True
@@ -119,9 +124,22 @@ class AccessLog:
         self._file = file
 
     def _leave(self) -> None:
-        if self._file is not sys.stdout:
+        if self._path != _STDOUT:
             with suppress(OSError):  # said when it was written
                 self._file.close()
+
+
+def _wholes(lines: Sequence[Mapping[str, Any]], most: int | None) -> Iterator[bytes]:
+    """What is written at once: whole lines, as many as there are, or as fit in so many bytes."""
+    text = b""
+    for line in lines:
+        data = json.dumps(line).encode() + b"\n"
+        if most is not None and text and len(text) + len(data) > most:
+            yield text
+            text = b""
+        text += data
+    if text:
+        yield text
 
 
 class _Order:

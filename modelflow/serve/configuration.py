@@ -3,6 +3,7 @@
 from typing import Any
 
 from modelflow.graph.signature import GraphPort
+from modelflow.serve.picture import Picture
 from modelflow.serve.served_model import ServedModel
 from modelflow.serve.statistics import model_node
 from modelflow.serve.tensors import served_tensor
@@ -22,8 +23,8 @@ def configuration(model: ServedModel) -> dict[str, Any]:
     Where an item of every input is a row, axis 0 is left out of all shapes, as Triton does, and
     ``max_batch_size`` is what one call of the model takes; a request may have more rows.
     """
-    signature, nodes = model.signature, model.flow.stats()
-    stage = model.flow.plan.nodes[model_node(nodes)]
+    signature, nodes = model.signature, Picture.of(model).nodes
+    stage = model.flow.plan.nodes[model_node(nodes).name]
     is_batched = all(port.is_batched for port in (*signature.inputs, *signature.outputs))
     found: dict[str, Any] = {
         "name": model.name,

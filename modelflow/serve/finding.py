@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from modelflow.errors import ModelflowError
+from modelflow.errors import ConfigError, FlowFailed, ModelflowError
 from modelflow.serve.catalogue import Catalogue
 from modelflow.serve.source import Edition, Source
 
-__all__ = ["Finding", "look"]
+__all__ = ["Finding", "failure_of", "look"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,17 @@ def look(catalogue: Catalogue) -> dict[str, Finding]:
         ConfigError: the catalogue cannot be read.
     """
     return {name: _found(source) for name, source in catalogue.read().items()}
+
+
+def failure_of(failures: Sequence[Exception]) -> Exception:
+    """Returns what is raised where there is nothing to serve.
+
+    Args:
+        failures: What did not load; none: there was nothing.
+    """
+    if not failures:
+        return ConfigError("the folder holds no models; put some there, or look again with --poll")
+    return failures[0] if len(failures) == 1 else FlowFailed("no model could be loaded", failures)
 
 
 def _found(source: Source) -> Finding:

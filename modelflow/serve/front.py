@@ -6,6 +6,7 @@ from http import HTTPStatus
 from modelflow.http.body import BodyLimits, RefusedError
 from modelflow.http.exchange import Exchange
 from modelflow.http.reply import Reply
+from modelflow.serve.fleet import Fleet
 from modelflow.serve.generate import Generate
 from modelflow.serve.limits import ReadLimits
 from modelflow.serve.metrics import Metrics
@@ -30,6 +31,7 @@ class Front:
         self,
         models: Models,
         repository: Repository,
+        fleet: Fleet,
         limits: BodyLimits,
         reads: ReadLimits | None = None,
         reception: Reception | None = None,
@@ -39,6 +41,7 @@ class Front:
         Args:
             models: What is served.
             repository: What loads and unloads it.
+            fleet: Who else serves it.
             limits: What bodies may be.
             reads: What they may hold.
             reception: What every request passes first.
@@ -48,10 +51,10 @@ class Front:
         reads = reads or ReadLimits()
         endpoints = (
             *TensorflowRest(models, reads).endpoints,
-            *OpenInferenceRest(models, reads).endpoints,
+            *OpenInferenceRest(models, fleet, reads).endpoints,
             *Generate(models, reads).endpoints,
-            *RepositoryRest(models, repository, reads).endpoints,
-            *Metrics(models).endpoints,
+            *RepositoryRest(models, repository, fleet, reads).endpoints,
+            *Metrics(fleet).endpoints,
             *Pages(models, repository, has_keys=self._reception.keys is not None).endpoints,
         )
         self._router = Router(endpoints)

@@ -6,15 +6,16 @@ for. Counters of other servers have no type: Prometheus would add ``_total`` to 
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 
 from modelflow.errors import MissingDependencyError
 from modelflow.http.exchange import Exchange
 from modelflow.http.reply import Reply
 from modelflow.serve.figures import BOUNDS
+from modelflow.serve.fleet import Census, Fleet
 from modelflow.serve.keys import Group
-from modelflow.serve.models import Models
+from modelflow.serve.picture import Picture
 from modelflow.serve.router import Endpoint, endpoint
-from modelflow.serve.served_model import ServedModel
 from modelflow.serve.statistics import Statistics
 
 try:
@@ -38,28 +39,49 @@ _MICROSECONDS = 1e6
 _LABELS = ("model", "version")
 
 
-class Metrics(Collector):  # type: ignore[misc]  # it is not always there
+class Metrics:
     """Answers ``/metrics``."""
 
-    def __init__(self, models: Models) -> None:
-        """Takes what is served."""
-        self._models = models
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(self)
-        metrics = endpoint("/metrics", GET=self._answer).of(Group.METRICS)
+    def __init__(self, fleet: Fleet) -> None:
+        """Takes who has counted."""
+        self._fleet = fleet
+        metrics = endpoint("/metrics", GET=self._ask).of(Group.METRICS)
         self.endpoints: tuple[Endpoint, ...] = (metrics,)
 
-    def _answer(self, exchange: Exchange, _: Mapping[str, str]) -> None:
-        text = generate_latest(self._registry)
-        exchange.answer(Reply(200, text, {"content-type": CONTENT_TYPE_LATEST}))
+    def _ask(self, exchange: Exchange, _: Mapping[str, str]) -> None:
+        self._fleet.census(partial(_answer, exchange))
+
+
+class _Once(Collector):  # type: ignore[misc]  # it is not always there
+    """The metrics of one moment."""
+
+    def __init__(self, census: Census) -> None:
+        self._census = census
 
     def collect(self) -> Iterator[Metric]:
-        """Gives every metric."""
-        models = list(self._models)
-        return itertools.chain(_own(models), _triton(models), _tensorflow(models))
+        models = self._census.pictures
+        return itertools.chain(
+            _own(models), _triton(models), _tensorflow(models), _processes(self._census)
+        )
 
 
-def _own(models: Iterable[ServedModel]) -> Iterator[Metric]:
+def _answer(exchange: Exchange, census: Census) -> None:
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Once(census))
+    text = generate_latest(registry)
+    exchange.answer(Reply(200, text, {"content-type": CONTENT_TYPE_LATEST}))
+
+
+def _processes(census: Census) -> Iterator[Metric]:
+    """What there is to know of several processes; of one that is alone nothing."""
+    if census.up is not None:
+        text = "Replicas whose figures are in these."
+        yield GaugeMetricFamily("modelflow_replicas_up", text, census.up)
+        text = "Replicas that there are meant to be."
+        yield GaugeMetricFamily("modelflow_replicas", text, census.count)
+
+
+def _own(models: Iterable[Picture]) -> Iterator[Metric]:
     requests = CounterMetricFamily(
         "modelflow_requests", "Requests, by how they ended.", labels=(*_LABELS, "code")
     )
@@ -85,24 +107,24 @@ def _own(models: Iterable[ServedModel]) -> Iterator[Metric]:
         "modelflow_node_queue", "Items that wait for the unit.", labels=(*_LABELS, "node")
     )
     for model in models:
-        labels, figures = [model.name, str(model.version)], model.figures
-        for code, count in figures.outcomes.items():
+        labels = [model.name, str(model.version)]
+        for code, count in model.outcomes.items():
             requests.add_metric([*labels, code], count)
-        for reason, count in model.admission.refused.items():
+        for reason, count in model.refused.items():
             refused.add_metric([*labels, reason], count)
-        under_way.add_metric(labels, len(model.calls))
-        latency.add_metric(labels, _buckets(figures.latencies), figures.seconds)
-        for node, stats in model.flow.stats().items():
-            own = [*labels, node]
-            nodes["batches"].add_metric(own, stats.batches)
-            nodes["items"].add_metric(own, stats.buffers)
-            nodes["errors"].add_metric(own, stats.errors)
-            nodes["busy_seconds"].add_metric(own, stats.busy)
-            queue.add_metric(own, stats.queue)
+        under_way.add_metric(labels, model.under_way)
+        latency.add_metric(labels, _buckets(model.latencies), model.seconds)
+        for node in model.nodes:
+            own = [*labels, node.name]
+            nodes["batches"].add_metric(own, node.batches)
+            nodes["items"].add_metric(own, node.items)
+            nodes["errors"].add_metric(own, node.errors)
+            nodes["busy_seconds"].add_metric(own, node.busy)
+            queue.add_metric(own, node.queue)
     yield from (requests, refused, under_way, latency, *nodes.values(), queue)
 
 
-def _triton(models: Iterable[ServedModel]) -> Iterator[Metric]:
+def _triton(models: Iterable[Picture]) -> Iterator[Metric]:
     """The names that dashboards for Triton read."""
     success = UntypedMetricFamily(
         "nv_inference_request_success", "Requests that were answered.", labels=_LABELS
@@ -136,23 +158,24 @@ def _triton(models: Iterable[ServedModel]) -> Iterator[Metric]:
             failure.add_metric([*labels, reason], _failures(model, reason))
         count.add_metric(labels, found.rows)
         calls.add_metric(labels, found.executions)
-        pending.add_metric(labels, len(model.calls))
+        pending.add_metric(labels, model.under_way)
         times = (found.seconds, found.queue, 0.0, found.compute, found.answer)
         for family, seconds in zip(durations.values(), times, strict=True):
             family.add_metric(labels, seconds * _MICROSECONDS)
     yield from (success, failure, count, calls, pending, *durations.values())
 
 
-def _failures(model: ServedModel, reason: str) -> int:
+def _failures(model: Picture, reason: str) -> int:
     """How many failed for what Triton calls so."""
-    rejected = model.admission.refused.total()
-    cancelled = model.figures.outcomes["CANCELLED"]
+    cancelled = model.outcomes.get("CANCELLED", 0)
     if reason == "REJECTED":
-        return rejected
-    return cancelled if reason == "CANCELED" else model.figures.failures - cancelled
+        return sum(model.refused.values())
+    if reason == "CANCELED":
+        return cancelled
+    return sum(model.outcomes.values()) - model.outcomes.get("OK", 0) - cancelled
 
 
-def _tensorflow(models: Iterable[ServedModel]) -> Iterator[Metric]:
+def _tensorflow(models: Iterable[Picture]) -> Iterator[Metric]:
     """The names that dashboards for TensorFlow Serving read."""
     requests = UntypedMetricFamily(
         ":tensorflow:serving:request_count", "Requests.", labels=("model_name", "status")
@@ -163,12 +186,11 @@ def _tensorflow(models: Iterable[ServedModel]) -> Iterator[Metric]:
         labels=("model_name", "API", "entrypoint"),
     )
     for model in models:
-        figures = model.figures
-        for code, number in figures.outcomes.items():
+        for code, number in model.outcomes.items():
             requests.add_metric([model.name, code], number)
-        buckets = _buckets(figures.latencies, _MICROSECONDS)
+        buckets = _buckets(model.latencies, _MICROSECONDS)
         labels = [model.name, "predict", "REST"]
-        latency.add_metric(labels, buckets, figures.seconds * _MICROSECONDS)
+        latency.add_metric(labels, buckets, model.seconds * _MICROSECONDS)
     yield from (requests, latency)
 
 

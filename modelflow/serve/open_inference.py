@@ -1,6 +1,6 @@
 """The Open Inference Protocol over served models: what REST and gRPC have in common."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -11,6 +11,7 @@ from modelflow.serve.call import Call
 from modelflow.serve.configuration import PLATFORM
 from modelflow.serve.models import Models
 from modelflow.serve.patience import earlier
+from modelflow.serve.picture import Picture
 from modelflow.serve.served_model import ServedModel
 from modelflow.serve.statistics import Statistics
 from modelflow.serve.tensors import as_tensor, served_tensor
@@ -25,6 +26,7 @@ from modelflow.wire.tf_serving.documents import State, VersionStatus
 __all__ = [
     "SERVER",
     "answer_of",
+    "asked_models",
     "find_model",
     "index_of",
     "infer",
@@ -84,8 +86,8 @@ def info_of(models: Models, model: ServedModel) -> ModelInfo:
     return ModelInfo(model.name, versions, PLATFORM, inputs, outputs)
 
 
-def statistics_of(models: Models, name: str = "", version: str = "") -> list[dict[str, Any]]:
-    """Returns the figures of the versions of a model that answer, the newest first.
+def asked_models(models: Models, name: str = "", version: str = "") -> list[ServedModel]:
+    """Returns those versions of a model that answer, the newest first.
 
     Args:
         models: What is served.
@@ -96,13 +98,18 @@ def statistics_of(models: Models, name: str = "", version: str = "") -> list[dic
         Problem: there is no such model.
     """
     if not name:
-        found = list(models)
-    elif version:
-        found = [find_model(models, name, version)]
-    else:
-        find_model(models, name)
-        found = models.versions(name)
-    return [Statistics.of(model).fields() for model in found]
+        return list(models)
+    if version:
+        return [find_model(models, name, version)]
+    find_model(models, name)
+    return models.versions(name)
+
+
+def statistics_of(models: Iterable[ServedModel], found: Iterable[Picture]) -> list[dict[str, Any]]:
+    """Returns the figures of some models, in their order, of what was counted."""
+    pictures = {(picture.name, picture.version): picture for picture in found}
+    known = [(model.name, model.version) for model in models]
+    return [Statistics.of(pictures[each]).fields() for each in known if each in pictures]
 
 
 def index_of(models: Models, *, is_ready_alone: bool = False) -> list[dict[str, str]]:

@@ -8,12 +8,14 @@ from modelflow.http.reply import Reply
 from modelflow.serve.call import Call
 from modelflow.serve.compression import compressed, whole_body
 from modelflow.serve.configuration import configuration
+from modelflow.serve.fleet import Census, Fleet
 from modelflow.serve.keys import Group
 from modelflow.serve.limits import ReadLimits
 from modelflow.serve.models import Models
 from modelflow.serve.open_inference import (
     SERVER,
     answer_of,
+    asked_models,
     find_model,
     infer,
     info_of,
@@ -43,9 +45,10 @@ _LENGTH = b"inference-header-content-length"
 class OpenInferenceRest:
     """Answers infer, metadata, health and repository requests."""
 
-    def __init__(self, models: Models, limits: ReadLimits) -> None:
-        """Takes what is served, and what a body may hold."""
+    def __init__(self, models: Models, fleet: Fleet, limits: ReadLimits) -> None:
+        """Takes what is served, who else serves it, and what a body may hold."""
         self._models = models
+        self._fleet = fleet
         self._limits = limits
         self.endpoints: tuple[Endpoint, ...] = (
             endpoint(f"{_MODEL}/infer", POST=self._infer),
@@ -80,8 +83,13 @@ class OpenInferenceRest:
         exchange.answer(Reply(200, info.document(), JSON))
 
     def _statistics(self, exchange: Exchange, path: Mapping[str, str]) -> None:
-        found = statistics_of(self._models, **path)
-        exchange.answer(Reply(200, json_of({"model_stats": found}), JSON))
+        models = asked_models(self._models, **path)
+
+        def told(census: Census) -> None:
+            found = statistics_of(models, census.pictures)
+            exchange.answer(Reply(200, json_of({"model_stats": found}), JSON))
+
+        self._fleet.census(told)
 
     def _all_statistics(self, exchange: Exchange, _: Mapping[str, str]) -> None:
         self._statistics(exchange, {})

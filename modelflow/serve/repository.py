@@ -64,6 +64,7 @@ class Repository:
         mailbox: Mailbox,
         found: Mapping[str, Finding],
         told: Callable[[Sequence[Exception]], None],
+        unloaded: Iterable[str] = (),
     ) -> None:
         """Loads what was found, and looks for more from then on.
 
@@ -71,8 +72,12 @@ class Repository:
             mailbox: How the loader's threads reach the server's.
             found: What `look` has found.
             told: Called when all of it was tried, with what did not load.
+            unloaded: Models that are there, and that clients have unloaded.
         """
         self._mailbox = mailbox
+        for name in unloaded:
+            self._unloaded.add(name)
+            self._shelf(name).want_nothing()
         self._when_all_settled(found, told)
         self._settle(found)
         if not found:

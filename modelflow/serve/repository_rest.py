@@ -7,6 +7,7 @@ from typing import Any
 from modelflow.http.exchange import Exchange
 from modelflow.http.reply import Reply
 from modelflow.serve.compression import whole_body
+from modelflow.serve.fleet import Fleet
 from modelflow.serve.keys import Group
 from modelflow.serve.limits import ReadLimits
 from modelflow.serve.models import Models
@@ -26,14 +27,18 @@ _MODEL = "/v2/repository/models/(?P<name>[^/]+)"
 class RepositoryRest:
     """Answers health and repository requests."""
 
-    def __init__(self, models: Models, repository: Repository, limits: ReadLimits) -> None:
+    def __init__(
+        self, models: Models, repository: Repository, fleet: Fleet, limits: ReadLimits
+    ) -> None:
         """Takes what is served.
 
         Args:
             models: What is served.
             repository: What loads and unloads it.
+            fleet: Who else serves it.
             limits: What a body may hold.
         """
+        self._fleet = fleet
         self._models = models
         self._repository = repository
         self._limits = limits
@@ -60,11 +65,10 @@ class RepositoryRest:
     def _load(self, exchange: Exchange, path: Mapping[str, str]) -> None:
         if self._document(exchange).get("parameters"):
             raise no_parameters()
-        self._repository.load(path["name"], partial(_loaded, exchange))
+        self._fleet.load(path["name"], partial(_changed, exchange))
 
     def _unload(self, exchange: Exchange, path: Mapping[str, str]) -> None:
-        self._repository.unload(path["name"])
-        exchange.answer(Reply(200, b"", {}))
+        self._fleet.unload(path["name"], partial(_changed, exchange))
 
     def _document(self, exchange: Exchange) -> Mapping[str, Any]:
         body = whole_body(exchange, self._limits.decompressed)
@@ -75,7 +79,7 @@ class RepositoryRest:
         return document
 
 
-def _loaded(exchange: Exchange, error: Exception | None) -> None:
+def _changed(exchange: Exchange, error: Exception | None) -> None:
     settle(exchange, partial(_done, error))
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import socket
 import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -9,17 +10,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from modelflow.errors import Cancelled, ConfigError, FlowFailed, StreamClosed
+from modelflow.errors import Cancelled, StreamClosed
 from modelflow.flow import Flow
 from modelflow.http.body import BodyBudget, BodyLimits
+from modelflow.http.door import Door
 from modelflow.http.endpoint import Endpoint as Address
 from modelflow.http.server import Server as HttpServer
 from modelflow.http.server import bound_socket
 from modelflow.log import LEVELS
 from modelflow.serve.catalogue import Catalogue
-from modelflow.serve.finding import Finding, look
+from modelflow.serve.finding import Finding, failure_of, look
+from modelflow.serve.fleet import Alone, Fleet
 from modelflow.serve.front import Front
 from modelflow.serve.gate import Gate
+from modelflow.serve.grpc.address import grpc_socket
 from modelflow.serve.grpc.health import Health
 from modelflow.serve.grpc.open_inference import OpenInferenceGrpc
 from modelflow.serve.grpc.tf_serving import TensorflowGrpc
@@ -27,6 +31,7 @@ from modelflow.serve.limits import ModelLimits, ReadLimits
 from modelflow.serve.loader import Loader
 from modelflow.serve.models import Models
 from modelflow.serve.options import ServeOptions
+from modelflow.serve.place import Place
 from modelflow.serve.repository import Repository
 from modelflow.serve.served_model import ServedModel
 
@@ -43,7 +48,8 @@ _STOPPED = "the server was stopped before everything was loaded; to serve again,
 class Server:
     """Serves models to the clients of TensorFlow Serving and of Open Inference.
 
-    For programs and tests::
+    It is one process; ``modelflow serve --replicas N`` keeps several, each of which has one. For
+    programs and tests::
 
         with modelflow.serve.Server({"digits": "graphs/digits.toml"}) as server:
             print(server.address)
@@ -53,6 +59,7 @@ class Server:
         self,
         sources: Mapping[str, str | Path | Flow] | Catalogue,
         options: ServeOptions | None = None,
+        place: Place | None = None,
     ) -> None:
         """Takes what to serve; loads nothing yet.
 
@@ -60,6 +67,7 @@ class Server:
             sources: By the model's name a graph file, a model, a folder with versions, or a `Flow`
                 that does not run yet; or a `Catalogue`.
             options: Where to listen, and what to take.
+            place: What it is given where it is one of several; None: it is alone.
 
         Raises:
             ConfigError: there is nothing to serve.
@@ -78,6 +86,10 @@ class Server:
             options.poll,
             is_open=options.is_repository_open,
         )
+        self._place = place
+        own = Alone(self._models, self._repository)
+        self._fleet: Fleet = own if place is None else place.join(own)
+        self._guest: GrpcServer | None = None
         self._http: HttpServer | None = None
         self._gate: Gate | None = None
         self._ending = threading.Lock()
@@ -136,27 +148,54 @@ class Server:
         self, addresses: contextlib.ExitStack, found: Mapping[str, Finding], gate: Gate
     ) -> None:
         options = self.options
-        bound = addresses.enter_context(bound_socket(Address(options.host, options.http_port)))
+        bound = self._bound(addresses)
         budget = BodyBudget(options.max_bodies)
         guest = self._grpc(addresses, budget, gate)
+        gone = () if self._place is None else self._place.unloaded
+        unloaded = [name for name in found if name in gone]
+        found = {name: finding for name, finding in found.items() if name not in gone}
         for name in found:
             self._models.expect(name, is_due=True)
         limits = BodyLimits(options.max_body, budget, options.body_time_out)
         front = Front(
             self._models,
             self._repository,
+            self._fleet,
             limits,
             ReadLimits(options.expanded, options.json),
             gate.reception,
         )
         self._http = HttpServer(bound, front, options.connections, gate.tls)
-        if guest is not None:
-            self._http.invite(guest)
-            self.grpc_address = guest.address
-        begin = partial(self._repository.begin, self._http.mailbox, found, self._settled)
-        self._http.mailbox.post(begin)  # behind: nothing is loaded where it cannot listen
-        host, port = bound.getsockname()[:2]
+        self._guest = guest
+        if self._place is None:
+            self.open_grpc()
+        mailbox = self._http.mailbox
+        begin = partial(self._repository.begin, mailbox, found, self._settled, unloaded)
+        mailbox.post(begin)  # behind: nothing is loaded where it cannot listen
+        if self._place is not None:
+            self._place.begin(mailbox)
+        host, port = bound.address if isinstance(bound, Door) else bound.getsockname()[:2]
         self.address = f"{'http' if gate.tls is None else 'https'}://{host}:{port}"
+
+    def _bound(self, addresses: contextlib.ExitStack) -> socket.socket | Door:
+        if self._place is not None:
+            return self._place.door
+        address = Address(self.options.host, self.options.http_port)
+        return addresses.enter_context(bound_socket(address))
+
+    def open_grpc(self) -> None:
+        """Begins to answer gRPC; `listen` does, unless it is one of several.
+
+        Raises:
+            Cancelled: the server was stopped.
+            OSError: somebody else listens there.
+        """
+        http, guest = self._http, self._guest
+        if http is None:
+            raise Cancelled(_STOPPED)
+        if guest is not None:
+            http.invite(guest)
+            self.grpc_address = guest.address
 
     def wait_until_loaded(self) -> None:
         """Returns when everything was loaded that can be; behind `listen`.
@@ -178,13 +217,7 @@ class Server:
             raise Cancelled(_STOPPED)
         if any(self._models) or self.options.poll or self.options.is_repository_open:
             return
-        if not self._failures:
-            message = "the folder holds no models; put some there, or look again with --poll"
-            raise ConfigError(message)
-        if len(self._failures) == 1:
-            raise self._failures[0]
-        message = "no model could be loaded"
-        raise FlowFailed(message, self._failures)
+        raise failure_of(self._failures)
 
     def _grpc(
         self, addresses: contextlib.ExitStack, budget: BodyBudget, gate: Gate
@@ -192,27 +225,19 @@ class Server:
         options = self.options
         if options.grpc_port is None:
             return None
-        from modelflow.serve.grpc.server import GrpcLimits, GrpcServer, grpc_socket
+        from modelflow.serve.grpc.server import GrpcLimits, GrpcServer
 
-        bound = addresses.enter_context(grpc_socket(options.grpc_host, options.grpc_port))
+        bound = None if self._place is None else self._place.grpc
+        if bound is None:
+            bound = addresses.enter_context(grpc_socket(options.grpc_host, options.grpc_port))
         services = (
-            *TensorflowGrpc(self._models, self._repository).services,
-            *OpenInferenceGrpc(self._models, self._repository).services,
+            *TensorflowGrpc(self._models, self._fleet).services,
+            *OpenInferenceGrpc(self._models, self._repository, self._fleet).services,
         )
-        limits = GrpcLimits(
-            options.max_body,
-            budget,
-            options.max_calls,
-            options.max_streams,
-            options.connections.header_bytes,
-            options.connections.header_time_out,
-        )
-        health = Health([service.name for service in services], self._is_ready)
+        limits = GrpcLimits.of(options, budget)
+        health = Health([service.name for service in services], lambda: not self.unready())
         self._models.on_change = health.look
         return GrpcServer(bound, services, limits, health, gate.reception, options.tls)
-
-    def _is_ready(self) -> bool:
-        return not self._repository.unready()
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -226,6 +251,10 @@ class Server:
             Problem: there is none.
         """
         return self._models.find(name)
+
+    def unready(self) -> str:
+        """Returns what was asked for and is not loaded, and why; ``""``: all is."""
+        return self._repository.unready()
 
     def refresh(self) -> None:
         """Has it look for new versions and models; returns at once, in a signal handler too.

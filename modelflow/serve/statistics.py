@@ -4,12 +4,11 @@ A request's time is split in three: it waited, its items were in units, its answ
 its items cost is a mean over all items: a call of a unit with 8 items in 4 ms is 4 ms for each.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from modelflow.runtime.stats import NodeStats
-from modelflow.serve.served_model import ServedModel
+from modelflow.serve.picture import NodePicture, Picture
 
 __all__ = ["Statistics", "model_node"]
 
@@ -47,27 +46,27 @@ class Statistics:
     batches: Mapping[int, tuple[int, float]]
 
     @classmethod
-    def of(cls, model: ServedModel) -> "Statistics":
-        """Reads the figures of a model."""
-        figures, nodes = model.figures, model.flow.stats()
-        answered = figures.outcomes["OK"]
+    def of(cls, figures: Picture) -> "Statistics":
+        """Reads what a model has counted."""
+        answered = figures.outcomes.get("OK", 0)
+        failed = sum(figures.outcomes.values()) - answered
         items = figures.rows + figures.failed_rows
-        cost = sum(node.row_seconds for node in nodes.values()) / items if items else 0.0
+        cost = sum(node.item_seconds for node in figures.nodes) / items if items else 0.0
         graph = figures.seconds - figures.answer_seconds
         compute = min(cost * answered, graph)
         return cls(
-            model.name,
-            str(model.version),
+            figures.name,
+            str(figures.version),
             int(figures.last * 1e3),
             answered,
-            figures.failures + model.admission.refused.total(),
+            failed + sum(figures.refused.values()),
             figures.rows,
             figures.seconds,
             figures.failed_seconds,
             graph - compute,
             compute,
             figures.answer_seconds,
-            _batches(nodes),
+            _batches(figures.nodes),
         )
 
     @property
@@ -105,19 +104,14 @@ class Statistics:
         }
 
 
-def model_node(nodes: Mapping[str, NodeStats]) -> str:
+def model_node(nodes: Iterable[NodePicture]) -> NodePicture:
     """Returns the node whose calls count as the model's: the last that runs one, else the last."""
-    engines = [name for name, stats in nodes.items() if "engine_calls" in stats.figures]
-    return (engines or list(nodes))[-1]
+    return max(enumerate(nodes), key=lambda each: (each[1].is_engine, each[0]))[1]
 
 
-def _batches(nodes: Mapping[str, NodeStats]) -> dict[int, tuple[int, float]]:
-    stats = nodes[model_node(nodes)]
-    return {
-        size: (count, stats.batch_seconds.get(size, 0.0))
-        for size, count in stats.batch_sizes.items()
-        if size
-    }
+def _batches(nodes: Iterable[NodePicture]) -> dict[int, tuple[int, float]]:
+    sizes = model_node(nodes).sizes
+    return {size: (count, seconds) for size, count, seconds in sizes if size}
 
 
 def _duration(count: int, seconds: float) -> dict[str, int]:

@@ -30,6 +30,8 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
         ("affinity", ("beside it, pinned", "cpu_affinity")),
         ("process_workers", ("pure Python, 4 KiB", "NumPy, 4 MiB")),
         ("native_unit", ("1 ", "2 ", "C++: 2 threads")),
+        ("connection_spread", ("one socket", "a socket each", "handed over")),
+        ("serving_replicas", ("modelflow, 1", "modelflow, 2")),
         ("http_load", ("as it is", "max_requests=8", "wrong answers: 0")),
         ("serving --peers=", ("modelflow",)),
         (

@@ -22,7 +22,7 @@ def values(tmp_path, monkeypatch):
         seen.update(more, sources=sources)
 
     monkeypatch.setattr("modelflow.serve.server.Server", note)
-    monkeypatch.setattr("modelflow.cli.serve.catalogue_of", catalogue)
+    monkeypatch.setattr("modelflow.cli.serving.catalogue_of", catalogue)
     folder = tmp_path / "conf"
     folder.mkdir()
 

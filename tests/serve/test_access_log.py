@@ -2,12 +2,15 @@
 
 import json
 import os
+import sys
 import threading
+from collections import Counter
 
 import pytest
 
 from modelflow.errors import ConfigError
 from modelflow.serve.access_log import AccessLog
+from tests import programs
 
 
 def lines(path):
@@ -108,3 +111,22 @@ def test_lines_that_a_pipe_does_not_take_hold_nobody_up(tmp_path):
         log.close()
         reader.join()
     assert [json.loads(line)["n"] for line in found] == list(range(2000))
+
+
+@pytest.mark.parametrize("is_file", [True, False], ids=["file", "pipe"])
+def test_lines_of_several_processes_are_whole(tmp_path, is_file):
+    """Each writes many at once, more than a pipe takes as a whole."""
+    program = """if True:
+        import sys
+        from modelflow.serve.access_log import AccessLog
+        log = AccessLog(sys.argv[1])
+        for number in range(50_000):
+            log.write({"n": number, "text": sys.argv[2] * 100})
+        log.close()
+    """
+    path = tmp_path / "log"
+    target = str(path) if is_file else "-"
+    both = f'"$0" -c "$1" {target} a & "$0" -c "$1" {target} b & wait'
+    command = ["bash", "-c", both if is_file else f"({both}) | cat > {path}"]
+    programs.run([*command, sys.executable, program], check=True)
+    assert Counter(line["text"] for line in lines(path)) == {"a" * 100: 50_000, "b" * 100: 50_000}

@@ -8,6 +8,7 @@ from typing import Any
 from modelflow.serve.call import Call
 from modelflow.serve.configuration import configuration
 from modelflow.serve.feed import Feed
+from modelflow.serve.fleet import Census, Fleet
 from modelflow.serve.grpc.infer_stream import InferParts, stream_answer, stream_problem
 from modelflow.serve.grpc.rpc import Rpc
 from modelflow.serve.grpc.service import Service
@@ -16,6 +17,7 @@ from modelflow.serve.models import Models
 from modelflow.serve.open_inference import (
     SERVER,
     answer_of,
+    asked_models,
     find_model,
     index_of,
     infer,
@@ -48,10 +50,11 @@ _GROUPS: Mapping[str, Group | None] = MappingProxyType(
 class OpenInferenceGrpc:
     """Answers infer, metadata, health and repository requests."""
 
-    def __init__(self, models: Models, repository: Repository) -> None:
-        """Takes what is served, and what loads and unloads it."""
+    def __init__(self, models: Models, repository: Repository, fleet: Fleet) -> None:
+        """Takes what is served, what loads and unloads it, and who else serves it."""
         self._models = models
         self._repository = repository
+        self._fleet = fleet
         answers = {
             "ServerLive": _live,
             "ServerReady": self._ready,
@@ -92,8 +95,14 @@ class OpenInferenceGrpc:
         rpc.answer(OPEN_INFERENCE["inference.ModelConfigResponse"](config=found))
 
     def _statistics(self, rpc: Rpc, message: Any) -> None:
-        found = statistics_of(self._models, message.name, message.version)
-        rpc.answer(OPEN_INFERENCE["inference.ModelStatisticsResponse"](model_stats=found))
+        models = asked_models(self._models, message.name, message.version)
+
+        def told(census: Census) -> None:
+            found = statistics_of(models, census.pictures)
+            answer = OPEN_INFERENCE["inference.ModelStatisticsResponse"](model_stats=found)
+            rpc.settle(lambda: [answer])
+
+        self._fleet.census(told)
 
     def _index(self, rpc: Rpc, message: Any) -> None:
         rows = index_of(self._models, is_ready_alone=message.ready)
@@ -102,11 +111,12 @@ class OpenInferenceGrpc:
     def _load(self, rpc: Rpc, message: Any) -> None:
         if message.parameters:
             raise no_parameters()
-        self._repository.load(message.model_name, partial(_loaded, rpc))
+        done = partial(_changed, rpc, "RepositoryModelLoadResponse")
+        self._fleet.load(message.model_name, done)
 
     def _unload(self, rpc: Rpc, message: Any) -> None:
-        self._repository.unload(message.model_name)
-        rpc.answer(OPEN_INFERENCE["inference.RepositoryModelUnloadResponse"]())
+        done = partial(_changed, rpc, "RepositoryModelUnloadResponse")
+        self._fleet.unload(message.model_name, done)
 
     def _infer(self, rpc: Rpc, message: Any) -> None:
         request = infer_request(message)
@@ -138,11 +148,11 @@ def _send(
     rpc.on_gone = infer(model, request, done, rpc.seconds, rpc.visit).cancel
 
 
-def _loaded(rpc: Rpc, error: Exception | None) -> None:
+def _changed(rpc: Rpc, name: str, error: Exception | None) -> None:
     def done() -> Iterator[Any]:
         if error is not None:
             raise error
-        yield OPEN_INFERENCE["inference.RepositoryModelLoadResponse"]()
+        yield OPEN_INFERENCE[f"inference.{name}"]()
 
     rpc.settle(done)
 

@@ -4,15 +4,16 @@ import errno
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Self
 
 from modelflow.errors import MissingDependencyError
 from modelflow.http.body import BodyBudget
-from modelflow.http.endpoint import Endpoint
-from modelflow.http.server import bound_socket
 from modelflow.http.tls import TlsOptions
+from modelflow.serve.grpc.address import address_text, in_use, is_shared
 from modelflow.serve.grpc.health import Health
 from modelflow.serve.grpc.reflection import Reflection
 from modelflow.serve.grpc.service import Service
+from modelflow.serve.options import ServeOptions
 from modelflow.serve.reception import Reception
 
 try:
@@ -23,7 +24,7 @@ except ImportError as error:
     package = "grpcio"
     raise MissingDependencyError(package, "serve", "gRPC") from error
 
-__all__ = ["GrpcLimits", "GrpcServer", "grpc_socket"]
+__all__ = ["GrpcLimits", "GrpcServer"]
 
 
 _MOST = (1 << 31) - 1  # gRPC counts with 32 bits
@@ -51,6 +52,18 @@ class GrpcLimits:
     metadata: int = 64 << 10
     handshake: float = 10.0
 
+    @classmethod
+    def of(cls, options: ServeOptions, messages: BodyBudget) -> Self:
+        """Returns what the options say."""
+        return cls(
+            options.max_body,
+            messages,
+            options.max_calls,
+            options.max_streams,
+            options.connections.header_bytes,
+            options.connections.header_time_out,
+        )
+
 
 class GrpcServer:
     """Answers calls on the event loop of an HTTP server; see `modelflow.http.server.Guest`."""
@@ -68,14 +81,16 @@ class GrpcServer:
 
         Args:
             bound: A socket with the address (see `grpc_socket`), which keeps it until `start`
-                listens there with one of gRPC's own. The caller's to close then.
+                listens there with one of gRPC's own. The caller's to close then. Where it is shared
+                (see `share`) others may listen there, too.
             services: What there is to call; health and reflection are added.
             limits: What calls may cost.
             health: What probes are told.
             reception: What every call passes first.
             tls: Certificate and key, which `server_context` takes.
         """
-        self.address = _address(*bound.getsockname()[:2])
+        self._is_shared = is_shared(bound)
+        self.address = address_text(*bound.getsockname()[:2])
         """Where it answers: ``127.0.0.1:8500``."""
         self._limits = limits
         self._calls = Calls(limits.messages, reception or Reception())
@@ -93,7 +108,7 @@ class GrpcServer:
         """
         server = grpc.aio.server(
             options=(
-                ("grpc.so_reuseport", 0),  # else another process could listen there as well
+                ("grpc.so_reuseport", int(self._is_shared)),  # else nobody may listen there as well
                 ("grpc.max_receive_message_length", min(self._limits.message, _MOST)),
                 ("grpc.max_send_message_length", -1),
                 ("grpc.max_concurrent_streams", min(self._limits.streams, _MOST)),
@@ -112,7 +127,7 @@ class GrpcServer:
             else:
                 server.add_secure_port(self.address, _credentials(self._tls))
         except RuntimeError as error:  # all that gRPC says is that it could not
-            raise _in_use(errno.EADDRINUSE, self.address, error) from error
+            raise in_use(errno.EADDRINUSE, self.address, error) from error
         await server.start()
         self._server = server
 
@@ -137,23 +152,3 @@ def _credentials(tls: TlsOptions) -> grpc.ServerCredentials:
     return grpc.ssl_server_credentials(
         [pair], root_certificates=tls.client_ca.read_bytes(), require_client_auth=True
     )
-
-
-def grpc_socket(host: str, port: int) -> socket.socket:
-    """Returns a socket with an address, which does not listen yet.
-
-    Raises:
-        OSError: the address is in use, or not of this machine.
-    """
-    try:
-        return bound_socket(Endpoint(host, port))
-    except OSError as error:
-        raise _in_use(error.errno, _address(host, port), error.__cause__) from error
-
-
-def _in_use(number: int | None, address: str, reason: object) -> OSError:
-    return OSError(number, f"gRPC at {address}: cannot listen there: {reason}")
-
-
-def _address(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -2,19 +2,16 @@
 
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from modelflow.errors import ConfigError
 from modelflow.serve.call import Call
 from modelflow.serve.examples import send_examples
+from modelflow.serve.fleet import Fleet
 from modelflow.serve.grpc.rpc import Rpc
 from modelflow.serve.grpc.service import Answerer, Service
 from modelflow.serve.grpc.tasks import Tasks, examples_response, read_tasks
 from modelflow.serve.keys import Group
-from modelflow.serve.model_config import sources_of
 from modelflow.serve.models import Models
-from modelflow.serve.repository import Repository
 from modelflow.serve.served_model import ServedModel
 from modelflow.serve.status import GRPC_STATUS
 from modelflow.serve.tensorflow_serving import (
@@ -47,10 +44,10 @@ _STATES = TF_SERVING.enum("tensorflow.serving.ModelVersionStatus.State")
 class TensorflowGrpc:
     """Answers predict, status and metadata requests."""
 
-    def __init__(self, models: Models, repository: Repository) -> None:
-        """Takes what is served, and what loads and unloads it."""
+    def __init__(self, models: Models, fleet: Fleet) -> None:
+        """Takes what is served, and what changes that."""
         self._models = models
-        self._repository = repository
+        self._fleet = fleet
         answers: dict[str, Answerer] = {
             "Predict": self._predict,
             "GetModelMetadata": self._metadata,
@@ -112,20 +109,7 @@ class TensorflowGrpc:
         Tasks(rpc, tasks, models).send(examples_of_input(message.input))
 
     def _reload(self, rpc: Rpc, message: Any) -> None:
-        config = message.config
-        if config.WhichOneof("config") is None:
-            text = "ReloadConfigRequest: no config; expected model_config_list"
-            raise Problem(text)
-        for model in config.model_config_list.config:
-            if not Path(model.base_path.removeprefix("file://")).is_absolute():
-                path = shown(model.base_path)
-                text = f"model {shown(model.name)}: base_path {path}; expected an absolute path"
-                raise Problem(text)
-        try:
-            sources = list(sources_of(config, "ReloadConfigRequest", Path("/")))
-        except ConfigError as error:
-            raise Problem(str(error)) from error
-        self._repository.configure(sources, partial(_reloaded, rpc))
+        self._fleet.configure(message.SerializeToString(), partial(_reloaded, rpc))
 
     def _status(self, rpc: Rpc, message: Any) -> None:
         found = map(_status, statuses_of(self._models, *_named(message.model_spec)))

@@ -1,0 +1,63 @@
+"""``modelflow serve --replicas N``: who keeps the processes."""
+
+import contextlib
+import logging
+from collections.abc import Mapping
+from signal import SIGINT
+from typing import Any
+
+import click
+
+from modelflow.cli.serving import explained, tell
+from modelflow.cli.termination import TERMINATED
+from modelflow.http.endpoint import Endpoint
+from modelflow.http.server import bound_socket
+from modelflow.serve.grpc.address import grpc_socket, share
+from modelflow.serve.replicas.frames import Message
+from modelflow.serve.replicas.supervisor import StartError, Supervisor
+
+__all__ = ["keep_replicas"]
+
+_USAGE = 2  # the exit code of what was not asked for rightly
+
+
+def keep_replicas(given: Mapping[str, Any]) -> int:
+    """Keeps processes that serve until a signal ends them; returns the exit code.
+
+    Args:
+        given: The values of all options of ``modelflow serve``, by parameter; ``http`` and
+            ``grpc`` as host and port.
+
+    Raises:
+        click.ClickException: a replica cannot begin, or an address cannot be had.
+        click.Abort: Ctrl-C.
+    """
+    with contextlib.ExitStack() as addresses, explained():
+        http = addresses.enter_context(bound_socket(Endpoint(*given["http"])))
+        host, port = given["grpc"]
+        grpc = None if port is None else addresses.enter_context(grpc_socket(host, port))
+        if grpc is not None:
+            share(grpc)
+        context = click.get_current_context()
+        log_level = logging.getLogger("modelflow").level
+        start = {"given": given, "log_level": log_level, "is_debugged": context.obj["debug"]}
+        try:
+            number = Supervisor(start, given["replicas"], http, grpc, given["drain_timeout"]).run(
+                _said
+            )
+        except StartError as error:
+            return _failed(error)
+    if number == SIGINT:
+        raise click.exceptions.Abort
+    return TERMINATED
+
+
+def _said(loaded: Message) -> None:
+    tell(loaded["models"], loaded["address"], loaded["grpc"])
+
+
+def _failed(error: StartError) -> int:
+    if error.code == _USAGE:
+        raise click.UsageError(str(error)) from error
+    click.echo(str(error), err=True)
+    return error.code

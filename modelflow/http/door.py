@@ -1,0 +1,124 @@
+"""Connections that another process of ours has accepted, and hands over."""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+import struct
+from collections.abc import AsyncIterator
+
+from modelflow.http.connections import Connections
+from modelflow.http.doorway import Doorway, Enter
+
+__all__ = ["REPORT", "Door"]
+
+_log = logging.getLogger(__name__)
+
+REPORT = struct.Struct("!II")
+"""What is said back: how many connections were taken in all, and how many are open."""
+
+_AT_ONCE = 64
+# How long who is leaving waits for those that are being handed over to it.
+_LAST_SECONDS = 5.0
+
+
+class Door:
+    """Takes connections from a Unix socket, each the descriptor that comes with a byte.
+
+    Either side says by the end of what it sends that it hands over, or takes, no more.
+
+    Attributes:
+        address: Where clients reach what is behind it: host and port.
+    """
+
+    def __init__(self, sock: socket.socket, address: tuple[str, int]) -> None:
+        """Takes the socket, which becomes its own, and the address that it stands for."""
+        self.address = address
+        self._socket = sock
+        self._socket.setblocking(False)
+        self._taken = 0
+        self._shaking: set[asyncio.Task[None]] = set()  # and those whose transport is being made
+        self._is_due = self._is_leaving = False
+        self._over = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def open(
+        self, connections: Connections, tls: ssl.SSLContext | None, enter: Enter
+    ) -> AsyncIterator[None]:
+        """Takes connections inside the block; at its end those that are on their way.
+
+        Args:
+            connections: All of the server's.
+            tls: Certificate and key, for https.
+            enter: Makes what a connection is given to.
+        """
+        self._connections, self._tls, self._enter = connections, tls, enter
+        self._loop = asyncio.get_running_loop()
+        connections.on_change = self._changed
+        self._loop.add_reader(self._socket, self._take)
+        try:
+            yield
+        finally:
+            self._is_leaving = True
+            with contextlib.suppress(OSError):  # the other side has gone
+                self._socket.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._over.wait(), _LAST_SECONDS)
+            self._loop.remove_reader(self._socket)
+            self._socket.close()
+            if self._shaking:
+                await asyncio.wait(self._shaking)
+
+    def _take(self) -> None:
+        for _ in range(_AT_ONCE):
+            try:
+                said, descriptors, *_ = socket.recv_fds(self._socket, 1, 1)
+            except BlockingIOError:
+                return
+            except OSError:  # the other side has ended in the midst of it
+                said, descriptors = b"", []
+            if not said:
+                self._loop.remove_reader(self._socket)
+                self._over.set()
+                return
+            self._taken += 1
+            if descriptors:  # else there was no room for another
+                self._welcome(socket.socket(fileno=descriptors[0]))
+            else:
+                _log.error("a connection was lost: no descriptor is free for it")
+            self._changed()
+
+    def _welcome(self, client: socket.socket) -> None:
+        client.setblocking(False)
+        if self._tls is None:
+            shaking = self._loop.create_task(self._let_in(client))
+            self._shaking.add(shaking)
+            shaking.add_done_callback(self._shaking.discard)
+            return
+        try:
+            host = str(client.getpeername()[0])
+        except OSError:  # it has gone already
+            client.close()
+        else:
+            Doorway(client, host, self._connections).begin(self._tls, self._enter)
+
+    async def _let_in(self, client: socket.socket) -> None:
+        try:
+            await self._loop.connect_accepted_socket(lambda: self._enter(None), client)
+        except OSError as error:
+            _log.debug("a connection was gone before it was let in: %s", error)
+            client.close()
+
+    def _changed(self) -> None:
+        """Says how many there are, once for all that changes in one turn of the loop."""
+        if not self._is_due and not self._is_leaving:
+            self._is_due = True
+            self._loop.call_soon(self._report)
+
+    def _report(self) -> None:
+        self._is_due = False
+        if not self._is_leaving:
+            said = REPORT.pack(self._taken, len(self._connections) + len(self._shaking))
+            with contextlib.suppress(OSError):  # gone, or behind: a later report says more
+                self._socket.send(said)

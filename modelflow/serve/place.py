@@ -1,0 +1,31 @@
+"""What one of several processes that serve together has in place of addresses of its own."""
+
+import socket
+from collections.abc import Collection
+from typing import Protocol
+
+from modelflow.http.door import Door
+from modelflow.http.mailbox import Mailbox
+from modelflow.serve.fleet import Fleet
+
+__all__ = ["Place"]
+
+
+class Place(Protocol):
+    """Who is given connections, and is not alone.
+
+    Attributes:
+        door: Where connections over HTTP are handed over.
+        grpc: A socket with the address for gRPC, at which all of them listen; None: no gRPC.
+        unloaded: The models that clients have unloaded before it came.
+    """
+
+    door: Door
+    grpc: socket.socket | None
+    unloaded: Collection[str]
+
+    def join(self, own: Fleet) -> Fleet:
+        """Returns all, of which ``own`` is this one."""
+
+    def begin(self, mailbox: Mailbox) -> None:
+        """Begins to be asked, and told, on the thread of this mailbox."""

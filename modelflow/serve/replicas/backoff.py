@@ -1,0 +1,27 @@
+"""When a replica that has ended is replaced."""
+
+__all__ = ["Backoff"]
+
+_LONGEST = 30.0
+# One that has lived so long was well: what comes then is a new misfortune.
+_WELL = 60.0
+
+
+class Backoff:
+    """At once the first time, then after 1, 2, 4 ... 30 seconds."""
+
+    def __init__(self) -> None:
+        """Begins with nothing gone wrong."""
+        self._pause = 0.0
+
+    def after(self, seconds: float) -> float:
+        """Returns for how many seconds to wait.
+
+        Args:
+            seconds: How long the one that has ended had lived.
+        """
+        if seconds >= _WELL:
+            self._pause = 0.0
+        pause = self._pause
+        self._pause = min(max(1.0, 2 * pause), _LONGEST)
+        return pause

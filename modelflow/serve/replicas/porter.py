@@ -1,0 +1,194 @@
+"""Who accepts connections, and hands each to the replica that has the fewest.
+
+Left to the kernel (one listening socket for all, or one each with ``SO_REUSEPORT``) eight
+connections that come together meet one of two processes in most cases, and keep-alive leaves them
+there (benchmarks/connection_spread.py).
+"""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import socket
+from typing import TYPE_CHECKING
+
+from modelflow.http.door import REPORT
+from modelflow.http.server import BACKLOG
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Entrance", "Porter"]
+
+logger = logging.getLogger(__name__)
+
+_AT_ONCE = 64
+# There are no descriptors, or no memory, for another connection: it stays where it is for a while.
+_FULL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_SECONDS = 1.0
+# What was handed over has not been taken: as much as a socket holds, or a user may have on the way.
+_NO_ROOM = frozenset({errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM, errno.ETOOMANYREFS})
+
+
+class Entrance:
+    """The way into one replica: the other end of its `modelflow.http.door.Door`."""
+
+    def __init__(self, sock: socket.socket, on_end: "Callable[[Entrance], object]") -> None:
+        """Takes the socket, which becomes its own.
+
+        Args:
+            sock: What connections go through.
+            on_end: Called once when the replica takes no more.
+        """
+        sock.setblocking(False)
+        self._socket = sock
+        self._on_end = on_end
+        self._loop = asyncio.get_running_loop()
+        self._heard = b""
+        self._open = self._taken = self.handed = 0
+        self._loop.add_reader(sock, self._hear)
+        self._is_open = True
+
+    @property
+    def load(self) -> int:
+        """How many connections it has: those on their way, and those that it says are open."""
+        return self.handed - self._taken + self._open
+
+    def hand(self, client: socket.socket) -> bool:
+        """Hands a connection over; False: there is no room, or nobody any more."""
+        try:
+            socket.send_fds(self._socket, [b"c"], [client.fileno()])
+        except ConnectionError:
+            self.close()
+            return False
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            return False
+        self.handed += 1
+        return True
+
+    def close(self) -> None:
+        """Says that no more come. May be called again."""
+        if self._is_open:
+            self._is_open = False
+            self._loop.remove_reader(self._socket)
+            self._socket.close()  # what is in it still arrives
+            self._on_end(self)
+
+    def _hear(self) -> None:
+        try:
+            said = self._socket.recv(1 << 16)
+        except BlockingIOError:
+            return
+        except OSError:
+            said = b""
+        if not said:
+            self.close()
+            return
+        self._heard += said
+        whole = len(self._heard) // REPORT.size * REPORT.size
+        if whole:
+            self._taken, self._open = REPORT.unpack_from(self._heard, whole - REPORT.size)
+            self._heard = self._heard[whole:]
+
+
+class Porter:
+    """Accepts connections while there is somebody to take them; else they wait in the system."""
+
+    def __init__(self, listening: socket.socket) -> None:
+        """Takes a socket with an address, which becomes its own; `listen` begins.
+
+        Args:
+            listening: See `modelflow.http.server.bound_socket`.
+        """
+        listening.setblocking(False)
+        self._socket = listening
+        self._entrances: list[Entrance] = []
+        self._is_listening = self._is_watching = False
+        self._held: socket.socket | None = None  # accepted, and to be handed over
+        self._resting: asyncio.TimerHandle | None = None
+
+    def listen(self) -> None:
+        """Begins.
+
+        Raises:
+            OSError: somebody else listens there.
+        """
+        self._socket.listen(BACKLOG)
+        self._is_listening = True
+        self._watch()
+
+    def add(self, entrance: Entrance) -> None:
+        """Lets connections in there, too."""
+        self._entrances.append(entrance)
+        self._watch()
+
+    def forget(self, entrance: Entrance) -> None:
+        """Hands nothing more over there. May be called again."""
+        if entrance in self._entrances:
+            self._entrances.remove(entrance)
+        self._watch()
+
+    def close(self) -> None:
+        """Hands over what has connected, gives the address up, and tells every replica so."""
+        if self._is_listening:
+            while self._entrances and self._accept():
+                pass
+        self._is_listening = False
+        self._watch()
+        self._socket.close()
+        if self._held is not None:
+            self._held.close()
+        for entrance in tuple(self._entrances):
+            entrance.close()
+
+    def _watch(self) -> None:
+        """Looks for connections exactly while they can be taken."""
+        loop = asyncio.get_running_loop()
+        wanted = self._is_listening and bool(self._entrances) and self._resting is None
+        if wanted and not self._is_watching:
+            loop.add_reader(self._socket, self._come)
+        elif self._is_watching and not wanted:
+            loop.remove_reader(self._socket)
+        self._is_watching = wanted
+        if not self._is_listening and self._resting is not None:
+            self._resting.cancel()
+
+    def _come(self) -> None:
+        for _ in range(_AT_ONCE):
+            if not self._entrances or not self._accept():
+                return
+
+    def _accept(self) -> bool:
+        """Takes one connection to its place; False: none waits, or nobody can take it."""
+        if self._held is None:
+            try:
+                self._held, _ = self._socket.accept()
+            except BlockingIOError:
+                return False
+            except OSError as error:
+                if error.errno in _FULL:
+                    logger.error("no connection can be taken now: %s", error)
+                    self._rest()
+                    return False
+                return True  # it was gone before it was taken
+        for entrance in sorted(self._entrances, key=lambda one: (one.load, one.handed)):
+            if entrance.hand(self._held):
+                self._held.close()
+                self._held = None
+                return True
+        self._rest()
+        return False
+
+    def _rest(self) -> None:
+        """Looks again in a second: nobody can take another now."""
+        if self._is_listening and self._resting is None:
+            self._resting = asyncio.get_running_loop().call_later(_SECONDS, self._go_on)
+            self._watch()
+
+    def _go_on(self) -> None:
+        self._resting = None
+        with contextlib.suppress(OSError):
+            self._come()
+        self._watch()

@@ -1,0 +1,127 @@
+"""One of several processes that serve together, seen from inside."""
+
+import base64
+import os
+import socket
+import threading
+from collections.abc import Callable, Collection, Sequence
+
+from modelflow.http.door import Door
+from modelflow.http.mailbox import Mailbox
+from modelflow.serve.fleet import Fleet
+from modelflow.serve.reload_request import sources_of_reload
+from modelflow.serve.replicas.colleagues import Colleagues
+from modelflow.serve.replicas.frames import Message
+from modelflow.serve.replicas.line import Line
+from modelflow.serve.server import Server
+from modelflow.serve.source import Source
+
+__all__ = ["Replica"]
+
+# How long a replica without a supervisor takes to end in order.
+_LAST_SECONDS = 5.0
+
+
+class Replica:
+    """The place of this process among those that serve together; see `modelflow.serve.place`.
+
+    It ends with its supervisor, however that ends.
+
+    Attributes:
+        door: Where connections are handed over.
+        grpc: A socket with the address for gRPC; None: no gRPC.
+        unloaded: The models that clients have unloaded before it came.
+    """
+
+    def __init__(self, line: Line, start: Message) -> None:
+        """Takes its place.
+
+        Args:
+            line: What reaches the supervisor; it becomes its own.
+            start: The first message.
+        """
+        _, door, *grpc = start["descriptors"]
+        self.door = Door(_own(door), tuple(start["address"]))
+        self.grpc = _own(grpc[0]) if grpc else None
+        self.unloaded: Collection[str] = frozenset(start["changes"]["unloaded"])
+        self._configured: str | None = start["changes"]["configured"]
+        self._line = line
+        self._colleagues: Colleagues | None = None
+        self._server: Server | None = None
+
+    @property
+    def configured(self) -> Sequence[Source] | None:
+        """What clients have put in the place of the ``models.config``; None: nothing."""
+        found = self._configured
+        return None if found is None else sources_of_reload(base64.b64decode(found))
+
+    def join(self, own: Fleet) -> Fleet:
+        """Returns all replicas, of which ``own`` is this one."""
+        self._colleagues = Colleagues(self._line, own)
+        return self._colleagues
+
+    def begin(self, mailbox: Mailbox) -> None:
+        """Begins to be asked, and to look whether the supervisor lives."""
+        assert self._colleagues is not None  # whoever begins has joined
+        self._colleagues.begin(mailbox)
+        self._line.begin(self._hear, self._abandoned)
+
+    def serve(self, server: Server, ended: threading.Event, ready: Callable[[], object]) -> None:
+        """Serves until ``ended`` is set: somebody has stopped the server.
+
+        Args:
+            server: Which was given this place.
+            ended: Set by whoever stops it; by this one where the supervisor has ended.
+            ready: Called when it can answer.
+
+        Raises:
+            Exception: whatever `Server.start` raises.
+        """
+        self._server, self._ended = server, ended
+        server.listen()
+        server.wait_until_loaded()
+        server.open_grpc()
+        said = {"models": server.models, "unready": server.unready(), "grpc": server.grpc_address}
+        ready()
+        self._line.say({"ready": {**said, "address": server.address}})
+        ended.wait()
+
+    def fail(self, text: str, code: int) -> None:
+        """Says why it cannot begin: what a process that is alone would, and its exit code."""
+        self._line.say({"failure": {"text": text, "code": code}})
+
+    def close(self) -> None:
+        """Ends it, behind the server."""
+        self._line.close()
+        if self.grpc is not None:
+            self.grpc.close()
+
+    def _hear(self, message: Message) -> None:
+        assert self._server is not None and self._colleagues is not None  # noqa: PT018
+        if message.get("what") == "refresh":
+            self._server.refresh()
+        else:
+            self._colleagues.hear(message)
+
+    def _abandoned(self) -> None:
+        """Ends at once: nobody hands anything over any more."""
+        if self._server is None or self._server.is_stopped:
+            return
+        stopping = threading.Thread(target=self._stop, name="modelflow/abandoned", daemon=True)
+        stopping.start()
+        stopping.join(_LAST_SECONDS)
+        if stopping.is_alive():  # a unit does not come back, and nobody is left to see to it
+            os._exit(1)
+
+    def _stop(self) -> None:
+        assert self._server is not None
+        try:
+            self._server.stop(drain=False)
+        finally:
+            self._ended.set()
+
+
+def _own(descriptor: int) -> socket.socket:
+    """The socket of an inherited descriptor, which processes of ours do not inherit."""
+    os.set_inheritable(descriptor, False)
+    return socket.socket(fileno=descriptor)

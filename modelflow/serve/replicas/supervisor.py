@@ -1,0 +1,196 @@
+"""Who keeps several processes that serve together behind one port. It runs no model itself."""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from modelflow.serve.replicas.assembly import Assembly
+from modelflow.serve.replicas.frames import Message
+from modelflow.serve.replicas.porter import Porter
+from modelflow.serve.replicas.post import Post
+from modelflow.serve.replicas.process import ReplicaProcess, ended_how
+from modelflow.serve.replicas.processors import with_share
+
+__all__ = ["StartError", "Supervisor"]
+
+logger = logging.getLogger(__name__)
+
+# Beyond the time in which requests are answered: flows stop, the interpreter ends.
+_LAST_SECONDS = 10.0
+
+
+class StartError(Exception):
+    """A replica could not begin, so nothing is served.
+
+    Attributes:
+        code: The exit code that it has, or would have.
+    """
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Supervisor:
+    """Starts replicas, hands connections to them, and replaces those that end.
+
+    It owns the addresses, every process, and the signals of this one while it runs.
+    """
+
+    def __init__(
+        self,
+        start: Mapping[str, Any],
+        count: int,
+        http: socket.socket,
+        grpc: socket.socket | None,
+        drain_timeout: float,
+    ) -> None:
+        """Takes what to run.
+
+        Args:
+            start: What each replica is told first.
+            count: How many there are to be.
+            http: A socket with the address for HTTP, which becomes its own.
+            grpc: Likewise for gRPC; None: no gRPC.
+            drain_timeout: Seconds within which SIGTERM lets requests under way be answered.
+        """
+        self._start = {**start, "address": http.getsockname()[:2]}
+        self._http, self._grpc = http, grpc
+        self._drain_timeout = drain_timeout
+        self._porter = Porter(http)
+        self._posts = [Post(number, self._make) for number in range(1, count + 1)]
+        self._assembly = Assembly(self._replicas, count)
+        self._environment = with_share(os.environ, count)
+        self._has_begun = False
+        self._failure: StartError | None = None
+
+    def run(self, said: Callable[[Message], object]) -> int:
+        """Serves until a signal ends it; in the main thread.
+
+        Args:
+            said: Called once when all replicas serve, with what the first has told.
+
+        Returns:
+            The signal's number.
+
+        Raises:
+            OSError: somebody else listens there.
+            StartError: one of the first replicas could not begin.
+        """
+        self._said = said
+        with asyncio.Runner() as runner:
+            return runner.run(self._main())
+
+    def _replicas(self) -> list[ReplicaProcess]:
+        return [post.replica for post in self._posts if post.replica is not None]
+
+    def _make(self, number: int) -> ReplicaProcess:
+        return ReplicaProcess(number, self._porter, self._assembly.answer, self._environment)
+
+    async def _main(self) -> int:
+        self._ending: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._listen_to_signals()
+        keeping = [asyncio.create_task(post.keep(self._begin, self._lost)) for post in self._posts]
+        for one in keeping:
+            one.add_done_callback(self._kept)
+        try:
+            number = await self._ending
+        finally:
+            for post in self._posts:
+                post.give_up()
+            self._porter.close()
+            await self._end(keeping)
+        return number
+
+    async def _begin(self, replica: ReplicaProcess) -> None:
+        # What is the same in all is told by the first alone.
+        quiet = not self._has_begun and replica.number > 1
+
+        def first() -> Message:
+            return {**self._start, "changes": self._assembly.changes, "is_quiet": quiet}
+
+        await replica.start(first, self._grpc, self._look)
+
+    def _look(self) -> None:
+        """Begins to take connections when all replicas can."""
+        replicas = self._replicas()
+        is_all = len(replicas) == len(self._posts) and all(one.is_ready for one in replicas)
+        if self._has_begun or not is_all or self._ending.done():
+            return
+        try:
+            self._porter.listen()
+        except OSError as error:
+            self._ending.set_exception(error)
+            return
+        self._has_begun = True
+        self._tell_of_others(replicas)
+        self._said(replicas[0].loaded)
+
+    def _tell_of_others(self, replicas: list[ReplicaProcess]) -> None:
+        """Says what did not load in one of those that were quiet, and did in the first."""
+        known = replicas[0].loaded["unready"]
+        for replica in replicas[1:]:
+            if replica.loaded["unready"] not in ("", known):
+                logger.error("replica %d: %s", replica.number, replica.loaded["unready"])
+
+    def _lost(self, replica: ReplicaProcess, code: int | None) -> bool:
+        self._assembly.bury(replica)
+        if self._has_begun:
+            return True
+        if not self._ending.done():
+            failure = replica.failure
+            if failure is not None:
+                error = StartError(failure["text"], failure["code"])
+            else:
+                assert code is not None  # else there is a failure
+                text = f"replica {replica.number} {ended_how(code)} before it served"
+                error = StartError(text, code if code > 0 else 1)
+            self._ending.set_exception(error)
+        return False
+
+    def _kept(self, task: "asyncio.Task[None]") -> None:
+        """Ends it all where a place could not be kept."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not self._ending.done():
+            self._ending.set_exception(error)
+
+    # -- the end ----------------------------------------------------------------------------------
+
+    def _listen_to_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._signalled, number)
+        loop.add_signal_handler(signal.SIGHUP, self._refresh)
+
+    def _signalled(self, number: signal.Signals) -> None:
+        loop = asyncio.get_running_loop()
+        if not self._ending.done():
+            self._ending.set_result(number)
+        elif number == signal.SIGINT:
+            for replica in self._replicas():
+                replica.kill()
+        if number == signal.SIGTERM:
+            loop.remove_signal_handler(number)  # the second ends it
+
+    def _refresh(self) -> None:
+        for replica in self._replicas():
+            replica.tell({"what": "refresh"})
+
+    async def _end(self, keeping: "list[asyncio.Task[None]]") -> None:
+        is_drained = self._ending.exception() is None and self._ending.result() == signal.SIGTERM
+        for replica in self._replicas():
+            if is_drained:
+                replica.finish()
+            else:
+                replica.end()
+        seconds = _LAST_SECONDS + (self._drain_timeout if is_drained else 0.0)
+        _, late = await asyncio.wait(keeping, timeout=seconds)
+        if late:
+            for replica in self._replicas():
+                logger.error("replica %d does not end, and is killed", replica.number)
+                replica.kill()
+            await asyncio.wait(late)

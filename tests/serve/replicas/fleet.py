@@ -1,0 +1,181 @@
+"""``modelflow serve --replicas N`` as a process, and plain clients for it."""
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from tests import programs
+
+GRAPH = """digraph who {
+    input [type=input]
+    who [flowunit="units:%s"]
+    output [type=output]
+    input -> who -> output
+}"""
+UNITS = """
+import os
+import time
+
+import modelflow
+
+
+@modelflow.flowunit
+def who(x):
+    return str(os.getpid()).encode()
+
+
+class Only(modelflow.FlowUnit):
+    SPEC = modelflow.FlowUnitSpec(
+        "Only",
+        {"cpu": lambda: Only()},
+        inputs=(modelflow.Port("in"),),
+        outputs=(modelflow.Port("out"),),
+    )
+
+    def open(self, config):
+        try:
+            os.symlink(str(os.getpid()), "only")
+        except FileExistsError:
+            if os.readlink("only") != str(os.getpid()):
+                raise ValueError("somebody has it") from None
+
+    def process(self, data):
+        return data
+
+
+@modelflow.flowunit
+def slow(x):
+    time.sleep(0.05)
+    return str(os.getpid()).encode()
+
+
+@modelflow.flowunit
+def stuck(x):
+    open(f"entered.{os.getpid()}", "w").close()
+    with open("pipe") as pipe:
+        pipe.read()
+    return str(os.getpid()).encode()
+"""
+
+
+def write_graphs(folder, **units):
+    """Writes a graph for each unit: ``m="who"``."""
+    (folder / "units.py").write_text(UNITS)
+    for name, unit in (units or {"m": "who"}).items():
+        (folder / f"{name}.dot").write_text(GRAPH % unit)
+    return folder
+
+
+class Fleet:
+    """The processes, and what they have said."""
+
+    def __init__(self, process):
+        self.process = process
+        self.said = []
+        self.address = self.grpc = ""
+        self._news = threading.Condition()
+        self._reading = threading.Thread(target=self._read)
+        self._reading.start()
+
+    def _read(self):
+        for line in self.process.stderr:
+            with self._news:
+                self.said.append(line)
+                self._news.notify_all()
+        with self._news:
+            self.said.append("")
+            self._news.notify_all()
+
+    def wait_for(self, text, count=1):
+        """Waits until so many lines hold a text; returns that line."""
+        with self._news:
+            self._news.wait_for(
+                lambda: sum(text in line for line in self.said) >= count or "" in self.said,
+                programs.LIMIT,
+            )
+            found = [line for line in self.said if text in line]
+            assert len(found) >= count, "".join(self.said)
+            return found[count - 1]
+
+    def end(self, number=None):
+        """Sends a signal, and returns the exit code."""
+        if number is not None:
+            self.process.send_signal(number)
+        code = self.process.wait(programs.LIMIT)
+        self._reading.join()
+        return code
+
+    def children(self):
+        """The replicas' process ids."""
+        path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return [int(one) for one in path.read_text().split()]
+
+    def connect(self):
+        host, port = self.address.removeprefix("http://").split(":")
+        return http.client.HTTPConnection(host, int(port), timeout=60)
+
+    def ask(self, path, document=None, method=None, connection=None):
+        """Status and document; over a connection of its own unless one is given."""
+        with contextlib.closing(self.connect()) as own:
+            one = connection or own
+            body = None if document is None else json.dumps(document)
+            one.request(method or ("GET" if body is None else "POST"), path, body)
+            response = one.getresponse()
+            text = response.read()
+            return response.status, text if path == "/metrics" else json.loads(text or b"null")
+
+    def who(self, connection=None, name="m"):
+        """Which process answers."""
+        status, found = self.ask(
+            f"/v1/models/{name}:predict", {"instances": ["x"]}, connection=connection
+        )
+        assert status == 200, found
+        return int(found["predictions"][0])
+
+    def metrics(self):
+        from prometheus_client.parser import text_string_to_metric_families
+
+        text = self.ask("/metrics")[1].decode()
+        return {
+            (sample.name, *sorted(sample.labels.items())): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+        }
+
+
+@contextlib.contextmanager
+def serving(folder, *arguments, count=2, said="serves "):
+    """The processes, once they have said something."""
+    command = [sys.executable, "-m", "modelflow", "serve", "--http", "127.0.0.1:0"]
+    command += ["--replicas", str(count), *arguments]
+    if "--grpc" not in arguments:
+        command += ["--grpc", "off"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with programs.started(
+        command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True
+    ) as process:
+        fleet = Fleet(process)
+        try:
+            line = fleet.wait_for(said)
+            found = re.search(r"https?://[\d.:]+\d", line)
+            fleet.address = found[0] if found else ""
+            if "--grpc" in arguments:
+                fleet.grpc = fleet.wait_for("over gRPC at").split()[-1]
+            yield fleet
+        finally:
+            process.kill()
+            fleet.end()
+
+
+def is_alive(pid):
+    """Whether a process runs, and is no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,233 @@
+"""What several processes tell and do together, whichever of them is asked."""
+
+import contextlib
+import os
+import signal
+
+import grpc
+import pytest
+
+from modelflow.wire.tf_serving.messages import TF_SERVING
+from tests.serve.grpc.stub import Stub, refused
+from tests.serve.models_on_disk import write_version
+from tests.serve.replicas.fleet import GRAPH, serving, write_graphs
+
+M = (("model", "m"), ("version", "1"))
+OK = (("code", "OK"), *M)
+RELOAD = "tensorflow.serving.ModelService", "HandleReloadConfigRequest"
+
+
+def wait_until(is_so):
+    while not is_so():
+        pass
+
+
+@contextlib.contextmanager
+def connections(fleet, count=4):
+    """Connections to all replicas, by turns."""
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(contextlib.closing(fleet.connect())) for _ in range(count)]
+
+
+def everywhere(fleet, path, document=None):
+    """What each replica answers."""
+    with connections(fleet) as all_of_them:
+        return [fleet.ask(path, document, connection=one) for one in all_of_them]
+
+
+@contextlib.contextmanager
+def stubs(fleet):
+    """A client over gRPC for each of two replicas."""
+    with contextlib.ExitStack() as stack:
+        found, seen = [], set()
+        while len(seen) < 2:
+            options = [("grpc.use_local_subchannel_pool", 1)]
+            channel = stack.enter_context(grpc.insecure_channel(fleet.grpc, options))
+            client = Stub(channel)
+            who = _who(client)
+            if who not in seen:
+                seen.add(who)
+                found.append(client)
+        yield found
+
+
+def _who(client):
+    message = TF_SERVING["tensorflow.serving.PredictRequest"]()
+    message.model_spec.name = "m"
+    message.inputs["input"].dtype = 7
+    message.inputs["input"].tensor_shape.dim.add().size = 1
+    message.inputs["input"].string_val.append(b"x")
+    answer = client.call("tensorflow.serving.PredictionService", "Predict", message)
+    return answer.outputs["output"].string_val[0]
+
+
+def test_figures_are_of_all_and_do_not_fall_when_one_dies(tmp_path):
+    with serving(write_graphs(tmp_path), "m.dot") as fleet:
+        found = {fleet.who() for _ in range(10)}
+        assert found == set(fleet.children())
+        assert fleet.ask("/v1/models/m:predict", {"instances": []})[0] == 400
+        first = fleet.metrics()
+        assert first["modelflow_requests_total", *OK] == 10
+        assert first["modelflow_request_seconds_count", *M] == 10
+        assert first["nv_inference_request_success", *M] == 10
+        assert first["modelflow_node_items_total", ("model", "m"), ("node", "who"), M[1]] == 10
+        assert (first["modelflow_replicas_up",], first["modelflow_replicas",]) == (2, 2)
+        for status, document in everywhere(fleet, "/v2/models/m/stats"):
+            (stats,) = document["model_stats"]
+            assert (status, stats["inference_count"], stats["execution_count"]) == (200, 10, 10)
+            assert stats["inference_stats"]["success"]["count"] == 10
+
+        os.kill(fleet.children()[0], signal.SIGKILL)
+        fleet.wait_for("another takes its place")
+        wait_until(lambda: fleet.metrics()["modelflow_replicas_up",] == 2)
+        assert fleet.metrics()["modelflow_requests_total", *OK] == 10
+        fleet.who()
+        assert fleet.metrics()["modelflow_requests_total", *OK] == 11
+
+
+def test_a_replica_that_does_not_answer_is_left_out_and_said_to_be(tmp_path):
+    with serving(write_graphs(tmp_path), "m.dot") as fleet, connections(fleet, 2) as (one, two):
+        pids = [fleet.who(one), fleet.who(two)]
+        assert fleet.metrics()["modelflow_requests_total", *OK] == 2
+        os.kill(pids[0], signal.SIGSTOP)
+        text = fleet.ask("/metrics", connection=two)[1].decode()
+        assert "modelflow_replicas_up 1.0" in text
+        assert 'modelflow_requests_total{code="OK",model="m",version="1"} 2.0' in text
+        os.kill(pids[0], signal.SIGCONT)
+        wait_until(lambda: fleet.metrics()["modelflow_replicas_up",] == 2)
+
+
+def test_loading_and_unloading_is_done_by_all_also_by_those_that_come_later(tmp_path):
+    write_graphs(tmp_path, m="who", n="who")
+    with serving(tmp_path, "m.dot", "n.dot", "--allow-repository") as fleet:
+        assert fleet.ask("/v2/repository/models/n/unload", {})[0] == 200
+        assert {status for status, _ in everywhere(fleet, "/v2/models/n")} == {404}
+        os.kill(fleet.children()[0], signal.SIGKILL)
+        fleet.wait_for("another takes its place")
+        wait_until(lambda: fleet.metrics()["modelflow_replicas_up",] == 2)
+        assert {status for status, _ in everywhere(fleet, "/v2/models/n")} == {404}
+        indexes = [document for _, document in everywhere(fleet, "/v2/repository/index", {})]
+        states = [{row["name"]: row["state"] for row in rows} for rows in indexes]
+        assert [state["m"] for state in states] == ["READY"] * 4
+        assert "READY" not in [state["n"] for state in states]
+        assert {status for status, _ in everywhere(fleet, "/readyz")} == {200}
+        assert fleet.ask("/v2/repository/models/n/load", {})[0] == 200
+        assert {status for status, _ in everywhere(fleet, "/v2/models/n")} == {200}
+
+
+def test_what_loads_in_one_alone_is_said_with_who_it_is(tmp_path):
+    """The unit takes what only one can have."""
+    write_graphs(tmp_path, m="who", only="Only")
+    with serving(tmp_path, "m.dot", "only.dot", "--allow-repository") as fleet:
+        assert "somebody has it" in fleet.wait_for("somebody has it")
+        assert {status for status, _ in everywhere(fleet, "/v2/models/m/ready")} == {200}
+        assert {status for status, _ in everywhere(fleet, "/v2/models/only/ready")} == {200, 404}
+        status, document = fleet.ask("/v2/repository/models/only/load", {})
+        assert status >= 400
+        assert document["error"].count("failed to load 'only'") == 1
+        assert "replica" in document["error"]
+
+
+def test_what_does_not_load_is_told_once(tmp_path):
+    write_graphs(tmp_path)
+    with serving(tmp_path, "m.dot", "--allow-repository") as fleet:
+        status, document = fleet.ask("/v2/repository/models/x/load", {})
+        assert (status, document["error"].count("there is no such model")) == (404, 1)
+        (tmp_path / "m.dot").write_text(GRAPH % "gone")
+        status, document = fleet.ask("/v2/repository/models/m/load", {})
+        assert status >= 400
+        assert document["error"].count("failed to load 'm'") == 1
+        assert fleet.who() in fleet.children()  # what ran goes on
+        (tmp_path / "m.dot").write_text(GRAPH % "who")
+        assert fleet.ask("/v2/repository/models/m/load", {})[0] == 200
+
+
+def test_models_may_not_be_loaded_where_that_is_not_allowed(tmp_path):
+    with serving(write_graphs(tmp_path), "m.dot") as fleet:
+        assert fleet.ask("/v2/repository/models/m/unload", {})[0] == 403
+        assert {status for status, _ in everywhere(fleet, "/v2/models/m")} == {200}
+
+
+def test_grpc_is_answered_by_all_and_its_figures_are_of_all(tmp_path):
+    arguments = ("m.dot", "--grpc", "127.0.0.1:0", "--allow-repository")
+    with serving(write_graphs(tmp_path), *arguments) as fleet, stubs(fleet) as clients:
+        asked = fleet.metrics()["modelflow_requests_total", *OK]
+        for client in clients:
+            assert client.oip("ServerReady").ready
+            (found,) = client.oip("ModelStatistics", name="m").model_stats
+            assert found.inference_count == asked
+        clients[0].oip("RepositoryModelUnload", model_name="m")
+        for client in clients:
+            assert not client.oip("ModelReady", name="m").ready
+        with refused("NOT_FOUND", "there is no such model"):
+            clients[0].oip("RepositoryModelUnload", model_name="x")
+        clients[1].oip("RepositoryModelLoad", model_name="m")
+        for client in clients:
+            assert client.oip("ModelReady", name="m").ready
+
+
+def test_another_configuration_holds_for_all_also_for_those_that_come_later(tmp_path):
+    write_version(tmp_path / "a", 1)
+    write_version(tmp_path / "b", 1)
+    write_graphs(tmp_path)
+    (tmp_path / "models.config").write_text(
+        f'model_config_list {{ config {{ name: "a" base_path: "{tmp_path / "a"}" }} }}'
+    )
+    more = ("--model-config-file", "models.config", "--grpc", "127.0.0.1:0", "--allow-repository")
+    with serving(tmp_path, "m.dot", *more) as fleet, stubs(fleet) as clients:
+        config = {"config": [{"name": "b", "base_path": str(tmp_path / "b")}]}
+        clients[0].call(*RELOAD, config={"model_config_list": config})
+        for name, status in (("a", 404), ("b", 200)):
+            path = f"/v2/models/{name}"
+            assert {found for found, _ in everywhere(fleet, path)} == {status}
+        with refused("INVALID_ARGUMENT", "expected an absolute path"):
+            config = {"config": [{"name": "b", "base_path": "b"}]}
+            clients[0].call(*RELOAD, config={"model_config_list": config})
+        os.kill(fleet.children()[0], signal.SIGKILL)
+        fleet.wait_for("another takes its place")
+        wait_until(lambda: fleet.metrics()["modelflow_replicas_up",] == 2)
+        for name, status in (("a", 404), ("b", 200)):
+            path = f"/v2/models/{name}"
+            assert {found for found, _ in everywhere(fleet, path)} == {status}
+
+
+@pytest.mark.parametrize("how", [("--poll", "0.05"), ()], ids=["poll", "signal"])
+def test_new_versions_take_over_in_all(tmp_path, how):
+    write_graphs(tmp_path)
+    write_version(tmp_path / "times", 1)
+    with serving(tmp_path, "times", *how) as fleet:
+        write_version(tmp_path / "times", 2)
+        if not how:
+            fleet.process.send_signal(signal.SIGHUP)
+
+        def versions():
+            found = everywhere(fleet, "/v1/models/times:predict", {"instances": [[1.0, 1.0]]})
+            return {row for _, document in found for row in document["predictions"][0]}
+
+        wait_until(lambda: versions() == {2.0})
+
+
+def test_one_that_cannot_take_its_place_is_tried_again_later_and_others_go_on(tmp_path):
+    write_graphs(tmp_path)
+    with serving(tmp_path, "m.dot") as fleet:
+        graph = tmp_path / "m.dot"
+        graph.rename(tmp_path / "away")
+        victim, other = fleet.children()
+        os.kill(victim, signal.SIGKILL)
+        fleet.wait_for("there is no such file or folder")
+        fleet.wait_for("another takes its place in 1 s")
+        with connections(fleet, 3) as all_of_them:
+            assert {fleet.who(one) for one in all_of_them} == {other}
+        (tmp_path / "away").rename(graph)
+        wait_until(lambda: fleet.metrics()["modelflow_replicas_up",] == 2)
+        assert fleet.end(signal.SIGTERM) == 143
+
+
+def test_connections_wait_while_no_replica_is_there(tmp_path):
+    write_graphs(tmp_path)
+    with serving(tmp_path, "m.dot") as fleet:
+        before = fleet.children()
+        for pid in before:
+            os.kill(pid, signal.SIGKILL)
+        fleet.wait_for("another takes its place", count=2)
+        assert fleet.who() not in before

@@ -1,0 +1,155 @@
+"""Who accepts connections, and whom it gives them to."""
+
+import asyncio
+import contextlib
+import socket
+
+from modelflow.http.door import REPORT
+from modelflow.http.endpoint import Endpoint
+from modelflow.http.server import bound_socket
+from modelflow.serve.replicas.porter import Entrance, Porter
+
+
+class Behind:
+    """A replica that only counts."""
+
+    def __init__(self, porter):
+        self.porter = porter
+        self.ended = []
+        ours, self.sock = socket.socketpair()
+        self.sock.setblocking(False)
+        self.entrance = Entrance(ours, self._ended)
+        self.taken = []
+
+    def _ended(self, entrance):
+        self.ended.append(entrance)
+        self.porter.forget(entrance)
+
+    def take(self):
+        """Takes what has been handed over; returns how many there are."""
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                said, descriptors, *_ = socket.recv_fds(self.sock, 1, 1)
+                if not said:
+                    break
+                self.taken.append(socket.socket(fileno=descriptors[0]))
+        return len(self.taken)
+
+    def report(self, is_open):
+        self.sock.send(REPORT.pack(len(self.taken), is_open))
+
+    def close(self):
+        self.entrance.close()
+        self.sock.close()
+        for one in self.taken:
+            one.close()
+
+
+class House:
+    """A porter with replicas, and clients."""
+
+    def __init__(self, count):
+        bound = bound_socket(Endpoint("127.0.0.1", 0))
+        self.address = bound.getsockname()
+        self.porter = Porter(bound)
+        self.porter.listen()
+        self.replicas = [Behind(self.porter) for _ in range(count)]
+        self.clients = []
+
+    async def connect(self, count):
+        for _ in range(count):
+            self.clients.append(socket.create_connection(self.address, timeout=60))
+
+    async def until(self, is_so):
+        while not is_so():
+            await asyncio.sleep(0)
+
+    def close(self):
+        self.porter.close()
+        for one in (*self.replicas, *self.clients):
+            one.close()
+
+
+def run(scene, count=2):
+    async def main():
+        with contextlib.closing(House(count)) as house:
+            await scene(house, *house.replicas)
+
+    asyncio.run(main())
+
+
+def test_each_connection_goes_to_who_has_the_fewest():
+    async def scene(house, one, two):
+        for replica in (one, two):
+            house.porter.add(replica.entrance)
+        await house.connect(6)
+        await house.until(lambda: one.take() + two.take() == 6)
+        assert (len(one.taken), len(two.taken)) == (3, 3)
+        one.report(3)
+        two.report(0)  # all of its clients have gone
+        await house.until(lambda: two.entrance.load == 0)
+        await house.connect(3)
+        await house.until(lambda: one.take() + two.take() == 9)
+        assert (len(one.taken), len(two.taken)) == (3, 6)
+
+    run(scene)
+
+
+def test_connections_wait_until_there_is_somebody():
+    async def scene(house, one):
+        await house.connect(3)
+        house.porter.add(one.entrance)
+        await house.until(lambda: one.take() == 3)
+
+    run(scene, count=1)
+
+
+def test_who_takes_nothing_is_not_given_up_and_takes_what_has_waited():
+    async def scene(house, one):
+        house.porter.add(one.entrance)
+        one.entrance._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+        await house.connect(12)
+        await house.until(lambda: house.porter._held is not None)
+        assert one.entrance.handed < 12
+        assert not one.ended
+        await house.until(lambda: one.take() == 12)
+
+    run(scene, count=1)
+
+
+def test_who_has_gone_is_given_nothing_more():
+    async def scene(house, one, two):
+        house.porter.add(one.entrance)
+        house.porter.add(two.entrance)
+        one.sock.close()
+        await house.connect(4)
+        await house.until(lambda: two.take() == 4)
+        await house.until(lambda: one.ended == [one.entrance])
+
+    run(scene)
+
+
+def test_who_says_that_he_is_done_is_told_that_no_more_comes():
+    async def scene(house, one, two):
+        house.porter.add(one.entrance)
+        house.porter.add(two.entrance)
+        one.sock.shutdown(socket.SHUT_WR)
+        await house.until(lambda: one.ended)
+        assert one.sock.recv(1) == b""
+        await house.connect(2)
+        await house.until(lambda: two.take() == 2)
+
+    run(scene)
+
+
+def test_what_has_connected_before_the_end_is_handed_over():
+    async def scene(house, one, two):
+        house.porter.add(one.entrance)
+        house.porter.add(two.entrance)
+        await house.connect(10)  # nothing turns the loop meanwhile
+        house.porter.close()
+        assert one.take() + two.take() == 10
+        assert one.ended
+        assert two.ended
+
+    run(scene)

@@ -1,0 +1,313 @@
+"""Several processes behind one port, from outside: their life, and what clients see of it."""
+
+import collections
+import contextlib
+import http.client
+import json
+import os
+import select
+import signal
+import socket
+import threading
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from modelflow.serve.replicas.process import ended_how
+from tests import programs
+from tests.serve.certificates import Authority
+from tests.serve.replicas.fleet import is_alive, serving, write_graphs
+
+
+def wait_until(is_so):
+    while not is_so():
+        pass
+
+
+def wait_until_ended(pids):
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            descriptor = os.pidfd_open(pid)
+            with os.fdopen(descriptor):
+                select.select([descriptor], [], [], programs.LIMIT)
+        assert not is_alive(pid)
+
+
+def test_connections_are_shared_out_evenly(tmp_path):
+    with serving(write_graphs(tmp_path), "m.dot") as fleet, contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(contextlib.closing(fleet.connect())) for _ in range(8)]
+        found = [fleet.who(one) for one in connections]
+        assert collections.Counter(found) == dict.fromkeys(fleet.children(), 4)
+        assert [fleet.who(one) for one in connections] == found  # each stays where it is
+        gone = found[0]
+        for one, pid in zip(connections, found, strict=True):
+            if pid == gone:
+                one.close()
+        wait_until(lambda: fleet.who() == gone)  # that it has fewer now has been told
+        again = [stack.enter_context(contextlib.closing(fleet.connect())) for _ in range(4)]
+        assert {fleet.who(one) for one in again} == {gone}
+
+
+@pytest.mark.parametrize(
+    ("path", "document"),
+    [
+        ("/readyz", None),
+        ("/livez", None),
+        ("/v2", None),
+        ("/v1/models/m", None),
+        ("/v1/models/m/metadata", None),
+        ("/v2/models/m", None),
+        ("/v2/models/m/config", None),
+        ("/v2/models/m/stats", None),
+        ("/openapi.json", None),
+        ("/v2/repository/index", {}),
+        ("/v2/models/m/generate", {"input": "x"}),
+    ],
+)
+def test_every_replica_answers_everything(fleet, path, document):
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(contextlib.closing(fleet.connect())) for _ in range(4)]
+        for one in connections:
+            assert fleet.ask(path, document, connection=one)[0] == 200
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory):
+    with serving(write_graphs(tmp_path_factory.mktemp("graphs")), "m.dot") as fleet:
+        yield fleet
+
+
+def test_what_is_the_same_in_all_is_said_once(fleet):
+    assert sum("is served" in line for line in fleet.said) == 1
+    assert sum(line.startswith("serves m at") for line in fleet.said) == 1
+
+
+def test_the_supervisor_imports_nothing_that_runs_models():
+    program = """if True:
+        import sys
+        import modelflow.cli.main, modelflow.cli.replicas
+        heavy = {"modelflow.runtime", "modelflow.flow", "modelflow.engine", "grpc", "uvloop", "cv2"}
+        print(*heavy & set(sys.modules))
+    """
+    assert programs.run(["python", "-c", program], check=True).stdout == "\n"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_all(tmp_path, number, code):
+    with serving(write_graphs(tmp_path), "m.dot") as fleet:
+        children = fleet.children()
+        assert fleet.who() in children
+        assert fleet.end(number) == code
+        assert not any(map(is_alive, children))
+        assert not any("Traceback" in line for line in fleet.said)
+        assert sum(line == "stopped\n" for line in fleet.said) == (number == signal.SIGINT)
+
+
+def test_an_interrupt_of_the_whole_group_shows_no_traceback(tmp_path):
+    """As a terminal does it, while the replicas are about to begin."""
+    with serving(write_graphs(tmp_path), "m.dot", said="listens at") as fleet:
+        os.killpg(fleet.process.pid, signal.SIGINT)
+        assert fleet.end() == 130
+        assert not any("Traceback" in line for line in fleet.said)
+
+
+def test_all_end_with_their_supervisor_however_it_ends(tmp_path):
+    with serving(write_graphs(tmp_path), "m.dot") as fleet:
+        children = fleet.children()
+        fleet.process.kill()
+        wait_until_ended(children)
+
+
+def test_requests_under_way_are_answered_before_the_end(tmp_path):
+    write_graphs(tmp_path, m="stuck")
+    os.mkfifo(tmp_path / "pipe")
+    found = []
+    with serving(tmp_path, "m.dot", count=2) as fleet:
+        threads = [threading.Thread(target=lambda: found.append(fleet.who())) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: len(list(tmp_path.glob("entered.*"))) == 2)
+        fleet.process.send_signal(signal.SIGTERM)
+        host, port = fleet.address.removeprefix("http://").split(":")
+        with contextlib.suppress(ConnectionError):  # until it listens no more
+            while True:
+                socket.create_connection((host, int(port)), timeout=60).close()
+        children = fleet.children()
+        with (tmp_path / "pipe").open("w"):
+            pass
+        for thread in threads:
+            thread.join()
+        assert fleet.end() == 143
+    assert set(found) == set(children)
+
+
+def test_no_request_is_lost_by_an_orderly_end_under_load(tmp_path):
+    """A client that has connected is answered; who comes later is refused."""
+    amiss, answered = [], collections.Counter()
+
+    def load(fleet):
+        try:
+            while True:
+                answered[fleet.who()] += 1
+        except ConnectionRefusedError:
+            pass
+        except (OSError, http.client.HTTPException, AssertionError) as error:
+            amiss.append(error)
+
+    with serving(write_graphs(tmp_path, m="slow"), "m.dot") as fleet:
+        threads = [threading.Thread(target=load, args=(fleet,)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: answered.total() > 40)
+        assert fleet.end(signal.SIGTERM) == 143
+        for thread in threads:
+            thread.join()
+    assert amiss == []
+
+
+def test_a_replica_that_dies_hurts_its_own_connections_alone_and_is_replaced(tmp_path):
+    with serving(write_graphs(tmp_path), "m.dot") as fleet, contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(contextlib.closing(fleet.connect())) for _ in range(6)]
+        found = {one: fleet.who(one) for one in connections}
+        victim, other = fleet.children()
+        os.kill(victim, signal.SIGKILL)
+        for one, pid in found.items():
+            if pid == other:
+                assert fleet.who(one) == other
+            else:
+                with pytest.raises((ConnectionError, OSError)):
+                    fleet.who(one)
+        assert "was ended by SIGKILL; another takes its place at once" in fleet.wait_for("ended by")
+        wait_until(lambda: fleet.metrics()["modelflow_replicas_up",] == 2)
+        new = set(fleet.children()) - {other}
+        assert new != {victim}
+        again = [stack.enter_context(contextlib.closing(fleet.connect())) for _ in range(3)]
+        assert {fleet.who(one) for one in again} == new  # it has the fewest
+        assert fleet.end(signal.SIGTERM) == 143
+
+
+def test_a_replica_that_is_told_to_end_loses_nothing_and_is_replaced(tmp_path):
+    amiss, stop, answered = [], threading.Event(), collections.Counter()
+
+    def load(fleet):
+        try:
+            while not stop.is_set():
+                answered[fleet.who()] += 1
+        except (OSError, http.client.HTTPException, AssertionError) as error:
+            amiss.append(error)
+
+    with serving(write_graphs(tmp_path), "m.dot") as fleet:
+        threads = [threading.Thread(target=load, args=(fleet,)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        first = fleet.children()[0]
+        wait_until(lambda: answered[first])
+        os.kill(first, signal.SIGTERM)
+        fleet.wait_for("has ended with exit code 143; another takes its place at once")
+        wait_until(lambda: len(answered) == 3)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        assert amiss == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("nothing.toml",), 1),
+        (("m.dot", "--label", "x"), 2),
+        (("m.dot", "--api-key-file", "gone"), 1),
+        (("m.dot", "--tls-cert", "gone.pem", "--tls-key", "gone.key"), 1),
+        (("bad.dot",), 1),
+        (("m.dot", "m=m.dot"), 2),
+    ],
+)
+def test_what_cannot_begin_says_what_one_process_would_say(tmp_path, arguments, code):
+    write_graphs(tmp_path, m="who", bad="nobody")
+    command = ["python", "-m", "modelflow", "--log-level", "FATAL", "serve", *arguments]
+    command += ["--http", "127.0.0.1:0", "--grpc", "off"]
+    one = programs.run(command, cwd=tmp_path)
+    several = programs.run([*command, "--replicas", "3"], cwd=tmp_path)
+    assert (several.returncode, several.stderr) == (one.returncode, one.stderr)
+    assert one.returncode == code
+
+
+@pytest.mark.parametrize("option", ["--http", "--grpc"])
+def test_an_address_in_use_is_said(tmp_path, option):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        command = ["python", "-m", "modelflow", "serve", "m.dot", "--replicas", "2"]
+        addresses = {"--http": "127.0.0.1:0", "--grpc": "127.0.0.1:0", option: f"127.0.0.1:{port}"}
+        for one in addresses.items():
+            command += one
+        done = programs.run(command, cwd=write_graphs(tmp_path))
+    assert done.returncode == 1
+    assert "cannot listen there" in done.stderr
+    assert "give another address" in done.stderr
+
+
+def test_the_number_may_stand_in_the_file_of_options(tmp_path):
+    write_graphs(tmp_path)
+    (tmp_path / "serve.toml").write_text('sources = ["m.dot"]\nreplicas = 3\n')
+    with serving(tmp_path, "--config", "serve.toml", count=2) as fleet:
+        assert len(fleet.children()) == 2  # what is given as well wins
+    command = ["python", "-m", "modelflow", "serve", "--config", "serve.toml", "--http", "x"]
+    assert "expected HOST:PORT" in programs.run(command, cwd=tmp_path).stderr
+
+
+def test_tls_is_spoken_by_all(tmp_path):
+    authority = Authority(tmp_path / "ca")
+    pair = authority.options()
+    arguments = ("m.dot", "--tls-cert", str(pair.cert), "--tls-key", str(pair.key))
+    with serving(write_graphs(tmp_path), *arguments) as fleet:
+        found = set()
+        for _ in range(6):
+            with urllib.request.urlopen(
+                f"{fleet.address}/v1/models/m:predict",
+                json.dumps({"instances": ["x"]}).encode(),
+                timeout=60,
+                context=authority.client(),
+            ) as answer:
+                found.add(json.load(answer)["predictions"][0])
+        assert len(found) == 2
+        assert fleet.end(signal.SIGTERM) == 143
+
+
+def test_the_access_log_is_of_all_and_opened_anew(tmp_path):
+    with serving(write_graphs(tmp_path), "m.dot", "--access-log", "log") as fleet:
+        for _ in range(20):
+            fleet.who()
+        (tmp_path / "log").rename(tmp_path / "log.1")
+        fleet.process.send_signal(signal.SIGHUP)
+        wait_until((tmp_path / "log").exists)
+
+        def is_left():
+            descriptors = [p for c in fleet.children() for p in Path(f"/proc/{c}/fd").iterdir()]
+            return not any(os.path.realpath(p) == str(tmp_path / "log.1") for p in descriptors)
+
+        wait_until(is_left)
+        for _ in range(20):
+            fleet.who()
+        assert fleet.end(signal.SIGTERM) == 143
+    for name in ("log.1", "log"):
+        lines = [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
+        assert [line["status"] for line in lines] == [200] * 20
+
+
+def test_nothing_is_left_of_processes_that_were_replaced(tmp_path):
+    with serving(write_graphs(tmp_path), "m.dot") as fleet:
+        descriptors = Path(f"/proc/{fleet.process.pid}/fd")
+        wait_until(lambda: fleet.metrics()["modelflow_replicas_up",] == 2)
+        before = len(list(descriptors.iterdir()))
+        os.kill(fleet.children()[0], signal.SIGKILL)
+        fleet.wait_for("another takes its place")
+        wait_until(lambda: fleet.metrics()["modelflow_replicas_up",] == 2)
+        wait_until(lambda: len(list(descriptors.iterdir())) == before)
+
+
+@pytest.mark.parametrize(
+    ("code", "text"), [(3, "has ended with exit code 3"), (-9, "was ended by SIGKILL")]
+)
+def test_how_a_process_ended_is_said_in_words(code, text):
+    assert ended_how(code) == text

@@ -1,0 +1,64 @@
+"""Figures of several processes, added up."""
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelflow.serve.figures import BOUNDS
+from modelflow.serve.picture import NodePicture, Picture, added
+
+COUNTS = st.integers(0, 1000)
+SECONDS = st.integers(0, 1000).map(lambda n: n / 8)  # sums of them are exact
+WORDS = st.dictionaries(st.sampled_from(["OK", "INTERNAL", "CANCELLED"]), st.integers(1, 100))
+SIZES = st.dictionaries(st.integers(0, 4), st.tuples(COUNTS, SECONDS)).map(
+    lambda found: tuple((size, *rest) for size, rest in sorted(found.items()))
+)
+NODES = st.builds(NodePicture, st.just("n"), st.just(True), *[COUNTS] * 3, SECONDS, COUNTS, SIZES)
+PICTURES = st.builds(
+    Picture,
+    st.sampled_from(["a", "b"]),
+    st.integers(1, 2),
+    WORDS,
+    WORDS,
+    COUNTS,
+    COUNTS,
+    *[SECONDS] * 4,
+    st.tuples(*[COUNTS] * (len(BOUNDS) + 1)),
+    COUNTS,
+    st.tuples(NODES),
+)
+
+
+@given(st.lists(PICTURES))
+def test_there_is_one_of_each_version_with_the_sum_of_all(pictures):
+    found = added(pictures)
+    assert len(found) == len({(one.name, one.version) for one in pictures})
+    for field in ("rows", "seconds", "under_way"):
+        assert sum(getattr(one, field) for one in found) == sum(
+            getattr(one, field) for one in pictures
+        )
+    for part in ("outcomes", "refused"):
+        assert sum(sum(getattr(one, part).values()) for one in found) == sum(
+            sum(getattr(one, part).values()) for one in pictures
+        )
+    assert sum(sum(one.latencies) for one in found) == sum(sum(one.latencies) for one in pictures)
+    assert sum(one.nodes[0].item_seconds for one in found) == sum(
+        one.nodes[0].item_seconds for one in pictures
+    )
+    assert all(
+        one.last == max(p.last for p in pictures if p.name == one.name and p.version == one.version)
+        for one in found
+    )
+
+
+@given(PICTURES)
+def test_it_comes_out_of_json_as_it_went_in(picture):
+    assert Picture.read(json.loads(json.dumps(picture.document()))) == picture
+
+
+@given(PICTURES)
+def test_what_is_past_has_nothing_of_the_moment(picture):
+    past = picture.past()
+    assert (past.under_way, past.nodes[0].queue) == (0, 0)
+    assert (past.outcomes, past.latencies) == (picture.outcomes, picture.latencies)
