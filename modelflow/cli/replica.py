@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from modelflow.cli.serving import catalogue_given, explained, options_given
-from modelflow.cli.termination import TERMINATED, on_hangup, termination
+from modelflow.cli.termination import TERMINATED, termination
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _serve(place: "Replica", given: Mapping[str, Any], quiet: _Quiet) -> None:
     def ready() -> None:
         quiet.is_on = False
 
-    with termination(asked, finish), on_hangup(server.refresh):
+    with termination(asked, finish, server.refresh):
         try:
             with explained():
                 place.serve(server, ended, ready)

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from modelflow.cli.serve_settings import ServeCommand, serve_options
 from modelflow.cli.serving import catalogue_given, explained, options_given, tell
 from modelflow.cli.settings_file import config_option, configured
-from modelflow.cli.termination import TERMINATED, on_hangup, termination
+from modelflow.cli.termination import TERMINATED, termination
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def _run(server: "Server") -> int:
             ended.set()
 
     try:
-        with _switching(), termination(asked, finish), on_hangup(server.refresh):
+        with _switching(), termination(asked, finish, server.refresh):
             _answer(server, asked, ended)
     except KeyboardInterrupt as interrupt:
         raise click.exceptions.Abort from interrupt

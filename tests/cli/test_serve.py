@@ -113,7 +113,7 @@ def test_the_signal_to_read_again_finds_new_versions(graph):
 
 def test_a_signal_while_a_model_is_loaded_ends_it_without_an_answer(graph):
     """The unit reads from a pipe when it opens, and so waits for this test."""
-    graph.write_text(GRAPH.replace("units:upper", "units:Waits"))
+    graph.write_text(GRAPH.replace('"units:upper"', '"units:Waits", threads=1'))
     os.mkfifo(graph.parent / "pipe")
     with serving(graph, "upper.dot", said="listens at") as (process, address):
         with pytest.raises(urllib.error.HTTPError, match="503"):

@@ -1,0 +1,78 @@
+"""Signals to a program whose main thread waits, in a process of its own."""
+
+import signal
+import subprocess
+import sys
+
+from tests import programs
+
+# What waits for a mutex of C is woken by no signal.
+SCRIPT = """
+import ctypes, threading
+from modelflow.cli.termination import termination
+
+def work():
+    print("ready", flush=True)
+    {until}
+    libc.pthread_mutex_unlock(mutex)
+
+libc, mutex = ctypes.CDLL(None), ctypes.create_string_buffer(64)
+asked, done, hung_up = threading.Event(), threading.Event(), threading.Event()
+libc.pthread_mutex_lock(mutex)
+with termination(asked, {finish}, hung_up.set):
+    threading.Thread(target=work).start()
+    libc.pthread_mutex_lock(mutex)
+    print("done", asked.is_set(), done.is_set(), hung_up.is_set(), flush=True)
+"""
+
+
+def told(text, *numbers):
+    """What a program says behind its first line, and its exit code; it is sent signals then."""
+    with programs.started(
+        [sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "ready\n"
+        for number in numbers:
+            process.send_signal(number)
+        said, complained = process.communicate(timeout=programs.LIMIT)
+        return said, complained, process.returncode
+
+
+def test_a_termination_is_noticed_whatever_the_main_thread_waits_for():
+    found = told(SCRIPT.format(until="done.wait()", finish="done.set"), signal.SIGTERM)
+    assert found == ("done True True False\n", "", 0)
+
+
+def test_a_hangup_is_told_without_an_end():
+    found = told(SCRIPT.format(until="hung_up.wait()", finish="done.set"), signal.SIGHUP)
+    assert found == ("done False False True\n", "", 0)
+
+
+def test_a_second_termination_ends_the_process():
+    text = SCRIPT.format(until="asked.wait()", finish="threading.Event().wait")
+    text += "print('not here')"
+    with programs.started(
+        [sys.executable, "-c", text], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.readline() == "done True False False\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(programs.LIMIT) in (143, -signal.SIGTERM)
+        assert process.stdout.read() == ""
+
+
+def test_an_interrupt_is_raised_in_the_main_thread_and_nothing_is_left():
+    text = """
+import signal, threading
+from modelflow.cli.termination import termination
+before = [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT, signal.SIGWINCH)]
+try:
+    with termination(threading.Event(), print):
+        print("ready", flush=True)
+        threading.Event().wait()
+except KeyboardInterrupt:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    print("interrupted", threading.active_count(), signal.set_wakeup_fd(-1))
+"""
+    assert told(text, signal.SIGINT) == ("interrupted 1 -1\n", "", 0)
