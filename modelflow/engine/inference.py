@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from modelflow.buffer import Buffer
+from modelflow.device.heap import give_memory_back
 from modelflow.engine.batching import BatchFigures, CallSizes, grouped, padded_shape
 from modelflow.engine.engine import LoadedModel, LoadRequest
 from modelflow.engine.lookup import find_engine
 from modelflow.engine.model_file import ModelFile, missing_model
 from modelflow.engine.options import InferenceOptions, options_with_defaults
 from modelflow.engine.outputs import items_of, owned
-from modelflow.engine.servable import Servable, Serving, give_memory_back
+from modelflow.engine.servable import Servable, Serving
 from modelflow.engine.staging import InputPort
 from modelflow.engine.versions import chosen_versions
 from modelflow.engine.warmup import in_sizes, recorded_requests, synthetic_requests

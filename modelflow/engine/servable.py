@@ -1,8 +1,5 @@
 """A version of a model in memory, and the handing over from one version to the next."""
 
-import ctypes
-import gc
-import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +12,7 @@ from modelflow.engine.engine import LoadedModel
 from modelflow.engine.staging import InputPort
 from modelflow.errors import EngineError
 
-__all__ = ["Servable", "Serving", "give_memory_back"]
+__all__ = ["Servable", "Serving"]
 
 
 @dataclass(eq=False)
@@ -111,12 +108,3 @@ class Serving:
                 self._is_unused.wait()
         for servable in retired:
             servable.model.close()
-
-
-def give_memory_back() -> None:
-    """Returns to the system what a closed model has left: cycles, and glibc's free lists."""
-    gc.collect()
-    if sys.platform == "linux":
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's alone
-        if trim is not None:
-            trim(0)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from modelflow.device.heap import give_memory_back
 from modelflow.errors import Cancelled, FlowFailed, StreamClosed
 from modelflow.flow import Flow
 
@@ -98,6 +99,8 @@ class Loader:
             with self._lock:
                 self._flows.discard(flow)
                 self._loading.discard(flow)
+        if not self._is_ending:  # else it ends with the process, or soon
+            give_memory_back()
 
     def interrupt(self) -> None:
         """Begins the end: what waits to be loaded is dropped, what is being loaded is told."""
