@@ -4,7 +4,6 @@ import contextlib
 import logging
 import os
 import socket
-import threading
 import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -12,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from modelflow.cli.serving import catalogue_given, explained, options_given
-from modelflow.cli.termination import TERMINATED, termination
+from modelflow.cli.serving import catalogue_given, ending, explained, options_given
+from modelflow.cli.termination import TERMINATED
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
 
 if TYPE_CHECKING:
@@ -72,23 +71,16 @@ def _serve(place: "Replica", given: Mapping[str, Any], quiet: _Quiet) -> None:
 
     catalogue = replace(catalogue_given(given), configured=place.configured)
     server = Server(catalogue, options_given(given), place)
-    asked, ended = threading.Event(), threading.Event()
-
-    def finish() -> None:
-        try:
-            server.stop()
-        finally:
-            ended.set()
 
     def ready() -> None:
         quiet.is_on = False
 
-    with termination(asked, finish, server.refresh):
+    with ending(server) as told:
         try:
             with explained():
-                place.serve(server, ended, ready)
+                place.serve(server, told.ended, ready)
         except Cancelled:
-            if not (asked.is_set() or ended.is_set()):
+            if not (told.asked.is_set() or told.ended.is_set()):
                 raise
         finally:
             server.stop(drain=False)

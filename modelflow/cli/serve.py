@@ -1,9 +1,5 @@
 """``modelflow serve``: puts graphs and models on the network."""
 
-import contextlib
-import sys
-import threading
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,9 +8,16 @@ import click
 from click.core import ParameterSource
 
 from modelflow.cli.serve_settings import ServeCommand, serve_options
-from modelflow.cli.serving import catalogue_given, explained, options_given, tell
+from modelflow.cli.serving import (
+    Ending,
+    catalogue_given,
+    ending,
+    explained,
+    options_given,
+    tell,
+)
 from modelflow.cli.settings_file import config_option, configured
-from modelflow.cli.termination import TERMINATED, termination
+from modelflow.cli.termination import TERMINATED
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
 
 if TYPE_CHECKING:
@@ -22,11 +25,6 @@ if TYPE_CHECKING:
     from modelflow.serve.server import Server
 
 __all__ = ["serve"]
-
-# Seconds after which a thread that wants Python's lock gets it from another that computes. With
-# the usual 0.005 a unit whose batch is done waits so long for the thread that reads requests,
-# where there are more than can be answered (benchmarks/serving_overload.py).
-_SWITCH = 0.001
 
 
 @click.command(cls=ServeCommand)
@@ -155,44 +153,25 @@ def serve(**given: Any) -> int:
 
 def _run(server: "Server") -> int:
     """Serves until somebody ends it."""
-    asked, ended = threading.Event(), threading.Event()
-
-    def finish() -> None:
-        try:
-            server.stop()
-        finally:
-            ended.set()
-
     try:
-        with _switching(), termination(asked, finish, server.refresh):
-            _answer(server, asked, ended)
+        with ending(server) as told:
+            _answer(server, told)
     except KeyboardInterrupt as interrupt:
         raise click.exceptions.Abort from interrupt
     return TERMINATED
 
 
-@contextlib.contextmanager
-def _switching() -> Iterator[None]:
-    """Lets no thread wait long for another inside the block."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(_SWITCH)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
-
-
-def _answer(server: "Server", asked: threading.Event, ended: threading.Event) -> None:
+def _answer(server: "Server", told: Ending) -> None:
     """Answers requests until somebody ends it."""
     try:
         try:
             _start(server)
         except Cancelled:
-            if not asked.is_set():
+            if not told.asked.is_set():
                 raise
         else:
             tell(server.models, server.address, server.grpc_address)
-        ended.wait()
+        told.ended.wait()
     finally:
         server.stop(drain=False)
 

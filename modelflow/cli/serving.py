@@ -1,21 +1,62 @@
 """What the options of ``modelflow serve`` ask for, and what is told of it."""
 
 import contextlib
+import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from modelflow.cli.serve_settings import settings
 from modelflow.cli.sources import catalogue_of
+from modelflow.cli.termination import termination
 
 if TYPE_CHECKING:
     from modelflow.serve.catalogue import Catalogue
     from modelflow.serve.options import ServeOptions
+    from modelflow.serve.server import Server
 
-__all__ = ["catalogue_given", "explained", "options_given", "tell"]
+__all__ = ["Ending", "catalogue_given", "ending", "explained", "options_given", "tell"]
+
+# Seconds after which a thread that wants Python's lock gets it from another that computes. With
+# the usual 0.005 a unit whose batch is done waits so long for the thread that reads requests,
+# where there are more than can be answered (benchmarks/serving_overload.py).
+_SWITCH = 0.001
 
 _OF_CATALOGUE = ("overrides", "args", "versions", "labels", "config_file", "batching_file")
+
+
+class Ending(NamedTuple):
+    """How far the end of a server has come."""
+
+    asked: threading.Event
+    """Somebody has asked for it."""
+    ended: threading.Event
+    """The server has stopped."""
+
+
+@contextlib.contextmanager
+def ending(server: "Server") -> Iterator[Ending]:
+    """Has SIGTERM stop a server inside the block, which answers first, and SIGHUP refresh it.
+
+    No thread waits long for another there.
+    """
+    told = Ending(threading.Event(), threading.Event())
+
+    def finish() -> None:
+        try:
+            server.stop()
+        finally:
+            told.ended.set()
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH)
+    try:
+        with termination(told.asked, finish, server.refresh):
+            yield told
+    finally:
+        sys.setswitchinterval(before)
 
 
 def catalogue_given(given: Mapping[str, Any]) -> "Catalogue":
