@@ -192,7 +192,9 @@ class Server:
         options = self.options
         if options.grpc_port is None:
             return None
-        from modelflow.serve.grpc.server import GrpcLimits, GrpcServer, grpc_socket
+        from modelflow.serve.grpc.address import grpc_socket
+        from modelflow.serve.grpc.limits import GrpcLimits
+        from modelflow.serve.grpc.server import GrpcServer
 
         bound = addresses.enter_context(grpc_socket(options.grpc_host, options.grpc_port))
         services = (
@@ -204,8 +206,8 @@ class Server:
             budget,
             options.max_calls,
             options.max_streams,
-            options.connections.header_bytes,
-            options.connections.header_time_out,
+            options.body_time_out,
+            options.connections,
         )
         health = Health([service.name for service in services], self._is_ready)
         self._models.on_change = health.look

@@ -1,16 +1,14 @@
-"""The gRPC server: an address, and the services that answer there."""
+"""The server that is grpcio's: its asyncio form, on the loop of an HTTP server."""
 
 import errno
 import socket
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from modelflow.errors import MissingDependencyError
-from modelflow.http.body import BodyBudget
-from modelflow.http.endpoint import Endpoint
-from modelflow.http.server import bound_socket
 from modelflow.http.tls import TlsOptions
+from modelflow.serve.grpc.address import address_of, in_use
 from modelflow.serve.grpc.health import Health
+from modelflow.serve.grpc.limits import GrpcLimits
 from modelflow.serve.grpc.reflection import Reflection
 from modelflow.serve.grpc.service import Service
 from modelflow.serve.reception import Reception
@@ -23,33 +21,9 @@ except ImportError as error:
     package = "grpcio"
     raise MissingDependencyError(package, "serve", "gRPC") from error
 
-__all__ = ["GrpcLimits", "GrpcServer", "grpc_socket"]
-
+__all__ = ["GrpcServer"]
 
 _MOST = (1 << 31) - 1  # gRPC counts with 32 bits
-
-
-@dataclass(frozen=True, slots=True)
-class GrpcLimits:
-    """What calls may cost.
-
-    Attributes:
-        message: Most bytes of a message that comes, also when it is decompressed; a longer one is
-            answered RESOURCE_EXHAUSTED.
-        messages: Where the bytes of those that are worked on are taken from.
-        calls: Most calls at once, open streams among them; one more is answered RESOURCE_EXHAUSTED.
-        streams: Most calls at once of one connection; further ones wait in the client.
-        metadata: Most bytes of the metadata of a call; one with more is answered
-            RESOURCE_EXHAUSTED.
-        handshake: Seconds within which a connection must be made (TLS, HTTP/2).
-    """
-
-    message: int
-    messages: BodyBudget
-    calls: int
-    streams: int = 1000
-    metadata: int = 64 << 10
-    handshake: float = 10.0
 
 
 class GrpcServer:
@@ -75,7 +49,7 @@ class GrpcServer:
             reception: What every call passes first.
             tls: Certificate and key, which `server_context` takes.
         """
-        self.address = _address(*bound.getsockname()[:2])
+        self.address = address_of(bound)
         """Where it answers: ``127.0.0.1:8500``."""
         self._limits = limits
         self._calls = Calls(limits.messages, reception or Reception())
@@ -97,8 +71,11 @@ class GrpcServer:
                 ("grpc.max_receive_message_length", min(self._limits.message, _MOST)),
                 ("grpc.max_send_message_length", -1),
                 ("grpc.max_concurrent_streams", min(self._limits.streams, _MOST)),
-                ("grpc.max_metadata_size", min(self._limits.metadata, _MOST)),
-                ("grpc.server_handshake_timeout_ms", int(self._limits.handshake * 1e3)),
+                ("grpc.max_metadata_size", min(self._limits.connections.header_bytes, _MOST)),
+                (
+                    "grpc.server_handshake_timeout_ms",
+                    int(self._limits.connections.header_time_out * 1e3),
+                ),
             ),
             maximum_concurrent_rpcs=min(self._limits.calls, _MOST),
         )
@@ -112,7 +89,7 @@ class GrpcServer:
             else:
                 server.add_secure_port(self.address, _credentials(self._tls))
         except RuntimeError as error:  # all that gRPC says is that it could not
-            raise _in_use(errno.EADDRINUSE, self.address, error) from error
+            raise in_use(errno.EADDRINUSE, self.address, error) from error
         await server.start()
         self._server = server
 
@@ -137,23 +114,3 @@ def _credentials(tls: TlsOptions) -> grpc.ServerCredentials:
     return grpc.ssl_server_credentials(
         [pair], root_certificates=tls.client_ca.read_bytes(), require_client_auth=True
     )
-
-
-def grpc_socket(host: str, port: int) -> socket.socket:
-    """Returns a socket with an address, which does not listen yet.
-
-    Raises:
-        OSError: the address is in use, or not of this machine.
-    """
-    try:
-        return bound_socket(Endpoint(host, port))
-    except OSError as error:
-        raise _in_use(error.errno, _address(host, port), error.__cause__) from error
-
-
-def _in_use(number: int | None, address: str, reason: object) -> OSError:
-    return OSError(number, f"gRPC at {address}: cannot listen there: {reason}")
-
-
-def _address(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
