@@ -1,15 +1,17 @@
 """Connections over TLS until their handshake is over: they count, and have a time, as any other."""
 
 import asyncio
+import contextlib
 import errno
 import logging
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import AsyncIterator
+from typing import Protocol
 
 from modelflow.http.connections import Connections, Member
 
-__all__ = ["Doorway", "accept"]
+__all__ = ["BACKLOG", "Doorway", "Enter", "accept", "listening"]
 
 _log = logging.getLogger(__name__)
 
@@ -17,7 +19,44 @@ _log = logging.getLogger(__name__)
 _FULL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _SECONDS = 1.0
 
-Enter = Callable[[Member], asyncio.Protocol]
+BACKLOG = 2048
+"""Connections that wait to be taken."""
+
+
+class Enter(Protocol):
+    """Makes what a connection is given to; see `accept`."""
+
+    def __call__(self, before: Member | None = None, /) -> asyncio.Protocol:
+        """Given what has stood for it until now, if anything has."""
+
+
+@contextlib.asynccontextmanager
+async def listening(
+    bound: socket.socket, connections: Connections, tls: ssl.SSLContext | None, enter: Enter
+) -> AsyncIterator[None]:
+    """Takes connections inside the block, and closes the socket behind it.
+
+    Args:
+        bound: A socket with an address.
+        connections: All of the server's.
+        tls: Certificate and key; None: no TLS.
+        enter: Makes what a connection is given to.
+
+    Raises:
+        OSError: somebody else listens there.
+    """
+    loop = asyncio.get_running_loop()
+    if tls is None:
+        server = await loop.create_server(enter, sock=bound, backlog=BACKLOG)
+        yield
+        server.close()
+        return
+    bound.listen(BACKLOG)
+    accepting = loop.create_task(accept(bound, connections, tls, enter))
+    yield
+    accepting.cancel()
+    await asyncio.wait([accepting])
+    bound.close()
 
 
 async def accept(

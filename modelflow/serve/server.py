@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from modelflow.errors import Cancelled, ConfigError, FlowFailed, StreamClosed
 from modelflow.flow import Flow
@@ -20,7 +20,10 @@ from modelflow.serve.catalogue import Catalogue
 from modelflow.serve.finding import Finding, look
 from modelflow.serve.front import Front
 from modelflow.serve.gate import Gate
+from modelflow.serve.grpc.address import grpc_socket
+from modelflow.serve.grpc.choice import GrpcGuest, server_of
 from modelflow.serve.grpc.health import Health
+from modelflow.serve.grpc.limits import GrpcLimits
 from modelflow.serve.grpc.open_inference import OpenInferenceGrpc
 from modelflow.serve.grpc.tf_serving import TensorflowGrpc
 from modelflow.serve.limits import ModelLimits, ReadLimits
@@ -29,9 +32,6 @@ from modelflow.serve.models import Models
 from modelflow.serve.options import ServeOptions
 from modelflow.serve.repository import Repository
 from modelflow.serve.served_model import ServedModel
-
-if TYPE_CHECKING:
-    from modelflow.serve.grpc.server import GrpcServer
 
 __all__ = ["ServeOptions", "Server"]
 
@@ -188,14 +188,11 @@ class Server:
 
     def _grpc(
         self, addresses: contextlib.ExitStack, budget: BodyBudget, gate: Gate
-    ) -> "GrpcServer | None":
+    ) -> GrpcGuest | None:
         options = self.options
         if options.grpc_port is None:
             return None
-        from modelflow.serve.grpc.address import grpc_socket
-        from modelflow.serve.grpc.limits import GrpcLimits
-        from modelflow.serve.grpc.server import GrpcServer
-
+        make = server_of(options.grpc_server)
         bound = addresses.enter_context(grpc_socket(options.grpc_host, options.grpc_port))
         services = (
             *TensorflowGrpc(self._models, self._repository).services,
@@ -211,7 +208,7 @@ class Server:
         )
         health = Health([service.name for service in services], self._is_ready)
         self._models.on_change = health.look
-        return GrpcServer(bound, services, limits, health, gate.reception, options.tls)
+        return make(bound, services, limits, health, gate.reception, options.tls)
 
     def _is_ready(self) -> bool:
         return not self._repository.unready()

@@ -8,8 +8,8 @@ from typing import Any
 import grpc
 
 from modelflow.http.body import BodyBudget
-from modelflow.serve.grpc.passage import Passage
 from modelflow.serve.grpc.limits import AHEAD
+from modelflow.serve.grpc.passage import Passage
 from modelflow.serve.grpc.rpc import Rpc
 from modelflow.serve.grpc.service import Method
 from modelflow.serve.reception import Reception

@@ -1,6 +1,6 @@
 """What calls over gRPC may cost, whichever server takes them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from modelflow.http.body import BodyBudget
 from modelflow.http.limits import ConnectionLimits
@@ -31,4 +31,4 @@ class GrpcLimits:
     calls: int
     streams: int = 1000
     message_time_out: float = 30.0
-    connections: ConnectionLimits = ConnectionLimits()
+    connections: ConnectionLimits = field(default_factory=ConnectionLimits)

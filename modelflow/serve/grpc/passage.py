@@ -1,6 +1,6 @@
 """One call over gRPC, from its metadata to its status."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from modelflow.serve.refusal import CHALLENGE, come_again
 from modelflow.serve.status import GRPC_STATUS
 from modelflow.wire.problem import Code, Problem
 
-__all__ = ["Ending", "Passage"]
+__all__ = ["Ending", "Passage", "ending_of"]
 
 # A text goes out in the trailers, of which clients take 8 KiB; there a byte may become three.
 _LONGEST_TEXT = 2000
@@ -97,16 +97,21 @@ class Passage:
     def fail(self, problem: Problem) -> Ending:
         """Notes that it fails; returns what its client is told."""
         self._status = problem.code
-        metadata = [*self.trailers]
-        seconds = come_again(problem)
-        if seconds is not None:
-            metadata.append(("retry-after", str(seconds)))
-        if problem.code is Code.UNAUTHENTICATED:
-            metadata.append(("www-authenticate", CHALLENGE))
-        text = str(problem).encode()[:_LONGEST_TEXT].decode(errors="ignore")
-        return Ending(GRPC_STATUS[problem.code], text, tuple(metadata))
+        return ending_of(problem, self.trailers)
 
     def end(self) -> None:
         """Notes that it is over."""
         if self.visit is not None:
             self.visit.end(self._status or "OK", self.bytes_in, self._bytes_out)
+
+
+def ending_of(problem: Problem, trailers: Iterable[tuple[str, str]] = ()) -> Ending:
+    """Returns what a client is told of a problem, beside other trailers."""
+    metadata = [*trailers]
+    seconds = come_again(problem)
+    if seconds is not None:
+        metadata.append(("retry-after", str(seconds)))
+    if problem.code is Code.UNAUTHENTICATED:
+        metadata.append(("www-authenticate", CHALLENGE))
+    text = str(problem).encode()[:_LONGEST_TEXT].decode(errors="ignore")
+    return Ending(GRPC_STATUS[problem.code], text, tuple(metadata))
