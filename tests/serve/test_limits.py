@@ -281,7 +281,7 @@ def test_metadata_that_are_too_long_are_refused():
         live = method(_live(), timeout=SECONDS)
         assert live.live
         with refused("RESOURCE_EXHAUSTED"):
-            method(_live(), timeout=SECONDS, metadata=(("x", "y" * 100_000),))
+            method(_live(), timeout=SECONDS, metadata=(("x", "y" * 20_000),))
 
 
 def _live():

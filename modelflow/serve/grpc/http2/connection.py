@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import zttp
 from zttp import H2ErrorCode
@@ -16,6 +15,9 @@ from modelflow.serve.grpc.http2.refusals import end_stream, refuse_call, refuse_
 from modelflow.serve.grpc.http2.switchboard import Switchboard
 from modelflow.serve.grpc.http2.wear import Wear, Worn
 from modelflow.wire.problem import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["GrpcConnection"]
 
