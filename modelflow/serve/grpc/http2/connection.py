@@ -104,15 +104,7 @@ class GrpcConnection(asyncio.Protocol):
         if self._is_deaf:
             return
         self._is_dirty = True  # all of it is sent below, at once
-        try:
-            self._http2.receive_data(data)
-            while (event := self._http2.next_event()) is not zttp.NEED_DATA:
-                self._takes[type(event)](event)
-                if self._is_deaf:
-                    return
-        except zttp.RemoteProtocolError as error:  # it has said so to the client
-            _log.debug("%s: %s", self._peer, error)
-            self._linger()
+        if not self._read(data):
             return
         for call in self._heard:
             self._board.watch(call)
@@ -120,6 +112,19 @@ class GrpcConnection(asyncio.Protocol):
         if self._has_room:
             self._go_on()
         self._flush()
+
+    def _read(self, data: bytes) -> bool:
+        """Takes up what came; False: that has ended the connection."""
+        try:
+            self._http2.receive_data(data)
+            while (event := self._http2.next_event()) is not zttp.NEED_DATA:
+                self._takes[type(event)](event)
+                if self._is_deaf:
+                    break
+        except zttp.RemoteProtocolError as error:  # it has said so to the client
+            _log.debug("%s: %s", self._peer, error)
+            self._linger()
+        return not self._is_deaf
 
     def pause_writing(self) -> None:
         """Reads nothing more of a client that does not take its answers."""
