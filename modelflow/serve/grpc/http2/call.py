@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -27,8 +28,8 @@ class Line(Protocol):
     is_writable: bool
     """The client takes what it is sent."""
 
-    def flush(self) -> None:
-        """Sends soon what was written to the streams."""
+    flush: Callable[[], None]
+    """Sends soon what was written to the streams."""
 
     def park(self, call: "GrpcCall") -> None:
         """Notes that a call waits for its client to take what it was sent."""

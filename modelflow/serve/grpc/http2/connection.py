@@ -9,9 +9,9 @@ from zttp import H2ErrorCode
 
 from modelflow.http.connections import Member
 from modelflow.http.expiry import Expiry
-from modelflow.serve.grpc.http2.call import GrpcCall
-from modelflow.serve.grpc.http2.frames import Credit, opening
-from modelflow.serve.grpc.http2.refusals import end_stream, refuse_call, refuse_request
+from modelflow.serve.grpc.http2.frames import opening
+from modelflow.serve.grpc.http2.live_calls import LiveCalls
+from modelflow.serve.grpc.http2.refusals import refuse_call, refuse_request
 from modelflow.serve.grpc.http2.switchboard import Switchboard
 from modelflow.serve.grpc.http2.wear import Wear, Worn
 from modelflow.wire.problem import Problem
@@ -40,18 +40,14 @@ class GrpcConnection(asyncio.Protocol):
     def __init__(self, board: Switchboard, before: Member | None = None) -> None:
         """Takes what all connections share, and what has stood for it among them until now."""
         self.host = self._peer = ""
-        self.is_writable = True
         self._board = board
         self._before = before
         self._all = board.connections
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._http2 = zttp.Connection(zttp.SERVER, zttp.HTTP2)
-        self._credit = Credit()
         self._wear = Wear()
-        self._calls: dict[int, GrpcCall] = {}  # that have an answer to come, or to be taken
-        self._parked: dict[GrpcCall, None] = {}  # whose client has yet to take what it was sent
-        self._heard: list[GrpcCall] = []  # in this turn
+        self._calls = LiveCalls(board, self._send_soon, self._rest)
         self._expiry = Expiry(self._loop, self._expire)
         self._last = 0  # stream
         self._is_met = False  # the client has said that it speaks HTTP/2
@@ -106,11 +102,10 @@ class GrpcConnection(asyncio.Protocol):
         self._is_dirty = True  # all of it is sent below, at once
         if not self._read(data):
             return
-        for call in self._heard:
-            self._board.watch(call)
-        self._heard.clear()
+        self._calls.look()
         if self._has_room:
-            self._go_on()
+            self._has_room = False
+            self._calls.go_on()
         self._flush()
 
     def _read(self, data: bytes) -> bool:
@@ -128,19 +123,18 @@ class GrpcConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Reads nothing more of a client that does not take its answers."""
-        self.is_writable = False
+        self._calls.is_writable = False
         if self._transport is not None:
             self._transport.pause_reading()
         self._expiry.wait(self._board.limits.connections.keepalive)
 
     def resume_writing(self) -> None:
         """Goes on."""
-        self.is_writable = True
+        self._calls.is_writable = True
         if self._transport is not None:
             self._transport.resume_reading()
         self._set_due()
-        for call in tuple(self._calls.values()):
-            call.pump()
+        self._calls.pump()
 
     # -- what comes -------------------------------------------------------------------------------
 
@@ -156,40 +150,37 @@ class GrpcConnection(asyncio.Protocol):
         if refuse_request(request, head, stream):
             return
         try:
-            call = self._board.begin(self, stream, request, head, self._peer)
+            call = self._board.begin(self._calls, stream, request, head, self._peer)
         except Problem as problem:
             refuse_call(problem, stream, is_heard=request.end_stream)
             return
         if not self._calls:
             self._all.work(self)
             self._expiry.due = None
-        self._calls[number] = call
+        self._calls.add(call)
         call.is_heard = request.end_stream
         self._board.admit(call, head)
         if request.end_stream:
             call.end()
-        self._heard.append(call)
 
     def _data(self, event: zttp.Data) -> None:
-        call = self._calls.get(event.stream_id)
+        call = self._calls.find(event.stream_id)
         if call is not None:
-            call.receive(event.data)
-            self._heard.append(call)
+            self._calls.hear(call, event.data)
             if call.is_full:
-                self._credit.hold(call, self._http2.data_to_send())
+                self._calls.credit.hold(call, self._http2.data_to_send())
 
     def _end_of_message(self, event: zttp.EndOfMessage) -> None:
-        call = self._calls.get(event.stream_id)
+        call = self._calls.find(event.stream_id)
         if call is not None:
             call.end()
 
     def _reset(self, event: zttp.RstStream) -> None:
         if event.error_code != H2ErrorCode.STREAM_CLOSED:  # that is said of what came too late
             self._age(self._wear.reset())
-        call = self._calls.get(event.stream_id)
+        call = self._calls.find(event.stream_id)
         if call is not None:
-            call.gone()
-            self._forget(call)
+            self._calls.gone(call)
 
     def _window(self, _: zttp.WindowUpdate) -> None:
         self._has_room = True
@@ -205,70 +196,31 @@ class GrpcConnection(asyncio.Protocol):
         if self._wear.is_flooded(self._loop.time()):
             self._break(H2ErrorCode.ENHANCE_YOUR_CALM)
 
-    # -- the calls' calls -------------------------------------------------------------------------
+    # -- what goes --------------------------------------------------------------------------------
 
-    def flush(self) -> None:
-        """Sends soon what was written to the streams."""
+    def _send_soon(self) -> None:
         if not self._is_dirty:
             self._is_dirty = True
             self._loop.call_soon(self._flush)
 
-    def park(self, call: GrpcCall) -> None:
-        """Notes that a call waits for its client to take what it was sent."""
-        if call not in self._parked:
-            self._parked[call] = None
-            self._board.writing.add(call)
-
-    def answered(self, call: GrpcCall) -> None:
-        """Notes that a call has its status."""
-        if call not in self._parked:
-            end_stream(call.stream, is_heard=call.is_heard)
-            self._forget(call)
-
-    def resume(self, call: GrpcCall) -> None:
-        """Notes that a call takes messages again."""
-        self._credit.release(call)
-        self.flush()
-
-    def drop(self, call: GrpcCall) -> None:
-        """Ends a call whose client does not take what it is sent."""
-        call.stream.reset(H2ErrorCode.CANCEL)
-        self._forget(call)
-        self.flush()
-
-    def _go_on(self) -> None:
-        """Sends on where a client has made room."""
-        self._has_room = False
-        for call in tuple(self._parked):
-            if not call.is_waiting:
-                del self._parked[call]
-                self._board.writing.forget(call)
-                if call.is_over:
-                    self.answered(call)
-                else:
-                    call.pump()
-
-    def _forget(self, call: GrpcCall) -> None:
-        del self._calls[call.stream.stream_id]
-        self._parked.pop(call, None)
-        self._board.forget(call)
-        if not self._calls:
-            self._all.rest(self)
-            self._set_due()
-            if self._is_shut:
-                self.close()
-
     def _flush(self) -> None:
         self._is_dirty = False
-        data = self._credit.joined(self._http2.data_to_send())
+        data = self._calls.credit.joined(self._http2.data_to_send())
         if data and self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
+
+    def _rest(self) -> None:
+        """Goes on behind the last call."""
+        self._all.rest(self)
+        self._set_due()
+        if self._is_shut:
+            self.close()
 
     # -- the end ----------------------------------------------------------------------------------
 
     def _set_due(self) -> None:
         """Says how long the client may say nothing: not at all, while it waits for an answer."""
-        if self._is_deaf or not self.is_writable:
+        if self._is_deaf or not self._calls.is_writable:
             return
         if self._calls:
             self._expiry.due = None
@@ -276,7 +228,7 @@ class GrpcConnection(asyncio.Protocol):
             self._expiry.wait(self._board.limits.connections.keepalive)
 
     def _expire(self) -> None:
-        if self._transport is not None and not self.is_writable:
+        if self._transport is not None and not self._calls.is_writable:
             self._transport.abort()
         elif self._is_deaf:
             self.close()
@@ -296,7 +248,7 @@ class GrpcConnection(asyncio.Protocol):
         if not self._is_leaving and not self._is_deaf:
             self._is_leaving = True
             self._http2.close(H2ErrorCode.NO_ERROR, _ANY_STREAM)
-            self.flush()
+            self._send_soon()
             self._loop.call_later(_GRACE_SECONDS, self._shut)
 
     def _shut(self) -> None:
@@ -305,7 +257,7 @@ class GrpcConnection(asyncio.Protocol):
             return
         self._is_shut = True
         self._http2.close(H2ErrorCode.NO_ERROR, self._last)
-        self.flush()
+        self._send_soon()
         if not self._calls:
             self.close()
 
@@ -334,12 +286,7 @@ class GrpcConnection(asyncio.Protocol):
             self._transport.close()
 
     def _give_up(self) -> None:
-        """Tells the calls that nobody waits for them."""
-        for call in tuple(self._calls.values()):
-            call.gone()
-            self._board.forget(call)
-        self._calls.clear()
-        self._parked.clear()
+        self._calls.drop_all()
         self._all.rest(self)
 
 
