@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from modelflow.errors import Cancelled, StreamClosed
 from modelflow.flow import Flow
@@ -24,7 +24,9 @@ from modelflow.serve.fleet import Alone, Fleet
 from modelflow.serve.front import Front
 from modelflow.serve.gate import Gate
 from modelflow.serve.grpc.address import grpc_socket
+from modelflow.serve.grpc.choice import GrpcGuest, server_of
 from modelflow.serve.grpc.health import Health
+from modelflow.serve.grpc.limits import GrpcLimits
 from modelflow.serve.grpc.open_inference import OpenInferenceGrpc
 from modelflow.serve.grpc.tf_serving import TensorflowGrpc
 from modelflow.serve.limits import ModelLimits, ReadLimits
@@ -34,9 +36,6 @@ from modelflow.serve.options import ServeOptions
 from modelflow.serve.place import Place
 from modelflow.serve.repository import Repository
 from modelflow.serve.served_model import ServedModel
-
-if TYPE_CHECKING:
-    from modelflow.serve.grpc.server import GrpcServer
 
 __all__ = ["ServeOptions", "Server"]
 
@@ -89,7 +88,7 @@ class Server:
         self._place = place
         own = Alone(self._models, self._repository)
         self._fleet: Fleet = own if place is None else place.join(own)
-        self._guest: GrpcServer | None = None
+        self._guest: GrpcGuest | None = None
         self._http: HttpServer | None = None
         self._gate: Gate | None = None
         self._ending = threading.Lock()
@@ -221,12 +220,11 @@ class Server:
 
     def _grpc(
         self, addresses: contextlib.ExitStack, budget: BodyBudget, gate: Gate
-    ) -> "GrpcServer | None":
+    ) -> GrpcGuest | None:
         options = self.options
         if options.grpc_port is None:
             return None
-        from modelflow.serve.grpc.server import GrpcLimits, GrpcServer
-
+        make = server_of(options.grpc_server)
         bound = None if self._place is None else self._place.grpc
         if bound is None:
             bound = addresses.enter_context(grpc_socket(options.grpc_host, options.grpc_port))
@@ -237,7 +235,7 @@ class Server:
         limits = GrpcLimits.of(options, budget)
         health = Health([service.name for service in services], lambda: not self.unready())
         self._models.on_change = health.look
-        return GrpcServer(bound, services, limits, health, gate.reception, options.tls)
+        return make(bound, services, limits, health, gate.reception, options.tls)
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -49,7 +49,7 @@ def items():
 
 
 @pytest.fixture(scope="module")
-def server():
+def server(grpc_server):
     graphs = {name: ready_graphs() / f"{name}.toml" for name in INPUTS}
     with Server(graphs, ServeOptions(http_port=0, grpc_port=0)) as running:
         yield running
