@@ -80,7 +80,6 @@ def options_given(given: Mapping[str, Any]) -> "ServeOptions":
     Raises:
         click.UsageError: options do not go together.
     """
-    from modelflow.serve.grpc_kind import GrpcKind
     from modelflow.serve.options import ServeOptions
 
     host, port = given["http"]
@@ -90,7 +89,6 @@ def options_given(given: Mapping[str, Any]) -> "ServeOptions":
         http_port=port,
         grpc_host=grpc_host,
         grpc_port=grpc_port,
-        grpc_server=GrpcKind(given["grpc_server"]),
         is_repository_open=given["allow_repository"],
         **settings(given),
     )

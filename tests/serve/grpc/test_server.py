@@ -10,7 +10,8 @@ import pytest
 
 import modelflow
 from modelflow.errors import FlowFailed, MissingDependencyError
-from modelflow.serve.grpc import choice, kind
+from modelflow.serve import grpc_kind
+from modelflow.serve.grpc import choice
 from modelflow.serve.grpc_kind import GrpcKind
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.wire.health_messages import HEALTH
@@ -287,6 +288,6 @@ def test_without_its_package_the_error_names_the_extra_and_http_serves(
 def test_a_zttp_that_was_not_tried_is_not_used_unless_it_is_asked_for(
     monkeypatch, caplog, found, is_used, is_said
 ):
-    monkeypatch.setattr(kind, "version", lambda _: found)
-    assert kind.has_zttp() == is_used
+    monkeypatch.setattr(grpc_kind, "version", lambda _: found)
+    assert grpc_kind.has_zttp() == is_used
     assert (f"zttp {found} is not used" in caplog.text) == is_said
