@@ -45,7 +45,8 @@ class Call:
             context: First content of the dict that the session's units share.
         """
         self.model = model
-        self._done = done
+        self.done = done
+        """Called when `outputs` has something to give, or `part`."""
         self._problem: Problem | None = None
         self._began = self._left = SYSTEM_CLOCK.now()
         self.rows = max(map(len, items.values()), default=0)
@@ -64,18 +65,14 @@ class Call:
         """Ends it without an answer."""
         self._problem = problem
         self.model.ended(self)
-        self._done(self)
+        self.done(self)
 
     def _came(self, _: Request) -> None:
-        self.model.mailbox.post(partial(self._done, self))  # from whichever thread
+        self.model.mailbox.post(partial(self.done, self))  # from whichever thread
 
     def _ended(self, _: Request) -> None:
         self._left = SYSTEM_CLOCK.now()
-        self.model.mailbox.post(self._finish)  # from whichever thread
-
-    def _finish(self) -> None:
-        self.model.ended(self)
-        self._done(self)
+        self.model.over(self)  # from whichever thread
 
     def part(self) -> tuple[str, Buffer] | None:
         """Returns the next buffer of a stream, with its output's name; None: there is none now.
@@ -132,7 +129,9 @@ class Call:
         except ModelflowError as error:
             raise problem_of(error) or inside(error) from error
         for buffers in found.values():
-            self._check(buffers)
+            for buffer in buffers:
+                if buffer.error is not None:
+                    self._check(buffers)
         return found
 
     def outputs(self) -> dict[str, npt.NDArray[Any] | list[Any]]:

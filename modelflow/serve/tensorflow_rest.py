@@ -54,7 +54,7 @@ class TensorflowRest:
         body = read_predict(sent, self._limits.json)
         model = model.with_signature(body.signature_name)
         arrays = body.arrays(model.types)
-        done = partial(_answer, exchange, is_row=body.is_row)
+        done = partial(settle, exchange, _row_reply if body.is_row else _column_reply)
         exchange.on_gone = model.infer(arrays, done, seconds, exchange.visit).cancel
 
     def _examples(self, method: str, exchange: Exchange, path: Mapping[str, str]) -> None:
@@ -62,7 +62,7 @@ class TensorflowRest:
         sent = whole_body(exchange, self._limits.decompressed)
         body = read_examples(sent, self._limits.json)
         model = model.with_signature(body.signature_name)
-        done = partial(_answer_examples, exchange, method)
+        done = partial(settle, exchange, _results, method)
         exchange.on_gone = send_examples(
             model, method, body.examples, done, seconds_of(exchange), exchange.visit
         ).cancel
@@ -77,15 +77,15 @@ class TensorflowRest:
         exchange.answer(Reply(200, document, JSON))
 
 
-def _answer(exchange: Exchange, call: Call, *, is_row: bool) -> None:
-    settle(exchange, lambda: Reply(200, predict_answer(outputs_of(call), is_row=is_row), JSON))
+def _row_reply(call: Call) -> Reply:
+    return Reply(200, predict_answer(outputs_of(call), is_row=True), JSON)
 
 
-def _answer_examples(exchange: Exchange, method: str, call: Call) -> None:
-    settle(exchange, lambda: Reply(200, _results(method, call), JSON))
+def _column_reply(call: Call) -> Reply:
+    return Reply(200, predict_answer(outputs_of(call), is_row=False), JSON)
 
 
-def _results(method: str, call: Call) -> bytes:
+def _results(method: str, call: Call) -> Reply:
     if method == REGRESS_METHOD:
-        return regress_answer(values_of_regression(call))
-    return classify_answer(*classes_of(call))
+        return Reply(200, regress_answer(values_of_regression(call)), JSON)
+    return Reply(200, classify_answer(*classes_of(call)), JSON)

@@ -155,7 +155,7 @@ class GrpcConnection(asyncio.Protocol):
             refuse_call(problem, stream, is_heard=request.end_stream)
             return
         if not self._calls:
-            self._all.work(self)
+            self._all.resting.pop(self, None)
             self._expiry.due = None
         self._calls.add(call)
         call.is_heard = request.end_stream
