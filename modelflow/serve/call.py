@@ -48,12 +48,18 @@ class Call:
         self.done = done
         """Called when `outputs` has something to give, or `part`."""
         self._problem: Problem | None = None
-        self._began = self._left = SYSTEM_CLOCK.now()
+        self._began = SYSTEM_CLOCK.now()
+        self.left = self._began
+        """When it came out of the flow."""
         self.rows = max(map(len, items.values()), default=0)
         """How many items it has."""
         on_result = self._came if is_stream else None
         self.request = Request(
-            items, self._ended, deadline=deadline, context=context, on_result=on_result
+            items,
+            partial(model.over, self),
+            deadline=deadline,
+            context=context,
+            on_result=on_result,
         )
         """What goes into the flow."""
 
@@ -69,10 +75,6 @@ class Call:
 
     def _came(self, _: Request) -> None:
         self.model.mailbox.post(partial(self.done, self))  # from whichever thread
-
-    def _ended(self, _: Request) -> None:
-        self._left = SYSTEM_CLOCK.now()
-        self.model.over(self)  # from whichever thread
 
     def part(self) -> tuple[str, Buffer] | None:
         """Returns the next buffer of a stream, with its output's name; None: there is none now.
@@ -113,25 +115,21 @@ class Call:
         """
         figures = self.model.figures
         try:
-            found = self._found()
+            if self._problem is not None:
+                raise self._problem
+            try:
+                found = self.request.answer()
+            except ModelflowError as error:
+                raise problem_of(error) or inside(error) from error
+            for buffers in found.values():
+                for buffer in buffers:
+                    if buffer.error is not None:
+                        self._check(buffers)
         except Problem as problem:
             figures.failed(problem.code, self.rows, SYSTEM_CLOCK.now() - self._began)
             raise
         now = SYSTEM_CLOCK.now()
-        figures.answered(self.rows, now - self._began, now - self._left)
-        return found
-
-    def _found(self) -> dict[str, list[Buffer]]:
-        if self._problem is not None:
-            raise self._problem
-        try:
-            found = self.request.answer()
-        except ModelflowError as error:
-            raise problem_of(error) or inside(error) from error
-        for buffers in found.values():
-            for buffer in buffers:
-                if buffer.error is not None:
-                    self._check(buffers)
+        figures.answered(self.rows, now - self._began, now - self.left)
         return found
 
     def outputs(self) -> dict[str, npt.NDArray[Any] | list[Any]]:

@@ -19,6 +19,7 @@ class _Entry:
     """What is known under one name."""
 
     models: dict[int, ServedModel] = field(default_factory=dict)
+    newest: ServedModel | None = None  # of these
     statuses: dict[int, VersionStatus] = field(default_factory=dict)
     labels: dict[str, int] = field(default_factory=dict)
     is_due: bool = False  # without it the server is not ready
@@ -80,6 +81,8 @@ class Models:
             Problem: there is none; with `Code.UNAVAILABLE`: it is being loaded.
         """
         entry = self._entries.get(name) or _NOBODY
+        if entry.newest is not None and not (version or label):
+            return entry.newest
         number = _number(version)
         if label:
             number = entry.labels.get(label)
@@ -102,14 +105,18 @@ class Models:
     def add(self, model: ServedModel) -> None:
         """Takes up a model, in the place of one of the same name and version."""
         self.expect(model.name)
-        self._entries[model.name].models[model.version] = model
+        entry = self._entries[model.name]
+        entry.models[model.version] = model
+        entry.newest = entry.models[max(entry.models)]
         self.note(model.name, VersionStatus(model.version, State.AVAILABLE))
 
     def remove(self, model: ServedModel) -> None:
         """Takes a model out: no request finds it any more. One that took its place stays."""
-        models = self._entries[model.name].models
+        entry = self._entries[model.name]
+        models = entry.models
         if models.get(model.version) is model:
             del models[model.version]
+            entry.newest = models[max(models)] if models else None
             self._changed()
 
     # -- how they fare --------------------------------------------------------------------------

@@ -43,11 +43,18 @@ def items_of(signature: Signature, arrays: Mapping[str, Array]) -> dict[str, lis
     items: dict[str, list[Any]] = {}
     for port in ports:
         array = arrays[port.name]
-        _check_shape(port, array)
         if not port.is_batched:
+            _check_fits(port, array.shape, "the shape")
             items[port.name] = [_item(array)]
-        else:
-            items[port.name] = list(array) if array.dtype != object else [*map(_item, array)]
+            continue
+        if not array.ndim:
+            message = (
+                f"input {port.name!r}: got one value; expected a list of them, a row an item (its "
+                "first axis counts the items)"
+            )
+            raise Problem(message)
+        _check_fits(port, array.shape[1:], "items of shape")
+        items[port.name] = list(array) if array.dtype != object else [*map(_item, array)]
     if len(items) > 1:
         _check_lengths(signature, items)
     return items
@@ -139,17 +146,6 @@ def _check_names(signature: Signature, arrays: Mapping[str, Array]) -> None:
             f"{','.join(extra)}}}. Missing but required: {{{','.join(missing)}}}."
         )
         raise Problem(message)
-
-
-def _check_shape(port: GraphPort, array: Array) -> None:
-    if port.is_batched and not array.ndim:
-        message = (
-            f"input {port.name!r}: got one value; expected a list of them, a row an item (its "
-            "first axis counts the items)"
-        )
-        raise Problem(message)
-    given = array.shape[1:] if port.is_batched else array.shape
-    _check_fits(port, given, "items of shape" if port.is_batched else "the shape")
 
 
 def check_item(port: GraphPort, array: Array) -> None:

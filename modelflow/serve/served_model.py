@@ -10,6 +10,7 @@ import numpy.typing as npt
 from modelflow.flow import Flow
 from modelflow.http.exchange import Visit
 from modelflow.http.mailbox import Mailbox
+from modelflow.request import Request
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.serve.admission import Admission
 from modelflow.serve.call import Call
@@ -181,8 +182,9 @@ class ServedModel:
         else:
             call.request.cancel()
 
-    def over(self, call: Call) -> None:
+    def over(self, call: Call, _: Request) -> None:
         """Has a call end on the server's thread, with one wake-up for many; from any thread."""
+        call.left = SYSTEM_CLOCK.now()
         self._over.append(call)
         if not self._is_told:  # looked at behind the append; `_finish` clears it before it looks
             self._is_told = True

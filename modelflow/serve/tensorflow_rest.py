@@ -25,7 +25,12 @@ from modelflow.wire.tf_serving.documents import (
     status_document,
 )
 from modelflow.wire.tf_serving.examples import classify_answer, read_examples, regress_answer
-from modelflow.wire.tf_serving.predict import predict_answer, read_predict
+from modelflow.wire.tf_serving.predict import (
+    arrays_of_columns,
+    arrays_of_rows,
+    predict_answer,
+    read_predict,
+)
 
 __all__ = ["TensorflowRest"]
 
@@ -51,10 +56,13 @@ class TensorflowRest:
         model, seconds = self._models.find(**path), seconds_of(exchange)
         model.expect(seconds)
         sent = whole_body(exchange, self._limits.decompressed)
-        body = read_predict(sent, self._limits.json)
-        model = model.with_signature(body.signature_name)
-        arrays = body.arrays(model.types)
-        done = partial(settle, exchange, _row_reply if body.is_row else _column_reply)
+        signature, is_row, value = read_predict(sent, self._limits.json)
+        model = model.with_signature(signature)
+        if is_row:
+            arrays, reply = arrays_of_rows(value, model.types), _row_reply
+        else:
+            arrays, reply = arrays_of_columns(value, model.types), _column_reply
+        done = partial(settle, exchange, reply)
         exchange.on_gone = model.infer(arrays, done, seconds, exchange.visit).cancel
 
     def _examples(self, method: str, exchange: Exchange, path: Mapping[str, str]) -> None:
