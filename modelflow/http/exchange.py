@@ -55,16 +55,17 @@ class Exchange:
         on_end: Called once when it is answered, or who asks has gone away.
         on_gone: Called before that if who asks has gone away: what works on it may stop.
         visit: What is noted of it; None: nothing.
+        is_over: It is answered, or who asks has gone away.
     """
 
     __slots__ = (
         "_is_answered",
-        "_is_over",
         "_mailbox",
         "_send",
         "body",
         "client",
         "head",
+        "is_over",
         "on_end",
         "on_gone",
         "visit",
@@ -87,7 +88,7 @@ class Exchange:
         self._send = send
         self._mailbox = mailbox
         self._is_answered = False
-        self._is_over = False
+        self.is_over = False
 
     @property
     def path(self) -> str:
@@ -114,7 +115,7 @@ class Exchange:
         """Notes that the answer is whole (called by the connection where it goes part by part)."""
         if self.visit is not None:
             self.visit.over(len(self.body), bytes_out)
-        self._is_over = True
+        self.is_over = True
         self.on_gone = None
         if self.on_end is not None:
             self.on_end()
@@ -125,13 +126,13 @@ class Exchange:
         Args:
             bytes_out: What was sent of an answer that goes part by part.
         """
-        if self._is_over:
+        if self.is_over:
             return
         if self.on_gone is not None:
             self.on_gone()
         if self.visit is not None:
             self.visit.gone(len(self.body), bytes_out)
-        self._is_answered = self._is_over = True
+        self._is_answered = self.is_over = True
         self.on_gone = None
         if self.on_end is not None:
             self.on_end()

@@ -48,8 +48,9 @@ class Call:
         self.done = done
         """Called when `outputs` has something to give, or `part`."""
         self._problem: Problem | None = None
-        self._began = SYSTEM_CLOCK.now()
-        self.left = self._began
+        self.began = SYSTEM_CLOCK.now()
+        """When it came."""
+        self.left = self.began
         """When it came out of the flow."""
         self.rows = max(map(len, items.values()), default=0)
         """How many items it has."""
@@ -87,10 +88,10 @@ class Call:
         try:
             found = self._next()
         except Problem as problem:
-            figures.failed(problem.code, self.rows, SYSTEM_CLOCK.now() - self._began)
+            figures.failed(problem.code, self.rows, SYSTEM_CLOCK.now() - self.began)
             raise
         except EndOfStream:
-            figures.answered(self.rows, SYSTEM_CLOCK.now() - self._began)
+            figures.answered(self.rows, SYSTEM_CLOCK.now() - self.began)
             raise
         return found
 
@@ -126,10 +127,10 @@ class Call:
                     if buffer.error is not None:
                         self._check(buffers)
         except Problem as problem:
-            figures.failed(problem.code, self.rows, SYSTEM_CLOCK.now() - self._began)
+            figures.failed(problem.code, self.rows, SYSTEM_CLOCK.now() - self.began)
             raise
         now = SYSTEM_CLOCK.now()
-        figures.answered(self.rows, now - self._began, now - self.left)
+        figures.answered(self.rows, now - self.began, now - self.left)
         return found
 
     def outputs(self) -> dict[str, npt.NDArray[Any] | list[Any]]:

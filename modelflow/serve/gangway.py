@@ -1,54 +1,73 @@
 """The way of requests from a server's thread into a flow, and of their answers back.
 
 What arrives in one turn of the event loop goes in together (`Flow.submit`); what finds no room
-waits here, in order, until the flow says that there is some. Answers come back over the server's
-mailbox: one wake-up for all that a batch has finished.
+waits here, in order, until the flow says that there is some. Small requests wait as they came, and
+are read together, too, when they go in. Answers come back over the server's mailbox: one wake-up
+for all that a batch has finished.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 from modelflow.errors import StreamClosed
 from modelflow.flow import Flow
+from modelflow.http.exchange import Exchange
 from modelflow.http.mailbox import Mailbox
 from modelflow.serve.call import Call
 from modelflow.wire.problem import Code, Problem
 
-__all__ = ["Gangway"]
+__all__ = ["Gangway", "Unread"]
+
+Unread: TypeAlias = tuple[Exchange, float]
+"""A request that is not read yet, and when it came."""
 
 
 class Gangway:
     """Takes calls one by one and gives them to a flow in gangs. For the loop's thread."""
 
-    def __init__(self, flow: Flow, mailbox: Mailbox, on_closed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        flow: Flow,
+        mailbox: Mailbox,
+        read: Callable[[Sequence[Unread]], Iterable[Call]],
+        on_closed: Callable[[], None],
+    ) -> None:
         """Takes where the calls go.
 
         Args:
             flow: What answers them.
             mailbox: How other threads reach the loop's.
+            read: Makes calls of requests that are not read yet.
             on_closed: Called when the flow takes no calls any more: it has ended.
         """
         self._flow = flow
         self._mailbox = mailbox
+        self._read = read
         self._on_closed = on_closed
         self._waiting: deque[Call] = deque()
+        self._unread: dict[Exchange, float] = {}  # and when each came
         self._is_due = self._is_blocked = False
-
-    def __len__(self) -> int:
-        """Counts the calls that are not in the flow yet."""
-        return len(self._waiting)
 
     def add(self, call: Call) -> None:
         """Takes a call: it goes in when this turn of the loop is over."""
         self._waiting.append(call)
+        self._come_soon()
+
+    def add_unread(self, exchange: Exchange, now: float) -> None:
+        """Takes a request that is to be read when it goes in, and the time at which it came."""
+        self._unread[exchange] = now
+        self._come_soon()
+
+    def _come_soon(self) -> None:
         if not (self._is_due or self._is_blocked):
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._enter)
 
     def hurry(self) -> None:
         """Has what is here go in now."""
-        if self._waiting and not self._is_blocked:
+        if (self._waiting or self._unread) and not self._is_blocked:
             self._enter()
 
     def forget(self, call: Call) -> bool:
@@ -58,7 +77,16 @@ class Gangway:
         self._waiting.remove(call)
         return True
 
+    def forget_unread(self, exchange: Exchange) -> bool:
+        """Takes a request back whose caller has gone; False: it is read."""
+        return self._unread.pop(exchange, None) is not None
+
     def _enter(self) -> None:
+        if self._unread:
+            unread, self._unread = self._unread, {}
+            self._is_due = True  # what is added now goes in below
+            for call in self._read([*unread.items()]):
+                self._waiting.append(call)
         self._is_due = self._is_blocked = False
         if not self._waiting:
             return

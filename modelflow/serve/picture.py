@@ -117,7 +117,7 @@ class Picture:
             figures.failed_seconds,
             figures.last,
             tuple(figures.latencies),
-            len(model.calls),
+            model.admission.under_way,
             tuple(NodePicture.of(stats) for stats in model.flow.stats().values()),
         )
 

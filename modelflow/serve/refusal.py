@@ -11,7 +11,7 @@ from modelflow.serve.status import HTTP_STATUS, inside
 from modelflow.wire.json_text import json_of
 from modelflow.wire.problem import Code, Problem
 
-__all__ = ["CHALLENGE", "JSON", "come_again", "refusal", "settle"]
+__all__ = ["CHALLENGE", "JSON", "come_again", "refusal", "refusal_of", "settle"]
 
 JSON: Mapping[str, str] = MappingProxyType({"content-type": "application/json"})
 """The headers of an answer that is a document."""
@@ -33,6 +33,11 @@ def refusal(problem: Problem) -> Reply:
     return Reply(HTTP_STATUS[problem.code], json_of({"error": str(problem)}), headers)
 
 
+def refusal_of(error: Exception) -> Reply:
+    """Returns the answer to a request that failed, for whatever reason."""
+    return refusal(error if isinstance(error, Problem) else inside(error))
+
+
 def come_again(problem: Problem) -> int | None:
     """Returns the seconds after which a request may be sent again; None: that would not help."""
     if isinstance(problem, RefusedError):
@@ -44,8 +49,6 @@ def settle(exchange: Exchange, make: Callable[..., Reply], *given: Any) -> None:
     """Answers a request with what ``make`` makes of ``given``, or says why there is no answer."""
     try:
         reply = make(*given)
-    except Problem as problem:
-        reply = refusal(problem)
     except Exception as error:  # noqa: BLE001 - whatever it is, the client is not left waiting
-        reply = refusal(inside(error))
+        reply = refusal_of(error)
     exchange.answer(reply)

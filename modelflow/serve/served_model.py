@@ -2,20 +2,21 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy.typing as npt
 
 from modelflow.flow import Flow
-from modelflow.http.exchange import Visit
+from modelflow.http.exchange import Exchange, Visit
 from modelflow.http.mailbox import Mailbox
 from modelflow.request import Request
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.serve.admission import Admission
 from modelflow.serve.call import Call
 from modelflow.serve.figures import ModelFigures
-from modelflow.serve.gangway import Gangway
+from modelflow.serve.gangway import Gangway, Unread
 from modelflow.serve.limits import ModelLimits
 from modelflow.serve.rows import items_of
 from modelflow.wire.not_found import no_signature
@@ -23,6 +24,8 @@ from modelflow.wire.problem import Code
 from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE, PREDICT_METHOD
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from modelflow.graph.signature import Signature
     from modelflow.wire.tf_serving.predict import Types
 
@@ -33,6 +36,10 @@ __all__ = ["ServedModel"]
 _TURN = 0.002
 
 
+Reader: TypeAlias = Callable[["ServedModel", Sequence[Unread]], Iterable[Call]]
+"""Makes calls of requests that have come together."""
+
+
 class ServedModel:
     """A running flow that answers requests. For the server's thread.
 
@@ -41,6 +48,7 @@ class ServedModel:
         version: Which version of that it is.
         signature: What it takes and gives.
         types: The element types of its inputs, by name; None: it takes what comes.
+        row_type: Of a model whose only input is batched and of numbers, their type; else None.
         outputs: Its outputs, by name.
         mailbox: How other threads reach the server's.
         calls: The requests that have no answer yet.
@@ -73,6 +81,7 @@ class ServedModel:
             port.name: None if port.tensor is None else port.tensor.dtype
             for port in self.signature.inputs
         }
+        self.row_type = _row_type(self.signature)
         self.outputs = {port.name: port for port in self.signature.outputs}
         self.mailbox = mailbox
         self.flow = flow
@@ -80,7 +89,8 @@ class ServedModel:
         self.admission = Admission(name, limits.requests)
         self.figures = ModelFigures()
         self.on_closed: Callable[[], object] | None = None
-        self._gangway = Gangway(flow, mailbox, self._closed)
+        self._gangway = Gangway(flow, mailbox, self._read, self._closed)
+        self._reader: Reader | None = None
         self.calls: set[Call] = set()
         self.signature_name = DEFAULT_SIGNATURE
         self.method = PREDICT_METHOD
@@ -141,6 +151,61 @@ class ServedModel:
         self.calls.add(call)
         self._gangway.add(call)
         return call
+
+    def defer(self, exchange: Exchange, read: Reader) -> None:
+        """Takes a request that is small, and read together with others that come with it.
+
+        Args:
+            exchange: The request. Nobody says how long he waits for it.
+            read: Is given all of them when they go in, and returns calls, of `begin`. One that it
+                does not begin it says with `give_up`. Always the same one.
+
+        Raises:
+            RefusedError: there is no room for it.
+        """
+        admission = self.admission
+        if admission.under_way >= admission.most:
+            self._make_room(None)
+        admission.admit(None)
+        self._reader = read
+        exchange.on_gone = partial(self._forget_unread, exchange)
+        self._gangway.add_unread(exchange, SYSTEM_CLOCK.now())
+
+    def begin(
+        self, items: Mapping[str, Sequence[Any]], done: Callable[[Call], None], unread: Unread
+    ) -> Call:
+        """Makes a call of a request that was deferred, and is read now.
+
+        Args:
+            items: Those of each input.
+            done: As for `send`.
+            unread: The request.
+        """
+        exchange, began = unread
+        visit = exchange.visit
+        context = None if visit is None else visit.enter(self.name, self.version)
+        call = Call(self, items, None, done, context=context)
+        call.began = began
+        exchange.on_gone = call.cancel
+        self.calls.add(call)
+        return call
+
+    def give_up(self, exchange: Exchange) -> None:
+        """Notes that a request that was deferred becomes no call of this model."""
+        exchange.on_gone = None
+        self.admission.left()
+        self._tell_when_idle()
+
+    def _read(self, unread: Sequence[Unread]) -> Iterable[Call]:
+        assert self._reader is not None  # it has come with the first of them
+        return self._reader(self, unread)
+
+    def _forget_unread(self, exchange: Exchange) -> None:
+        """Drops a request whose caller has gone before it was read."""
+        if self._gangway.forget_unread(exchange):
+            self.figures.failed(Code.CANCELLED)
+            self.admission.left()
+            self._tell_when_idle()
 
     def expect(self, deadline: float | None) -> None:
         """Refuses what `send` would refuse: before the request is read, which takes longer.
@@ -252,6 +317,17 @@ class ServedModel:
         self._tell_when_idle()
 
     def _tell_when_idle(self) -> None:
-        if self._on_idle is not None and not any(one.calls for one in self.all_signatures()):
+        if self._on_idle is not None and not any(
+            one.admission.under_way for one in self.all_signatures()
+        ):
             on_idle, self._on_idle = self._on_idle, None
             on_idle()
+
+
+def _row_type(signature: "Signature") -> "np.dtype[Any] | None":
+    if len(signature.inputs) != 1:
+        return None
+    (port,) = signature.inputs
+    if port.tensor is None or not port.is_batched or port.tensor.dtype.kind not in "biuf":
+        return None
+    return port.tensor.dtype

@@ -62,7 +62,7 @@ def test_the_parts_of_a_requests_time_are_the_whole():
     with served(gate.unit, gate.NODE) as server:
         threads = [asking(server, number, found) for number in range(3)]
         assert gate.entered.acquire(timeout=60)
-        while len(server.model("m").calls) < 3:
+        while server.model("m").admission.under_way < 3:
             pass
         gate.go.set()
         for thread in threads:
@@ -93,16 +93,16 @@ def test_a_request_whose_client_went_before_it_was_taken_counts_as_cancelled():
     with served(gate.unit, gate.NODE) as server:
         threads = [asking(server, number, found) for number in range(3)]
         assert gate.entered.acquire(timeout=60)
-        while len(server.model("m").calls) < 3:
+        while server.model("m").admission.under_way < 3:
             pass
         host, port = server.address.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port)), timeout=60) as client:
             body = b'{"instances": [[9.0]]}'
             head = f"POST {PREDICT} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
             client.sendall(head.encode() + body)
-            while len(server.model("m").calls) < 4:
+            while server.model("m").admission.under_way < 4:
                 pass
-        while len(server.model("m").calls) > 3:
+        while server.model("m").admission.under_way > 3:
             pass
         assert server.model("m").figures.outcomes["CANCELLED"] == 1
         gate.go.set()
