@@ -94,9 +94,9 @@ class Connection(asyncio.Protocol):
         if self._lingering is not None:
             self._hear_out(data)
             return
-        rest = b""
         try:
-            rest = self._reader.feed(data)
+            while data := self._reader.feed(data):
+                pass
         except (LongHeadError, httptools.HttpParserError) as error:
             self._refuse_error(error)
         owed, reader = self._answers.owed, self._reader
@@ -106,8 +106,6 @@ class Connection(asyncio.Protocol):
             self._expiry.due = None  # as `_set_due`: most requests come in one piece
         else:
             self._set_due()
-        if rest:
-            self.data_received(rest)
 
     def pause_writing(self) -> None:
         """Reads nothing more of a client that does not take its answers."""

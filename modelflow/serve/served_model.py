@@ -224,6 +224,12 @@ class ServedModel:
         self._tell_when_idle()
 
     def _tell_when_idle(self) -> None:
+        # Not in this turn of the loop: a request that has found this model may be making room now
+        # (`_make_room`), and is sent behind that.
+        if self._on_idle is not None:
+            asyncio.get_running_loop().call_soon(self._tell_if_idle)
+
+    def _tell_if_idle(self) -> None:
         if self._on_idle is not None and not any(one.calls for one in self.all_signatures()):
             on_idle, self._on_idle = self._on_idle, None
             on_idle()

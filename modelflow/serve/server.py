@@ -7,7 +7,6 @@ import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from modelflow.errors import Cancelled, StreamClosed
@@ -95,6 +94,7 @@ class Server:
         self._ending = threading.Lock()
         self._is_settled = threading.Event()
         self._failures: Sequence[Exception] = ()
+        self._is_hurried = False
         self.is_stopped = False
         """It has ended, or is about to."""
         self.address = ""
@@ -108,10 +108,7 @@ class Server:
         What does not load is in the log, and in what clients are told of it; the others are served.
 
         Raises:
-            OSError: an address is in use.
-            MissingDependencyError: gRPC is wanted, and not installed.
-            ConfigError: a path holds nothing to serve; certificate, key or API keys are not to be
-                used.
+            OSError, MissingDependencyError, ConfigError: as `listen`.
             FlowFailed, GraphError, EngineError: nothing can be loaded; nothing runs then.
         """
         try:
@@ -168,7 +165,7 @@ class Server:
         self._http = HttpServer(bound, front, options.connections, gate.tls)
         self._guest = guest
         if self._place is None:
-            self.open_grpc()
+            self._open_grpc(self._http)
         mailbox = self._http.mailbox
         begin = partial(self._repository.begin, mailbox, found, self._settled, unloaded)
         mailbox.post(begin)  # behind: nothing is loaded where it cannot listen
@@ -190,12 +187,15 @@ class Server:
             Cancelled: the server was stopped.
             OSError: somebody else listens there.
         """
-        http, guest = self._http, self._guest
-        if http is None:
-            raise Cancelled(_STOPPED)
-        if guest is not None:
-            http.invite(guest)
-            self.grpc_address = guest.address
+        with self._ending:  # a loop that ends in the midst of it would never answer
+            if self.is_stopped or self._http is None:
+                raise Cancelled(_STOPPED)
+            self._open_grpc(self._http)
+
+    def _open_grpc(self, http: HttpServer) -> None:
+        if self._guest is not None:
+            http.invite(self._guest)
+            self.grpc_address = self._guest.address
 
     def wait_until_loaded(self) -> None:
         """Returns when everything was loaded that can be; behind `listen`.
@@ -270,30 +270,29 @@ class Server:
         """Ends it: no new requests, every flow is stopped. May be called again, from any thread.
 
         Args:
-            drain: Requests under way are answered first, within ``drain_timeout`` seconds.
+            drain: Requests under way are answered first, within ``drain_timeout`` seconds. Without
+                it another `stop` that waits for them waits no longer.
 
         Raises:
             FlowFailed: flows failed; all have been stopped.
         """
+        if not drain:
+            self._is_hurried = True
+            if self.is_stopped and self._http is not None:  # it is, or soon will be, ending
+                self._http.end_within(0.0)
         with self._ending:
-            self._loader.interrupt()
             self.is_stopped = True
-            http, self._http = self._http, None
-            if http is not None:
-                http.mailbox.post(self._repository.end)
-                http.close(self.options.drain_timeout if drain else 0.0)
+            self._loader.interrupt()
+            if self._http is not None:
+                self._http.mailbox.post(self._repository.end)
+                self._http.close(0.0 if self._is_hurried else self.options.drain_timeout)
             if self._gate is not None:
                 self._gate.close()
             self._is_settled.set()
-            self._loader.stop(drain)
+            self._loader.stop(drain=not self._is_hurried)
 
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()

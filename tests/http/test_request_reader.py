@@ -46,6 +46,14 @@ def test_an_offer_of_another_protocol_is_answered_as_the_request_that_it_is():
         assert answer(client)[2] == b"next"
 
 
+def test_offers_of_another_protocol_are_answered_however_many_come_at_once():
+    count = 2000
+    with serving(Echo()) as connect, connect() as client:
+        offer = request("/", b"", "Connection: Upgrade", "Upgrade: h2c", method="GET")
+        client.sendall(offer * count)
+        assert [answer(client)[0] for _ in range(count)] == [200] * count
+
+
 def test_a_body_that_is_announced_too_long_is_refused_before_it_comes():
     with serving(Echo(most=10)) as connect, connect() as client:
         client.sendall(request("/", b"x" * 100_000)[:100])

@@ -165,6 +165,22 @@ def test_a_model_that_does_not_load_is_named_and_the_others_are_served(tmp_path,
     assert "model 'torn', version 1 does not load: " in caplog.text
 
 
+@pytest.mark.parametrize("how", ["sys.exit(3)", "raise KeyboardInterrupt"])
+def test_a_model_whose_code_ends_the_process_does_not_load_and_nothing_else(
+    tmp_path, monkeypatch, how
+):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "leaving.py").write_text(f"import sys\n{how}\n")
+    (tmp_path / "leaves.dot").write_text(GRAPH % "leaving:leave")
+    model = write_model(tmp_path / "m.onnx", 2)
+    sources = {"m": model, "leaves": tmp_path / "leaves.dot"}
+    with Server(sources, ServeOptions(http_port=0)) as server:
+        assert predict(server) == 2.0
+        state, error = states(server, "leaves")[1]
+    assert state == "END"
+    assert "raised while it was loaded" in error
+
+
 def test_where_nothing_loads_the_start_fails_with_what_is_wrong(tmp_path):
     torn = tmp_path / "torn.onnx"
     torn.write_bytes(b"torn")

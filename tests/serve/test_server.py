@@ -1,15 +1,19 @@
 """A served flow, and real clients."""
 
+import http.client
 import socket
 import threading
 import time
 
+import grpc
 import pytest
 
 import modelflow
 from modelflow.errors import ConfigError, FlowFailed
 from modelflow.serve.server import ServeOptions, Server
+from modelflow.wire.open_inference.messages import OPEN_INFERENCE
 from tests.serve.clients import TYPED, ask, mean, served
+from tests.serve.grpc.stub import stub
 
 GRAPH = TYPED.format(node="batch_size=8")
 
@@ -220,6 +224,43 @@ def test_a_stop_answers_what_is_under_way_and_refuses_what_comes():
     with pytest.raises(ConnectionRefusedError):
         ask(server, PREDICT, {"instances": [[1.0]]})
     server.stop()
+
+
+def test_a_stop_that_answers_nothing_more_cuts_short_one_that_does():
+    gate, gone = Gate(), []
+
+    def ask_on(one):
+        with pytest.raises((http.client.RemoteDisconnected, grpc.RpcError)):
+            one()
+        gone.append(one)
+
+    message = OPEN_INFERENCE["inference.ModelInferRequest"](model_name="m")
+    rows = message.inputs.add(name="input", datatype="FP32", shape=[1, 1])
+    rows.contents.fp32_contents.append(1.0)
+    server = served(gate.unit, gate.NODE, grpc_port=0, drain_timeout=3600.0).start()
+    with stub(server) as call:
+        asked = [
+            lambda: ask(server, PREDICT, {"instances": [[1.0]]}),
+            lambda: call.oip("ModelInfer", message),
+        ]
+        clients = [threading.Thread(target=ask_on, args=(one,)) for one in asked]
+        for client in clients:
+            client.start()
+        while len(server.model("m").calls) < len(clients):
+            pass
+        stops = [threading.Thread(target=server.stop, args=(drain,)) for drain in (True, False)]
+        stops[0].start()
+        while not server.is_stopped:
+            pass
+        stops[1].start()
+        try:
+            for client in clients:
+                client.join(60)
+            assert len(gone) == len(clients)
+        finally:
+            gate.go.set()
+            for thread in (*stops, *clients):
+                thread.join()
 
 
 def test_several_models_are_served_beside_one_another():
