@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import json
+import os
 import socket
 import threading
 
@@ -163,6 +164,18 @@ def test_a_model_that_does_not_load_is_named_and_the_others_are_served(tmp_path,
         assert status == 503
         assert "model 'torn': version 1" in found["error"]
     assert "model 'torn', version 1 does not load: " in caplog.text
+
+
+def test_what_is_wrong_is_told_of_a_file_whose_name_is_no_text(tmp_path):
+    odd = tmp_path / os.fsdecode(b"\xff.dot")
+    odd.write_text("digraph {")
+    sources = {"m": write_model(tmp_path / "m.onnx", 2), "odd": odd}
+    with Server(sources, ServeOptions(http_port=0, grpc_port=0)) as server, stub(server) as client:
+        _, error = states(server, "odd")[1]
+        assert r"\udcff.dot" in error
+        assert error in ask(server, "/readyz")[1]["error"]
+        rows = client.oip("RepositoryIndex").models
+        assert error in {row.reason for row in rows}
 
 
 @pytest.mark.parametrize("how", ["sys.exit(3)", "raise KeyboardInterrupt"])

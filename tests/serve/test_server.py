@@ -1,6 +1,8 @@
 """A served flow, and real clients."""
 
 import http.client
+import json
+import os
 import socket
 import threading
 import time
@@ -12,7 +14,7 @@ import modelflow
 from modelflow.errors import ConfigError, FlowFailed
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.wire.open_inference.messages import OPEN_INFERENCE
-from tests.serve.clients import TYPED, ask, mean, served
+from tests.serve.clients import TYPED, ask, mean, send, served
 from tests.serve.grpc.stub import stub
 
 GRAPH = TYPED.format(node="batch_size=8")
@@ -224,6 +226,21 @@ def test_a_stop_answers_what_is_under_way_and_refuses_what_comes():
     with pytest.raises(ConnectionRefusedError):
         ask(server, PREDICT, {"instances": [[1.0]]})
     server.stop()
+
+
+def test_an_item_that_is_refused_in_words_that_are_no_utf_8_is_answered():
+    @modelflow.flowunit(name="mean")
+    def strict(row):
+        raise ValueError(os.fsdecode(b"no file \xff"))
+
+    document = {"instances": [[1.0]]}
+    with served(strict) as server:
+        status, found, _ = ask(server, PREDICT, document)
+        assert (status, found["error"]) == (400, r"node 'mean': no file \udcff")
+        _, _, text = send(
+            server, "POST", "/v2/models/m/generate_stream", json.dumps({"input": [1.0]})
+        )
+        assert rb"no file \\udcff" in text
 
 
 def test_a_stop_that_answers_nothing_more_cuts_short_one_that_does():
