@@ -63,6 +63,7 @@ class Connection(asyncio.Protocol):
         self._rests_since = self._loop.time()  # or has just connected
         self._lingering: int | None = None  # bytes that are still read and dropped
         self._is_paused = False
+        self._uninvited: Exchange | None = None  # waits to be told to send its body
         self._awaited = "head"  # or "body", "rest": what `_expiry` is for
 
     # -- the transport's calls --------------------------------------------------------------------
@@ -144,9 +145,13 @@ class Connection(asyncio.Protocol):
             self._answers.last = exchange
         exchange.answer(reply)
 
-    def invite_body(self) -> None:
-        """Tells the client to send it."""
-        self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    def invite_body(self, exchange: Exchange) -> None:
+        """Tells the client to send it, behind the answers that are owed before."""
+        if self._answers.owed[0] is exchange:
+            self._uninvited = None
+            self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        else:
+            self._uninvited = exchange
 
     def _new_exchange(
         self, method: str, target: str, headers: Sequence[tuple[bytes, bytes]]
@@ -169,6 +174,8 @@ class Connection(asyncio.Protocol):
             self._all.rest(self)
             self._rests_since = self._loop.time()
             self._set_due()
+        elif self._uninvited is self._answers.owed[0]:
+            self.invite_body(self._uninvited)
 
     def _write(self, data: bytes) -> None:
         if self._transport is not None and not self._transport.is_closing():

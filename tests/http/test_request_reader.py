@@ -38,6 +38,25 @@ def test_who_asks_whether_to_send_the_body_is_told_to():
         assert answer(client)[0] == 413
 
 
+def test_who_asks_behind_another_request_is_told_behind_its_answer():
+    """Else it would stand in the midst of that, where it goes out part by part."""
+    with serving(handler := Echo()) as connect, connect() as client:
+        behind = request("/", b"x" * 5, "Expect: 100-continue")[:-5]
+        client.sendall(request("/held/0") + behind)
+        assert handler.came.acquire(timeout=60)
+        handler.let_go("/held/0", b"first")
+        assert answer(client)[2] == b"first"
+        assert client.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        client.sendall(b"12345")
+        assert answer(client)[2] == b"12345"
+
+
+def test_a_client_of_http_1_0_is_told_nothing_before_its_answer():
+    with serving(Echo()) as connect, connect() as client:
+        client.sendall(request("/", b"12345", "Expect: 100-continue", version="1.0"))
+        assert answer(client)[2] == b"12345"
+
+
 def test_an_offer_of_another_protocol_is_answered_as_the_request_that_it_is():
     with serving(Echo()) as connect, connect() as client:
         offer = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk")
