@@ -91,7 +91,7 @@ class Server:
         self._guest: GrpcServer | None = None
         self._http: HttpServer | None = None
         self._gate: Gate | None = None
-        self._ending = threading.Lock()
+        self._ending = threading.RLock()  # a handler of signals may stop what stops, or starts
         self._is_settled = threading.Event()
         self._failures: Sequence[Exception] = ()
         self._is_hurried = False
@@ -127,18 +127,19 @@ class Server:
             StreamClosed: it listens already.
             OSError: an address is in use.
             MissingDependencyError: gRPC is wanted, and not installed.
-            ConfigError: a path holds nothing to serve; certificate, key or API keys are not to be
-                used.
+            ConfigError: nothing is at a path; certificate, key or API keys are not to be used.
         """
         found = look(self._catalogue)
         with contextlib.ExitStack() as addresses, self._ending:  # the servers have their own
-            if self.is_stopped:
-                raise Cancelled(_STOPPED)
+            self._check_runs()
             if self._http is not None:
                 message = f"the server listens already, at {self.address}"
                 raise StreamClosed(message)
             self._gate = Gate(self.options)  # before anything listens
             self._listen(addresses, found, self._gate)
+            if self.is_stopped:  # by a handler of signals, meanwhile
+                self.stop(drain=False)
+                raise Cancelled(_STOPPED)
         logger.log(LEVELS["NOTICE"], "listens at %s; loads %s", self.address, ", ".join(found))
 
     def _listen(
@@ -188,8 +189,8 @@ class Server:
             OSError: somebody else listens there.
         """
         with self._ending:  # a loop that ends in the midst of it would never answer
-            if self.is_stopped or self._http is None:
-                raise Cancelled(_STOPPED)
+            self._check_runs()
+            assert self._http is not None  # it listens
             self._open_grpc(self._http)
 
     def _open_grpc(self, http: HttpServer) -> None:
@@ -213,11 +214,14 @@ class Server:
 
     def _check_any(self) -> None:
         """Looks whether there is anything to serve, or may be."""
-        if self.is_stopped:
-            raise Cancelled(_STOPPED)
+        self._check_runs()
         if any(self._models) or self.options.poll or self.options.is_repository_open:
             return
         raise failure_of(self._failures)
+
+    def _check_runs(self) -> None:
+        if self.is_stopped:
+            raise Cancelled(_STOPPED)
 
     def _grpc(
         self, addresses: contextlib.ExitStack, budget: BodyBudget, gate: Gate

@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import signal
 import socket
 import threading
 import time
@@ -278,6 +279,36 @@ def test_a_stop_that_answers_nothing_more_cuts_short_one_that_does():
             gate.go.set()
             for thread in (*stops, *clients):
                 thread.join()
+
+
+def test_a_handler_of_signals_may_stop_what_the_main_thread_is_stopping():
+    gate = Gate()
+    server = served(gate.unit, gate.NODE, drain_timeout=3600.0).start()
+
+    def ask_on():
+        try:
+            with pytest.raises(http.client.RemoteDisconnected):
+                ask(server, PREDICT, {"instances": [[1.0]]})
+        finally:
+            gate.go.set()
+
+    def interrupt():
+        while not server.is_stopped:
+            pass
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, lambda *_: server.stop(drain=False))
+    threads = [threading.Thread(target=ask_on), threading.Thread(target=interrupt)]
+    try:
+        for thread in threads:
+            thread.start()
+            assert gate.entered.acquire(timeout=60)
+            gate.entered.release()
+        server.stop()
+        for thread in threads:
+            thread.join()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_several_models_are_served_beside_one_another():
