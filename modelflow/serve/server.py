@@ -44,11 +44,14 @@ logger = logging.getLogger(__name__)
 _STOPPED = "the server was stopped before everything was loaded; to serve again, make another"
 
 
+class _ListensAlreadyError(StreamClosed):
+    pass
+
+
 class Server:
     """Serves models to the clients of TensorFlow Serving and of Open Inference.
 
-    It is one process; ``modelflow serve --replicas N`` keeps several, each of which has one. For
-    programs and tests::
+    One process; ``modelflow serve --replicas N`` keeps several, each with one. For programs::
 
         with modelflow.serve.Server({"digits": "graphs/digits.toml"}) as server:
             print(server.address)
@@ -114,6 +117,8 @@ class Server:
         try:
             self.listen()
             self.wait_until_loaded()
+        except _ListensAlreadyError:  # and goes on
+            raise
         except BaseException:
             self.stop(drain=False)
             raise
@@ -134,7 +139,7 @@ class Server:
             self._check_runs()
             if self._http is not None:
                 message = f"the server listens already, at {self.address}"
-                raise StreamClosed(message)
+                raise _ListensAlreadyError(message)
             self._gate = Gate(self.options)  # before anything listens
             self._listen(addresses, found, self._gate)
             if self.is_stopped:  # by a handler of signals, meanwhile
@@ -190,8 +195,8 @@ class Server:
         """
         with self._ending:  # a loop that ends in the midst of it would never answer
             self._check_runs()
-            assert self._http is not None  # it listens
-            self._open_grpc(self._http)
+            if self._http is not None:  # else `listen` will
+                self._open_grpc(self._http)
 
     def _open_grpc(self, http: HttpServer) -> None:
         if self._guest is not None:
@@ -206,18 +211,13 @@ class Server:
             FlowFailed, GraphError, EngineError: nothing can be loaded.
         """
         self._is_settled.wait()
-        self._check_any()
+        self._check_runs()
+        if not (any(self._models) or self.options.poll or self.options.is_repository_open):
+            raise failure_of(self._failures)
 
     def _settled(self, failures: Sequence[Exception]) -> None:
         self._failures = failures
         self._is_settled.set()
-
-    def _check_any(self) -> None:
-        """Looks whether there is anything to serve, or may be."""
-        self._check_runs()
-        if any(self._models) or self.options.poll or self.options.is_repository_open:
-            return
-        raise failure_of(self._failures)
 
     def _check_runs(self) -> None:
         if self.is_stopped:

@@ -12,7 +12,7 @@ import grpc
 import pytest
 
 import modelflow
-from modelflow.errors import ConfigError, FlowFailed
+from modelflow.errors import ConfigError, FlowFailed, StreamClosed
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.wire.open_inference.messages import OPEN_INFERENCE
 from tests.serve.clients import TYPED, ask, mean, send, served
@@ -309,6 +309,13 @@ def test_a_handler_of_signals_may_stop_what_the_main_thread_is_stopping():
             thread.join()
     finally:
         signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_second_start_is_an_error_and_ends_nothing():
+    with served() as server:
+        with pytest.raises(StreamClosed, match="listens already"):
+            server.start()
+        assert ask(server, PREDICT, {"instances": [[1.0]]})[0] == 200
 
 
 def test_several_models_are_served_beside_one_another():
