@@ -41,8 +41,6 @@ __all__ = ["ServeOptions", "Server"]
 
 logger = logging.getLogger(__name__)
 
-_STOPPED = "the server was stopped before everything was loaded; to serve again, make another"
-
 
 class _ListensAlreadyError(StreamClosed):
     pass
@@ -76,10 +74,9 @@ class Server:
         """
         self._catalogue = sources if isinstance(sources, Catalogue) else Catalogue(sources)
         self._catalogue.check()
-        self.options = options or ServeOptions()
+        self.options = options = options or ServeOptions()
         self._loader = Loader()
         self._models = Models()
-        options = self.options
         self._repository = Repository(
             self._catalogue,
             self._models,
@@ -144,7 +141,7 @@ class Server:
             self._listen(addresses, found, self._gate)
             if self.is_stopped:  # by a handler of signals, meanwhile
                 self.stop(drain=False)
-                raise Cancelled(_STOPPED)
+                self._check_runs()
         logger.log(LEVELS["NOTICE"], "listens at %s; loads %s", self.address, ", ".join(found))
 
     def _listen(
@@ -221,7 +218,8 @@ class Server:
 
     def _check_runs(self) -> None:
         if self.is_stopped:
-            raise Cancelled(_STOPPED)
+            message = "the server was stopped before all was loaded; to serve again, make another"
+            raise Cancelled(message)
 
     def _grpc(
         self, addresses: contextlib.ExitStack, budget: BodyBudget, gate: Gate
