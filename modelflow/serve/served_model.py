@@ -101,11 +101,17 @@ class ServedModel:
         Raises:
             Problem: they do not fit the model's inputs, or there are too many requests.
         """
+        limits = self.limits
         for name, array in arrays.items():
-            if array.size > self.limits.elements:
-                self.limits.check_elements(array.size, f"input {name!r}")
+            if array.size > limits.elements:
+                limits.check_elements(array.size, f"input {name!r}")
+            if array.ndim and len(array) > limits.rows and self._is_batched(name):
+                limits.check_rows(len(array), f"input {name!r}")
         items = items_of(self.signature, arrays)
         return self.send(items, done, deadline, visit, is_stream=is_stream)
+
+    def _is_batched(self, name: str) -> bool:
+        return any(port.name == name and port.is_batched for port in self.signature.inputs)
 
     def send(
         self,

@@ -81,7 +81,7 @@ class Server:
             self._catalogue,
             self._models,
             self._loader,
-            ModelLimits(options.max_requests, options.max_tensor_elements, options.expanded),
+            ModelLimits.of(options),
             options.poll,
             is_open=options.is_repository_open,
         )
