@@ -80,6 +80,13 @@ _REQUESTS: tuple[_Values, ...] = (
         "Most elements of one tensor; more are answered 429, or RESOURCE_EXHAUSTED.",
     ),
     (
+        "--max-rows",
+        "max_rows",
+        _OPTIONS.max_rows,
+        0,
+        "Most items (rows) of one request; more are answered 429, or RESOURCE_EXHAUSTED.",
+    ),
+    (
         "--body-timeout",
         "body_timeout",
         _OPTIONS.body_time_out,

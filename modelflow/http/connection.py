@@ -63,6 +63,7 @@ class Connection(asyncio.Protocol):
         self._rests_since = self._loop.time()  # or has just connected
         self._lingering: int | None = None  # bytes that are still read and dropped
         self._is_paused = False
+        self._uninvited: Exchange | None = None  # waits to be told to send its body
         self._awaited = "head"  # or "body", "rest": what `_expiry` is for
 
     # -- the transport's calls --------------------------------------------------------------------
@@ -94,9 +95,9 @@ class Connection(asyncio.Protocol):
         if self._lingering is not None:
             self._hear_out(data)
             return
-        rest = b""
         try:
-            rest = self._reader.feed(data)
+            while data := self._reader.feed(data):
+                pass
         except (LongHeadError, httptools.HttpParserError) as error:
             self._refuse_error(error)
         owed, reader = self._answers.owed, self._reader
@@ -106,8 +107,6 @@ class Connection(asyncio.Protocol):
             self._expiry.due = None  # as `_set_due`: most requests come in one piece
         else:
             self._set_due()
-        if rest:
-            self.data_received(rest)
 
     def pause_writing(self) -> None:
         """Reads nothing more of a client that does not take its answers."""
@@ -146,9 +145,13 @@ class Connection(asyncio.Protocol):
             self._answers.last = exchange
         exchange.answer(reply)
 
-    def invite_body(self) -> None:
-        """Tells the client to send it."""
-        self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    def invite_body(self, exchange: Exchange) -> None:
+        """Tells the client to send it, behind the answers that are owed before."""
+        if self._answers.owed[0] is exchange:
+            self._uninvited = None
+            self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        else:
+            self._uninvited = exchange
 
     # -- answering --------------------------------------------------------------------------------
 
@@ -166,6 +169,8 @@ class Connection(asyncio.Protocol):
                 self._expiry.wait_until(now + self._limits.keepalive)
             else:
                 self._set_due()
+        elif self._uninvited is self._answers.owed[0]:
+            self.invite_body(self._uninvited)
 
     def _write(self, data: bytes) -> None:
         if self._transport is not None and not self._transport.is_closing():

@@ -88,13 +88,15 @@ class Connections:
         for one in list(self._open):
             one.end()
         if self._open:
-            self._ended = asyncio.get_running_loop().create_future()
-            await self._ended
+            self._ended = self._ended or asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._ended)  # others may wait for it, and longer
 
     def abort(self) -> None:
-        """Ends each at once."""
+        """Ends each at once; who waits for their end waits no longer."""
         for one in list(self._open):
             one.close()
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result(None)
 
     def _changed(self) -> None:
         if self.on_change is not None:

@@ -37,7 +37,7 @@ class Receiver(Protocol):
     def refuse_body(self, exchange: Exchange, reply: Reply) -> None:
         """Answers one whose body is not wanted; what comes of it is dropped."""
 
-    def invite_body(self) -> None:
+    def invite_body(self, exchange: Exchange) -> None:
         """Tells the client, who waits for it, to send the body."""
 
 
@@ -193,8 +193,9 @@ class RequestReader:
         except RefusedError as error:
             self._receiver.refuse_body(exchange, error.reply)
         else:
-            if exchange.head.named.get(b"expect", b"").lower() == b"100-continue":
-                self._receiver.invite_body()
+            is_waiting = exchange.head.named.get(b"expect", b"").lower() == b"100-continue"
+            if is_waiting and not self.is_old:  # that version knows no answer before the answer
+                self._receiver.invite_body(exchange)
 
     def on_body(self, part: bytes) -> None:
         """Takes a part of the body."""

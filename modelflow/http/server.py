@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import math
 import socket
 import ssl
 import threading
+from functools import partial
 from typing import Protocol
 
 from modelflow.errors import MissingDependencyError
@@ -54,7 +56,7 @@ class Guest(Protocol):
         """Begins; on the loop's thread."""
 
     async def close(self, seconds: float) -> None:
-        """Ends it; what is under way may take so long."""
+        """Ends it; what is under way may take so long. Called again where that is too long."""
 
 
 class Server:
@@ -98,7 +100,9 @@ class Server:
         self._connections = Connections(limits, self.mailbox)
         self._guests: list[Guest] = []
         self._is_ending = asyncio.Event()
-        self._last_seconds = _LAST_SECONDS
+        self._last_seconds = math.inf
+        self._sooner: set[asyncio.Task[None]] = set()
+        self._is_leaving = False
         self._thread = threading.Thread(
             target=self._main, name=f"modelflow/http/{host}:{port}", daemon=False
         )
@@ -118,12 +122,23 @@ class Server:
     def close(self, seconds: float = _LAST_SECONDS) -> None:
         """Ends it: no new connections; requests under way are answered first, if they can be.
 
+        May be called again, also while another thread waits in it: the shortest time counts.
+
         Args:
             seconds: How long it waits for that, and for clients that do not take their answers.
         """
-        self._last_seconds = seconds
-        self.mailbox.post(self._is_ending.set)
+        self.end_within(seconds)
         self._thread.join()
+
+    def end_within(self, seconds: float) -> None:
+        """Does what `close` does, without waiting for it."""
+        self.mailbox.post(partial(self._end_within, seconds))
+
+    def _end_within(self, seconds: float) -> None:
+        self._last_seconds = min(self._last_seconds, seconds)
+        self._is_ending.set()
+        if self._is_leaving:
+            self._sooner.add(self._loop.create_task(self._end(seconds)))
 
     def _main(self) -> None:
         with contextlib.closing(self._loop) as loop:
@@ -140,10 +155,16 @@ class Server:
             await self._is_ending.wait()
             for _ in range(3):  # who has connected already is still let in, and told
                 await asyncio.sleep(0)
-        seconds = self._last_seconds
-        await asyncio.gather(self._end(seconds), *(guest.close(seconds) for guest in self._guests))
+        self._is_leaving = True
+        await self._end(self._last_seconds)
+        if self._sooner:
+            await asyncio.wait(self._sooner)
 
     async def _end(self, seconds: float) -> None:
+        closing = (guest.close(seconds) for guest in self._guests)
+        await asyncio.gather(self._end_connections(seconds), *closing)
+
+    async def _end_connections(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._connections.until_ended(), seconds)
         self._connections.abort()

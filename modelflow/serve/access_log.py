@@ -43,7 +43,7 @@ class AccessLog:
         self._waiting: queue.SimpleQueue[Mapping[str, Any] | _Order] = queue.SimpleQueue()
         self._lost = 0
         self._is_failing = False
-        self._ending = threading.Lock()
+        self._ending = threading.RLock()  # as `Server` has it
         self._thread = threading.Thread(
             target=self._main, name="modelflow/access-log", daemon=False
         )
@@ -69,7 +69,7 @@ class AccessLog:
 
     def _open(self) -> BinaryIO:
         if self._path == _STDOUT:
-            return sys.stdout.buffer
+            return _stdout()
         try:
             return cast("BinaryIO", Path(self._path).open("ab", buffering=0))
         except OSError as error:
@@ -127,6 +127,14 @@ class AccessLog:
         if self._path != _STDOUT:
             with suppress(OSError):  # said when it was written
                 self._file.close()
+
+
+def _stdout() -> BinaryIO:
+    found: BinaryIO | None = getattr(sys.stdout, "buffer", None)
+    if found is None:  # it was closed before this process began, or is something of a notebook's
+        message = f"access log {_STDOUT}: there is no standard output here; give a file"
+        raise ConfigError(message)
+    return found
 
 
 def _wholes(lines: Sequence[Mapping[str, Any]], most: int | None) -> Iterator[bytes]:

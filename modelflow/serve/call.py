@@ -71,7 +71,7 @@ class Call:
     def fail(self, problem: Problem) -> None:
         """Ends it without an answer."""
         self._problem = problem
-        self.model.ended(self)
+        self.model.ended()
         self.done(self)
 
     def _came(self, _: Request) -> None:

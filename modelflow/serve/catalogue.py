@@ -10,6 +10,7 @@ from modelflow.errors import ConfigError, did_you_mean
 from modelflow.flow import Flow
 from modelflow.serve.model_config import read_model_config
 from modelflow.serve.source import Source, Terms, is_source
+from modelflow.wire.problem import sendable
 
 __all__ = ["Catalogue", "name_of"]
 
@@ -52,6 +53,8 @@ class Catalogue:
             for path in _inside(folder):
                 if path.is_dir() and not is_source(path):
                     logger.warning("%s: holds nothing to serve, and is passed over", path)
+                elif not _is_text(name_of(path)):
+                    logger.warning("%r: no name that is UTF-8, and is passed over", str(path))
         known = self.read()
         for name in self.labels:
             if name not in known:
@@ -93,10 +96,13 @@ class Catalogue:
 
     def _repository(self, folder: Path) -> Iterator[Source]:
         for path in _inside(folder):
-            if is_source(path):
+            if is_source(path) and _is_text(name_of(path)):
                 yield self._source(name_of(path), path)
 
     def _source(self, name: str, origin: str | Path | Flow) -> Source:
+        if not _is_text(name):
+            message = f"model {name!r}: its name is no UTF-8; give it another: NAME=PATH"
+            raise ConfigError(message)
         terms = replace(self.terms, labels=self.labels.get(name, {}))
         if isinstance(origin, Flow):
             return Source(name, origin, terms)
@@ -108,6 +114,10 @@ def _inside(folder: Path) -> list[Path]:
         message = f"{folder}: there is no such folder; expected one of models"
         raise ConfigError(message)
     return [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
+
+
+def _is_text(name: str) -> bool:
+    return sendable(name) == name  # else no client could ask for it, or be told of it
 
 
 def name_of(path: Path) -> str:

@@ -1,9 +1,13 @@
 """What a server takes of what clients send, beyond the bounds of connections and bodies."""
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
 
 from modelflow.wire.json_outline import JsonLimits
 from modelflow.wire.problem import Code, Problem
+
+if TYPE_CHECKING:
+    from modelflow.serve.options import ServeOptions
 
 __all__ = ["ModelLimits", "ReadLimits"]
 
@@ -28,12 +32,20 @@ class ModelLimits:
     Attributes:
         requests: Most requests that have no answer yet.
         elements: Most elements of one tensor.
+        rows: Most items of one request.
         expanded: Most bytes of examples, each with the context that they share.
     """
 
     requests: int = 1000
     elements: int = 1 << 29
     expanded: int = 64 << 20
+    rows: int = 1 << 17
+
+    @classmethod
+    def of(cls, options: "ServeOptions") -> Self:
+        """Returns what the options say."""
+        elements, rows = options.max_tensor_elements, options.max_rows
+        return cls(options.max_requests, elements, options.expanded, rows)
 
     def check_elements(self, count: int, where: str) -> None:
         """Checks how many elements a tensor has.
@@ -47,6 +59,20 @@ class ModelLimits:
         """
         if count > self.elements:
             message = f"{where}: {count} elements; at most {self.elements} are taken"
+            raise Problem(message, Code.RESOURCE_EXHAUSTED)
+
+    def check_rows(self, count: int, where: str) -> None:
+        """Checks how many items a request has, each of which costs more than its bytes.
+
+        Args:
+            count: So many.
+            where: Of which input, for the message.
+
+        Raises:
+            Problem: they are too many.
+        """
+        if count > self.rows:
+            message = f"{where}: {count} rows; at most {self.rows} are taken in one request"
             raise Problem(message, Code.RESOURCE_EXHAUSTED)
 
     def check_expanded(self, length: int) -> None:

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from modelflow.device.heap import give_memory_back
-from modelflow.errors import Cancelled, FlowFailed, StreamClosed
+from modelflow.errors import Cancelled, EngineError, FlowFailed, StreamClosed, described
 from modelflow.flow import Flow
 
 __all__ = ["Loader"]
@@ -53,8 +53,8 @@ class Loader:
         def run() -> None:
             try:
                 result: T | Exception = work()
-            except Exception as error:  # noqa: BLE001 - whoever asked is told
-                result = error
+            except BaseException as error:  # noqa: BLE001 - whoever asked is told
+                result = error if isinstance(error, Exception) else _told(error)
             done(result)
 
         with self._lock:
@@ -135,3 +135,10 @@ class Loader:
         if self._is_ending:
             message = "the server is being stopped"
             raise Cancelled(message)
+
+
+def _told(error: BaseException) -> Exception:
+    """Says what code of a model has raised to end the process, as ``sys.exit`` does."""
+    told = EngineError(f"{described(error)}: raised while it was loaded; a model may end nothing")
+    told.__cause__ = error
+    return told

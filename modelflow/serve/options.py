@@ -33,6 +33,7 @@ class ServeOptions:
         max_decompressed: Most bytes of a body that was sent compressed, and of examples with the
             context that they share; None: `max_body`.
         max_tensor_elements: Most elements of one tensor.
+        max_rows: Most items of one request.
         json: What a JSON document may hold.
         body_time_out: Seconds within which a body must be there.
         drain_timeout: Seconds within which a stop lets the requests under way be answered.
@@ -59,6 +60,7 @@ class ServeOptions:
     max_bodies: int = 1 << 30
     max_decompressed: int | None = None
     max_tensor_elements: int = 1 << 29
+    max_rows: int = 1 << 17
     json: JsonLimits = field(default_factory=JsonLimits)
     body_time_out: float = 30.0
     drain_timeout: float = 30.0

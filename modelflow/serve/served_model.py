@@ -51,7 +51,6 @@ class ServedModel:
         row_type: Of a model whose only input is batched and of numbers, their type; else None.
         outputs: Its outputs, by name.
         mailbox: How other threads reach the server's.
-        calls: The requests that have no answer yet.
         on_closed: Called when the flow has ended by itself: no request is answered any more.
         limits: What it takes.
         admission: Which requests it takes.
@@ -91,7 +90,6 @@ class ServedModel:
         self.on_closed: Callable[[], object] | None = None
         self._gangway = Gangway(flow, mailbox, self._read, self._closed)
         self._reader: Reader | None = None
-        self.calls: set[Call] = set()
         self.signature_name = DEFAULT_SIGNATURE
         self.method = PREDICT_METHOD
         self.others: Mapping[str, ServedModel] = {}
@@ -115,11 +113,17 @@ class ServedModel:
         Raises:
             Problem: they do not fit the model's inputs, or there are too many requests.
         """
+        limits = self.limits
         for name, array in arrays.items():
-            if array.size > self.limits.elements:
-                self.limits.check_elements(array.size, f"input {name!r}")
+            if array.size > limits.elements:
+                limits.check_elements(array.size, f"input {name!r}")
+            if array.ndim and len(array) > limits.rows and self._is_batched(name):
+                limits.check_rows(len(array), f"input {name!r}")
         items = items_of(self.signature, arrays)
         return self.send(items, done, deadline, visit, is_stream=is_stream)
+
+    def _is_batched(self, name: str) -> bool:
+        return any(port.name == name and port.is_batched for port in self.signature.inputs)
 
     def send(
         self,
@@ -148,7 +152,6 @@ class ServedModel:
             self._make_room(deadline)
         admission.admit(deadline)
         call = Call(self, items, deadline, done, is_stream=is_stream, context=context)
-        self.calls.add(call)
         self._gangway.add(call)
         return call
 
@@ -187,7 +190,6 @@ class ServedModel:
         call = Call(self, items, None, done, context=context)
         call.began = began
         exchange.on_gone = call.cancel
-        self.calls.add(call)
         return call
 
     def give_up(self, exchange: Exchange) -> None:
@@ -240,7 +242,6 @@ class ServedModel:
     def forget(self, call: Call) -> None:
         """Ends a request whose caller has gone: what is queued for it is dropped."""
         if self._gangway.forget(call):
-            self.calls.discard(call)
             self.figures.failed(Code.CANCELLED)
             self.admission.left()
             self._tell_when_idle()
@@ -261,7 +262,6 @@ class ServedModel:
         over = self._over
         while over:
             call = over.popleft()
-            self.calls.discard(call)
             self.admission.under_way -= 1
             try:
                 call.done(call)
@@ -271,9 +271,8 @@ class ServedModel:
         self._count()
         self._tell_when_idle()
 
-    def ended(self, call: Call) -> None:
+    def ended(self) -> None:
         """Notes that a request is over; how fast that was, of those of one turn together."""
-        self.calls.discard(call)
         self.admission.left()
         if not self._is_counted_soon:
             self._is_counted_soon = True
@@ -317,9 +316,14 @@ class ServedModel:
         self._tell_when_idle()
 
     def _tell_when_idle(self) -> None:
-        if self._on_idle is not None and not any(
-            one.admission.under_way for one in self.all_signatures()
-        ):
+        # Not in this turn of the loop: a request that has found this model may be making room now
+        # (`_make_room`), and is sent behind that.
+        if self._on_idle is not None:
+            asyncio.get_running_loop().call_soon(self._tell_if_idle)
+
+    def _tell_if_idle(self) -> None:
+        is_busy = any(one.admission.under_way for one in self.all_signatures())
+        if self._on_idle is not None and not is_busy:
             on_idle, self._on_idle = self._on_idle, None
             on_idle()
 

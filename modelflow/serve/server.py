@@ -7,7 +7,6 @@ import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from modelflow.errors import Cancelled, StreamClosed
@@ -41,14 +40,15 @@ __all__ = ["ServeOptions", "Server"]
 
 logger = logging.getLogger(__name__)
 
-_STOPPED = "the server was stopped before everything was loaded; to serve again, make another"
+
+class _ListensAlreadyError(StreamClosed):
+    pass
 
 
 class Server:
     """Serves models to the clients of TensorFlow Serving and of Open Inference.
 
-    It is one process; ``modelflow serve --replicas N`` keeps several, each of which has one. For
-    programs and tests::
+    One process; ``modelflow serve --replicas N`` keeps several, each with one. For programs::
 
         with modelflow.serve.Server({"digits": "graphs/digits.toml"}) as server:
             print(server.address)
@@ -73,15 +73,14 @@ class Server:
         """
         self._catalogue = sources if isinstance(sources, Catalogue) else Catalogue(sources)
         self._catalogue.check()
-        self.options = options or ServeOptions()
+        self.options = options = options or ServeOptions()
         self._loader = Loader()
         self._models = Models()
-        options = self.options
         self._repository = Repository(
             self._catalogue,
             self._models,
             self._loader,
-            ModelLimits(options.max_requests, options.max_tensor_elements, options.expanded),
+            ModelLimits.of(options),
             options.poll,
             is_open=options.is_repository_open,
         )
@@ -91,9 +90,10 @@ class Server:
         self._guest: GrpcGuest | None = None
         self._http: HttpServer | None = None
         self._gate: Gate | None = None
-        self._ending = threading.Lock()
+        self._ending = threading.RLock()  # a handler of signals may stop what stops, or starts
         self._is_settled = threading.Event()
         self._failures: Sequence[Exception] = ()
+        self._is_hurried = False
         self.is_stopped = False
         """It has ended, or is about to."""
         self.address = ""
@@ -107,15 +107,14 @@ class Server:
         What does not load is in the log, and in what clients are told of it; the others are served.
 
         Raises:
-            OSError: an address is in use.
-            MissingDependencyError: gRPC is wanted, and not installed.
-            ConfigError: a path holds nothing to serve; certificate, key or API keys are not to be
-                used.
+            OSError, MissingDependencyError, ConfigError: as `listen`.
             FlowFailed, GraphError, EngineError: nothing can be loaded; nothing runs then.
         """
         try:
             self.listen()
             self.wait_until_loaded()
+        except _ListensAlreadyError:  # and goes on
+            raise
         except BaseException:
             self.stop(drain=False)
             raise
@@ -129,18 +128,19 @@ class Server:
             StreamClosed: it listens already.
             OSError: an address is in use.
             MissingDependencyError: gRPC is wanted, and not installed.
-            ConfigError: a path holds nothing to serve; certificate, key or API keys are not to be
-                used.
+            ConfigError: nothing is at a path; certificate, key or API keys are not to be used.
         """
         found = look(self._catalogue)
         with contextlib.ExitStack() as addresses, self._ending:  # the servers have their own
-            if self.is_stopped:
-                raise Cancelled(_STOPPED)
+            self._check_runs()
             if self._http is not None:
                 message = f"the server listens already, at {self.address}"
-                raise StreamClosed(message)
+                raise _ListensAlreadyError(message)
             self._gate = Gate(self.options)  # before anything listens
             self._listen(addresses, found, self._gate)
+            if self.is_stopped:  # by a handler of signals, meanwhile
+                self.stop(drain=False)
+                self._check_runs()
         logger.log(LEVELS["NOTICE"], "listens at %s; loads %s", self.address, ", ".join(found))
 
     def _listen(
@@ -167,7 +167,7 @@ class Server:
         self._http = HttpServer(bound, front, options.connections, gate.tls)
         self._guest = guest
         if self._place is None:
-            self.open_grpc()
+            self._open_grpc(self._http)
         mailbox = self._http.mailbox
         begin = partial(self._repository.begin, mailbox, found, self._settled, unloaded)
         mailbox.post(begin)  # behind: nothing is loaded where it cannot listen
@@ -189,12 +189,15 @@ class Server:
             Cancelled: the server was stopped.
             OSError: somebody else listens there.
         """
-        http, guest = self._http, self._guest
-        if http is None:
-            raise Cancelled(_STOPPED)
-        if guest is not None:
-            http.invite(guest)
-            self.grpc_address = guest.address
+        with self._ending:  # a loop that ends in the midst of it would never answer
+            self._check_runs()
+            if self._http is not None:  # else `listen` will
+                self._open_grpc(self._http)
+
+    def _open_grpc(self, http: HttpServer) -> None:
+        if self._guest is not None:
+            http.invite(self._guest)
+            self.grpc_address = self._guest.address
 
     def wait_until_loaded(self) -> None:
         """Returns when everything was loaded that can be; behind `listen`.
@@ -204,19 +207,18 @@ class Server:
             FlowFailed, GraphError, EngineError: nothing can be loaded.
         """
         self._is_settled.wait()
-        self._check_any()
+        self._check_runs()
+        if not (any(self._models) or self.options.poll or self.options.is_repository_open):
+            raise failure_of(self._failures)
 
     def _settled(self, failures: Sequence[Exception]) -> None:
         self._failures = failures
         self._is_settled.set()
 
-    def _check_any(self) -> None:
-        """Looks whether there is anything to serve, or may be."""
+    def _check_runs(self) -> None:
         if self.is_stopped:
-            raise Cancelled(_STOPPED)
-        if any(self._models) or self.options.poll or self.options.is_repository_open:
-            return
-        raise failure_of(self._failures)
+            message = "the server was stopped before all was loaded; to serve again, make another"
+            raise Cancelled(message)
 
     def _grpc(
         self, addresses: contextlib.ExitStack, budget: BodyBudget, gate: Gate
@@ -268,30 +270,29 @@ class Server:
         """Ends it: no new requests, every flow is stopped. May be called again, from any thread.
 
         Args:
-            drain: Requests under way are answered first, within ``drain_timeout`` seconds.
+            drain: Requests under way are answered first, within ``drain_timeout`` seconds. Without
+                it another `stop` that waits for them waits no longer.
 
         Raises:
             FlowFailed: flows failed; all have been stopped.
         """
+        if not drain:
+            self._is_hurried = True
+            if self.is_stopped and self._http is not None:  # it is, or soon will be, ending
+                self._http.end_within(0.0)
         with self._ending:
-            self._loader.interrupt()
             self.is_stopped = True
-            http, self._http = self._http, None
-            if http is not None:
-                http.mailbox.post(self._repository.end)
-                http.close(self.options.drain_timeout if drain else 0.0)
+            self._loader.interrupt()
+            if self._http is not None:
+                self._http.mailbox.post(self._repository.end)
+                self._http.close(0.0 if self._is_hurried else self.options.drain_timeout)
             if self._gate is not None:
                 self._gate.close()
             self._is_settled.set()
-            self._loader.stop(drain)
+            self._loader.stop(drain=not self._is_hurried)
 
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()

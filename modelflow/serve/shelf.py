@@ -14,7 +14,7 @@ from modelflow.serve.models import Models
 from modelflow.serve.opening import load_edition, unload_edition
 from modelflow.serve.served_model import ServedModel
 from modelflow.serve.source import Edition, Source
-from modelflow.wire.problem import Code, Problem
+from modelflow.wire.problem import Code, Problem, sendable
 from modelflow.wire.tf_serving.documents import State, VersionStatus
 
 __all__ = ["Shelf", "Told", "reason_of"]
@@ -93,6 +93,7 @@ class Shelf:
 
     def blame(self, reason: str) -> None:
         """Notes that nothing could be found out of what is wanted: what runs goes on."""
+        reason = sendable(reason)
         if reason != self._reason:  # a poll comes by here again and again
             logger.error("model %r: %s", self.name, reason)
         self._reason = reason
@@ -262,4 +263,4 @@ def reason_of(error: Exception) -> str:
     """Returns what an exception says, with those that it is a group of."""
     if isinstance(error, ExceptionGroup):
         return "; ".join(map(reason_of, error.exceptions))
-    return str(error) or described(error)
+    return sendable(str(error) or described(error))

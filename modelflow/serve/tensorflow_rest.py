@@ -97,6 +97,7 @@ class TensorflowRest:
             array = array_of(rows, model.row_type, "'instances'")
             check_item(port, array[0])
             model.limits.check_elements(array.size, "'instances'")
+            model.limits.check_rows(len(array), "'instances'")
         except Exception:  # noqa: BLE001 - of one of them, who is told; or they differ
             for (exchange, _), value in found:
                 self._send_alone(model, exchange, "", True, value)

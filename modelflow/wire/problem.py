@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from modelflow.errors import ModelflowError
 
-__all__ = ["Code", "Problem", "shown"]
+__all__ = ["Code", "Problem", "sendable", "shown"]
 
 
 class Code(StrEnum):
@@ -41,8 +41,16 @@ class Problem(ModelflowError):  # noqa: N818 - HTTP's word (RFC 9457)
     """
 
     def __init__(self, message: str, code: Code = Code.INVALID_ARGUMENT) -> None:
-        super().__init__(message)
+        super().__init__(sendable(message))
         self.code = code
+
+
+def sendable(text: str) -> str:
+    r"""Returns a text as every protocol can send it: in UTF-8.
+
+    What is no character there (a byte of a file's name, half of a pair) is written out: ``\udcff``.
+    """
+    return text.encode(errors="backslashreplace").decode()
 
 
 def shown(value: object) -> str:

@@ -38,12 +38,39 @@ def test_who_asks_whether_to_send_the_body_is_told_to():
         assert answer(client)[0] == 413
 
 
+def test_who_asks_behind_another_request_is_told_behind_its_answer():
+    """Else it would stand in the midst of that, where it goes out part by part."""
+    with serving(handler := Echo()) as connect, connect() as client:
+        behind = request("/", b"x" * 5, "Expect: 100-continue")[:-5]
+        client.sendall(request("/held/0") + behind)
+        assert handler.came.acquire(timeout=60)
+        handler.let_go("/held/0", b"first")
+        assert answer(client)[2] == b"first"
+        assert client.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        client.sendall(b"12345")
+        assert answer(client)[2] == b"12345"
+
+
+def test_a_client_of_http_1_0_is_told_nothing_before_its_answer():
+    with serving(Echo()) as connect, connect() as client:
+        client.sendall(request("/", b"12345", "Expect: 100-continue", version="1.0"))
+        assert answer(client)[2] == b"12345"
+
+
 def test_an_offer_of_another_protocol_is_answered_as_the_request_that_it_is():
     with serving(Echo()) as connect, connect() as client:
         offer = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk")
         client.sendall(request("/", b"", *offer, method="GET") + request("/", b"next"))
         assert answer(client)[0] == 200
         assert answer(client)[2] == b"next"
+
+
+def test_offers_of_another_protocol_are_answered_however_many_come_at_once():
+    count = 2000
+    with serving(Echo()) as connect, connect() as client:
+        offer = request("/", b"", "Connection: Upgrade", "Upgrade: h2c", method="GET")
+        client.sendall(offer * count)
+        assert [answer(client)[0] for _ in range(count)] == [200] * count
 
 
 def test_a_body_that_is_announced_too_long_is_refused_before_it_comes():

@@ -1,5 +1,6 @@
 """Lines of a log, and the files that they go to."""
 
+import io
 import json
 import os
 import sys
@@ -65,6 +66,13 @@ def test_a_dash_is_the_standard_output(capsys):
     log.reopen()
     log.close()
     assert capsys.readouterr().out == '{"n": 1}\n'
+
+
+@pytest.mark.parametrize("output", [None, io.StringIO()])
+def test_where_there_is_no_standard_output_a_dash_says_so(monkeypatch, output):
+    monkeypatch.setattr(sys, "stdout", output)
+    with pytest.raises(ConfigError, match="there is no standard output here; give a file"):
+        AccessLog("-")
 
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path):

@@ -136,7 +136,7 @@ def test_a_client_that_goes_away_takes_its_request_with_it():
             events.ask(1000)
             events.head()
             assert events.next() == {"output": 0}
-        while server.model("m").calls:
+        while server.model("m").admission.under_way:
             pass
         tokens.go.release(1000)
         assert tokens.ended.acquire(timeout=60)
@@ -152,7 +152,7 @@ def test_a_client_that_goes_before_its_turn_takes_its_request_with_it():
             events.ask(1000)
             assert tokens.began.acquire(timeout=60)
             assert tokens.began.acquire(timeout=60)
-        while server.model("m").calls:
+        while server.model("m").admission.under_way:
             pass
         tokens.go.release(1000)
         for _ in range(2):
@@ -230,7 +230,7 @@ def test_the_body_of_a_client_that_went_away_counts_no_longer():
             events.ask(9)
             events.head()
             assert events.next() == {"output": 0}
-        while server.model("m").calls:
+        while server.model("m").admission.under_way:
             pass
         tokens.go.release(1000)
         assert send(server, "POST", PATH, body)[0] == 200

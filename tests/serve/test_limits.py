@@ -82,6 +82,27 @@ def test_a_tensor_of_too_many_elements_is_refused_over_both_protocols():
             client.call("tensorflow.serving.PredictionService", "Predict", predict(large))
 
 
+def test_a_request_of_too_many_rows_is_refused_over_both_protocols():
+    """Rows of no elements, and rows that one value stands for, cost nothing to send."""
+    endless = {"name": "input", "shape": [1 << 40, 0], "datatype": "FP32", "data": []}
+    with (
+        grpc_served(max_rows=4) as server,
+        grpc.insecure_channel(server.grpc_address) as channel,
+    ):
+        assert ask(server, PREDICT, {"instances": [[1.0]] * 4})[0] == 200
+        status, found, _ = ask(server, PREDICT, {"instances": [[1.0]] * 5})
+        text = "input 'input': 5 rows; at most 4 are taken in one request"
+        assert (status, found["error"]) == (429, text)
+        status, found, _ = ask(server, INFER, {"inputs": [endless]})
+        assert status == 429
+        assert f"{1 << 40} rows" in found["error"]
+        message = predict(np.ones((1, 1), np.float32))
+        message.inputs["input"].tensor_shape.dim[0].size = 5
+        client = Stub(channel)
+        with refused("RESOURCE_EXHAUSTED", "5 rows; at most 4 are taken"):
+            client.call("tensorflow.serving.PredictionService", "Predict", message)
+
+
 @pytest.mark.parametrize("path", [GENERATE, STREAM])
 def test_an_item_of_too_many_elements_is_refused(path):
     with served(max_tensor_elements=4) as server:

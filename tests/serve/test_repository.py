@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import json
+import os
 import socket
 import threading
 
@@ -163,6 +164,34 @@ def test_a_model_that_does_not_load_is_named_and_the_others_are_served(tmp_path,
         assert status == 503
         assert "model 'torn': version 1" in found["error"]
     assert "model 'torn', version 1 does not load: " in caplog.text
+
+
+def test_what_is_wrong_is_told_of_a_file_whose_name_is_no_text(tmp_path):
+    odd = tmp_path / os.fsdecode(b"\xff.dot")
+    odd.write_text("digraph {")
+    sources = {"m": write_model(tmp_path / "m.onnx", 2), "odd": odd}
+    with Server(sources, ServeOptions(http_port=0, grpc_port=0)) as server, stub(server) as client:
+        _, error = states(server, "odd")[1]
+        assert r"\udcff.dot" in error
+        assert error in ask(server, "/readyz")[1]["error"]
+        rows = client.oip("RepositoryIndex").models
+        assert error in {row.reason for row in rows}
+
+
+@pytest.mark.parametrize("how", ["sys.exit(3)", "raise KeyboardInterrupt"])
+def test_a_model_whose_code_ends_the_process_does_not_load_and_nothing_else(
+    tmp_path, monkeypatch, how
+):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "leaving.py").write_text(f"import sys\n{how}\n")
+    (tmp_path / "leaves.dot").write_text(GRAPH % "leaving:leave")
+    model = write_model(tmp_path / "m.onnx", 2)
+    sources = {"m": model, "leaves": tmp_path / "leaves.dot"}
+    with Server(sources, ServeOptions(http_port=0)) as server:
+        assert predict(server) == 2.0
+        state, error = states(server, "leaves")[1]
+    assert state == "END"
+    assert "raised while it was loaded" in error
 
 
 def test_where_nothing_loads_the_start_fails_with_what_is_wrong(tmp_path):

@@ -32,10 +32,35 @@ def test_room_that_an_answer_makes_is_seen_in_the_same_turn_of_the_loop():
             model.infer(ROW, answers.append)
             with pytest.raises(RefusedError, match="1 requests under way"):
                 model.admission.admit(None)
-        while model.calls:
+        while model.admission.under_way:
             await asyncio.sleep(0)
         return answers
 
     with modelflow.Flow(TYPED.format(node="batch_size=8"), units=[mean]) as flow:
         answers = asyncio.run(turn(flow))
     assert [call.outputs()["output"].tolist() for call in answers] == [[1.0]] * 3
+
+
+def test_a_version_that_is_replaced_while_a_request_makes_room_still_answers_it():
+    """Whoever has found it is sent behind what came meanwhile, and must not find it gone."""
+    seen = []
+
+    async def turn(flow):
+        mailbox = Mailbox(asyncio.get_running_loop())
+        model = ServedModel("m", 1, flow, mailbox, ModelLimits(requests=1))
+        answers = []
+        model.infer(ROW, answers.append)
+        mailbox.post(lambda: model.retire(lambda: seen.append(len(answers))))
+        while True:
+            with contextlib.suppress(RefusedError):
+                model.expect(None)
+                break
+        model.infer(ROW, answers.append)
+        while not seen:
+            await asyncio.sleep(0)
+        return answers
+
+    with modelflow.Flow(TYPED.format(node="batch_size=8"), units=[mean]) as flow:
+        answers = asyncio.run(turn(flow))
+    assert seen == [2]
+    assert [call.outputs()["output"].tolist() for call in answers] == [[1.0]] * 2

@@ -1,15 +1,22 @@
 """A served flow, and real clients."""
 
+import http.client
+import json
+import os
+import signal
 import socket
 import threading
 import time
 
+import grpc
 import pytest
 
 import modelflow
-from modelflow.errors import ConfigError, FlowFailed
+from modelflow.errors import ConfigError, FlowFailed, StreamClosed
 from modelflow.serve.server import ServeOptions, Server
-from tests.serve.clients import TYPED, ask, mean, served
+from modelflow.wire.open_inference.messages import OPEN_INFERENCE
+from tests.serve.clients import TYPED, ask, mean, send, served
+from tests.serve.grpc.stub import stub
 
 GRAPH = TYPED.format(node="batch_size=8")
 
@@ -175,7 +182,7 @@ def test_a_request_whose_time_has_passed_is_not_worked_on():
         first = asking(server, 1, found)
         assert gate.entered.acquire(timeout=60)
         late = asking(server, 2, found, headers={"Inference-Timeout-Ms": "1"})
-        while len(server.model("m").calls) < 2:
+        while server.model("m").admission.under_way < 2:
             pass
         passed = time.monotonic() + 0.001
         while time.monotonic() <= passed:
@@ -197,9 +204,9 @@ def test_a_client_that_goes_away_is_not_worked_for():
             body = b'{"instances": [[2.0]]}'
             head = f"POST {PREDICT} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
             client.sendall(head.encode() + body)
-            while len(server.model("m").calls) < 2:
+            while server.model("m").admission.under_way < 2:
                 pass
-        while len(server.model("m").calls) > 1:
+        while server.model("m").admission.under_way > 1:
             pass
         gate.go.set()
         first.join()
@@ -220,6 +227,95 @@ def test_a_stop_answers_what_is_under_way_and_refuses_what_comes():
     with pytest.raises(ConnectionRefusedError):
         ask(server, PREDICT, {"instances": [[1.0]]})
     server.stop()
+
+
+def test_an_item_that_is_refused_in_words_that_are_no_utf_8_is_answered():
+    @modelflow.flowunit(name="mean")
+    def strict(row):
+        raise ValueError(os.fsdecode(b"no file \xff"))
+
+    document = {"instances": [[1.0]]}
+    with served(strict) as server:
+        status, found, _ = ask(server, PREDICT, document)
+        assert (status, found["error"]) == (400, r"node 'mean': no file \udcff")
+        _, _, text = send(
+            server, "POST", "/v2/models/m/generate_stream", json.dumps({"input": [1.0]})
+        )
+        assert rb"no file \\udcff" in text
+
+
+def test_a_stop_that_answers_nothing_more_cuts_short_one_that_does():
+    gate, gone = Gate(), []
+
+    def ask_on(one):
+        with pytest.raises((http.client.RemoteDisconnected, grpc.RpcError)):
+            one()
+        gone.append(one)
+
+    message = OPEN_INFERENCE["inference.ModelInferRequest"](model_name="m")
+    rows = message.inputs.add(name="input", datatype="FP32", shape=[1, 1])
+    rows.contents.fp32_contents.append(1.0)
+    server = served(gate.unit, gate.NODE, grpc_port=0, drain_timeout=3600.0).start()
+    with stub(server) as call:
+        asked = [
+            lambda: ask(server, PREDICT, {"instances": [[1.0]]}),
+            lambda: call.oip("ModelInfer", message),
+        ]
+        clients = [threading.Thread(target=ask_on, args=(one,)) for one in asked]
+        for client in clients:
+            client.start()
+        while server.model("m").admission.under_way < len(clients):
+            pass
+        stops = [threading.Thread(target=server.stop, args=(drain,)) for drain in (True, False)]
+        stops[0].start()
+        while not server.is_stopped:
+            pass
+        stops[1].start()
+        try:
+            for client in clients:
+                client.join(60)
+            assert len(gone) == len(clients)
+        finally:
+            gate.go.set()
+            for thread in (*stops, *clients):
+                thread.join()
+
+
+def test_a_handler_of_signals_may_stop_what_the_main_thread_is_stopping():
+    gate = Gate()
+    server = served(gate.unit, gate.NODE, drain_timeout=3600.0).start()
+
+    def ask_on():
+        try:
+            with pytest.raises(http.client.RemoteDisconnected):
+                ask(server, PREDICT, {"instances": [[1.0]]})
+        finally:
+            gate.go.set()
+
+    def interrupt():
+        while not server.is_stopped:
+            pass
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, lambda *_: server.stop(drain=False))
+    threads = [threading.Thread(target=ask_on), threading.Thread(target=interrupt)]
+    try:
+        for thread in threads:
+            thread.start()
+            assert gate.entered.acquire(timeout=60)
+            gate.entered.release()
+        server.stop()
+        for thread in threads:
+            thread.join()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_second_start_is_an_error_and_ends_nothing():
+    with served() as server:
+        with pytest.raises(StreamClosed, match="listens already"):
+            server.start()
+        assert ask(server, PREDICT, {"instances": [[1.0]]})[0] == 200
 
 
 def test_several_models_are_served_beside_one_another():

@@ -1,5 +1,8 @@
 """What a path stands for."""
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -40,6 +43,18 @@ def test_a_folder_stands_for_what_is_in_it_and_names_it(folder, caplog):
     catalogue.check()
     assert set(catalogue.read()) == {"many", "times", "upper", "whole"}
     assert f"{folder / 'nothing'}: holds nothing to serve" in caplog.text
+
+
+def test_a_name_that_no_client_could_write_is_passed_over_or_refused(folder, caplog):
+    odd = os.fsdecode(os.fsencode(folder) + b"/\xff.onnx")
+    (folder / "times.onnx").rename(odd)
+    catalogue = Catalogue(repositories=[folder])
+    catalogue.check()
+    assert set(catalogue.read()) == {"many", "upper", "whole"}
+    assert "no name that is UTF-8" in caplog.text
+    with pytest.raises(ConfigError, match="give it another: NAME=PATH"):
+        Catalogue({Path(odd).stem: odd}).check()
+    Catalogue({"times": odd}).check()
 
 
 def test_models_come_and_go_in_a_folder(folder):

@@ -204,7 +204,7 @@ def test_a_client_that_goes_away_has_a_line_all_the_same(tmp_path):
             head = f"POST {PREDICT} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
             client.sendall(head.encode() + body)
             assert gate.entered.acquire(timeout=SECONDS)
-        while server.model("m").calls:
+        while server.model("m").admission.under_way:
             pass
         gate.go.set()
     assert [(line["status"], line["model"]) for line in logged(path)] == [(499, "m")]
@@ -303,7 +303,7 @@ def test_a_stream_that_nobody_reads_to_its_end_has_a_line_of_what_was_sent(tmp_p
             events.ask(9)  # its turn does not come
             assert tokens.began.acquire(timeout=SECONDS)
             assert tokens.began.acquire(timeout=SECONDS)
-        while server.model("m").calls:
+        while server.model("m").admission.under_way:
             pass
         tokens.go.release(100)
     found = [(line["status"], line["model"], line["bytes_out"]) for line in logged(path)]

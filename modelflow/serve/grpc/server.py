@@ -98,15 +98,15 @@ class GrpcServer:
     async def close(self, seconds: float) -> None:
         """Ends it: no new calls, no further messages in streams; those that came are answered.
 
+        May be called again before it has ended: the shortest time counts.
+
         Args:
             seconds: How long it waits for that; then it cancels what is left.
         """
-        if self._server is None:
-            return
-        server, self._server = self._server, None
-        self._health.close()
-        self._calls.close()
-        await server.stop(seconds)
+        if self._server is not None:
+            self._health.close()
+            self._calls.close()
+            await self._server.stop(seconds)
 
 
 def _credentials(tls: TlsOptions) -> grpc.ServerCredentials:

@@ -314,7 +314,7 @@ def test_a_stream_that_is_left_takes_its_request_with_it():
         answers = client.method(OIP, "ModelStreamInfer")(iter([one_number(1000)]), timeout=SECONDS)
         assert values(next(answers).infer_response, dtype="<i8") == [0]
         answers.cancel()
-        while server.model("m").calls:
+        while server.model("m").admission.under_way:
             pass
         tokens.go.release(1000)
         assert tokens.ended.acquire(timeout=60)

@@ -291,7 +291,7 @@ def test_triton_client_gives_up_a_call_and_the_server_works_no_more_for_it(trito
         with pytest.raises(utils.InferenceServerException) as late:
             client.infer("m", inputs(triton), client_timeout=1.0)
         assert late.value.status() == "StatusCode.DEADLINE_EXCEEDED"
-        while server.model("m").calls:  # until it has heard of both
+        while server.model("m").admission.under_way:  # until it has heard of both
             pass
         gate.go.set()
         figures = server.model("m").figures

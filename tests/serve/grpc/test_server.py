@@ -43,7 +43,7 @@ def row(*values):
 
 
 def until_under_way(server, count):
-    while len(server.model("m").calls) != count:
+    while server.model("m").admission.under_way != count:
         pass
 
 

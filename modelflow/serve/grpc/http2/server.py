@@ -90,12 +90,14 @@ class Http2Server:
     async def close(self, seconds: float) -> None:
         """Ends it: no new calls, no further messages in streams; those that came are answered.
 
+        May be called again before it has ended: the shortest time counts.
+
         Args:
             seconds: How long it waits for that; then it gives up what is left.
         """
-        if self._board is None:
+        board = self._board
+        if board is None:
             return
-        board, self._board = self._board, None
         self._health.close()
         await self._listening.aclose()
         for call in tuple(board.calls):

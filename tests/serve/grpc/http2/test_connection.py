@@ -34,7 +34,7 @@ def _sound(server):
     yield
     with stub(server) as client:
         assert values(client.oip("ModelInfer", infer())) == [1.0, 4.0]
-        while server.model("m").calls:
+        while server.model("m").admission.under_way:
             pass
 
 
@@ -261,7 +261,7 @@ def test_too_many_connections_make_room_or_are_refused():
         with connected(server) as third:  # the second one rests: it makes room
             third.send(call(1))
             second.rest()
-            while len(server.model("m").calls) != 2:
+            while server.model("m").admission.under_way != 2:
                 pass
             with connected(server) as fourth:
                 assert fourth.rest()[-1].code == h2.CALM
@@ -311,10 +311,10 @@ def test_a_client_that_goes_away_is_not_worked_for():
         first = client.method(h2.OIP, "ModelInfer").future(infer(np.float32([[1.0]])))
         assert gate.entered.acquire(timeout=h2.SECONDS)
         wire.send(call(1))
-        while len(server.model("m").calls) != 2:
+        while server.model("m").admission.under_way != 2:
             pass
         wire.client.shutdown(socket.SHUT_RDWR)
-        while len(server.model("m").calls) != 1:
+        while server.model("m").admission.under_way != 1:
             pass
         gate.go.set()
         assert first.result().outputs
