@@ -1,0 +1,130 @@
+"""Small requests that come in one turn of the server's loop, and are read together."""
+
+import http.client
+import json
+import socket
+import threading
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import modelflow
+from modelflow.unit import function
+from tests.serve.clients import served
+
+PREDICT = "/v1/models/m:predict"
+NUMBERS = st.floats(0, 1e3, width=32) | st.integers(0, 1000)  # below, an id is answered
+ROWS = st.integers(1, 3).flatmap(
+    lambda length: st.lists(
+        st.lists(NUMBERS, min_size=length, max_size=length), min_size=1, max_size=3
+    )
+)
+GOOD = ROWS.map(lambda rows: json.dumps({"instances": rows}).encode())
+OTHERS = st.sampled_from(
+    [
+        b'{"inputs": [[1.0, 2.0]]}',
+        b'{"inputs": {"input": [[1.0, 2.0]]}}',
+        b'{"instances": [{"input": [1.0, 3.0]}]}',
+        b'{"signature_name": "serving_default", "instances": [[5.0]]}',
+        b'{"signature_name": "x", "instances": [[5.0]]}',
+        b'{"instances": [[1.0, NaN]]}',
+        b'{"instances": [[1.0]]} and more',
+        b'{"instances": [[1.0], [1.0, 2.0]]}',
+        b'{"instances": [["1"]]}',
+        b'{"instances": [[true]]}',
+        b'{"instances": [[1e39]]}',
+        b'{"instances": [1.0]}',
+        b'{"instances": [[[1.0]]]}',
+        b'{"instances": [[]]}',
+        b'{"instances": []}',
+        b'{"instances": 5}',
+        b'{"instances": [[1.0]], "inputs": [[1.0]]}',
+        b"[" * 100 + b"]" * 100,
+        b"{",
+        b"[]",
+        b"",
+    ]
+)
+
+
+@pytest.fixture(scope="module")
+def server():
+    with served() as running:
+        yield running
+
+
+def _message(body):
+    head = f"POST {PREDICT} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+def _answers(server, pieces, count):
+    """What is answered to requests that are sent so, over one connection."""
+    host, port = server.address.removeprefix("http://").split(":")
+    found = []
+    with socket.create_connection((host, int(port)), timeout=60) as client:
+        for piece in pieces:
+            client.sendall(piece)
+            if len(pieces) > 1:
+                found.append(_answer(client))
+        while len(found) < count:
+            found.append(_answer(client))
+    return found
+
+
+def _answer(client):
+    response = http.client.HTTPResponse(client)
+    response.fp = client.makefile("rb", 0)  # nothing of the next answer is read
+    response.begin()
+    return response.status, json.loads(response.read())
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(GOOD | OTHERS, min_size=1, max_size=12))
+def test_requests_that_come_together_are_answered_as_each_alone(server, bodies):
+    messages = [_message(body) for body in bodies]
+    alone = _answers(server, messages, len(messages))
+    assert _answers(server, [b"".join(messages)], len(messages)) == alone
+    assert server.model("m").admission.under_way == 0
+
+
+def test_rows_of_different_requests_are_not_mixed(server):
+    bodies = [json.dumps({"instances": [[float(n)] * 2] * (n % 3 + 1)}).encode() for n in range(14)]
+    found = _answers(server, [b"".join(map(_message, bodies))], len(bodies))
+    assert [document["predictions"] for _, document in found] == [
+        [float(n)] * (n % 3 + 1) for n in range(14)
+    ]
+
+
+def test_who_goes_before_its_request_is_read_counts_as_cancelled_and_holds_nobody_up():
+    entered, go = threading.Event(), threading.Event()
+
+    @modelflow.flowunit(name="mean")
+    def wait(row):
+        entered.set()
+        go.wait(60)
+        return row.sum()
+
+    del function._declared["mean"]
+    with served(wait, "batch_size=1, queue_size=1") as server:
+        model = server.model("m")
+        clients = []
+        host, port = server.address.removeprefix("http://").split(":")
+        for number in range(6):
+            client = socket.create_connection((host, int(port)), timeout=60)
+            client.sendall(_message(b'{"instances": [[%d]]}' % number))
+            clients.append(client)
+            while model.admission.under_way <= number:
+                pass
+        assert entered.wait(60)
+        clients.pop().close()  # there was no room for it in the flow
+        while not model.figures.outcomes["CANCELLED"]:
+            pass
+        assert model.admission.under_way == 5
+        go.set()
+        assert [_answer(client)[1]["predictions"] for client in clients] == [
+            [float(number)] for number in range(5)
+        ]
+        for client in clients:
+            client.close()
