@@ -7,6 +7,7 @@ from typing import Protocol
 from modelflow.http.door import Door
 from modelflow.http.mailbox import Mailbox
 from modelflow.serve.fleet import Fleet
+from modelflow.serve.stock import Stock
 
 __all__ = ["Place"]
 
@@ -24,8 +25,12 @@ class Place(Protocol):
     grpc: socket.socket | None
     unloaded: Collection[str]
 
-    def join(self, own: Fleet) -> Fleet:
-        """Returns all, of which ``own`` is this one."""
+    @property
+    def stock(self) -> Stock | None:
+        """What it serves whose models another process has; None: it has its own."""
+
+    def join(self, own: Stock) -> Fleet:
+        """Returns what changes what all serve, of which ``own`` is what this one does."""
 
     def begin(self, mailbox: Mailbox) -> None:
         """Begins to be asked, and told, on the thread of this mailbox."""

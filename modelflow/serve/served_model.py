@@ -11,6 +11,7 @@ from modelflow.http.exchange import Visit
 from modelflow.http.mailbox import Mailbox
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.serve.admission import Admission
+from modelflow.serve.batching import Batching
 from modelflow.serve.call import Call
 from modelflow.serve.figures import ModelFigures
 from modelflow.serve.gangway import Gangway
@@ -21,7 +22,7 @@ from modelflow.wire.problem import Code
 from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE, PREDICT_METHOD
 
 if TYPE_CHECKING:
-    from modelflow.graph.signature import Signature
+    from modelflow.graph.graph_port import Signature
     from modelflow.wire.tf_serving.predict import Types
 
 __all__ = ["ServedModel"]
@@ -137,6 +138,11 @@ class ServedModel:
         self.calls.add(call)
         self._gangway.add(call)
         return call
+
+    @property
+    def batching(self) -> Batching:
+        """How it gathers items into calls."""
+        return Batching.of(self.flow)
 
     def expect(self, deadline: float | None) -> None:
         """Refuses what `send` would refuse: before the request is read, which takes longer.

@@ -5,10 +5,10 @@ from functools import partial
 
 from modelflow.http.exchange import Exchange
 from modelflow.http.reply import Reply
-from modelflow.serve.call import Call
 from modelflow.serve.compression import whole_body
 from modelflow.serve.examples import classes_of, send_examples, values_of_regression
 from modelflow.serve.limits import ReadLimits
+from modelflow.serve.model import Inference
 from modelflow.serve.models import Models
 from modelflow.serve.patience import seconds_of
 from modelflow.serve.refusal import JSON, settle
@@ -77,15 +77,15 @@ class TensorflowRest:
         exchange.answer(Reply(200, document, JSON))
 
 
-def _answer(exchange: Exchange, call: Call, *, is_row: bool) -> None:
+def _answer(exchange: Exchange, call: Inference, *, is_row: bool) -> None:
     settle(exchange, lambda: Reply(200, predict_answer(outputs_of(call), is_row=is_row), JSON))
 
 
-def _answer_examples(exchange: Exchange, method: str, call: Call) -> None:
+def _answer_examples(exchange: Exchange, method: str, call: Inference) -> None:
     settle(exchange, lambda: Reply(200, _results(method, call), JSON))
 
 
-def _results(method: str, call: Call) -> bytes:
+def _results(method: str, call: Inference) -> bytes:
     if method == REGRESS_METHOD:
         return regress_answer(values_of_regression(call))
     return classify_answer(*classes_of(call))

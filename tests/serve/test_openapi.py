@@ -9,7 +9,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 import modelflow
 from modelflow.cli.sources import catalogue_of
-from modelflow.graph.signature import GraphPort, Signature
+from modelflow.graph.graph_port import GraphPort, Signature
 from modelflow.serve.json_schema import item_schema, items_of
 from modelflow.serve.openapi import openapi_document
 from modelflow.serve.server import ServeOptions, Server

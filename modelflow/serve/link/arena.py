@@ -13,18 +13,9 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Arena", "Gallery", "new_memory"]
+__all__ = ["Arena", "Gallery"]
 
-# The most that lies in one at a time. The system gives memory only to what is written.
-_SIZE = 64 << 20
 _ALIGNMENT = 64
-
-
-def new_memory() -> int:
-    """Returns the descriptor of memory that has no name: it is freed when nobody has it."""
-    descriptor = os.memfd_create("modelflow-worker")
-    os.ftruncate(descriptor, _SIZE)
-    return descriptor
 
 
 class Arena:
@@ -99,9 +90,7 @@ class Gallery:
         self._on_unused = on_unused
         self._shown: dict[int, ref[npt.NDArray[Any]]] = {}
 
-    def show(
-        self, where: int, dtype: np.dtype[Any], shape: tuple[int, ...]
-    ) -> npt.NDArray[Any]:
+    def show(self, where: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
         """Returns the array in a slot, without a copy."""
         array: npt.NDArray[Any] = np.ndarray(shape, dtype, self._view, where)
 

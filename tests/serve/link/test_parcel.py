@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelflow.serve.workers.arena import Arena, Gallery, new_memory
-from modelflow.serve.workers.parcel import HEAD, Packer, Unpacker
+from modelflow.serve.link.arena import Arena, Gallery
+from modelflow.serve.link.ends import new_memory
+from modelflow.serve.link.parcel import HEAD, Packer, Unpacker
 
 Box = namedtuple("Box", "x label")
 

@@ -20,14 +20,14 @@ import numpy as np
 import numpy.typing as npt
 
 from modelflow.files.json_value import json_value
-from modelflow.serve.workers.arena import Arena, Gallery
+from modelflow.serve.link.arena import Arena, Gallery
 
 try:
     import orjson
 except ImportError:  # an extra: `json` does the same, slowly
     orjson = None
 
-__all__ = ["HEAD", "Packer", "Unpacker", "Value"]
+__all__ = ["HEAD", "Packer", "Unpacker", "Value", "dtype_of", "name_of"]
 
 Value: TypeAlias = list[Any]
 """A value as it stands in a message."""
@@ -46,7 +46,8 @@ class Packer:
 
     def __init__(self, arena: Arena) -> None:
         """Takes where large arrays go."""
-        self._arena = arena
+        self.arena = arena
+        """Where large arrays go."""
         self._messages: list[Any] = []
         self._parts: list[bytes] = []
         self._size = 0
@@ -81,9 +82,9 @@ class Packer:
     def _array(self, array: npt.NDArray[Any]) -> Value:
         if array.dtype.hasobject:
             return self._objects(array)
-        name = _name_of(array.dtype)
+        name = name_of(array.dtype)
         if array.nbytes >= _SHARED:
-            where = self._arena.put(array)
+            where = self.arena.put(array)
             if where is not None:
                 return [name, array.shape, where, True]
         return [name, array.shape, self._append(array.tobytes()), False]
@@ -99,7 +100,7 @@ class Packer:
     def _bytes(self, parts: list[bytes]) -> tuple[int, bool]:
         size = sum(map(len, parts))
         if size >= _SHARED:
-            where = self._arena.put_bytes(parts, size)
+            where = self.arena.put_bytes(parts, size)
             if where is not None:
                 return where, True
         return self._append(b"".join(parts)), False
@@ -167,7 +168,7 @@ class Unpacker:
         if kind == "B":
             return self._texts(*value[1:])
         name, shape, where, is_shared = value
-        dtype = _dtype_of(name)
+        dtype = dtype_of(name)
         if is_shared:
             return self._gallery.show(where, dtype, tuple(shape))
         return np.ndarray(shape, dtype, self._parcel, self._bytes + where)
@@ -193,24 +194,25 @@ class Unpacker:
         if not isinstance(value, dict):
             return value
         mark, held = next(iter(value.items()), ("", None))
+        if mark.startswith("$"):
+            return self._marked(mark, held)
+        return {key: self._revived(one) for key, one in value.items()}
+
+    def _marked(self, mark: str, held: Any) -> Any:
         match mark:
             case "$n":
                 return self.value(held)[()]
-            case "$a" | "$b":
-                return self.value(held)
             case "$t":
                 return tuple(self._revived(one) for one in held)
             case "$d":
                 return {key: self._revived(one) for key, one in held}
             case "$o":
-                return self._revived_objects(*held)
-        return {key: self._revived(one) for key, one in value.items()}
-
-    def _revived_objects(self, shape: list[int], held: list[Any]) -> npt.NDArray[Any]:
-        found = np.empty(len(held), object)
-        for place, one in enumerate(held):
-            found[place] = self._revived(one)
-        return found.reshape(shape)
+                shape, items = held
+                found = np.empty(len(items), object)
+                for place, one in enumerate(items):
+                    found[place] = self._revived(one)
+                return found.reshape(shape)
+        return self.value(held)  # of an array, or of bytes
 
 
 def _dumped(messages: list[Any]) -> bytes:
@@ -226,7 +228,12 @@ def _loaded(text: bytes) -> list[Any]:
 
 
 @lru_cache
-def _name_of(dtype: np.dtype[Any]) -> str:
+def name_of(dtype: np.dtype[Any]) -> str:
+    """Returns what stands for an element type.
+
+    Raises:
+        ValueError: nothing does.
+    """
     for name in (dtype.str, dtype.name):
         try:
             if np.dtype(name) == dtype:
@@ -238,7 +245,8 @@ def _name_of(dtype: np.dtype[Any]) -> str:
 
 
 @lru_cache
-def _dtype_of(name: str) -> np.dtype[Any]:
+def dtype_of(name: str) -> np.dtype[Any]:
+    """Returns the element type that a name stands for."""
     try:
         return np.dtype(name)
     except TypeError:
