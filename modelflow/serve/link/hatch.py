@@ -17,19 +17,19 @@ class Hatch:
         """Takes the socket, which becomes its own."""
         self._socket = sock
         self._socket.setblocking(False)
-        self._is_open = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def open(self, taken: Callable[[Ends], object]) -> None:
         """Begins; ``taken`` is called with each, whose descriptors become its own."""
         self._taken = taken
-        asyncio.get_running_loop().add_reader(self._socket, self._take)
-        self._is_open = True
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._socket, self._take)
 
     def close(self) -> None:
-        """Takes no more; on the loop's thread where it has begun. May be called again."""
-        if self._is_open:
-            self._is_open = False
-            asyncio.get_running_loop().remove_reader(self._socket)
+        """Takes no more; on the loop's thread, or when that has ended. May be called again."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.remove_reader(self._socket)
+        self._loop = None
         self._socket.close()
 
     def _take(self) -> None:

@@ -6,7 +6,7 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from modelflow.http.mailbox import Mailbox
 from modelflow.serve.link.arena import Arena, Gallery
@@ -103,8 +103,7 @@ class Link(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Takes what writes."""
-        assert isinstance(transport, asyncio.WriteTransport)
-        self._transport = transport
+        self._transport = cast("asyncio.WriteTransport", transport)  # uvloop's says not what it is
         self._send()
 
     def data_received(self, data: bytes) -> None:
