@@ -40,9 +40,7 @@ def measure(workers: int, case: Case, file: Path, seconds: float) -> list[dict[s
         return [load(server.pid, port, file, count, seconds) for count in case.connections]
 
 
-def compare(
-    workers: Sequence[int], case: Case, rounds: int, seconds: float
-) -> list[list[object]]:
+def compare(workers: Sequence[int], case: Case, rounds: int, seconds: float) -> list[list[object]]:
     """Runs the servers in turn; returns a row for each and each number of connections."""
     found: dict[tuple[int, int], list[dict[str, float]]] = {}
     with tempfile.TemporaryDirectory() as folder:

@@ -5,7 +5,7 @@ import contextlib
 import socket
 import ssl
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Protocol
 
 from modelflow.errors import MissingDependencyError
@@ -99,6 +99,8 @@ class Server:
         self.mailbox = Mailbox(self._loop)
         self._connections = Connections(limits, self.mailbox)
         self._guests: list[Guest] = []
+        self.last: Callable[[], Awaitable[None]] | None = None
+        """Called on the loop when all requests, and all guests, have come to their end."""
         self._is_ending = asyncio.Event()
         self._last_seconds = _LAST_SECONDS
         self._thread = threading.Thread(
@@ -139,6 +141,8 @@ class Server:
                 await asyncio.sleep(0)
         seconds = self._last_seconds
         await asyncio.gather(self._end(seconds), *(guest.close(seconds) for guest in self._guests))
+        if self.last is not None:
+            await self.last()
 
     @contextlib.asynccontextmanager
     async def _listening(self) -> AsyncIterator[None]:

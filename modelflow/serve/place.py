@@ -32,5 +32,8 @@ class Place(Protocol):
     def join(self, own: Stock) -> Fleet:
         """Returns what changes what all serve, of which ``own`` is what this one does."""
 
+    async def end(self) -> None:
+        """Ends what it has on that thread, when all requests have come to their end."""
+
     def begin(self, mailbox: Mailbox) -> None:
         """Begins to be asked, and told, on the thread of this mailbox."""

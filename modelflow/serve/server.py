@@ -160,6 +160,7 @@ class Server:
         mailbox = self._http.mailbox
         self._stock.begin(mailbox, self._is_settled.set)
         if self._place is not None:
+            self._http.last = self._place.end
             self._place.begin(mailbox)
         host, port = bound.address if isinstance(bound, Door) else bound.getsockname()[:2]
         self.address = f"{'http' if gate.tls is None else 'https'}://{host}:{port}"

@@ -1,7 +1,6 @@
 """What connects two processes of ours: all that is said in one turn of a loop is one write."""
 
 import asyncio
-import contextlib
 import os
 import socket
 from collections import deque
@@ -53,6 +52,7 @@ class Link(asyncio.Protocol):
         self._unused: deque[int] = deque()
         self._rest = bytearray()
         self._wanted = 0
+        self._over = asyncio.Event()
         self._beginning: asyncio.Task[Any] | None = None
 
     def begin(self) -> None:
@@ -76,9 +76,16 @@ class Link(asyncio.Protocol):
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._send)
 
-    def close(self) -> None:
-        """Ends it; what was said is still sent. May be called again."""
-        self._send()
+    async def close(self) -> None:
+        """Ends it, when what was said is sent. May be called again."""
+        if self._beginning is not None and not self._is_over:
+            await asyncio.wait([self._beginning])
+            self._send()
+            self.abandon()
+            await self._over.wait()
+
+    def abandon(self) -> None:
+        """Ends it soon."""
         if self._transport is not None:
             self._transport.close()
 
@@ -138,6 +145,5 @@ class Link(asyncio.Protocol):
     def connection_lost(self, _: Exception | None) -> None:
         """Tells who listens."""
         self._transport, self._is_over = None, True
-        with contextlib.suppress(OSError):
-            self._socket.close()
+        self._over.set()
         self._listener.lost()

@@ -112,6 +112,10 @@ class Replica:
         """Says why it cannot begin: what a process that is alone would, and its exit code."""
         self._line.say({"failure": {"text": text, "code": code}})
 
+    async def end(self) -> None:
+        """Takes no more links."""
+        self.hatch.close()
+
     def close(self) -> None:
         """Ends it, behind the server."""
         self._line.close()

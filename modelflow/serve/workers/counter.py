@@ -45,8 +45,22 @@ class Counter:
         seen: The number of the last roster that it has seen.
     """
 
-    def __init__(self, ends: Ends, mailbox: Mailbox, roster: Roster) -> None:
-        """Takes the link's side, which becomes its own, and what the worker may ask for."""
+    def __init__(
+        self,
+        ends: Ends,
+        mailbox: Mailbox,
+        roster: Roster,
+        on_lost: "Callable[[Counter], object]",
+    ) -> None:
+        """Begins.
+
+        Args:
+            ends: The link's side, which becomes its own.
+            mailbox: What reaches the server's thread.
+            roster: What the worker may ask for.
+            on_lost: Called when the worker has ended.
+        """
+        self._on_lost = on_lost
         self.seen = 0
         self._roster = roster
         self._calls: dict[int, Inference] = {}
@@ -77,14 +91,15 @@ class Counter:
 
     def lost(self) -> None:
         """Gives up what a worker has asked that has ended."""
+        self._on_lost(self)
         calls, self._calls = self._calls, {}
         for call in calls.values():
             call.cancel()
         self._roster.remove(self)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Ends the link."""
-        self._link.close()
+        await self._link.close()
 
     # -- requests ---------------------------------------------------------------------------------
 

@@ -87,18 +87,23 @@ class Mirror:
         """Looks nowhere: the other process does."""
 
     def end(self) -> None:
-        """Takes no further link. What was asked is still answered over the one there is."""
+        """Is ready no more. What was asked is still answered."""
         self._is_ending = True
-        self._hatch.close()
 
     def stop(self, drain: bool) -> None:
-        """Nothing runs here; the link has ended with the loop."""
+        """Nothing runs here; `close` has ended the link."""
+
+    async def close(self) -> None:
+        """Ends the link, when all requests have come to their end."""
+        self._hatch.close()
+        if self._link is not None:
+            await self._link.close()
 
     # -- the link ---------------------------------------------------------------------------------
 
     def _connect(self, ends: Ends) -> None:
         if self._link is not None:  # that it has ended is still to be heard
-            self._link.close()
+            self._link.abandon()
             self.lost(self._link)
         listener = _Ear(self)
         listener.link = Link(ends, self._mailbox, listener)

@@ -11,26 +11,31 @@ from modelflow.serve.stock import Stock
 from modelflow.serve.workers.counter import Counter
 from modelflow.serve.workers.roster import Roster
 
-__all__ = ["ModelsProcess"]
+__all__ = ["ModelsProcess", "Published"]
 
 
-class _Published:
+class Published:
     """Changes what is served, and says so when all workers have seen it. A `Fleet`."""
 
     def __init__(self, own: Fleet, roster: Roster) -> None:
+        """Takes what changes it, and who tells workers."""
         self._own = own
         self._roster = roster
 
     def census(self, told: Callable[[Census], object]) -> None:
+        """Tells what this process has counted."""
         self._own.census(told)
 
     def load(self, name: str, told: Told) -> None:
+        """Loads a model."""
         self._own.load(name, self._seen(told))
 
     def unload(self, name: str, told: Told) -> None:
+        """Unloads a model."""
         self._own.unload(name, self._seen(told))
 
     def configure(self, config: bytes, told: Told) -> None:
+        """Serves what a ``ReloadConfigRequest`` says."""
         self._own.configure(config, self._seen(told))
 
     def _seen(self, told: Told) -> Told:
@@ -46,7 +51,8 @@ class ModelsProcess(Replica):
     def join(self, own: Stock) -> Fleet:
         """Returns what changes what is served here."""
         self._roster = Roster(own.models)
-        return self._joined(_Published(own.fleet, self._roster))
+        self.counters: set[Counter] = set()
+        return self._joined(Published(own.fleet, self._roster))
 
     def begin(self, mailbox: Mailbox) -> None:
         """Begins to be asked, by the supervisor and by workers."""
@@ -55,9 +61,15 @@ class ModelsProcess(Replica):
         mailbox.post(partial(self.hatch.open, self._welcome))
         super().begin(mailbox)
 
+    async def end(self) -> None:
+        """Ends the links to workers."""
+        await super().end()
+        for counter in tuple(self.counters):
+            await counter.close()
+
     def settled(self) -> None:
         """Has workers told that everything that was asked for was tried."""
         self._mailbox.post(self._roster.settle)
 
     def _welcome(self, ends: Ends) -> None:
-        Counter(ends, self._mailbox, self._roster)
+        self.counters.add(Counter(ends, self._mailbox, self._roster, self.counters.discard))

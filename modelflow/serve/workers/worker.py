@@ -22,3 +22,7 @@ class Worker(Replica):
     def stock(self) -> Stock:
         """The models of the other process."""
         return self._mirror
+
+    async def end(self) -> None:
+        """Ends the link to the other process."""
+        await self._mirror.close()
