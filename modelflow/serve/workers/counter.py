@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
+from weakref import WeakSet
 
 from modelflow.errors import EndOfStream
 from modelflow.http.mailbox import Mailbox
@@ -65,6 +66,7 @@ class Counter:
         self._roster = roster
         self._calls: dict[int, Inference] = {}
         self._wanting: set[int] = set()
+        self._given_up: WeakSet[Inference] = WeakSet()
         self._link = Link(ends, mailbox, self)
         self._link.begin()
         roster.add(self)
@@ -94,6 +96,7 @@ class Counter:
         self._on_lost(self)
         calls, self._calls = self._calls, {}
         for call in calls.values():
+            self._given_up.add(call)
             call.cancel()
         self._roster.remove(self)
 
@@ -127,6 +130,7 @@ class Counter:
         call = self._calls.pop(number, None)
         if call is not None:
             self._wanting.discard(number)
+            self._given_up.add(call)
             call.cancel()
             gone = Problem("the request was cancelled", Code.CANCELLED)
             self._link.say("problem", number, *words_of(gone))
@@ -155,9 +159,11 @@ class Counter:
             self._link.say("problem", number, *words)
 
     def _stream_done(self, number: int) -> Callable[[Inference], None]:
-        def came(_: Inference) -> None:
+        def came(call: Inference) -> None:
             if number in self._calls:
                 self._give(number)
+            elif call in self._given_up and _has_ended(call):
+                self._given_up.discard(call)
 
         return came
 
@@ -187,6 +193,16 @@ class Counter:
     def _forget(self, number: int) -> Inference:
         self._wanting.discard(number)
         return self._calls.pop(number)
+
+
+def _has_ended(call: Inference) -> bool:
+    """Takes what there is of a stream that was given up, so that its end is counted, once."""
+    try:
+        while call.part() is not None:
+            pass
+    except (EndOfStream, Problem):
+        return True
+    return False
 
 
 def _arrays(call: Inference, link: Link) -> dict[str, Value]:
