@@ -46,8 +46,8 @@ _STOPPED = "the server was stopped before everything was loaded; to serve again,
 class Server:
     """Serves models to the clients of TensorFlow Serving and of Open Inference.
 
-    It is one process; ``modelflow serve --replicas N`` and ``--workers N`` keep several, each of which has one. For
-    programs and tests::
+    It is one process; ``modelflow serve --replicas N`` and ``--workers N`` keep several, each of
+    which has one. For programs and tests::
 
         with modelflow.serve.Server({"digits": "graphs/digits.toml"}) as server:
             print(server.address)

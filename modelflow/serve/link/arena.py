@@ -56,6 +56,11 @@ class Arena:
                 if start + size == after:
                     self._free[left : left + 2] = [(start, size + more)]
 
+    def close(self) -> None:
+        """Gives the memory up: there is no room any more."""
+        self._free.clear()
+        self._map.close()
+
     @property
     def taken(self) -> int:
         """How many slots are taken."""
@@ -101,6 +106,10 @@ class Gallery:
         # Views of the array hold the array itself: it goes with the last of them.
         self._shown[where] = ref(array, gone)
         return array
+
+    def close(self) -> None:
+        """Shows nothing more. What was shown stays as it is, for whoever has it."""
+        self._view = memoryview(b"")
 
     def read(self, where: int, size: int) -> bytes:
         """Returns a copy of what is in a slot, which is not used any more."""

@@ -145,5 +145,7 @@ class Link(asyncio.Protocol):
     def connection_lost(self, _: Exception | None) -> None:
         """Tells who listens."""
         self._transport, self._is_over = None, True
+        self._arena.close()
+        self._gallery.close()
         self._over.set()
         self._listener.lost()
