@@ -49,11 +49,10 @@ def replica(descriptor: int) -> int:
         return 1
     quiet = _speak(start["name"], start["log_level"], is_quiet=start["is_quiet"])
     given = start["given"]
-    options = _options(start["role"], given)
-    place = _place(line, start, options)
+    place = _place(line, start)
     try:
         with _reported(place, is_debugged=start["is_debugged"]):
-            _serve(place, given, options, quiet)
+            _serve(place, start["role"], given, quiet)
     except _FailedError as error:
         return error.code
     finally:
@@ -71,11 +70,11 @@ def _options(role: str, given: Mapping[str, Any]) -> "ServeOptions":
     )
 
 
-def _place(line: "Line", start: "Message", options: "ServeOptions") -> "Replica":
+def _place(line: "Line", start: "Message") -> "Replica":
     if start["role"] == "worker":
         from modelflow.serve.workers.worker import Worker
 
-        return Worker(line, start, options)
+        return Worker(line, start)
     if start["role"] == "models":
         from modelflow.serve.workers.models_process import ModelsProcess
 
@@ -96,13 +95,11 @@ def _speak(name: str, log_level: int, *, is_quiet: bool) -> _Quiet:
     return quiet
 
 
-def _serve(
-    place: "Replica", given: Mapping[str, Any], options: "ServeOptions", quiet: _Quiet
-) -> None:
+def _serve(place: "Replica", role: str, given: Mapping[str, Any], quiet: _Quiet) -> None:
     """Serves until somebody ends it."""
     from modelflow.serve.server import Server
 
-    server = Server(_sources(place, given), options, place)
+    server = Server(_sources(place, role, given), _options(role, given), place)
 
     def ready() -> None:
         quiet.is_on = False
@@ -118,9 +115,11 @@ def _serve(
             server.stop(drain=False)
 
 
-def _sources(place: "Replica", given: Mapping[str, Any]) -> "Mapping[str, Path] | Catalogue":
+def _sources(
+    place: "Replica", role: str, given: Mapping[str, Any]
+) -> "Mapping[str, Path] | Catalogue":
     """What is to be loaded here; a worker loads nothing."""
-    if place.stock is not None:
+    if role == "worker":
         return {}
     return replace(catalogue_given(given), configured=place.configured)
 

@@ -7,6 +7,7 @@ from typing import Protocol
 from modelflow.http.door import Door
 from modelflow.http.mailbox import Mailbox
 from modelflow.serve.fleet import Fleet
+from modelflow.serve.options import ServeOptions
 from modelflow.serve.stock import Stock
 
 __all__ = ["Place"]
@@ -25,9 +26,8 @@ class Place(Protocol):
     grpc: socket.socket | None
     unloaded: Collection[str]
 
-    @property
-    def stock(self) -> Stock | None:
-        """What it serves whose models another process has; None: it has its own."""
+    def stock(self, options: ServeOptions) -> Stock | None:
+        """Returns what it serves whose models another process has; None: it has its own."""
 
     def join(self, own: Stock) -> Fleet:
         """Returns what changes what all serve, of which ``own`` is what this one does."""

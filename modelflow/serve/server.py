@@ -89,8 +89,8 @@ class Server:
 
     def _stock_of(self, sources: "Mapping[str, str | Path | Flow] | Catalogue") -> Stock:
         place = self._place
-        if place is not None and place.stock is not None:
-            return place.stock
+        if place is not None and (stock := place.stock(self.options)) is not None:
+            return stock
         from modelflow.serve.own_stock import OwnStock  # which runs models
 
         gone = () if place is None else place.unloaded

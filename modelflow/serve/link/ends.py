@@ -1,5 +1,6 @@
 """What two processes need to be linked: descriptors, which a third makes for them."""
 
+import contextlib
 import os
 import socket
 from typing import NamedTuple
@@ -37,10 +38,19 @@ class Ends(NamedTuple):
 
 
 def new_link() -> tuple[Ends, Ends]:
-    """Returns both sides of a new link."""
-    there, back = new_memory(), new_memory()
-    one, other = socket.socketpair()
-    return (
-        Ends(one.detach(), back, there),
-        Ends(other.detach(), os.dup(there), os.dup(back)),
-    )
+    """Returns both sides of a new link.
+
+    Raises:
+        OSError: there are too many descriptors; nothing is left of it.
+    """
+    with contextlib.ExitStack() as made:
+
+        def kept(descriptor: int) -> int:
+            made.callback(os.close, descriptor)
+            return descriptor
+
+        one, other = (kept(end.detach()) for end in socket.socketpair())
+        there, back = kept(new_memory()), kept(new_memory())
+        sides = Ends(one, back, there), Ends(other, kept(os.dup(there)), kept(os.dup(back)))
+        made.pop_all()
+    return sides

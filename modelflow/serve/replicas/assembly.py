@@ -22,8 +22,8 @@ class Assembly:
     fall would be read as having begun anew.
     """
 
-    def __init__(self, replicas: Callable[[], Iterable[ReplicaProcess]], count: int) -> None:
-        """Takes what gives those that run, and how many there are meant to be."""
+    def __init__(self, replicas: Callable[[], Iterable[ReplicaProcess]], count: int | None) -> None:
+        """Takes what gives those that run, and how many there are meant to be; None: one alone."""
         self._replicas = replicas
         self._count = count
         self._unloaded: set[str] = set()
@@ -64,6 +64,8 @@ class Assembly:
         there = {(picture.name, picture.version) for picture in found}
         found += [one for one in self._departed if (one.name, one.version) in there]
         pictures = [picture.document() for picture in added(found)]
+        if self._count is None:
+            return {"pictures": pictures, "up": None, "count": 1}
         return {"pictures": pictures, "up": up, "count": self._count}
 
     # -- changes --------------------------------------------------------------------------------

@@ -109,6 +109,7 @@ class ReplicaProcess:
             (line, its_line), (door, its_door), (self._hatch, its_hatch) = pairs
             for one in (its_line, its_door, its_hatch):
                 theirs.enter_context(one)
+            self._hatch.setblocking(False)
             ours.callback(self._hatch.close)
             self._entrance = Entrance(door, self._porter.forget)
             ours.callback(self._entrance.close)

@@ -11,6 +11,7 @@ from modelflow.http.door import Door
 from modelflow.http.mailbox import Mailbox
 from modelflow.serve.fleet import Fleet
 from modelflow.serve.link.hatch import Hatch
+from modelflow.serve.options import ServeOptions
 from modelflow.serve.replicas.colleagues import Colleagues
 from modelflow.serve.replicas.frames import Message
 from modelflow.serve.replicas.line import Line
@@ -65,8 +66,7 @@ class Replica:
 
         return sources_of_reload(base64.b64decode(found))
 
-    @property
-    def stock(self) -> Stock | None:
+    def stock(self, _options: ServeOptions) -> Stock | None:
         """It has all models itself."""
         return None
 

@@ -72,7 +72,7 @@ class Supervisor:
             crew.insert(0, (Role.MODELS, 1))
         self._posts = [Post(name_of(*each), partial(self._make, *each)) for each in crew]
         whole = 1 if role is Role.WORKER else count  # how many have all models
-        self._assembly = Assembly(self._with_models, whole)
+        self._assembly = Assembly(self._with_models, None if role is Role.WORKER else whole)
         self._environment = with_share(os.environ, whole)
         self._has_begun = False
         self._failure: StartError | None = None
@@ -131,6 +131,14 @@ class Supervisor:
             return {**self._start, "changes": self._assembly.changes, "is_quiet": quiet}
 
         await replica.start(first, self._grpc, self._look)
+        try:
+            self._link(replica)
+        except OSError as error:  # there are too many descriptors, or no memory
+            replica.failure = {"text": f"it cannot be linked: {error}", "code": 1}
+            replica.kill()
+
+    def _link(self, replica: ReplicaProcess) -> None:
+        """Links a worker with who has the models, whichever of the two is new."""
         for other in self._replicas():
             if Role.MODELS in (replica.role, other.role):
                 for one, ends in zip((replica, other), new_link(), strict=True):

@@ -34,6 +34,7 @@ class Roster:
         self._models = models
         self._keys: dict[Model, int] = {}
         self._by_key: dict[int, Model] = {}
+        self._known: dict[int, Any] = {}
         self._next_key = 0
         self._number = 0
         self._readers: list[Reader] = []
@@ -109,10 +110,13 @@ class Roster:
             if model not in self._keys:
                 self._next_key += 1
                 self._keys[model], self._by_key[self._next_key] = self._next_key, model
+        for model in self._models:
+            if self._keys[model] not in self._known:
+                self._known[self._keys[model]] = self._described(model)
         self._document = {
             "is_settled": self._is_settled,
             "entries": self._models.document(self._keys.__getitem__),
-            "models": [self._described(model) for model in self._models],
+            "models": [self._known[self._keys[model]] for model in self._models],
         }
         for reader in self._readers:
             reader.tell(self._number, self._document)
@@ -123,7 +127,9 @@ class Roster:
 
     def _drop(self, gone: set[Model]) -> None:
         for model in gone:
-            self._by_key.pop(self._keys.pop(model, 0), None)
+            key = self._keys.pop(model, 0)
+            self._by_key.pop(key, None)
+            self._known.pop(key, None)
 
     def _described(self, model: Model) -> dict[str, Any]:
         batching, own = model.batching, self._keys[model]

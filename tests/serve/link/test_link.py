@@ -153,6 +153,7 @@ def test_the_end_of_one_side_is_told_the_other(is_orderly):
 
 
 def test_nothing_is_left_open():
+    gc.collect()
     before = len(os.listdir("/proc/self/fd"))
 
     async def main():

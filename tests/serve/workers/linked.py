@@ -20,7 +20,7 @@ from modelflow.wire.problem import Problem
 class Inside:
     """The place of the server that has the models."""
 
-    grpc = stock = None
+    grpc = None
     unloaded = ()
 
     def __init__(self):
@@ -33,6 +33,9 @@ class Inside:
         self.roster = Roster(own.models)
         self.fleet = Published(own.fleet, self.roster)
         return self.fleet
+
+    def stock(self, _):
+        return None
 
     def begin(self, mailbox):
         self.mailbox = mailbox
@@ -64,7 +67,10 @@ class Outside:
         self.grpc = None if port is None else grpc_socket(options.grpc_host, port)
         self.given, taken = socket.socketpair()
         self.hatch = Hatch(taken)
-        self.stock = Mirror(options, self.hatch)
+
+    def stock(self, options):
+        self._mirror = Mirror(options, self.hatch)
+        return self._mirror
 
     def join(self, _):
         return self
@@ -73,7 +79,7 @@ class Outside:
         self._mailbox = mailbox
 
     async def end(self):
-        await self.stock.close()
+        await self._mirror.close()
 
     def census(self, told):
         self._ask("census", told)
