@@ -12,12 +12,15 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import grpc
 import pytest
 
 from tests import programs
 from tests.serve.certificates import Authority
+from tests.serve.grpc.stub import Stub
 from tests.serve.models_on_disk import write_version
 from tests.serve.replicas.fleet import is_alive, serving, write_graphs
+from tests.serve.replicas.test_assembly import _who
 from tests.serve.replicas.test_supervisor import wait_until, wait_until_ended
 
 M = (("model", "m"), ("version", "1"))
@@ -87,6 +90,15 @@ def test_requests_are_counted_once_wherever_they_come_in(tmp_path):
         for one in all_of_them:
             (stats,) = fleet.ask("/v2/models/m/stats", connection=one)[1]["model_stats"]
             assert stats["inference_count"] == 12
+
+
+def test_requests_of_both_protocols_meet_in_one_process(tmp_path):
+    with workers(write_graphs(tmp_path), "m.dot", "--grpc", "127.0.0.1:0") as fleet:
+        for _ in range(3):
+            options = [("grpc.use_local_subchannel_pool", 1)]
+            with grpc.insecure_channel(fleet.grpc, options) as channel:
+                assert int(_who(Stub(channel))) == fleet.who()
+        assert fleet.end(signal.SIGTERM) == 143
 
 
 def test_a_worker_loads_nothing_that_runs_models():
