@@ -140,7 +140,14 @@ class Link(asyncio.Protocol):
                 for where in message[1]:
                     self._arena.free(where)
             else:
-                self._listener.hear(message, unpacker.value)
+                self._tell(message, unpacker)
+
+    def _tell(self, message: list[Any], unpacker: Unpacker) -> None:
+        try:
+            self._listener.hear(message, unpacker.value)
+        except Exception as error:  # noqa: BLE001 - one message's; the others are heard all the same
+            context = {"message": f"{message[0]!r} was not heard", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(context)
 
     def connection_lost(self, _: Exception | None) -> None:
         """Tells who listens."""

@@ -133,6 +133,24 @@ def test_a_slot_may_be_given_back_by_any_thread():
     run(main)
 
 
+def test_a_message_that_cannot_be_taken_costs_no_other(caplog):
+    def answer(_, message):
+        if message[1] == 1:
+            raise ValueError("not this one")
+
+    async def main():
+        one, other = Heard(), Heard(answer)
+        here, there = linked(one, other)
+        for number in range(3):
+            here.say("n", number)
+        await other.until(3)
+        await closed(here, there)
+
+    run(main)
+    assert "'n' was not heard" in caplog.text
+    assert "not this one" in caplog.text
+
+
 @pytest.mark.parametrize("is_orderly", [True, False])
 def test_the_end_of_one_side_is_told_the_other(is_orderly):
     async def main():
