@@ -49,8 +49,8 @@ class Keeper:
 
 def ask(server, array):
     """Sends an array in binary; returns what comes back."""
-    tensor = {"name": "x", "datatype": "FP32", "shape": [1, array.size]}
-    tensor["parameters"] = {"binary_data_size": array.nbytes}
+    size = {"binary_data_size": array.nbytes}
+    tensor = {"name": "x", "datatype": "FP32", "shape": [1, array.size], "parameters": size}
     head = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}}).encode()
     length = "Inference-Header-Content-Length"
     status, headers, found = send(
