@@ -153,6 +153,10 @@ class Linked:
                     place.close()
 
     @property
+    def _stock(self):
+        return self._worker._stock
+
+    @property
     def address(self):
         return self._worker.address
 
