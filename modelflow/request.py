@@ -34,9 +34,11 @@ class Request:
         "_on_result",
         "_open",
         "_position",
+        "_row",
         "_scheduler",
         "_session",
         "inputs",
+        "is_single",
     )
 
     inputs: Mapping[str, Sequence[Any]]
@@ -76,6 +78,12 @@ class Request:
         self._position = -1
         self._found: dict[str, list[Buffer]] | None = None
         self._failure: Exception | None = None
+        self._row: Buffer | None = None
+        self.is_single = False
+        """It can travel in a bundle: one value for one input, and no stream."""
+        if on_result is None and len(inputs) == 1:
+            (values,) = inputs.values()
+            self.is_single = len(values) == 1
         self._scheduler: Scheduler | None = None
         self._session: Session | None = None
 
@@ -87,6 +95,7 @@ class Request:
     def begin(self, scheduler: Scheduler, session: Session) -> None:
         """Gives it the session that it is to be (called by `Flow`)."""
         self._scheduler, self._session = scheduler, session
+        self.is_single = False  # any more
         session.progress.is_collected = self._on_result is None
         if self._context:
             session.context.update(self._context)
@@ -97,20 +106,13 @@ class Request:
         if self._is_cancelled:
             scheduler.cancel(session)
 
-    @property
-    def is_single(self) -> bool:
-        """Tells whether it can travel in a bundle: one value for one input, and no stream."""
-        if self._session is not None or self._on_result is not None or len(self.inputs) != 1:
-            return False
-        (values,) = self.inputs.values()
-        return len(values) == 1
-
     def row(self) -> Buffer:
-        """Returns what it brings into a bundle (called by `submit`)."""
-        (values,) = self.inputs.values()
-        buffer = sent(values[0])
-        buffer._deadline = self._due
-        return buffer
+        """Returns what it brings into a bundle (called by `submit`, perhaps again)."""
+        if self._row is None:
+            (values,) = self.inputs.values()
+            self._row = sent(values[0])
+            self._row._deadline = self._due
+        return self._row
 
     def _leave(self, session: Session) -> None:
         assert session.bundle is not None  # it has a place there
@@ -203,14 +205,11 @@ class Request:
         if self._session is None:
             message = "the request was not submitted yet"
             raise TimeoutError(message)
-        if self._position >= 0:
-            return self._answer()
-        return {
-            output: [*map(received, results.get_all(SYSTEM_CLOCK, 0.0))]
-            for output, results in self._session.results.items()
-        }
-
-    def _answer(self) -> dict[str, list[Buffer]]:
+        if self._position < 0:
+            return {
+                output: [*map(received, results.get_all(SYSTEM_CLOCK, 0.0))]
+                for output, results in self._session.results.items()
+            }
         if self._failure is not None:
             raise self._failure.with_traceback(None)  # all of a bundle have the same
         if self._found is None:
@@ -257,7 +256,7 @@ def _submit_bundle(scheduler: Scheduler, requests: Sequence[Request]) -> tuple[i
     count, blocker = scheduler.entrance.enter_bundle(session, requests, rows)
     for position in range(count):
         request = requests[position]
-        request._session, request._position = session, position
+        request._session, request._position, request._row = session, position, None
         if request._is_cancelled:
             request._leave(session)
     return count, blocker

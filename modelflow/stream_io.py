@@ -15,7 +15,7 @@ import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.errors import DeadlineExceeded, EndOfStream, did_you_mean
-from modelflow.runtime.call import freeze, is_alone
+from modelflow.runtime.call import is_alone
 from modelflow.runtime.entrance import Entrance
 from modelflow.runtime.results import Results
 from modelflow.runtime.scheduler import Scheduler
@@ -448,8 +448,9 @@ def sent(data: Any, copy: bool = False) -> Buffer:
         return buffer
     if array.flags.writeable:
         # The caller's own array stays writable; units see a read-only view of it.
-        buffer.data = array.copy() if copy else array.view()
-    freeze(buffer, is_single=False)
+        buffer.data = array = array.copy() if copy else array.view()
+        array.flags.writeable = False
+    buffer._is_exclusive = False
     return buffer
 
 

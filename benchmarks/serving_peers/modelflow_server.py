@@ -1,11 +1,13 @@
-"""The model as a graph, served by `modelflow.serve.Server`."""
+"""The model as a graph, served by `modelflow.serve.Server`: HTTP's port, gRPC's, its server."""
 
 import sys
 import threading
+from dataclasses import replace
 
 from mean import BATCH, Row, means
 
 import modelflow
+from modelflow.serve.grpc_kind import GrpcKind
 from modelflow.serve.server import ServeOptions, Server
 
 GRAPH = f"""
@@ -33,5 +35,9 @@ def mean(rows: list[Row]) -> list[float]:
 
 if __name__ == "__main__":
     flow = modelflow.Flow(GRAPH, units=[mean])
-    with Server({"mean": flow}, ServeOptions(http_port=int(sys.argv[1]))):
+    options = ServeOptions(http_port=int(sys.argv[1]))
+    if len(sys.argv) > 2:
+        port, kind = sys.argv[2:]
+        options = replace(options, grpc_port=int(port), grpc_server=GrpcKind(kind))
+    with Server({"mean": flow}, options):
         threading.Event().wait()

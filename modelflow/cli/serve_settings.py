@@ -9,6 +9,7 @@ import click
 
 from modelflow.cli.option_groups import GroupedCommand
 from modelflow.http.limits import ConnectionLimits
+from modelflow.serve.grpc_kind import GrpcKind
 from modelflow.serve.options import ServeOptions
 from modelflow.wire.json_outline import JsonLimits
 
@@ -236,6 +237,7 @@ def settings(found: Mapping[str, Any]) -> dict[str, Any]:
     own = {field.name for field in fields(ServeOptions)}
     return {
         **{name: value for name, value in found.items() if name in own},
+        "grpc_server": GrpcKind(found["grpc_server"]),
         "body_time_out": found["body_timeout"],
         "json": JsonLimits(found["max_json_depth"], found["max_json_elements"]),
         "connections": ConnectionLimits(

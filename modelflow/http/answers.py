@@ -46,6 +46,14 @@ class Answers:
         """Sends an answer when its turn has come, with those behind it that wait for that."""
         if self.is_old and isinstance(reply, StreamedReply):
             self.last = exchange  # that version has no other way to say where the body ends
+        owed = self.owed
+        if len(owed) == 1 and owed[0] is exchange and type(reply) is Reply:  # nobody is before it
+            owed.popleft()
+            is_last = exchange is self.last
+            data = head_of(reply, is_last=is_last, is_kept=self.is_old)
+            self._write(data if exchange.head.method == "HEAD" else data + reply.body)
+            self._sent(exchange)
+            return
         self._replies[exchange] = reply
         if self._outflow is None:
             self._flush()
@@ -63,7 +71,7 @@ class Answers:
                 reply.begin(self._outflow)
                 return
             exchange = self.owed.popleft()
-            if exchange.method != "HEAD":
+            if exchange.head.method != "HEAD":
                 parts.append(reply.body)
             if is_last:
                 break

@@ -6,7 +6,6 @@ order; whichever is answered first, their answers leave in the order of the requ
 
 import asyncio
 import logging
-from collections.abc import Sequence
 from http import HTTPStatus
 from typing import cast
 
@@ -17,6 +16,7 @@ from modelflow.http.connections import Connections, Member
 from modelflow.http.exchange import Exchange, Handler
 from modelflow.http.expiry import Expiry
 from modelflow.http.reply import Reply, reply_of_status
+from modelflow.http.request_head import RequestHead
 from modelflow.http.request_reader import LongHeadError, RequestReader, length_of
 
 __all__ = ["Connection"]
@@ -124,18 +124,18 @@ class Connection(asyncio.Protocol):
 
     # -- the reader's calls -----------------------------------------------------------------------
 
-    def receive(
-        self, method: str, target: str, headers: Sequence[tuple[bytes, bytes]], *, is_kept: bool
-    ) -> Exchange | None:
+    def receive(self, head: RequestHead, *, is_kept: bool) -> Exchange | None:
         """Takes a request whose head is there; None: it comes behind the last one."""
-        if self._answers.last is not None:
+        answers = self._answers
+        if answers.last is not None:
             return None
-        exchange = self._new_exchange(method, target, headers)
-        self._answers.is_old = self._reader.is_old
-        self._all.work(self)
+        exchange = Exchange(head, self._client, answers.give, self._all.mailbox)
+        answers.owed.append(exchange)
+        answers.is_old = self._reader.is_old
+        self._all.resting.pop(self, None)
         self._count += 1
         if not is_kept or self._is_ending or self._count == self._limits.requests:
-            self._answers.last = exchange
+            answers.last = exchange
         return exchange
 
     def refuse_body(self, exchange: Exchange, reply: Reply) -> None:
@@ -150,15 +150,6 @@ class Connection(asyncio.Protocol):
         """Tells the client to send it."""
         self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
-    def _new_exchange(
-        self, method: str, target: str, headers: Sequence[tuple[bytes, bytes]]
-    ) -> Exchange:
-        exchange = Exchange(
-            method, target, headers, self._client, self._answers.give, self._all.mailbox
-        )
-        self._answers.owed.append(exchange)
-        return exchange
-
     # -- answering --------------------------------------------------------------------------------
 
     def _sent(self, exchange: Exchange) -> None:
@@ -169,8 +160,12 @@ class Connection(asyncio.Protocol):
             self._end()
         elif not self._answers.owed:
             self._all.rest(self)
-            self._rests_since = self._loop.time()
-            self._set_due()
+            self._rests_since = now = self._loop.time()
+            if self._reader.body is None and not self._reader.unheard:
+                self._awaited = "rest"
+                self._expiry.wait_until(now + self._limits.keepalive)
+            else:
+                self._set_due()
 
     def _write(self, data: bytes) -> None:
         if self._transport is not None and not self._transport.is_closing():
@@ -207,7 +202,11 @@ class Connection(asyncio.Protocol):
         if self._answers.last not in (None, self._reader.exchange):
             return  # its answer ends the connection
         self._reader.drop_body()
-        exchange = self._reader.exchange or self._new_exchange("", "", ())
+        exchange = self._reader.exchange
+        if exchange is None:
+            head = RequestHead("", "")
+            exchange = Exchange(head, self._client, self._answers.give, self._all.mailbox)
+            self._answers.owed.append(exchange)
         self._answers.last = exchange
         exchange.answer(reply)
 

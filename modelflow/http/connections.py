@@ -41,7 +41,9 @@ class Connections:
         self.heads = KnownHeads()
         self._most, self._most_of_one = limits.most, limits.most_of_one
         self._open: dict[Member, None] = {}
-        self._resting: dict[Member, None] = {}  # in the order in which they began to
+        self.resting: dict[Member, None] = {}
+        """Those that wait for their next request, in the order in which they began to; who gets one
+        takes itself out."""
         self._by_host: Counter[str] = Counter()
         self._ended: asyncio.Future[None] | None = None
         self.on_change: Callable[[], object] | None = None
@@ -55,27 +57,23 @@ class Connections:
         """Takes up a connection; False where there is no room, and none can be made."""
         host = new.host
         is_over = self._by_host[host] >= self._most_of_one
-        if is_over and not self._close_one([one for one in self._resting if one.host == host]):
+        if is_over and not self._close_one([one for one in self.resting if one.host == host]):
             return False
-        if len(self._open) >= self._most and not self._close_one(list(self._resting)):
+        if len(self._open) >= self._most and not self._close_one(list(self.resting)):
             return False
-        self._open[new] = self._resting[new] = None
+        self._open[new] = self.resting[new] = None
         self._by_host[host] += 1
         self._changed()
         return True
 
-    def work(self, one: Member) -> None:
-        """Notes that a connection has a request."""
-        self._resting.pop(one, None)
-
     def rest(self, one: Member) -> None:
         """Notes that a connection waits for its next request."""
         if one in self._open:
-            self._resting[one] = None
+            self.resting[one] = None
 
     def forget(self, one: Member) -> None:
         """Notes that a connection has ended. May be called again."""
-        self._resting.pop(one, None)
+        self.resting.pop(one, None)
         if one in self._open:
             del self._open[one]
             self._by_host[one.host] -= 1

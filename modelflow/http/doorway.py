@@ -5,11 +5,11 @@ import errno
 import logging
 import socket
 import ssl
-from collections.abc import Callable
+from typing import Protocol
 
 from modelflow.http.connections import Connections, Member
 
-__all__ = ["Doorway", "Enter", "accept"]
+__all__ = ["BACKLOG", "Doorway", "Enter", "accept"]
 
 _log = logging.getLogger(__name__)
 
@@ -17,8 +17,15 @@ _log = logging.getLogger(__name__)
 _FULL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _SECONDS = 1.0
 
-Enter = Callable[[Member | None], asyncio.Protocol]
-"""Makes what a connection is given to, of what has stood for it until then."""
+BACKLOG = 2048
+"""Connections that wait to be accepted."""
+
+
+class Enter(Protocol):
+    """Makes what a connection is given to; see `accept`."""
+
+    def __call__(self, before: Member | None = None, /) -> asyncio.Protocol:
+        """Given what has stood for it until now, if anything has."""
 
 
 async def accept(

@@ -1,11 +1,12 @@
 """A request that has come, and the place for its answer."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from modelflow.http.mailbox import Mailbox
 from modelflow.http.outflow import StreamedReply
+from modelflow.http.request_head import RequestHead
 
 if TYPE_CHECKING:
     from modelflow.http.body import BodyLimits
@@ -48,9 +49,7 @@ class Exchange:
     """A request, and who is waiting for its answer. For the server's thread but `answer_soon`.
 
     Attributes:
-        method: ``GET``, ``POST``, ...
-        target: What was asked for: path and query, as sent.
-        headers: Names in lower case, and values, in the order in which they came.
+        head: What was read of it before its body.
         body: What was sent, once it is whole.
         client: The address of who asks; ``""``: unknown.
         on_end: Called once when it is answered, or who asks has gone away.
@@ -59,35 +58,27 @@ class Exchange:
     """
 
     __slots__ = (
-        "_by_name",
         "_is_answered",
         "_is_over",
         "_mailbox",
         "_send",
         "body",
         "client",
-        "headers",
-        "method",
+        "head",
         "on_end",
         "on_gone",
-        "target",
         "visit",
     )
 
     def __init__(
         self,
-        method: str,
-        target: str,
-        headers: Sequence[tuple[bytes, bytes]],
+        head: RequestHead,
         client: str,
         send: Callable[["Exchange", "Reply | StreamedReply"], None],
         mailbox: Mailbox,
     ) -> None:
         """Made by the connection: ``send`` takes the answer, ``mailbox`` is its loop's."""
-        self.method = method
-        self.target = target
-        self.headers = headers
-        self._by_name = dict(headers)
+        self.head = head
         self.body = b""
         self.client = client
         self.on_end: Callable[[], None] | None = None
@@ -101,11 +92,7 @@ class Exchange:
     @property
     def path(self) -> str:
         """What was asked for, without the query."""
-        return self.target.partition("?")[0]
-
-    def header(self, name: bytes) -> bytes | None:
-        """Returns the value of a header, of several of that name the last; None: there is none."""
-        return self._by_name.get(name)
+        return self.head.target.partition("?")[0]
 
     def answer(self, reply: "Reply | StreamedReply") -> None:
         """Answers; a second answer, or one to somebody who has gone, is dropped."""
@@ -115,11 +102,7 @@ class Exchange:
         self.on_gone = None
         if self.visit is not None:
             reply = self.visit.answered(reply)
-        if isinstance(reply, StreamedReply):
-            pass  # over when it has been sent
-        elif self.visit is None:
-            self._end()
-        else:
+        if not isinstance(reply, StreamedReply):  # that is over when it has been sent
             self.over(len(reply.body))
         self._send(self, reply)
 
@@ -131,7 +114,10 @@ class Exchange:
         """Notes that the answer is whole (called by the connection where it goes part by part)."""
         if self.visit is not None:
             self.visit.over(len(self.body), bytes_out)
-        self._end()
+        self._is_over = True
+        self.on_gone = None
+        if self.on_end is not None:
+            self.on_end()
 
     def gone(self, bytes_out: int = 0) -> None:
         """Notes that who asks has gone away (called by the connection).
@@ -145,11 +131,7 @@ class Exchange:
             self.on_gone()
         if self.visit is not None:
             self.visit.gone(len(self.body), bytes_out)
-        self._is_answered = True
-        self._end()
-
-    def _end(self) -> None:
-        self._is_over = True
+        self._is_answered = self._is_over = True
         self.on_gone = None
         if self.on_end is not None:
             self.on_end()

@@ -29,7 +29,11 @@ class Expiry:
 
     def wait(self, seconds: float) -> None:
         """Says that the moment is so many seconds from now."""
-        self.due = due = self._loop.time() + seconds
+        self.wait_until(self._loop.time() + seconds)
+
+    def wait_until(self, due: float) -> None:
+        """Says that the moment is this one, in the loop's seconds."""
+        self.due = due
         if self._timer is None or due < self._timer.when():
             self.cancel()
             self._timer = self._loop.call_at(due, self._look)

@@ -138,11 +138,11 @@ class Listener:
 
     def _request(self, exchange: Exchange) -> PendingRequest:
         headers = {
-            name.decode("latin-1"): value.decode("latin-1") for name, value in exchange.headers
+            name.decode("latin-1"): value.decode("latin-1") for name, value in exchange.head.headers
         }
-        path, mark, query = exchange.target.partition("?")
+        path, mark, query = exchange.head.target.partition("?")
         return PendingRequest(
-            exchange.method,
+            exchange.head.method,
             unquote(path) + mark + query,
             headers,
             exchange.body,

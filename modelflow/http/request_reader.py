@@ -1,17 +1,21 @@
 """Bytes to requests, one after the other. Loads httptools."""
 
-from collections.abc import Sequence
 from typing import Protocol
 
 import httptools
 
 from modelflow.http.body import Body, RefusedError
 from modelflow.http.exchange import Exchange, Handler
-from modelflow.http.known_heads import KnownHead, KnownHeads
+from modelflow.http.known_heads import KnownHeads
 from modelflow.http.limits import ConnectionLimits
 from modelflow.http.reply import Reply
+from modelflow.http.request_head import RequestHead
 
 __all__ = ["LongHeadError", "Receiver", "RequestReader", "length_of"]
+
+
+# Of requests that say more than that they have a body.
+_NOT_PLAIN = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
 
 
 class LongHeadError(Exception):
@@ -24,9 +28,7 @@ class LongHeadError(Exception):
 class Receiver(Protocol):
     """Who is told of requests."""
 
-    def receive(
-        self, method: str, target: str, headers: Sequence[tuple[bytes, bytes]], *, is_kept: bool
-    ) -> Exchange | None:
+    def receive(self, head: RequestHead, *, is_kept: bool) -> Exchange | None:
         """Takes a request whose head is there; None: none is taken any more, and it is dropped.
 
         ``is_kept``: others may follow it.
@@ -111,17 +113,18 @@ class RequestReader:
         self._whole.clear()
         return b""
 
-    def _read_known(self, head: KnownHead, body: bytes) -> None:
+    def _read_known(self, head: RequestHead, body: bytes) -> None:
         """Takes a whole request, whose head is known."""
         self.is_old = False
-        exchange = self._receiver.receive(head.method, head.target, head.headers, is_kept=True)
+        exchange = self._receiver.receive(head, is_kept=True)
         if exchange is None:
             return
         self.exchange = exchange
         try:
             limits = self._handler.begin(exchange)
-            if head.length > limits.most or not limits.budget.take(head.length):
-                Body(limits, head.length).add(body)  # says why not, or finds that there is room now
+            length = len(body)
+            if length > limits.most or not limits.budget.take(length):
+                Body(limits, length).add(body)  # says why not, or finds that there is room now
             exchange.body = body
             self._handler.handle(exchange)
         except RefusedError as error:
@@ -137,15 +140,9 @@ class RequestReader:
         """
         length = len(exchange.body)
         head, self._head = self._head, message[: len(message) - length]
-        is_plain = not (
-            self.is_old
-            or exchange.header(b"transfer-encoding")
-            or exchange.header(b"expect")
-            or exchange.header(b"upgrade")
-        )
+        is_plain = not (self.is_old or exchange.head.named.keys() & _NOT_PLAIN)
         if head == self._head and is_plain and (length_of(exchange) or 0) == length:
-            method, target = exchange.method, exchange.target
-            self._heads.learn(message, KnownHead(method, target, exchange.headers, length))
+            self._heads.learn(message, exchange.head, length)
 
     def drop_body(self) -> None:
         """Gives back what the body took; the rest of it is not kept."""
@@ -180,9 +177,11 @@ class RequestReader:
         self.is_old = self._parser.get_http_version() == "1.0"
         self._is_kept = self._parser.should_keep_alive()
         exchange = self._receiver.receive(
-            self._parser.get_method().decode("latin-1"),
-            self._target.decode("latin-1"),
-            self._headers,
+            RequestHead(
+                self._parser.get_method().decode("latin-1"),
+                self._target.decode("latin-1"),
+                self._headers,
+            ),
             is_kept=self._is_kept,
         )
         if exchange is None:
@@ -194,7 +193,7 @@ class RequestReader:
         except RefusedError as error:
             self._receiver.refuse_body(exchange, error.reply)
         else:
-            if (exchange.header(b"expect") or b"").lower() == b"100-continue":
+            if exchange.head.named.get(b"expect", b"").lower() == b"100-continue":
                 self._receiver.invite_body()
 
     def on_body(self, part: bytes) -> None:
@@ -223,5 +222,5 @@ class RequestReader:
 
 def length_of(exchange: Exchange) -> int | None:
     """Returns how long a body is, as the head says; None: it does not."""
-    value = exchange.header(b"content-length")
+    value = exchange.head.named.get(b"content-length")
     return int(value) if value is not None and value.isdigit() else None

@@ -5,23 +5,24 @@ import contextlib
 import socket
 import ssl
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from modelflow.errors import MissingDependencyError
+from modelflow.http.arrivals import arrivals
 from modelflow.http.connections import Connections, Member
 from modelflow.http.door import Door
-from modelflow.http.doorway import accept
+from modelflow.http.doorway import BACKLOG
 from modelflow.http.endpoint import Endpoint
 from modelflow.http.exchange import Handler
 from modelflow.http.limits import ConnectionLimits
 from modelflow.http.mailbox import Mailbox
 from modelflow.http.tls import context_of
 
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
 __all__ = ["BACKLOG", "Guest", "Server", "bound_socket", "check_parser", "tls_context"]
 
-BACKLOG = 2048
-"""Connections that wait to be accepted."""
 # How long the end of the server waits for clients that do not take their answers.
 _LAST_SECONDS = 5.0
 
@@ -135,7 +136,12 @@ class Server:
             loop.run_until_complete(self._serve())
 
     async def _serve(self) -> None:
-        async with self._listening():
+        from modelflow.http.connection import Connection
+
+        def enter(before: Member | None = None, /) -> Connection:
+            return Connection(self._connections, self._handler, before)
+
+        async with arrivals(self._bound, self._connections, self._tls, enter):
             await self._is_ending.wait()
             for _ in range(3):  # who has connected already is still let in, and told
                 await asyncio.sleep(0)
@@ -143,30 +149,6 @@ class Server:
         await asyncio.gather(self._end(seconds), *(guest.close(seconds) for guest in self._guests))
         if self.last is not None:
             await self.last()
-
-    @contextlib.asynccontextmanager
-    async def _listening(self) -> AsyncIterator[None]:
-        """Takes connections inside the block."""
-        from modelflow.http.connection import Connection
-
-        def enter(before: Member | None = None) -> Connection:
-            return Connection(self._connections, self._handler, before)
-
-        bound = self._bound
-        if isinstance(bound, Door):
-            async with bound.open(self._connections, self._tls, enter):
-                yield
-            return
-        if self._tls is None:
-            server = await self._loop.create_server(enter, sock=bound, backlog=BACKLOG)
-            yield
-            server.close()
-            return
-        accepting = self._loop.create_task(accept(bound, self._connections, self._tls, enter))
-        yield
-        accepting.cancel()
-        await asyncio.wait([accepting])
-        bound.close()
 
     async def _end(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):

@@ -25,8 +25,12 @@ class TlsOptions:
     client_ca: Path | None = None
 
 
-def server_context(options: TlsOptions) -> ssl.SSLContext:
+def server_context(options: TlsOptions, protocol: str = "http/1.1") -> ssl.SSLContext:
     """Returns what a server takes connections with.
+
+    Args:
+        options: Certificate and key.
+        protocol: What is spoken, as clients are told (ALPN): ``http/1.1``, ``h2``.
 
     Raises:
         ConfigError: a file cannot be read, or the certificate is not valid today.
@@ -39,7 +43,7 @@ def server_context(options: TlsOptions) -> ssl.SSLContext:
         except (OSError, ValueError) as error:  # OpenSSL's errors are an OSError
             raise ConfigError(_unread("client CA", options.client_ca, error)) from error
         context.verify_mode = ssl.CERT_REQUIRED
-    context.set_alpn_protocols(["http/1.1"])
+    context.set_alpn_protocols([protocol])
     return context
 
 

@@ -45,14 +45,21 @@ class Call:
             context: First content of the dict that the session's units share.
         """
         self.model = model
-        self._done = done
+        self.done = done
+        """Called when `outputs` has something to give, or `part`."""
         self._problem: Problem | None = None
-        self._began = self._left = SYSTEM_CLOCK.now()
+        self._began = SYSTEM_CLOCK.now()
+        self.left = self._began
+        """When it came out of the flow."""
         self.rows = max(map(len, items.values()), default=0)
         """How many items it has."""
         on_result = self._came if is_stream else None
         self.request = Request(
-            items, self._ended, deadline=deadline, context=context, on_result=on_result
+            items,
+            partial(model.over, self),
+            deadline=deadline,
+            context=context,
+            on_result=on_result,
         )
         """What goes into the flow."""
 
@@ -73,18 +80,10 @@ class Call:
         """Ends it without an answer."""
         self._problem = problem
         self.model.ended(self)
-        self._done(self)
+        self.done(self)
 
     def _came(self, _: Request) -> None:
-        self.model.mailbox.post(partial(self._done, self))  # from whichever thread
-
-    def _ended(self, _: Request) -> None:
-        self._left = SYSTEM_CLOCK.now()
-        self.model.mailbox.post(self._finish)  # from whichever thread
-
-    def _finish(self) -> None:
-        self.model.ended(self)
-        self._done(self)
+        self.model.mailbox.post(partial(self.done, self))  # from whichever thread
 
     def part(self) -> tuple[str, Buffer] | None:
         """Returns the next buffer of a stream, with its output's name; None: there is none now.
@@ -125,23 +124,21 @@ class Call:
         """
         figures = self.model.figures
         try:
-            found = self._found()
+            if self._problem is not None:
+                raise self._problem
+            try:
+                found = self.request.answer()
+            except ModelflowError as error:
+                raise problem_of(error) or inside(error) from error
+            for buffers in found.values():
+                for buffer in buffers:
+                    if buffer.error is not None:
+                        self._check(buffers)
         except Problem as problem:
             figures.failed(problem.code, self.rows, SYSTEM_CLOCK.now() - self._began)
             raise
         now = SYSTEM_CLOCK.now()
-        figures.answered(self.rows, now - self._began, now - self._left)
-        return found
-
-    def _found(self) -> dict[str, list[Buffer]]:
-        if self._problem is not None:
-            raise self._problem
-        try:
-            found = self.request.answer()
-        except ModelflowError as error:
-            raise problem_of(error) or inside(error) from error
-        for buffers in found.values():
-            self._check(buffers)
+        figures.answered(self.rows, now - self._began, now - self.left)
         return found
 
     def outputs(self) -> dict[str, npt.NDArray[Any] | list[Any]]:

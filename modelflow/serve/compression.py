@@ -26,7 +26,7 @@ def whole_body(exchange: Exchange, most: int) -> bytes:
     Raises:
         Problem: it is compressed in a way that is not known, damaged, or too long.
     """
-    encoding = (exchange.header(b"content-encoding") or b"identity").decode("latin-1").lower()
+    encoding = exchange.head.named.get(b"content-encoding", b"identity").decode("latin-1").lower()
     if encoding == "identity":
         return exchange.body
     window = _WINDOWS.get(encoding)
@@ -50,7 +50,7 @@ def whole_body(exchange: Exchange, most: int) -> bytes:
 
 def compressed(exchange: Exchange, reply: Reply) -> Reply:
     """Returns an answer as whoever asked takes it: compressed if that was said, and is worth it."""
-    accepted = (exchange.header(b"accept-encoding") or b"").decode("latin-1").lower()
+    accepted = exchange.head.named.get(b"accept-encoding", b"").decode("latin-1").lower()
     names = {part.partition(";")[0].strip() for part in accepted.split(",")}
     encoding = next((name for name in _WINDOWS if name in names), None)
     if encoding is None or len(reply.body) < _LEAST:

@@ -38,11 +38,11 @@ class Cors:
 
     def preflight(self, exchange: Exchange, origin: str) -> Reply | None:
         """Returns the answer to a browser that asks whether a page may ask; None: it does not."""
-        method = exchange.header(_METHOD)
-        if exchange.method != "OPTIONS" or method is None:
+        method = exchange.head.named.get(_METHOD)
+        if exchange.head.method != "OPTIONS" or method is None:
             return None
         allowed = self._allowed(origin)
-        names = (exchange.header(_HEADERS) or b"").decode("latin-1")
+        names = exchange.head.named.get(_HEADERS, b"").decode("latin-1")
         if not allowed or not _NAMES.fullmatch(names):
             message = f"pages of the origin {origin!r} may not ask here; serve with --cors-origin"
             return refusal(Problem(message, Code.PERMISSION_DENIED))

@@ -6,6 +6,7 @@ from http import HTTPStatus
 from modelflow.http.body import BodyLimits, RefusedError
 from modelflow.http.exchange import Exchange
 from modelflow.http.reply import Reply
+from modelflow.http.request_head import RequestHead
 from modelflow.serve.fleet import Fleet
 from modelflow.serve.generate import Generate
 from modelflow.serve.limits import ReadLimits
@@ -15,7 +16,7 @@ from modelflow.serve.pages import Pages
 from modelflow.serve.reception import Reception
 from modelflow.serve.refusal import refusal
 from modelflow.serve.repository_rest import RepositoryRest
-from modelflow.serve.router import Router
+from modelflow.serve.router import Route, Router
 from modelflow.serve.stock import Stock
 from modelflow.serve.tensorflow_rest import TensorflowRest
 from modelflow.wire.problem import Code, Problem
@@ -63,18 +64,24 @@ class Front:
         Raises:
             RefusedError: nobody does.
         """
-        is_seen, marks = self._reception.sees_all, self._reception.marks
-        for name, _ in exchange.headers:  # here, as a call would be one for every request
-            is_seen = is_seen or name in marks
+        route = exchange.head.route
+        if route is None:
+            route = exchange.head.route = self._route(exchange.head)
+        is_seen, found = route
         if is_seen:
             self._receive(exchange)
-        found = self._router.find(exchange.method, exchange.target)
         if isinstance(found, Reply):
-            if found.status == HTTPStatus.NOT_FOUND:
-                message = f"Malformed request: {exchange.method} {exchange.path}"
-                found = refusal(Problem(message, Code.NOT_FOUND))
             raise RefusedError(found)
         return self._limits
+
+    def _route(self, head: RequestHead) -> tuple[bool, Route | Reply]:
+        """Returns whether a request with this head is to be received, and who answers it."""
+        is_seen = self._reception.sees_all or not self._reception.marks.isdisjoint(head.named)
+        found = self._router.find(head.method, head.target)
+        if isinstance(found, Reply) and found.status == HTTPStatus.NOT_FOUND:
+            message = f"Malformed request: {head.method} {head.target.partition('?')[0]}"
+            found = refusal(Problem(message, Code.NOT_FOUND))
+        return is_seen, found
 
     def _receive(self, exchange: Exchange) -> None:
         self._reception.receive(exchange)
@@ -84,9 +91,7 @@ class Front:
     def handle(self, exchange: Exchange) -> None:
         """Answers a whole request, now or later."""
         exchange.on_end = partial(self._limits.budget.give_back, len(exchange.body))
-        found = self._router.find(exchange.method, exchange.target)
-        assert not isinstance(found, Reply)  # `begin` has found it
-        answer, names = found
+        _, (answer, names) = exchange.head.route
         try:
             answer(exchange, names)
         except Problem as problem:

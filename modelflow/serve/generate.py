@@ -70,7 +70,7 @@ class Generate:
 
     def _items(self, exchange: Exchange, model: Model) -> dict[str, list[Any]]:
         body = whole_body(exchange, self._limits.decompressed)
-        kind = (exchange.header(b"content-type") or b"").decode("latin-1")
+        kind = exchange.head.named.get(b"content-type", b"").decode("latin-1")
         return item_of(body, kind, model, self._limits.json)
 
 

@@ -20,6 +20,7 @@ class _Entry:
     """What is known under one name."""
 
     models: dict[int, Model] = field(default_factory=dict)
+    newest: Model | None = None  # of these
     statuses: dict[int, VersionStatus] = field(default_factory=dict)
     labels: dict[str, int] = field(default_factory=dict)
     is_due: bool = False  # without it the server is not ready
@@ -84,6 +85,8 @@ class Models:
             Problem: there is none; with `Code.UNAVAILABLE`: it is being loaded.
         """
         entry = self._entries.get(name) or _NOBODY
+        if entry.newest is not None and not (version or label):
+            return entry.newest
         number = _number(version)
         if label:
             number = entry.labels.get(label)
@@ -106,14 +109,18 @@ class Models:
     def add(self, model: Model) -> None:
         """Takes up a model, in the place of one of the same name and version."""
         self.expect(model.name)
-        self._entries[model.name].models[model.version] = model
+        entry = self._entries[model.name]
+        entry.models[model.version] = model
+        entry.newest = entry.models[max(entry.models)]
         self.note(model.name, VersionStatus(model.version, State.AVAILABLE))
 
     def remove(self, model: Model) -> None:
         """Takes a model out: no request finds it any more. One that took its place stays."""
-        models = self._entries[model.name].models
+        entry = self._entries[model.name]
+        models = entry.models
         if models.get(model.version) is model:
             del models[model.version]
+            entry.newest = models[max(models)] if models else None
             self._changed()
 
     # -- how they fare --------------------------------------------------------------------------
@@ -227,6 +234,7 @@ class Models:
         """Notes that nothing answers now, and that all will be loaded again."""
         for entry in self._entries.values():
             entry.models, entry.statuses, entry.labels = {}, {}, {}
+            entry.newest = None
             entry.is_settled, entry.reason = False, ""
         self._changed()
 
@@ -275,10 +283,11 @@ _NOBODY = _Entry(is_settled=True)
 
 
 def _entry(found: Mapping[str, Any], model_of: Callable[[Any], Model]) -> _Entry:
-    models = map(model_of, found["models"])
+    models = {model.version: model for model in map(model_of, found["models"])}
     statuses = (VersionStatus(n, State(state), *rest) for n, state, *rest in found["statuses"])
     return _Entry(
-        {model.version: model for model in models},
+        models,
+        models[max(models)] if models else None,
         {status.version: status for status in statuses},
         dict(found["labels"]),
         found["is_due"],

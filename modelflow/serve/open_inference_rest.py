@@ -68,7 +68,7 @@ class OpenInferenceRest:
 
     def _read(self, exchange: Exchange, model: Model) -> InferRequest:
         body = whole_body(exchange, self._limits.decompressed)
-        length = exchange.header(_LENGTH)
+        length = exchange.head.named.get(_LENGTH)
         if length is not None and not length.isdigit():
             text = length.decode("latin-1")
             message = f"Inference-Header-Content-Length: {text!r}; expected a number of bytes"

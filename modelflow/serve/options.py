@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelflow.http.limits import ConnectionLimits
+from modelflow.serve.grpc_kind import GrpcKind
 from modelflow.wire.json_outline import JsonLimits
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ class ServeOptions:
         http_port: 0: any that is free.
         grpc_host: The address for gRPC.
         grpc_port: 8500 is TensorFlow Serving's; 0: any that is free; None: no gRPC.
+        grpc_server: Which server answers gRPC; see `GrpcKind`.
         max_requests: Most requests to one model that have no answer yet; one more is answered 503.
         max_calls: Most gRPC calls at once, open streams among them.
         max_streams: Most gRPC calls at once of one connection; further ones wait in the client.
@@ -49,6 +51,7 @@ class ServeOptions:
     http_port: int = 8501
     grpc_host: str = "127.0.0.1"
     grpc_port: int | None = None
+    grpc_server: GrpcKind = GrpcKind.AUTO
     max_requests: int = 1000
     max_calls: int = 10_000
     max_streams: int = 1000

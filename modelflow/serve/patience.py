@@ -14,7 +14,7 @@ def seconds_of(exchange: Exchange) -> float | None:
     Raises:
         Problem: it is no number above 0.
     """
-    value = exchange.header(_HEADER)
+    value = exchange.head.named.get(_HEADER)
     if value is None:
         return None
     text = value.decode("latin-1")

@@ -49,7 +49,7 @@ class Reception:
         Raises:
             RefusedError: it is answered already.
         """
-        found = told(exchange.headers, _TOLD)
+        found = told(exchange.head.headers, _TOLD)
         visit = Visit(found, asked_over_http(exchange), self._log)
         exchange.visit = visit
         if self._cors is not None and (origins := found.get(_ORIGIN)):
@@ -65,7 +65,7 @@ class Reception:
             RefusedError: it does not open the group.
         """
         try:
-            self._check(exchange.headers, group)
+            self._check(exchange.head.headers, group)
         except Problem as problem:
             raise RefusedError(refusal(problem)) from problem
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 from modelflow.http.exchange import Exchange
 from modelflow.http.reply import Reply
@@ -39,10 +40,10 @@ def come_again(problem: Problem) -> int | None:
     return 1 if problem.code in _COME_AGAIN else None
 
 
-def settle(exchange: Exchange, make: Callable[[], Reply]) -> None:
-    """Answers a request with what ``make`` makes, or says why there is no answer."""
+def settle(exchange: Exchange, make: Callable[..., Reply], *given: Any) -> None:
+    """Answers a request with what ``make`` makes of ``given``, or says why there is no answer."""
     try:
-        reply = make()
+        reply = make(*given)
     except Problem as problem:
         reply = refusal(problem)
     except Exception as error:  # noqa: BLE001 - whatever it is, the client is not left waiting

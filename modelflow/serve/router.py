@@ -10,7 +10,7 @@ from modelflow.http.exchange import Exchange
 from modelflow.http.reply import Reply
 from modelflow.serve.keys import Group
 
-__all__ = ["Answerer", "Endpoint", "Router", "endpoint"]
+__all__ = ["Answerer", "Endpoint", "Route", "Router", "endpoint"]
 
 # Routes that are kept, and the longest target of one.
 _MOST = 1024

@@ -1,6 +1,7 @@
 """A flow as clients see it: a model with a name and a version."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import numpy.typing as npt
 from modelflow.flow import Flow
 from modelflow.http.exchange import Visit
 from modelflow.http.mailbox import Mailbox
+from modelflow.request import Request
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.serve.admission import Admission
 from modelflow.serve.batching import Batching
@@ -85,6 +87,8 @@ class ServedModel:
         self.method = PREDICT_METHOD
         self.others: Mapping[str, ServedModel] = {}
         self._on_idle: Callable[[], object] | None = None
+        self._over: deque[Call] = deque()  # which are to be told of
+        self._is_told = False  # and that is on its way
         self._caught_up = 0.0  # when it has last done what was due
         self._is_counted_soon = False
 
@@ -183,6 +187,30 @@ class ServedModel:
             self._tell_when_idle()
         else:
             call.request.cancel()
+
+    def over(self, call: Call, _: Request) -> None:
+        """Has a call end on the server's thread, with one wake-up for many; from any thread."""
+        call.left = SYSTEM_CLOCK.now()
+        self._over.append(call)
+        if not self._is_told:  # looked at behind the append; `_finish` clears it before it looks
+            self._is_told = True
+            self.mailbox.post(self._finish)
+
+    def _finish(self) -> None:
+        """Ends the calls that are over."""
+        self._is_told = False
+        over = self._over
+        while over:
+            call = over.popleft()
+            self.calls.discard(call)
+            self.admission.under_way -= 1
+            try:
+                call.done(call)
+            except Exception as error:  # noqa: BLE001 - one call's; the others are told all the same
+                context = {"message": f"{call!r} raised", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(context)
+        self._count()
+        self._tell_when_idle()
 
     def ended(self, call: Call) -> None:
         """Notes that a request is over; how fast that was, of those of one turn together."""

@@ -18,7 +18,9 @@ from modelflow.log import LEVELS
 from modelflow.serve.front import Front
 from modelflow.serve.gate import Gate
 from modelflow.serve.grpc.address import grpc_socket
+from modelflow.serve.grpc.choice import GrpcGuest, server_of
 from modelflow.serve.grpc.health import Health
+from modelflow.serve.grpc.limits import GrpcLimits
 from modelflow.serve.grpc.open_inference import OpenInferenceGrpc
 from modelflow.serve.grpc.tf_serving import TensorflowGrpc
 from modelflow.serve.limits import ReadLimits
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
 
     from modelflow.flow import Flow
     from modelflow.serve.catalogue import Catalogue
-    from modelflow.serve.grpc.server import GrpcServer
 
 __all__ = ["ServeOptions", "Server"]
 
@@ -75,7 +76,7 @@ class Server:
         self._place = place
         self._stock = self._stock_of(sources)
         self._fleet = self._stock.fleet if place is None else place.join(self._stock)
-        self._guest: GrpcServer | None = None
+        self._guest: GrpcGuest | None = None
         self._http: HttpServer | None = None
         self._gate: Gate | None = None
         self._ending = threading.Lock()
@@ -199,12 +200,11 @@ class Server:
 
     def _grpc(
         self, addresses: contextlib.ExitStack, budget: BodyBudget, gate: Gate
-    ) -> "GrpcServer | None":
+    ) -> GrpcGuest | None:
         options = self.options
         if options.grpc_port is None:
             return None
-        from modelflow.serve.grpc.server import GrpcLimits, GrpcServer
-
+        make = server_of(options.grpc_server)
         bound = None if self._place is None else self._place.grpc
         if bound is None:
             bound = addresses.enter_context(grpc_socket(options.grpc_host, options.grpc_port))
@@ -215,7 +215,7 @@ class Server:
         limits = GrpcLimits.of(options, budget)
         health = Health([service.name for service in services], lambda: not self.unready())
         self._stock.models.on_change = health.look
-        return GrpcServer(bound, services, limits, health, gate.reception, options.tls)
+        return make(bound, services, limits, health, gate.reception, options.tls)
 
     @property
     def models(self) -> tuple[str, ...]:

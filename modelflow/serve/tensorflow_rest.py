@@ -25,7 +25,12 @@ from modelflow.wire.tf_serving.documents import (
     status_document,
 )
 from modelflow.wire.tf_serving.examples import classify_answer, read_examples, regress_answer
-from modelflow.wire.tf_serving.predict import predict_answer, read_predict
+from modelflow.wire.tf_serving.predict import (
+    arrays_of_columns,
+    arrays_of_rows,
+    predict_answer,
+    read_predict,
+)
 
 __all__ = ["TensorflowRest"]
 
@@ -51,10 +56,13 @@ class TensorflowRest:
         model, seconds = self._models.find(**path), seconds_of(exchange)
         model.expect(seconds)
         sent = whole_body(exchange, self._limits.decompressed)
-        body = read_predict(sent, self._limits.json)
-        model = model.with_signature(body.signature_name)
-        arrays = body.arrays(model.types)
-        done = partial(_answer, exchange, is_row=body.is_row)
+        signature, is_row, value = read_predict(sent, self._limits.json)
+        model = model.with_signature(signature)
+        if is_row:
+            arrays, reply = arrays_of_rows(value, model.types), _row_reply
+        else:
+            arrays, reply = arrays_of_columns(value, model.types), _column_reply
+        done = partial(settle, exchange, reply)
         exchange.on_gone = model.infer(arrays, done, seconds, exchange.visit).cancel
 
     def _examples(self, method: str, exchange: Exchange, path: Mapping[str, str]) -> None:
@@ -62,7 +70,7 @@ class TensorflowRest:
         sent = whole_body(exchange, self._limits.decompressed)
         body = read_examples(sent, self._limits.json)
         model = model.with_signature(body.signature_name)
-        done = partial(_answer_examples, exchange, method)
+        done = partial(settle, exchange, _results, method)
         exchange.on_gone = send_examples(
             model, method, body.examples, done, seconds_of(exchange), exchange.visit
         ).cancel
@@ -77,15 +85,15 @@ class TensorflowRest:
         exchange.answer(Reply(200, document, JSON))
 
 
-def _answer(exchange: Exchange, call: Inference, *, is_row: bool) -> None:
-    settle(exchange, lambda: Reply(200, predict_answer(outputs_of(call), is_row=is_row), JSON))
+def _row_reply(call: Inference) -> Reply:
+    return Reply(200, predict_answer(outputs_of(call), is_row=True), JSON)
 
 
-def _answer_examples(exchange: Exchange, method: str, call: Inference) -> None:
-    settle(exchange, lambda: Reply(200, _results(method, call), JSON))
+def _column_reply(call: Inference) -> Reply:
+    return Reply(200, predict_answer(outputs_of(call), is_row=False), JSON)
 
 
-def _results(method: str, call: Inference) -> bytes:
+def _results(method: str, call: Inference) -> Reply:
     if method == REGRESS_METHOD:
-        return regress_answer(values_of_regression(call))
-    return classify_answer(*classes_of(call))
+        return Reply(200, regress_answer(values_of_regression(call)), JSON)
+    return Reply(200, classify_answer(*classes_of(call)), JSON)

@@ -120,7 +120,7 @@ class Visit:
 def asked_over_http(exchange: Exchange) -> Mapping[str, Any]:
     """Returns who asks for what; without the query, in which somebody may have put a key."""
     path = exchange.path[:_LONGEST_PATH]
-    return {"client": exchange.client, "method": exchange.method, "path": path}
+    return {"client": exchange.client, "method": exchange.head.method, "path": path}
 
 
 def told(pairs: Iterable[tuple[Any, Any]], names: frozenset[str]) -> dict[str, list[str]]:

@@ -33,6 +33,10 @@ def datatype_of(dtype: np.dtype[Any]) -> str:
 
     ``bfloat16``, which other packages add to NumPy, is ``BF16``.
     """
-    if dtype.name == "bfloat16":
-        return "BF16"
-    return next((name for name, known in DATATYPES.items() if known == dtype), dtype.name)
+    known = _NAMES.get(dtype)
+    if known is not None:
+        return known
+    return "BF16" if dtype.name == "bfloat16" else dtype.name
+
+
+_NAMES = {dtype: name for name, dtype in DATATYPES.items()}

@@ -60,7 +60,10 @@ def array_json(array: npt.NDArray[Any], where: str = "answer") -> bytes:
     array = np.ascontiguousarray(array)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    return _slow_numbers(array) if orjson is None else _numbers(array)
+    if orjson is None:
+        return _slow_numbers(array)
+    text: bytes = orjson.dumps(array, option=orjson.OPT_SERIALIZE_NUMPY)
+    return _with_words(text, array) if b"n" in text else text  # "null" alone has one
 
 
 def b64(data: bytes) -> dict[str, str]:
@@ -92,10 +95,8 @@ def _texts(array: npt.NDArray[Any], where: str) -> npt.NDArray[Any]:
     return texts.reshape(array.shape)
 
 
-def _numbers(array: npt.NDArray[Any]) -> bytes:
-    text: bytes = orjson.dumps(array, option=orjson.OPT_SERIALIZE_NUMPY)
-    if b"n" not in text:  # no "null", which is what stands for a number that is not finite
-        return text
+def _with_words(text: bytes, array: npt.NDArray[Any]) -> bytes:
+    """Puts words in the places of "null", which stands for a number that is not finite."""
     lost = array[~np.isfinite(array)]
     words = np.where(np.isnan(lost), b"NaN", np.where(lost > 0, b"Infinity", b"-Infinity")).tolist()
     between = text.split(b"null")

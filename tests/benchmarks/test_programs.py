@@ -40,6 +40,10 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
             ("capacity", "0.5x", "1x", "3x", "20 ms", "clients that go away", "2 ", "ran on"),
         ),
         ("serving_life", ("1 ", "64 ", "load  ", "poll  ", "load: ", "poll: ", "ran on")),
+        (
+            "serving_grpc",
+            ("small 1x1, native", "small 8x8, grpcio", "602 kB 8x1, native", "ran on"),
+        ),
         ("serving_split", ("no big request", "as they come", "split_size=200", "ran on")),
     ],
 )

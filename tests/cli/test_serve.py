@@ -168,8 +168,9 @@ def test_what_is_wrong_is_said(arguments, code, text, capsys):
     assert text in capsys.readouterr().err
 
 
-def test_grpc_is_answered_where_it_is_told(graph):
-    with serving(graph, "upper.dot") as (process, _):
+@pytest.mark.parametrize("kind", ["auto", "native", "grpcio"])
+def test_grpc_is_answered_where_it_is_told(graph, kind):
+    with serving(graph, "upper.dot", "--grpc-server", kind) as (process, _):
         told = process.stderr.readline()
         assert told.startswith("serves upper over gRPC at 127.0.0.1:")
         with grpc.insecure_channel(told.split()[-1]) as channel:
@@ -185,10 +186,10 @@ def test_grpc_may_be_off(graph):
 
 
 @pytest.mark.parametrize(("asked", "is_off"), [((), True), (("--grpc", "127.0.0.1:0"), False)])
-def test_without_grpcio_grpc_is_off_unless_it_is_asked_for(
+def test_without_its_packages_grpc_is_off_unless_it_is_asked_for(
     graph, monkeypatch, capsys, asked, is_off
 ):
-    monkeypatch.setattr("modelflow.cli.serve.find_spec", lambda _: None)
+    monkeypatch.setattr("modelflow.cli.serve.can_serve", lambda: False)
     monkeypatch.chdir(graph.parent)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         http = f"127.0.0.1:{taken.getsockname()[1]}"

@@ -4,6 +4,7 @@ from modelflow.http.answers import Answers
 from modelflow.http.exchange import Exchange
 from modelflow.http.outflow import StreamedReply
 from modelflow.http.reply import Reply
+from modelflow.http.request_head import RequestHead
 from tests.http.clients import Echo, answer, request, serving
 
 
@@ -40,20 +41,20 @@ class Owed:
 
     def __init__(self, *, is_old=False):
         self.written, self.sent, self.flows = b"", [], {}
-        self.answers = Answers(self.write, lambda exchange: self.sent.append(exchange.target))
+        self.answers = Answers(self.write, lambda exchange: self.sent.append(exchange.head.target))
         self.answers.is_old = is_old
 
     def write(self, data):
         self.written += data
 
     def ask(self, target):
-        exchange = Exchange("GET", target, (), "", self.answers.give, None)
+        exchange = Exchange(RequestHead("GET", target), "", self.answers.give, None)
         self.answers.owed.append(exchange)
         return exchange
 
     def stream(self, exchange):
         """Answers with a stream; what it goes into stands in `flows` when its turn has come."""
-        begin = lambda flow: self.flows.update({exchange.target: flow})  # noqa: E731
+        begin = lambda flow: self.flows.update({exchange.head.target: flow})  # noqa: E731
         exchange.answer(StreamedReply(200, begin))
 
 
@@ -83,7 +84,7 @@ def test_everybody_is_told_once_that_the_client_has_gone():
     owed, told = Owed(), []
     exchanges = [owed.ask(f"/{number}") for number in range(3)]
     for exchange in exchanges:
-        exchange.on_end = lambda target=exchange.target: told.append(target)
+        exchange.on_end = lambda target=exchange.head.target: told.append(target)
     owed.stream(exchanges[0])
     owed.stream(exchanges[1])  # its turn does not come
     owed.flows["/0"].on_gone = lambda: told.append("stream")

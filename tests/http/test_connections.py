@@ -22,7 +22,7 @@ def test_the_one_that_has_rested_longest_makes_room():
     first, second, third = Member(), Member(), Member()
     assert connections.admit(first)
     assert connections.admit(second)
-    connections.work(first)
+    connections.resting.pop(first)
     connections.rest(first)  # now second has rested longest
     assert connections.admit(third)
     assert (first.is_closed, second.is_closed) == (False, True)
@@ -32,7 +32,7 @@ def test_there_is_no_room_where_all_work():
     connections = Connections(ConnectionLimits(connections=1), None)
     one = Member()
     assert connections.admit(one)
-    connections.work(one)
+    connections.resting.pop(one)
     assert not connections.admit(Member())
     connections.forget(one)
     assert connections.admit(Member())

@@ -2,6 +2,7 @@
 
 from modelflow.http.exchange import Exchange
 from modelflow.http.reply import Reply
+from modelflow.http.request_head import RequestHead
 
 OK = Reply(200, b"", {})
 
@@ -19,7 +20,9 @@ class Later:
 
 def made(target="/", headers=()):
     sent, mailbox = [], Later()
-    return Exchange("GET", target, headers, "", lambda _, reply: sent.append(reply), mailbox), sent
+    return Exchange(
+        RequestHead("GET", target, headers), "", lambda _, reply: sent.append(reply), mailbox
+    ), sent
 
 
 def test_it_is_answered_once():
@@ -53,4 +56,4 @@ def test_other_threads_answer_over_the_mailbox():
 def test_path_and_headers_are_found():
     exchange, _ = made("/a/b?c=d", [(b"x", b"1"), (b"y", b"2"), (b"x", b"3")])
     assert exchange.path == "/a/b"
-    assert (exchange.header(b"x"), exchange.header(b"z")) == (b"3", None)
+    assert (exchange.head.named.get(b"x"), exchange.head.named.get(b"z")) == (b"3", None)

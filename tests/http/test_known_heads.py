@@ -11,10 +11,11 @@ from modelflow.http import known_heads
 from modelflow.http.body import BodyBudget, BodyLimits, RefusedError
 from modelflow.http.connection import Connection
 from modelflow.http.connections import Connections
-from modelflow.http.known_heads import KnownHead, KnownHeads
+from modelflow.http.known_heads import KnownHeads
 from modelflow.http.limits import ConnectionLimits
 from modelflow.http.mailbox import Mailbox
 from modelflow.http.reply import Reply
+from modelflow.http.request_head import RequestHead
 from tests.http.clients import request
 
 
@@ -34,7 +35,8 @@ class Handler:
         return BodyLimits(1000, self.budget, 30.0)
 
     def handle(self, exchange):
-        self.seen.append((exchange.method, exchange.target, exchange.headers, exchange.body))
+        head = exchange.head
+        self.seen.append((head.method, head.target, head.headers, exchange.body))
         self.budget.give_back(len(exchange.body))
         exchange.answer(Reply(200, exchange.body, {}))
 
@@ -215,11 +217,11 @@ def test_the_heads_that_are_kept_are_bounded():
     heads = KnownHeads()
     for number in range(3 * known_heads._MOST):
         head = b"GET /%d HTTP/1.1\r\n\r\n" % number
-        heads.learn(head, KnownHead("GET", f"/{number}", (), 0))
+        heads.learn(head, RequestHead("GET", f"/{number}"), 0)
         assert heads.find(head) is not None
         assert len(heads._known) <= known_heads._MOST
     long = b"GET / HTTP/1.1\r\nA: " + b"a" * known_heads._LONGEST + b"\r\n\r\n"
-    heads.learn(long, KnownHead("GET", "/", (), 0))
+    heads.learn(long, RequestHead("GET", "/"), 0)
     assert heads.find(long) is None
 
 

@@ -33,7 +33,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def server(folder):
+def server(grpc_server, folder):
     catalogue = Catalogue({"m": folder}, terms=Terms(policy=read_policy("all")))
     with Server(catalogue, ServeOptions(http_port=0, grpc_port=0)) as running:
         yield running

@@ -34,13 +34,13 @@ def authority(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def server(authority):
+def server(grpc_server, authority):
     with grpc_served(tls=authority.options()) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def mutual(authority):
+def mutual(grpc_server, authority):
     with grpc_served(tls=authority.options(is_mutual=True)) as running:
         yield running
 
@@ -208,7 +208,7 @@ KEYS = "# all\nALL-KEY-1\ninfer INFER-KEY\n\nrepository,metrics OPS-KEY\n"
 
 
 @pytest.fixture(scope="module")
-def keyed(tmp_path_factory):
+def keyed(grpc_server, tmp_path_factory):
     path = tmp_path_factory.mktemp("keys") / "keys"
     path.write_text(KEYS)
     with grpc_served(key_file=path) as running:

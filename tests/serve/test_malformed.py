@@ -27,7 +27,7 @@ DEEP = 100_000
 
 
 @pytest.fixture(scope="module")
-def server():
+def server(grpc_server):
     @modelflow.flowunit(name="mean")
     def length(row):  # takes every row of numbers, whatever they are
         return np.float32(len(row))

@@ -3,12 +3,13 @@
 import pytest
 
 from modelflow.http.exchange import Exchange
+from modelflow.http.request_head import RequestHead
 from modelflow.serve.patience import earlier, seconds_of
 from modelflow.wire.problem import Problem
 
 
 def asking(*headers):
-    return Exchange("POST", "/", headers, "", lambda *_: None, None)
+    return Exchange(RequestHead("POST", "/", headers), "", lambda *_: None, None)
 
 
 def test_the_header_says_how_long():

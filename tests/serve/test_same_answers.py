@@ -50,7 +50,7 @@ def items():
 
 
 @pytest.fixture(scope="module", params=[Server, Linked], ids=["one process", "worker"])
-def server(request):
+def server(request, grpc_server):
     graphs = {name: ready_graphs() / f"{name}.toml" for name in INPUTS}
     with request.param(graphs, ServeOptions(http_port=0, grpc_port=0)) as running:
         yield running

@@ -43,7 +43,7 @@ def logged(path):
 
 
 @pytest.fixture(scope="module")
-def server():
+def server(grpc_server):
     with grpc_served() as running:
         yield running
 
@@ -112,6 +112,7 @@ class Told(modelflow.FlowUnit):
         ctx.outputs["out"].extend(ctx.inputs["in"])
 
 
+@pytest.mark.usefixtures("grpc_server")
 def test_a_graph_is_told_of_the_trace(tmp_path):
     Told.seen.clear()
     body = {"inputs": [{"name": "input", "shape": [1, 1], "datatype": "FP32", "data": [1.0]}]}
@@ -171,6 +172,7 @@ def _keys(tmp_path):
     return tmp_path / "keys"
 
 
+@pytest.mark.usefixtures("grpc_server")
 def test_each_call_over_grpc_has_a_line(tmp_path):
     path = tmp_path / "log"
     with (
@@ -192,6 +194,7 @@ def test_each_call_over_grpc_has_a_line(tmp_path):
     assert (streamed["status"], streamed["bytes_in"]) == ("OK", 3 * request.ByteSize())
 
 
+@pytest.mark.usefixtures("grpc_server")
 def test_a_client_that_goes_away_has_a_line_all_the_same(tmp_path):
     gate, path = Gate(), tmp_path / "log"
     with grpc_served(gate.unit, gate.NODE, access_log=str(path)) as server:
@@ -248,6 +251,7 @@ def test_a_request_without_a_log_makes_no_more_calls(server):
 # -- answers that come part by part ---------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("grpc_server")
 def test_a_graph_is_told_of_the_trace_of_a_stream(tmp_path):
     Told.seen.clear()
     headers = {"traceparent": PARENT, "x-request-id": "mine"}
@@ -320,6 +324,7 @@ def test_a_stream_that_is_cut_by_a_stop_has_a_line(tmp_path):
     assert [(line["status"], line["model"]) for line in logged(path)] == [(499, "m")]
 
 
+@pytest.mark.usefixtures("grpc_server")
 def test_a_stream_over_grpc_has_a_line_of_all_its_messages(tmp_path):
     tokens, path = Tokens(is_free=True), tmp_path / "log"
     request = infer(np.array([[3.0]], np.float32))
@@ -336,6 +341,7 @@ def test_a_stream_over_grpc_has_a_line_of_all_its_messages(tmp_path):
     assert line["bytes_out"] == sum(answer.ByteSize() for answer in answers)
 
 
+@pytest.mark.usefixtures("grpc_server")
 def test_examples_have_lines_with_their_model(tmp_path):
     write_saved_model(tmp_path / "m" / "1")
     options = ServeOptions(http_port=0, grpc_port=0, access_log=str(tmp_path / "log"))
@@ -357,6 +363,7 @@ def test_examples_have_lines_with_their_model(tmp_path):
     assert multi["bytes_in"] == asked.ByteSize()
 
 
+@pytest.mark.usefixtures("grpc_server")
 def test_loading_over_grpc_has_a_line_without_a_model(tmp_path):
     path = tmp_path / "log"
     with (

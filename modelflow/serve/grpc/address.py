@@ -5,7 +5,7 @@ import socket
 from modelflow.http.endpoint import Endpoint
 from modelflow.http.server import bound_socket
 
-__all__ = ["address_text", "grpc_socket", "in_use", "is_shared", "share"]
+__all__ = ["address_of", "grpc_socket", "in_use", "is_shared", "own_socket", "share"]
 
 
 def grpc_socket(host: str, port: int) -> socket.socket:
@@ -17,7 +17,7 @@ def grpc_socket(host: str, port: int) -> socket.socket:
     try:
         return bound_socket(Endpoint(host, port))
     except OSError as error:
-        raise in_use(error.errno, address_text(host, port), error.__cause__) from error
+        raise in_use(error.errno, _text(host, port), error.__cause__) from error
 
 
 def share(bound: socket.socket) -> None:
@@ -30,11 +30,35 @@ def is_shared(bound: socket.socket) -> bool:
     return bool(bound.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT))
 
 
+def own_socket(bound: socket.socket) -> socket.socket:
+    """Returns a socket with the same address to listen at, which is the caller's to close.
+
+    Where it is shared that is another one: what connects to it is met by nobody else.
+
+    Raises:
+        OSError: somebody else has the address.
+    """
+    if not is_shared(bound):
+        return bound.dup()
+    own = socket.socket(bound.family, bound.type)
+    try:
+        share(own)
+        own.bind(bound.getsockname())
+    except OSError:
+        own.close()
+        raise
+    return own
+
+
+def address_of(bound: socket.socket) -> str:
+    """Returns the address of a socket as clients take it: ``127.0.0.1:8500``, ``[::1]:8500``."""
+    return _text(*bound.getsockname()[:2])
+
+
 def in_use(number: int | None, address: str, reason: object) -> OSError:
     """Returns what is raised where nothing can listen at an address."""
     return OSError(number, f"gRPC at {address}: cannot listen there: {reason}")
 
 
-def address_text(host: str, port: int) -> str:
-    """Returns an address as clients write it: ``127.0.0.1:8500``."""
+def _text(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

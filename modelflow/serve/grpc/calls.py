@@ -8,6 +8,7 @@ from typing import Any
 import grpc
 
 from modelflow.http.body import BodyBudget
+from modelflow.serve.grpc.limits import AHEAD
 from modelflow.serve.grpc.passage import Passage
 from modelflow.serve.grpc.rpc import Rpc
 from modelflow.serve.grpc.service import Method
@@ -17,8 +18,7 @@ from modelflow.wire.problem import Code, Problem
 
 __all__ = ["Calls"]
 
-# So many messages of a stream are worked on at once; the client's further ones wait outside.
-_AHEAD = 64
+_STATUS = {status.value[0]: status for status in grpc.StatusCode}
 
 
 class Calls:
@@ -43,18 +43,25 @@ class Calls:
         for reader in self._readers:
             reader.cancel()
 
+    def _receive(self, method: Method, context: Any) -> Passage:
+        metadata = context.invocation_metadata() or ()
+        passage = Passage(self._reception, method, metadata, context.peer)
+        if passage.visit is not None:
+            context.set_trailing_metadata(passage.trailers)
+        return passage
+
     async def _one(self, method: Method, data: bytes, context: Any) -> bytes:
-        passage = Passage(self._reception, method, context)
+        passage = self._receive(method, context)
         rpc = Rpc(context.time_remaining(), passage.visit)
         passage.bytes_in = len(data)
         try:
             passage.admit()
             self._begin(rpc, method, data)
-            found = passage.send(await rpc.next())
+            found = passage.send(await _next(rpc))
             passage.succeed()
         except Problem as problem:
-            await passage.abort(problem)
-            raise  # `abort` does not return
+            await _abort(context, passage, problem)
+            raise  # `_abort` does not return
         finally:
             rpc.leave()
             passage.end()
@@ -68,20 +75,20 @@ class Calls:
 
     async def _stream(self, method: Method, requests: AsyncIterator[bytes], context: Any) -> None:
         """Answers the messages of a stream, in their order."""
-        passage = Passage(self._reception, method, context)
+        passage = self._receive(method, context)
         try:
             passage.admit()
             await self._answer(method, requests, context, passage)
             passage.succeed()
         except Problem as problem:
-            await passage.abort(problem)
+            await _abort(context, passage, problem)
         finally:
             passage.end()
 
     async def _answer(
         self, method: Method, requests: AsyncIterator[bytes], context: Any, passage: Passage
     ) -> None:
-        coming: asyncio.Queue[Rpc | None] = asyncio.Queue(_AHEAD)
+        coming: asyncio.Queue[Rpc | None] = asyncio.Queue(AHEAD)
         read = self._read(method, requests, context, coming, passage)
         reader = asyncio.create_task(read)
         self._readers.add(reader)
@@ -129,9 +136,24 @@ class Calls:
             rpc.refuse(inside(error))
 
 
+async def _abort(context: Any, passage: Passage, problem: Problem) -> None:
+    """Ends a call with a problem; raises what ``grpc.aio`` wants to see then."""
+    ending = passage.fail(problem)
+    await context.abort(_STATUS[ending.status], ending.text, ending.metadata)
+
+
+async def _next(rpc: Rpc) -> Any:
+    """Waits for the next answer to a message; see `Rpc.take`."""
+    if not rpc.has_answer:
+        come = asyncio.Event()
+        rpc.on_answer = come.set
+        await come.wait()
+    return rpc.take()
+
+
 async def _write_answers(rpc: Rpc, context: Any, passage: Passage) -> None:
     try:
-        while (message := await rpc.next()) is not None:
+        while (message := await _next(rpc)) is not None:
             await context.write(passage.send(message))
     finally:
         rpc.leave()

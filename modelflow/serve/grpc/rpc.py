@@ -1,6 +1,10 @@
-"""One message of a client and its answers: what a method is called with."""
+"""One message of a client and its answers: what a method is called with.
 
-import asyncio
+This is all that services know of gRPC. A server (there are two: `server.py`, `http2/`) makes one of
+each message, and takes the answers when its client has room for them.
+"""
+
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -23,12 +27,14 @@ class Rpc:
         on_gone: Called when the client has gone before the last answer.
         on_room: Called when an answer is on its way to the client, and none waits behind it.
         on_end: Called when it is over, whatever the reason.
+        on_answer: Called when there is something to `take`.
         refusal: Makes an answer of what went wrong; None: it ends the call.
     """
 
     __slots__ = (
         "_answers",
         "is_over",
+        "on_answer",
         "on_end",
         "on_gone",
         "on_room",
@@ -44,18 +50,25 @@ class Rpc:
         self.on_gone: Callable[[], None] = _nothing
         self.on_room: Callable[[], None] = _nothing
         self.on_end: Callable[[], None] = _nothing
+        self.on_answer: Callable[[], None] = _nothing
         self.refusal: Callable[[Problem], Any] | None = None
-        self._answers: asyncio.Queue[Any] = asyncio.Queue()
+        self._answers: deque[Any] = deque()  # None: there is none behind it
 
     @property
     def has_room(self) -> bool:
         """Tells whether no answer waits for the client to take the one before it."""
-        return self._answers.empty()
+        return not self._answers
+
+    @property
+    def has_answer(self) -> bool:
+        """Tells whether there is something to `take`."""
+        return bool(self._answers)
 
     def send(self, message: Any, /) -> None:
         """Gives an answer; others may follow."""
         if not self.is_over:
-            self._answers.put_nowait(message)
+            self._answers.append(message)
+            self.on_answer()
 
     def answer(self, message: Any) -> None:
         """Gives the last answer."""
@@ -82,8 +95,9 @@ class Rpc:
     def end(self) -> None:
         """Ends it: there is no further answer."""
         if not self.is_over:
-            self._answers.put_nowait(None)
+            self._answers.append(None)
             self._over()
+            self.on_answer()
 
     def leave(self) -> None:
         """Notes that nobody takes answers any more."""
@@ -91,14 +105,14 @@ class Rpc:
             self._over()
             self.on_gone()
 
-    async def next(self) -> Any:
-        """Waits for the next answer; None: there is none.
+    def take(self) -> Any:
+        """Returns the next answer, which must be there (`has_answer`); None: that was the last.
 
         Raises:
             Problem: what went wrong.
         """
-        found = await self._answers.get()
-        if not self.is_over and self._answers.empty():
+        found = self._answers.popleft()
+        if not self.is_over and not self._answers:
             self.on_room()
         if isinstance(found, Problem):
             raise found

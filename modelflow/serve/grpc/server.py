@@ -1,19 +1,16 @@
-"""The gRPC server: an address, and the services that answer there."""
+"""The server that is grpcio's: its asyncio form, on the loop of an HTTP server."""
 
 import errno
 import socket
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Self
 
 from modelflow.errors import MissingDependencyError
-from modelflow.http.body import BodyBudget
 from modelflow.http.tls import TlsOptions
-from modelflow.serve.grpc.address import address_text, in_use, is_shared
+from modelflow.serve.grpc.address import address_of, in_use, is_shared
 from modelflow.serve.grpc.health import Health
+from modelflow.serve.grpc.limits import GrpcLimits
 from modelflow.serve.grpc.reflection import Reflection
 from modelflow.serve.grpc.service import Service
-from modelflow.serve.options import ServeOptions
 from modelflow.serve.reception import Reception
 
 try:
@@ -24,45 +21,9 @@ except ImportError as error:
     package = "grpcio"
     raise MissingDependencyError(package, "serve", "gRPC") from error
 
-__all__ = ["GrpcLimits", "GrpcServer"]
-
+__all__ = ["GrpcServer"]
 
 _MOST = (1 << 31) - 1  # gRPC counts with 32 bits
-
-
-@dataclass(frozen=True, slots=True)
-class GrpcLimits:
-    """What calls may cost.
-
-    Attributes:
-        message: Most bytes of a message that comes, also when it is decompressed; a longer one is
-            answered RESOURCE_EXHAUSTED.
-        messages: Where the bytes of those that are worked on are taken from.
-        calls: Most calls at once, open streams among them; one more is answered RESOURCE_EXHAUSTED.
-        streams: Most calls at once of one connection; further ones wait in the client.
-        metadata: Most bytes of the metadata of a call; one with more is answered
-            RESOURCE_EXHAUSTED.
-        handshake: Seconds within which a connection must be made (TLS, HTTP/2).
-    """
-
-    message: int
-    messages: BodyBudget
-    calls: int
-    streams: int = 1000
-    metadata: int = 64 << 10
-    handshake: float = 10.0
-
-    @classmethod
-    def of(cls, options: ServeOptions, messages: BodyBudget) -> Self:
-        """Returns what the options say."""
-        return cls(
-            options.max_body,
-            messages,
-            options.max_calls,
-            options.max_streams,
-            options.connections.header_bytes,
-            options.connections.header_time_out,
-        )
 
 
 class GrpcServer:
@@ -90,7 +51,7 @@ class GrpcServer:
             tls: Certificate and key, which `server_context` takes.
         """
         self._is_shared = is_shared(bound)
-        self.address = address_text(*bound.getsockname()[:2])
+        self.address = address_of(bound)
         """Where it answers: ``127.0.0.1:8500``."""
         self._limits = limits
         self._calls = Calls(limits.messages, reception or Reception())
@@ -112,8 +73,11 @@ class GrpcServer:
                 ("grpc.max_receive_message_length", min(self._limits.message, _MOST)),
                 ("grpc.max_send_message_length", -1),
                 ("grpc.max_concurrent_streams", min(self._limits.streams, _MOST)),
-                ("grpc.max_metadata_size", min(self._limits.metadata, _MOST)),
-                ("grpc.server_handshake_timeout_ms", int(self._limits.handshake * 1e3)),
+                ("grpc.max_metadata_size", min(self._limits.connections.header_bytes, _MOST)),
+                (
+                    "grpc.server_handshake_timeout_ms",
+                    int(self._limits.connections.header_time_out * 1e3),
+                ),
             ),
             maximum_concurrent_rpcs=min(self._limits.calls, _MOST),
         )

@@ -5,7 +5,6 @@ Row format is ``{"instances": [...]}``, answered with ``{"predictions": [...]}``
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,51 +17,36 @@ from modelflow.wire.json_text import array_json, b64, json_of
 from modelflow.wire.problem import Code, Problem, shown
 
 __all__ = [
-    "PredictBody",
     "Types",
+    "arrays_of_columns",
+    "arrays_of_rows",
     "predict_answer",
     "read_object",
     "read_predict",
     "signature_name",
 ]
 
+_NUMBERS = "biuf"  # kinds of element types
+
 Types = Mapping[str, "np.dtype[Any] | None"]
 """The element types of a model's inputs, by name; None: it takes what comes."""
 
 
-@dataclass(slots=True)
-class PredictBody:
-    """A request, before it is known which model's inputs it must fit.
+def read_predict(
+    body: bytes | memoryview, limits: JsonLimits | None = None
+) -> tuple[str, bool, Any]:
+    """Reads the body of ``:predict``, before it is known which model's inputs it must fit.
 
-    Attributes:
-        signature_name: The signature that it is for; empty: the default one.
-        is_row: It is in row format, and to be answered so.
-        value: What stands under ``instances`` or ``inputs``.
-    """
-
-    signature_name: str
-    is_row: bool
-    value: Any
-
-    def arrays(self, inputs: Types) -> dict[str, npt.NDArray[Any]]:
-        """Returns an array for each input of the model.
-
-        In row format axis 0 are the instances. Names that are no inputs are an error there, and
-        ignored in column format, as TensorFlow Serving does.
-
-        Raises:
-            Problem: it does not fit the inputs.
-        """
-        return (_rows if self.is_row else _columns)(self.value, inputs)
-
-
-def read_predict(body: bytes | memoryview, limits: JsonLimits | None = None) -> PredictBody:
-    """Reads the body of ``:predict``.
+    Returns:
+        The signature that it is for (empty: the default one); whether it is in row format, and to
+        be answered so; what stands under ``instances`` or ``inputs``.
 
     Raises:
         Problem: it is no JSON, or not of the form of a request.
     """
-    document = read_object(body, limits)
+    document = read_json(body, limits, takes_rest=True)
+    if not isinstance(document, dict):
+        raise _no_object(document)
     name = signature_name(document) if "signature_name" in document else ""
     has_rows, has_columns = "instances" in document, "inputs" in document
     if has_rows and has_columns:
@@ -72,7 +56,7 @@ def read_predict(body: bytes | memoryview, limits: JsonLimits | None = None) -> 
         )
         raise Problem(message)
     if has_columns:
-        return PredictBody(name, is_row=False, value=document["inputs"])
+        return name, False, document["inputs"]
     if not has_rows:
         message = "Missing 'inputs' or 'instances' key"
         raise Problem(message)
@@ -83,7 +67,7 @@ def read_predict(body: bytes | memoryview, limits: JsonLimits | None = None) -> 
     if not len(rows):
         message = "JSON Value: No values in 'instances' array"
         raise Problem(message)
-    return PredictBody(name, is_row=True, value=rows)
+    return name, True, rows
 
 
 def read_object(body: bytes | memoryview, limits: JsonLimits | None) -> dict[str, Any]:
@@ -94,9 +78,12 @@ def read_object(body: bytes | memoryview, limits: JsonLimits | None) -> dict[str
     """
     document = read_json(body, limits, takes_rest=True)
     if not isinstance(document, dict):
-        message = f"JSON Value: Is not object; it is {json_type(document)}"
-        raise Problem(message)
+        raise _no_object(document)
     return document
+
+
+def _no_object(document: Any) -> Problem:
+    return Problem(f"JSON Value: Is not object; it is {json_type(document)}")
 
 
 def signature_name(document: Mapping[str, Any]) -> str:
@@ -132,7 +119,8 @@ def predict_answer(outputs: Mapping[str, npt.NDArray[Any]], *, is_row: bool) -> 
     if len(outputs) == 1:  # as below, without what several need
         ((name, array),) = outputs.items()
         if array.ndim:
-            return b'{"predictions":' + _text(name, array) + b"}"
+            text = array_json(array) if array.dtype.kind in _NUMBERS else _text(name, array)
+            return b'{"predictions":' + text + b"}"
     lengths = {name: len(array) if array.ndim else None for name, array in outputs.items()}
     for name, length in lengths.items():
         if length is None:
@@ -150,7 +138,14 @@ def predict_answer(outputs: Mapping[str, npt.NDArray[Any]], *, is_row: bool) -> 
     return b'{"predictions":[' + b",".join(objects) + b"]}"
 
 
-def _rows(rows: Any, inputs: Types) -> dict[str, npt.NDArray[Any]]:
+def arrays_of_rows(rows: Any, inputs: Types) -> dict[str, npt.NDArray[Any]]:
+    """Returns an array for each input of the model of what stands under ``instances``.
+
+    Axis 0 are the instances.
+
+    Raises:
+        Problem: it does not fit the inputs, or has names that are none.
+    """
     if not (isinstance(rows[0], dict) and _is_object(rows[0])):
         if len(inputs) > 1:
             message = (
@@ -201,7 +196,14 @@ def _stacked(values: list[Any], dtype: np.dtype[Any] | None, where: str) -> npt.
     return np.stack(arrays)
 
 
-def _columns(value: Any, inputs: Types) -> dict[str, npt.NDArray[Any]]:
+def arrays_of_columns(value: Any, inputs: Types) -> dict[str, npt.NDArray[Any]]:
+    """Returns an array for each input of the model of what stands under ``inputs``.
+
+    Names that are no inputs are ignored, as TensorFlow Serving does.
+
+    Raises:
+        Problem: it does not fit the inputs.
+    """
     if not _is_object(value):
         if len(inputs) > 1:
             message = (

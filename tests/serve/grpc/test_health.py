@@ -6,12 +6,14 @@ from modelflow.wire.health_messages import HEALTH
 from tests.serve.grpc.stub import OIP, SECONDS, grpc_served, refused, stub
 from tests.serve.test_repository import Slow, listening
 
+pytestmark = pytest.mark.usefixtures("grpc_server")
+
 SERVICE = "grpc.health.v1.Health"
 STATES = HEALTH.enum("grpc.health.v1.HealthCheckResponse.ServingStatus")
 
 
 @pytest.fixture(scope="module")
-def server():
+def server(grpc_server):
     with grpc_served() as running:
         yield running
 

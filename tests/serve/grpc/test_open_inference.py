@@ -12,9 +12,11 @@ from tests.serve.clients import ask
 from tests.serve.grpc.stub import OIP, SECONDS, X, grpc_served, infer, refused, stub
 from tests.serve.tokens import Tokens
 
+pytestmark = pytest.mark.usefixtures("grpc_server")
+
 
 @pytest.fixture(scope="module")
-def server():
+def server(grpc_server):
     with grpc_served() as running:
         yield running
 

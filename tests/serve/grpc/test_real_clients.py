@@ -18,15 +18,17 @@ from tests.serve.models_on_disk import write_version
 from tests.serve.test_repository import serving
 from tests.serve.test_server import Gate
 
+pytestmark = pytest.mark.usefixtures("grpc_server")
+
 
 @pytest.fixture(scope="module")
-def server():
+def server(grpc_server):
     with grpc_served() as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def triton():
+def triton(grpc_server):
     return pytest.importorskip(
         "tritonclient.grpc", reason="tritonclient[grpc] is not installed", exc_type=ImportError
     )

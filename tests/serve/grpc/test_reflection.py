@@ -10,9 +10,11 @@ from google.protobuf import (  # type: ignore[import-untyped]
 from modelflow.wire.reflection_messages import REFLECTION, REFLECTION_PACKAGES
 from tests.serve.grpc.stub import OIP, PREDICTION, SECONDS, grpc_served, stub
 
+pytestmark = pytest.mark.usefixtures("grpc_server")
+
 
 @pytest.fixture(scope="module")
-def server():
+def server(grpc_server):
     with grpc_served() as running:
         yield running
 

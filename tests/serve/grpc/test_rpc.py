@@ -1,5 +1,3 @@
-import asyncio
-
 import pytest
 
 from modelflow.serve.grpc.rpc import Rpc
@@ -8,15 +6,7 @@ from modelflow.wire.problem import Code, Problem
 
 def taken(rpc):
     """The answers, up to the last one."""
-
-    async def take():
-        return [answer async for answer in answers()]
-
-    async def answers():
-        while (answer := await rpc.next()) is not None:
-            yield answer
-
-    return asyncio.run(take())
+    return list(iter(rpc.take, None))
 
 
 def test_answers_come_in_order_and_none_behind_the_last():
@@ -67,3 +57,17 @@ def test_a_client_that_leaves_is_told_of_once_and_gets_nothing_more():
     rpc.leave()
     rpc.answer("late")
     assert gone == ["over", "gone"]
+
+
+def test_who_takes_answers_is_told_of_each_and_who_gives_them_when_there_is_room():
+    told, room, rpc = [], [], Rpc(None)
+    rpc.on_answer, rpc.on_room = lambda: told.append(rpc.has_answer), lambda: room.append(True)
+    rpc.send("a")
+    rpc.send("b")
+    assert (told, rpc.has_room) == ([True, True], False)
+    assert rpc.take() == "a"
+    assert not room
+    assert rpc.take() == "b"
+    assert (room, rpc.has_room) == ([True], True)
+    rpc.answer("c")
+    assert (len(told), taken(rpc), room) == (4, ["c"], [True])

@@ -10,6 +10,9 @@ import pytest
 
 import modelflow
 from modelflow.errors import FlowFailed, MissingDependencyError
+from modelflow.serve import grpc_kind
+from modelflow.serve.grpc import choice
+from modelflow.serve.grpc_kind import GrpcKind
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.wire.health_messages import HEALTH
 from tests.serve.clients import ask, mean
@@ -26,9 +29,11 @@ from tests.serve.grpc.stub import (
 )
 from tests.serve.test_server import GRAPH, Gate
 
+pytestmark = pytest.mark.usefixtures("grpc_server")
+
 
 @pytest.fixture(scope="module")
-def server():
+def server(grpc_server):
     with grpc_served() as running:
         yield running
 
@@ -253,14 +258,36 @@ def test_a_flow_that_does_not_start_gives_the_address_back():
         pass
 
 
-def test_without_grpcio_the_error_names_the_extra_and_http_serves(monkeypatch):
+@pytest.mark.parametrize(
+    ("kind", "packages", "missing"),
+    [
+        (GrpcKind.GRPCIO, ("grpc", "grpc.aio"), "grpcio"),
+        (GrpcKind.AUTO, ("grpc", "grpc.aio"), "grpcio"),
+        (GrpcKind.NATIVE, ("zttp",), "zttp"),
+    ],
+)
+def test_without_its_package_the_error_names_the_extra_and_http_serves(
+    monkeypatch, kind, packages, missing
+):
     for name in [name for name in sys.modules if name.startswith("modelflow.serve.grpc.")]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "grpc", None)
-    monkeypatch.setitem(sys.modules, "grpc.aio", None)
-    with pytest.raises(MissingDependencyError, match=r"grpcio.*modelflow\[serve\]"):
-        grpc_served().start()
+    monkeypatch.setattr(choice, "has_zttp", lambda: False)
+    for package in packages:
+        monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingDependencyError, match=rf"{missing}.*modelflow\[serve\]"):
+        grpc_served(grpc_server=kind).start()
     flow = modelflow.Flow(GRAPH, units=[mean])
     with Server({"m": flow}, ServeOptions(http_port=0)) as server:
         assert server.grpc_address == ""
         assert ask(server, "/v1/models/m")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("found", "is_used", "is_said"), [("0.0.35", True, False), ("0.0.36", False, True)]
+)
+def test_a_zttp_that_was_not_tried_is_not_used_unless_it_is_asked_for(
+    monkeypatch, caplog, found, is_used, is_said
+):
+    monkeypatch.setattr(grpc_kind, "version", lambda _: found)
+    assert grpc_kind.has_zttp() == is_used
+    assert (f"zttp {found} is not used" in caplog.text) == is_said

@@ -10,12 +10,14 @@ from tests.serve.clients import ask
 from tests.serve.grpc.stub import PREDICTION, X, grpc_served, predict, refused, stub
 from tests.serve.models_on_disk import write_version
 
+pytestmark = pytest.mark.usefixtures("grpc_server")
+
 MODELS = "tensorflow.serving.ModelService"
 CLASSIFY = {"method_name": "tensorflow/serving/classify"}
 
 
 @pytest.fixture(scope="module")
-def server():
+def server(grpc_server):
     with grpc_served() as running:
         yield running
 

@@ -1,0 +1,55 @@
+"""Which server answers gRPC: ours, or grpcio's. Services and answers are the same."""
+
+import logging
+import socket
+from collections.abc import Iterable
+from typing import Protocol
+
+from modelflow.http.server import Guest
+from modelflow.http.tls import TlsOptions
+from modelflow.serve.grpc.health import Health
+from modelflow.serve.grpc.limits import GrpcLimits
+from modelflow.serve.grpc.service import Service
+from modelflow.serve.grpc_kind import GrpcKind, has_zttp
+from modelflow.serve.reception import Reception
+
+__all__ = ["GrpcGuest", "server_of"]
+
+logger = logging.getLogger(__name__)
+
+
+class GrpcGuest(Guest, Protocol):
+    """A server of gRPC."""
+
+    address: str
+    """Where it answers: ``127.0.0.1:8500``."""
+
+
+class _Make(Protocol):
+    def __call__(
+        self,
+        bound: socket.socket,
+        services: Iterable[Service],
+        limits: GrpcLimits,
+        health: Health,
+        reception: Reception | None = None,
+        tls: TlsOptions | None = None,
+    ) -> GrpcGuest: ...
+
+
+def server_of(kind: GrpcKind) -> _Make:
+    """Returns what makes a server.
+
+    Raises:
+        MissingDependencyError: its package is not installed.
+    """
+    if kind is GrpcKind.AUTO:
+        kind = GrpcKind.NATIVE if has_zttp() else GrpcKind.GRPCIO
+    logger.info("gRPC is answered by the server %r", str(kind))
+    if kind is GrpcKind.NATIVE:
+        from modelflow.serve.grpc.http2.server import Http2Server
+
+        return Http2Server
+    from modelflow.serve.grpc.server import GrpcServer
+
+    return GrpcServer

@@ -1,0 +1,298 @@
+"""One connection over HTTP/2: calls in, answers out, each in its time. Loads zttp."""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, cast
+
+import zttp
+from zttp import H2ErrorCode
+
+from modelflow.http.connections import Member
+from modelflow.http.expiry import Expiry
+from modelflow.serve.grpc.http2.frames import opening
+from modelflow.serve.grpc.http2.live_calls import LiveCalls
+from modelflow.serve.grpc.http2.refusals import refuse_call, refuse_request
+from modelflow.serve.grpc.http2.switchboard import Switchboard
+from modelflow.serve.grpc.http2.wear import Wear, Worn
+from modelflow.wire.problem import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["GrpcConnection"]
+
+_log = logging.getLogger(__name__)
+
+# What a client sends before it knows that it is to go still arrives so long; what comes later is
+# refused, which clients of gRPC answer with another connection.
+_GRACE_SECONDS = 0.2
+# How long somebody is still listened to who was told why the connection ends, so that it arrives.
+_LINGER_SECONDS = 2.0
+_ANY_STREAM = (1 << 31) - 1
+
+
+class GrpcConnection(asyncio.Protocol):
+    """A connection of the server. For the loop's thread alone."""
+
+    host: str
+    """The client's address."""
+
+    def __init__(self, board: Switchboard, before: Member | None = None) -> None:
+        """Takes what all connections share, and what has stood for it among them until now."""
+        self.host = self._peer = ""
+        self._board = board
+        self._before = before
+        self._all = board.connections
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._http2 = zttp.Connection(zttp.SERVER, zttp.HTTP2)
+        self._wear = Wear()
+        self._calls = LiveCalls(board, self._send_soon, self._rest)
+        self._expiry = Expiry(self._loop, self._expire)
+        self._last = 0  # stream
+        self._is_met = False  # the client has said that it speaks HTTP/2
+        self._is_leaving = False  # the client was asked to go
+        self._is_shut = False  # no further streams
+        self._is_deaf = False  # nothing is read any more
+        self._is_dirty = False  # `_flush` is coming
+        self._has_room = False  # the client has made some in this turn
+        self._takes: dict[type, Callable[[Any], None]] = {
+            zttp.Request: self._request,
+            zttp.Data: self._data,
+            zttp.EndOfMessage: self._end_of_message,
+            zttp.RstStream: self._reset,
+            zttp.WindowUpdate: self._window,
+            zttp.Settings: self._settings,
+            zttp.Ping: self._signal,
+            zttp.GoAway: _nothing,
+        }
+
+    # -- the transport's calls --------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Takes the connection, or refuses it."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by name
+        peer = transport.get_extra_info("peername")
+        if isinstance(peer, tuple):
+            self.host = peer[0]
+            self._peer = f"ipv{6 if ':' in self.host else 4}:{_joined(*peer[:2])}"
+        if self._before is not None:
+            self._all.forget(self._before)
+        limits = self._board.limits
+        self._http2.initiate_connection()
+        self._http2.data_to_send()  # its settings, in whose place are ours
+        self._transport.write(opening(limits.streams, limits.connections.header_bytes))
+        if self._all.admit(self):
+            self._expiry.wait(limits.connections.header_time_out)
+        else:
+            self._break(H2ErrorCode.ENHANCE_YOUR_CALM)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - it is lost
+        """Tells those who work for it that nobody waits any more."""
+        self._expiry.cancel()
+        self._transport = None
+        self._is_deaf = True
+        self._all.forget(self)
+        self._give_up()
+
+    def data_received(self, data: bytes) -> None:
+        """Reads what came."""
+        if self._is_deaf:
+            return
+        self._is_dirty = True  # all of it is sent below, at once
+        if not self._read(data):
+            return
+        self._calls.look()
+        if self._has_room:
+            self._has_room = False
+            self._calls.go_on()
+        self._flush()
+
+    def _read(self, data: bytes) -> bool:
+        """Takes up what came; False: that has ended the connection."""
+        try:
+            self._http2.receive_data(data)
+            while (event := self._http2.next_event()) is not zttp.NEED_DATA:
+                self._takes[type(event)](event)
+                if self._is_deaf:
+                    break
+        except zttp.RemoteProtocolError as error:  # it has said so to the client
+            _log.debug("%s: %s", self._peer, error)
+            self._linger()
+        return not self._is_deaf
+
+    def pause_writing(self) -> None:
+        """Reads nothing more of a client that does not take its answers."""
+        self._calls.is_writable = False
+        if self._transport is not None:
+            self._transport.pause_reading()
+        self._expiry.wait(self._board.limits.connections.keepalive)
+
+    def resume_writing(self) -> None:
+        """Goes on."""
+        self._calls.is_writable = True
+        if self._transport is not None:
+            self._transport.resume_reading()
+        self._set_due()
+        self._calls.pump()
+
+    # -- what comes -------------------------------------------------------------------------------
+
+    def _request(self, request: zttp.Request) -> None:
+        number = request.stream_id
+        stream = self._http2.stream(number)
+        self._age(self._wear.stream())
+        if self._is_shut or len(self._calls) >= self._board.limits.streams:
+            stream.reset(H2ErrorCode.REFUSED_STREAM)
+            return
+        self._last = number
+        head = self._board.head(request)
+        if refuse_request(request, head, stream):
+            return
+        try:
+            call = self._board.begin(self._calls, stream, request, head, self._peer)
+        except Problem as problem:
+            refuse_call(problem, stream, is_heard=request.end_stream)
+            return
+        if not self._calls:
+            self._all.resting.pop(self, None)
+            self._expiry.due = None
+        self._calls.add(call)
+        call.is_heard = request.end_stream
+        self._board.admit(call, head)
+        if request.end_stream:
+            call.end()
+
+    def _data(self, event: zttp.Data) -> None:
+        call = self._calls.find(event.stream_id)
+        if call is not None:
+            self._calls.hear(call, event.data)
+            if call.is_full:
+                self._calls.credit.hold(call, self._http2.data_to_send())
+
+    def _end_of_message(self, event: zttp.EndOfMessage) -> None:
+        call = self._calls.find(event.stream_id)
+        if call is not None:
+            call.end()
+
+    def _reset(self, event: zttp.RstStream) -> None:
+        if event.error_code != H2ErrorCode.STREAM_CLOSED:  # that is said of what came too late
+            self._age(self._wear.reset())
+        call = self._calls.find(event.stream_id)
+        if call is not None:
+            self._calls.gone(call)
+
+    def _window(self, _: zttp.WindowUpdate) -> None:
+        self._has_room = True
+
+    def _settings(self, settings: zttp.Settings) -> None:
+        if not self._is_met:
+            self._is_met = True
+            self._set_due()
+        self._has_room = True  # the windows may be larger
+        self._signal(settings)
+
+    def _signal(self, _: zttp.Settings | zttp.Ping) -> None:
+        if self._wear.is_flooded(self._loop.time()):
+            self._break(H2ErrorCode.ENHANCE_YOUR_CALM)
+
+    # -- what goes --------------------------------------------------------------------------------
+
+    def _send_soon(self) -> None:
+        if not self._is_dirty:
+            self._is_dirty = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._is_dirty = False
+        data = self._calls.credit.joined(self._http2.data_to_send())
+        if data and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def _rest(self) -> None:
+        """Goes on behind the last call."""
+        self._all.rest(self)
+        self._set_due()
+        if self._is_shut:
+            self.close()
+
+    # -- the end ----------------------------------------------------------------------------------
+
+    def _set_due(self) -> None:
+        """Says how long the client may say nothing: not at all, while it waits for an answer."""
+        if self._is_deaf or not self._calls.is_writable:
+            return
+        if self._calls:
+            self._expiry.due = None
+        else:
+            self._expiry.wait(self._board.limits.connections.keepalive)
+
+    def _expire(self) -> None:
+        if self._transport is not None and not self._calls.is_writable:
+            self._transport.abort()
+        elif self._is_deaf:
+            self.close()
+        elif self._is_met:
+            self.end()
+        else:
+            self._break(H2ErrorCode.SETTINGS_TIMEOUT)
+
+    def _age(self, worn: Worn) -> None:
+        if worn is not Worn.NOT:
+            self.end()
+        if worn is Worn.OUT:
+            self._shut()
+
+    def end(self) -> None:
+        """Asks the client to make another connection, and ends it when its calls are answered."""
+        if not self._is_leaving and not self._is_deaf:
+            self._is_leaving = True
+            self._http2.close(H2ErrorCode.NO_ERROR, _ANY_STREAM)
+            self._send_soon()
+            self._loop.call_later(_GRACE_SECONDS, self._shut)
+
+    def _shut(self) -> None:
+        """Takes no further streams."""
+        if self._is_shut or self._is_deaf:
+            return
+        self._is_shut = True
+        self._http2.close(H2ErrorCode.NO_ERROR, self._last)
+        self._send_soon()
+        if not self._calls:
+            self.close()
+
+    def _break(self, code: H2ErrorCode) -> None:
+        """Ends it and says why."""
+        self._http2.close(code, self._last)
+        self._linger()
+
+    def _linger(self) -> None:
+        """Ends it behind what was written; who still sends is heard out, so that it arrives."""
+        self._is_deaf = True
+        self._give_up()
+        self._flush()
+        if self._transport is not None and self._transport.can_write_eof():
+            self._transport.write_eof()
+            self._expiry.wait(_LINGER_SECONDS)
+        else:
+            self.close()
+
+    def close(self) -> None:
+        """Ends it; what was written is still sent."""
+        self._is_deaf = True
+        self._give_up()
+        self._flush()
+        if self._transport is not None:
+            self._transport.close()
+
+    def _give_up(self) -> None:
+        self._calls.drop_all()
+        self._all.rest(self)
+
+
+def _joined(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _nothing(_: zttp.GoAway) -> None:
+    """The client goes when its calls are answered; so it says."""

@@ -1,0 +1,15 @@
+"""Servers of gRPC, of each kind."""
+
+import pytest
+
+from modelflow.serve.grpc import choice
+from modelflow.serve.grpc_kind import GrpcKind
+
+
+@pytest.fixture(scope="module", params=[GrpcKind.NATIVE, GrpcKind.GRPCIO], ids=str)
+def grpc_server(request):
+    """Has each server in turn answer gRPC where nothing is said; fixtures of servers ask for it."""
+    kind = request.param
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choice, "has_zttp", lambda: kind is GrpcKind.NATIVE)
+        yield kind
