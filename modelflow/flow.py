@@ -9,8 +9,9 @@ from typing import Any, Self
 from modelflow.config.find import find_graph
 from modelflow.errors import GraphError, StreamClosed, did_you_mean
 from modelflow.graph.graph import Graph
+from modelflow.graph.graph_port import Signature
 from modelflow.graph.read import read_graph
-from modelflow.graph.signature import Signature, contradictions, signature_of
+from modelflow.graph.signature import contradictions, signature_of
 from modelflow.log import FlowLog
 from modelflow.plan import ExecutionPlan, make_plan
 from modelflow.request import Request, submit

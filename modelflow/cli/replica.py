@@ -1,4 +1,4 @@
-"""``modelflow replica``: one process of ``modelflow serve --replicas N``. Not for people."""
+"""``modelflow replica``: one of several processes of ``modelflow serve``. Not for people."""
 
 import contextlib
 import logging
@@ -16,6 +16,12 @@ from modelflow.cli.termination import TERMINATED
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from modelflow.serve.catalogue import Catalogue
+    from modelflow.serve.options import ServeOptions
+    from modelflow.serve.replicas.frames import Message
+    from modelflow.serve.replicas.line import Line
     from modelflow.serve.replicas.replica import Replica
 
 __all__ = ["replica"]
@@ -35,18 +41,18 @@ class _Quiet(logging.Filter):
 def replica(descriptor: int) -> int:
     """Serves as one of several processes, for who has started it."""
     from modelflow.serve.replicas.line import Line
-    from modelflow.serve.replicas.replica import Replica
 
     os.set_inheritable(descriptor, False)
     line = Line(socket.socket(fileno=descriptor))
     start = line.first()
     if start is None:
         return 1
-    quiet = _speak(start["number"], start["log_level"], is_quiet=start["is_quiet"])
-    place = Replica(line, start)
+    quiet = _speak(start["name"], start["log_level"], is_quiet=start["is_quiet"])
+    given = start["given"]
+    place = _place(line, start)
     try:
         with _reported(place, is_debugged=start["is_debugged"]):
-            _serve(place, start["given"], quiet)
+            _serve(place, start["role"], given, quiet)
     except _FailedError as error:
         return error.code
     finally:
@@ -54,23 +60,46 @@ def replica(descriptor: int) -> int:
     return TERMINATED
 
 
-def _speak(number: int, log_level: int, *, is_quiet: bool) -> _Quiet:
+def _options(role: str, given: Mapping[str, Any]) -> "ServeOptions":
+    """What the process is to do of what was asked for: what workers do, who has the models not."""
+    options = options_given(given)
+    if role != "models":
+        return options
+    return replace(
+        options, grpc_port=None, tls=None, key_file=None, access_log=None, cors_origins=()
+    )
+
+
+def _place(line: "Line", start: "Message") -> "Replica":
+    if start["role"] == "worker":
+        from modelflow.serve.workers.worker import Worker
+
+        return Worker(line, start)
+    if start["role"] == "models":
+        from modelflow.serve.workers.models_process import ModelsProcess
+
+        return ModelsProcess(line, start)
+    from modelflow.serve.replicas.replica import Replica
+
+    return Replica(line, start)
+
+
+def _speak(name: str, log_level: int, *, is_quiet: bool) -> _Quiet:
     """Has every line of the log say who it is of."""
     quiet = _Quiet()
     quiet.is_on = is_quiet
     logging.getLogger("modelflow").setLevel(log_level)
     for handler in logging.getLogger().handlers:
-        handler.setFormatter(logging.Formatter(f"%(levelname)s: replica {number}: %(message)s"))
+        handler.setFormatter(logging.Formatter(f"%(levelname)s: {name}: %(message)s"))
         handler.addFilter(quiet)
     return quiet
 
 
-def _serve(place: "Replica", given: Mapping[str, Any], quiet: _Quiet) -> None:
+def _serve(place: "Replica", role: str, given: Mapping[str, Any], quiet: _Quiet) -> None:
     """Serves until somebody ends it."""
     from modelflow.serve.server import Server
 
-    catalogue = replace(catalogue_given(given), configured=place.configured)
-    server = Server(catalogue, options_given(given), place)
+    server = Server(_sources(place, role, given), _options(role, given), place)
 
     def ready() -> None:
         quiet.is_on = False
@@ -84,6 +113,15 @@ def _serve(place: "Replica", given: Mapping[str, Any], quiet: _Quiet) -> None:
                 raise
         finally:
             server.stop(drain=False)
+
+
+def _sources(
+    place: "Replica", role: str, given: Mapping[str, Any]
+) -> "Mapping[str, Path] | Catalogue":
+    """What is to be loaded here; a worker loads nothing."""
+    if role == "worker":
+        return {}
+    return replace(catalogue_given(given), configured=place.configured)
 
 
 class _FailedError(Exception):

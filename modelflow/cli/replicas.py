@@ -1,4 +1,4 @@
-"""``modelflow serve --replicas N``: who keeps the processes."""
+"""``modelflow serve --replicas N`` and ``--workers N``: who keeps the processes."""
 
 import contextlib
 import logging
@@ -14,6 +14,7 @@ from modelflow.http.endpoint import Endpoint
 from modelflow.http.server import bound_socket
 from modelflow.serve.grpc.address import grpc_socket, share
 from modelflow.serve.replicas.frames import Message
+from modelflow.serve.replicas.process import Role
 from modelflow.serve.replicas.supervisor import StartError, Supervisor
 
 __all__ = ["keep_replicas"]
@@ -42,14 +43,20 @@ def keep_replicas(given: Mapping[str, Any]) -> int:
         log_level = logging.getLogger("modelflow").level
         start = {"given": given, "log_level": log_level, "is_debugged": context.obj["debug"]}
         try:
-            number = Supervisor(start, given["replicas"], http, grpc, given["drain_timeout"]).run(
-                _said
-            )
+            crew = _crew(given)
+            number = Supervisor(start, *crew, http, grpc, given["drain_timeout"]).run(_said)
         except StartError as error:
             return _failed(error)
     if number == SIGINT:
         raise click.exceptions.Abort
     return TERMINATED
+
+
+def _crew(given: Mapping[str, Any]) -> tuple[Role, int]:
+    """What those are there for that take connections, and how many there are."""
+    if given["workers"]:
+        return Role.WORKER, given["workers"]
+    return Role.REPLICA, given["replicas"]
 
 
 def _said(loaded: Message) -> None:

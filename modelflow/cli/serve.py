@@ -123,6 +123,16 @@ __all__ = ["serve"]
     help="How many processes answer, each with all models: for models on the CPU that do not batch "
     "and hold Python's lock. The bounds below are of each.",
 )
+@click.option(
+    "--workers",
+    type=click.IntRange(0, 1024),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="How many processes read requests and write answers, before one that has the models, in "
+    "which the requests of all meet: for many clients and models that batch, from about 8 "
+    "processors. 0: this one does all.",
+)
 @serve_options
 def serve(**given: Any) -> int:
     """Serves graphs and models to the clients of TensorFlow Serving and Open Inference.
@@ -150,7 +160,13 @@ def serve(**given: Any) -> int:
         host, port = given["http"]
         scheme = "http" if given["tls_cert"] is None else "https"
         return _describe(catalogue_given(given), f"{scheme}://{host}:{port}")
-    if given["replicas"] > 1:
+    if given["workers"] and given["replicas"] > 1:
+        message = (
+            f"--workers {given['workers']} and --replicas {given['replicas']}: give one of the "
+            "two; workers share one process with the models, replicas have all models each"
+        )
+        raise click.UsageError(message)
+    if given["workers"] or given["replicas"] > 1:
         from modelflow.cli.replicas import keep_replicas
 
         return keep_replicas(given)

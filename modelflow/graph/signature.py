@@ -6,55 +6,19 @@ nobody else knows ``[serve]`` may say; what somebody knows otherwise it may not.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 
 from modelflow.config.serve_port import ServePort
 from modelflow.errors import Finding, GraphError, did_you_mean
 from modelflow.graph.graph import Graph
+from modelflow.graph.graph_port import GraphPort, Signature, tensor_text
 from modelflow.graph.node import Endpoint
 from modelflow.unit.port import Port
-from modelflow.wire.datatype import DATATYPES, datatype_of
+from modelflow.wire.datatype import DATATYPES
 from modelflow.wire.tensor import TensorSpec, shape_text
 
-__all__ = ["GraphPort", "Signature", "contradictions", "signature_of"]
+__all__ = ["contradictions", "signature_of"]
 
 ModelTensor = Callable[[str, str], TensorSpec | None]
-
-
-@dataclass(frozen=True, slots=True)
-class GraphPort:
-    """An input or output of a graph."""
-
-    name: str
-    """Its name."""
-    description: str
-    """What the unit behind it, or before it, says of what passes."""
-    tensor: TensorSpec | None
-    """One item as a tensor (without a batch axis), as far as that is known; None: it is not said,
-    or items are no tensors."""
-    is_single: bool
-    """One item for each that is sent, so that a batch of requests may be split and joined again;
-    an output behind a condition, an expand or a stream unit gives any number."""
-    is_batched: bool = True
-    """A request's array is cut along its first axis, an item a row; else it is one item."""
-    labels: tuple[str, ...] = ()
-    """The names of the classes, for outputs whose last axis is one of scores."""
-
-    def __str__(self) -> str:
-        """Gives ``image: UINT8 (?, ?, 3), an item a row``."""
-        tensor = "any type" if self.tensor is None else _tensor_text(self.tensor)
-        labels = f", {len(self.labels)} labels" if self.labels else ""
-        return f"{self.name}: {tensor}, {'an item a row' if self.is_batched else 'whole'}{labels}"
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """The inputs and outputs of a graph, in file order."""
-
-    inputs: tuple[GraphPort, ...]
-    """What the graph takes."""
-    outputs: tuple[GraphPort, ...]
-    """What it gives."""
 
 
 def signature_of(
@@ -114,7 +78,7 @@ def contradictions(graph: Graph, model_tensor: ModelTensor | None = None) -> Ite
                 if tensor is not None and not _agree(said, tensor):
                     message = (
                         f"{where}: says {_said_text(said)}; port {end.port!r} of node "
-                        f"{end.node!r} is {_tensor_text(tensor)}; say the same, or leave it out"
+                        f"{end.node!r} is {tensor_text(tensor)}; say the same, or leave it out"
                     )
                     yield Finding(said.location, message, error=GraphError)
             is_typed = said.datatype is not None or any(known_ends.values())
@@ -171,11 +135,6 @@ def _agree(said: ServePort, known: TensorSpec) -> bool:
         ours is None or theirs is None or ours == theirs
         for ours, theirs in zip(said.shape, known.shape, strict=True)
     )
-
-
-def _tensor_text(tensor: TensorSpec) -> str:
-    shape = "" if tensor.shape is None else f" {shape_text(tensor.shape)}"
-    return f"{datatype_of(tensor.dtype)}{shape}"
 
 
 def _said_text(said: ServePort) -> str:

@@ -7,7 +7,7 @@ import socket
 import ssl
 import threading
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from modelflow.errors import MissingDependencyError
 from modelflow.http.arrivals import arrivals
@@ -19,6 +19,9 @@ from modelflow.http.exchange import Handler
 from modelflow.http.limits import ConnectionLimits
 from modelflow.http.mailbox import Mailbox
 from modelflow.http.tls import context_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
 
 __all__ = ["BACKLOG", "Guest", "Server", "bound_socket", "check_parser", "tls_context"]
 
@@ -99,6 +102,8 @@ class Server:
         self.mailbox = Mailbox(self._loop)
         self._connections = Connections(limits, self.mailbox)
         self._guests: list[Guest] = []
+        self.last: Callable[[], Awaitable[None]] | None = None
+        """Called on the loop when all requests, and all guests, have come to their end."""
         self._is_ending = asyncio.Event()
         self._last_seconds = math.inf
         self._sooner: set[asyncio.Task[None]] = set()
@@ -159,6 +164,8 @@ class Server:
         await self._end(self._last_seconds)
         if self._sooner:
             await asyncio.wait(self._sooner)
+        if self.last is not None:
+            await self.last()
 
     async def _end(self, seconds: float) -> None:
         closing = (guest.close(seconds) for guest in self._guests)

@@ -14,7 +14,7 @@ from modelflow.serve.json_schema import (
     object_of,
     outputs_of,
 )
-from modelflow.serve.served_model import ServedModel
+from modelflow.serve.model import Model
 from modelflow.serve.tensors import served_tensor
 from modelflow.wire.datatype import datatype_of
 from modelflow.wire.form_data import FORM_DATA
@@ -63,7 +63,7 @@ class BodySchema:
     answer_type: str = JSON_TYPE
 
 
-def predict_body(model: ServedModel) -> BodySchema:
+def predict_body(model: Model) -> BodySchema:
     """Describes TensorFlow Serving's ``:predict``, with every signature of the model."""
     asked: list[Schema] = []
     answers: list[Schema] = []
@@ -94,7 +94,7 @@ def predict_body(model: ServedModel) -> BodySchema:
     )
 
 
-def examples_body(model: ServedModel, method: str) -> BodySchema:
+def examples_body(model: Model, method: str) -> BodySchema:
     """Describes ``:classify`` or ``:regress``; what the features are the model alone knows.
 
     Args:
@@ -109,7 +109,7 @@ def examples_body(model: ServedModel, method: str) -> BodySchema:
     return BodySchema(asked, object_of({"results": {"type": "array", "items": of_one}}))
 
 
-def infer_body(model: ServedModel) -> BodySchema:
+def infer_body(model: Model) -> BodySchema:
     """Describes Open Inference's ``infer``."""
     inputs, outputs = model.signature.inputs, model.signature.outputs
     asked = {
@@ -147,7 +147,7 @@ def infer_body(model: ServedModel) -> BodySchema:
     return BodySchema(asked, answer, _if_short(model, {"inputs": tensors}))
 
 
-def generate_body(model: ServedModel, *, is_stream: bool) -> BodySchema:
+def generate_body(model: Model, *, is_stream: bool) -> BodySchema:
     """Describes ``generate``, or ``generate_stream``."""
     inputs, outputs = model.signature.inputs, model.signature.outputs
     asked = object_of({port.name: item_schema(port) for port in inputs})
@@ -171,9 +171,7 @@ def generate_body(model: ServedModel, *, is_stream: bool) -> BodySchema:
     return BodySchema(asked, answer, _if_short(model, example), forms)
 
 
-def _of_signature(
-    signatures: Sequence[ServedModel], key: str, schema: Schema, **more: Schema
-) -> Schema:
+def _of_signature(signatures: Sequence[Model], key: str, schema: Schema, **more: Schema) -> Schema:
     """The object of a request for one of some signatures; only the default one needs no name."""
     names = [one.signature_name for one in signatures]
     is_default = DEFAULT_SIGNATURE in names
@@ -186,7 +184,7 @@ def _of_signature(
     }
 
 
-def _if_short(model: ServedModel, example: Any) -> Any:
+def _if_short(model: Model, example: Any) -> Any:
     tensors = (port.tensor for port in model.signature.inputs)
     shapes = [one.shape or () for one in tensors if one is not None]
     return example if all(_elements(shape) <= _MOST_EXAMPLE for shape in shapes) else None

@@ -64,6 +64,15 @@ class Call:
         )
         """What goes into the flow."""
 
+    @property
+    def is_drained(self) -> bool:
+        """Tells of a stream whether `part` has given everything, as far as is known now."""
+        return self.request.is_drained
+
+    def when_taken(self, told: Callable[[Problem | None], object]) -> None:
+        """Has somebody told that it was taken: `ServedModel.send` would have refused it."""
+        told(None)
+
     def cancel(self) -> None:
         """Ends it: nobody waits for the answer any more."""
         self.model.forget(self)

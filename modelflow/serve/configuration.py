@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from modelflow.graph.signature import GraphPort
-from modelflow.serve.picture import Picture
-from modelflow.serve.served_model import ServedModel
-from modelflow.serve.statistics import model_node
+from modelflow.graph.graph_port import GraphPort
+from modelflow.serve.model import Model
 from modelflow.serve.tensors import served_tensor
 from modelflow.wire.datatype import datatype_of
 
@@ -17,20 +15,19 @@ PLATFORM = "modelflow_graph"
 _TYPES = {"BYTES": "TYPE_STRING"}  # the others have the names of the protocol's datatypes
 
 
-def configuration(model: ServedModel) -> dict[str, Any]:
+def configuration(model: Model) -> dict[str, Any]:
     """Returns it by the names of an ``inference.ModelConfig``.
 
     Where an item of every input is a row, axis 0 is left out of all shapes, as Triton does, and
     ``max_batch_size`` is what one call of the model takes; a request may have more rows.
     """
-    signature, nodes = model.signature, Picture.of(model).nodes
-    stage = model.flow.plan.nodes[model_node(nodes).name]
+    signature, batching = model.signature, model.batching
     is_batched = all(port.is_batched for port in (*signature.inputs, *signature.outputs))
     found: dict[str, Any] = {
         "name": model.name,
         "platform": PLATFORM,
         "backend": "modelflow",
-        "max_batch_size": stage.batch_size if is_batched else 0,
+        "max_batch_size": batching.most if is_batched else 0,
         "input": [_port(port, is_batched) for port in signature.inputs],
         "output": [_port(port, is_batched) for port in signature.outputs],
         "model_transaction_policy": {
@@ -39,8 +36,8 @@ def configuration(model: ServedModel) -> dict[str, Any]:
     }
     if is_batched:
         found["dynamic_batching"] = {
-            "preferred_batch_size": list(stage.unit.allowed_batch_sizes),
-            "max_queue_delay_microseconds": int(stage.batch_timeout * 1e6),
+            "preferred_batch_size": list(batching.sizes),
+            "max_queue_delay_microseconds": int(batching.seconds * 1e6),
         }
     return found
 

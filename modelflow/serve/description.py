@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from urllib.parse import quote
 
-from modelflow.graph.signature import GraphPort, Signature
+from modelflow.graph.graph_port import GraphPort, Signature
 from modelflow.serve.json_schema import example_of
 from modelflow.serve.tensors import served_tensor
 from modelflow.wire.datatype import datatype_of

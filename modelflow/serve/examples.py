@@ -8,9 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from modelflow.http.exchange import Visit
-from modelflow.serve.call import Call
 from modelflow.serve.limits import ModelLimits
-from modelflow.serve.served_model import ServedModel
+from modelflow.serve.model import Inference, Model
 from modelflow.serve.tensorflow_serving import outputs_of
 from modelflow.wire.problem import Code, Problem, shown
 from modelflow.wire.tf_serving.documents import CLASSIFY_METHOD, REGRESS_METHOD
@@ -22,13 +21,13 @@ _WORDS = {CLASSIFY_METHOD: "classification", REGRESS_METHOD: "regression"}
 
 
 def send_examples(
-    model: ServedModel,
+    model: Model,
     method: str,
     examples: Sequence[Example],
-    done: Callable[[Call], None],
+    done: Callable[[Inference], None],
     deadline: float | None,
     visit: Visit | None,
-) -> Call:
+) -> Inference:
     """Sends examples to a signature that takes them.
 
     Args:
@@ -72,7 +71,7 @@ def _serialized(examples: Sequence[Example], limits: ModelLimits) -> list[bytes]
 
 
 def classes_of(
-    call: Call,
+    call: Inference,
 ) -> tuple[npt.NDArray[Any] | None, npt.NDArray[Any] | None]:
     """Returns the labels and the scores, (examples, classes) each; None: the model gives none.
 
@@ -91,7 +90,7 @@ def classes_of(
     return labels, scores
 
 
-def values_of_regression(call: Call) -> npt.NDArray[Any]:
+def values_of_regression(call: Inference) -> npt.NDArray[Any]:
     """Returns a value an example.
 
     Raises:

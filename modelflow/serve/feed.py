@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from modelflow.buffer import Buffer
 from modelflow.errors import EndOfStream
-from modelflow.serve.call import Call
+from modelflow.serve.model import Inference
 from modelflow.serve.status import inside
 from modelflow.wire.problem import Problem
 
@@ -51,7 +51,9 @@ class Form(Protocol):
 class Feed:
     """Brings the buffers of one request to whoever takes them. For the server's thread."""
 
-    def __init__(self, form: Form, send: Callable[[Callable[[Call], None]], Call]) -> None:
+    def __init__(
+        self, form: Form, send: Callable[[Callable[[Inference], None]], Inference]
+    ) -> None:
         """Sends the request.
 
         Args:
@@ -65,6 +67,14 @@ class Feed:
         self._taker: Taker | None = None
         self._is_over = self._is_gone = False
         self._call = send(lambda _: self._pump())
+
+    def when_taken(self, told: Callable[[Problem | None], object]) -> None:
+        """Has somebody told, now or later, that the request was taken, or why it was not."""
+        self._call.when_taken(told)
+
+    def cancel(self) -> None:
+        """Ends the request: nobody waits for it."""
+        self._call.cancel()
 
     def begin(self, taker: Taker) -> None:
         """Gives what has come, and then what comes."""
@@ -83,7 +93,7 @@ class Feed:
                 found = self._call.part()
                 if found is None:
                     return
-                is_last = self._call.request.is_drained
+                is_last = self._call.is_drained
                 message = self._form.part(*found, is_last=is_last)
             except EndOfStream:
                 self._finish(taker, self._form.end())

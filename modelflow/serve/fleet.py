@@ -1,16 +1,15 @@
-"""All processes that serve together, as each of them asks them; one that is alone asks itself."""
+"""All processes that serve together, as each of them asks them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from modelflow.serve.models import Models
 from modelflow.serve.picture import Picture
-from modelflow.serve.reload_request import sources_of_reload
-from modelflow.serve.repository import Repository
-from modelflow.serve.shelf import Told
 
-__all__ = ["Alone", "Census", "Fleet"]
+__all__ = ["Census", "Fleet", "Told"]
+
+Told = Callable[[Exception | None], None]
+"""Is told when everything that is wanted was tried; what went wrong, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,29 +53,3 @@ class Fleet(Protocol):
         Raises:
             Problem: clients may not, or it is not right.
         """
-
-
-class Alone:
-    """A process that serves by itself."""
-
-    def __init__(self, models: Models, repository: Repository) -> None:
-        """Takes what is served, and what loads and unloads it."""
-        self._models = models
-        self._repository = repository
-
-    def census(self, told: Callable[[Census], object]) -> None:
-        """Tells what it has counted."""
-        told(Census([Picture.of(model) for model in self._models]))
-
-    def load(self, name: str, told: Told) -> None:
-        """Loads a model."""
-        self._repository.load(name, told)
-
-    def unload(self, name: str, told: Told) -> None:
-        """Unloads a model."""
-        self._repository.unload(name)
-        told(None)
-
-    def configure(self, config: bytes, told: Told) -> None:
-        """Serves what a ``ReloadConfigRequest`` says."""
-        self._repository.configure(sources_of_reload(config), told)

@@ -11,14 +11,13 @@ from modelflow.serve.fleet import Fleet
 from modelflow.serve.generate import Generate
 from modelflow.serve.limits import ReadLimits
 from modelflow.serve.metrics import Metrics
-from modelflow.serve.models import Models
 from modelflow.serve.open_inference_rest import OpenInferenceRest
 from modelflow.serve.pages import Pages
 from modelflow.serve.reception import Reception
 from modelflow.serve.refusal import refusal
-from modelflow.serve.repository import Repository
 from modelflow.serve.repository_rest import RepositoryRest
 from modelflow.serve.router import Route, Router
+from modelflow.serve.stock import Stock
 from modelflow.serve.tensorflow_rest import TensorflowRest
 from modelflow.wire.problem import Code, Problem
 
@@ -30,8 +29,7 @@ class Front:
 
     def __init__(
         self,
-        models: Models,
-        repository: Repository,
+        stock: Stock,
         fleet: Fleet,
         limits: BodyLimits,
         reads: ReadLimits | None = None,
@@ -40,9 +38,8 @@ class Front:
         """Takes what there is to answer with.
 
         Args:
-            models: What is served.
-            repository: What loads and unloads it.
-            fleet: Who else serves it.
+            stock: What is served.
+            fleet: What changes it.
             limits: What bodies may be.
             reads: What they may hold.
             reception: What every request passes first.
@@ -50,13 +47,14 @@ class Front:
         self._reception = reception or Reception()
         self._limits = limits
         reads = reads or ReadLimits()
+        models = stock.models
         endpoints = (
             *TensorflowRest(models, reads).endpoints,
             *OpenInferenceRest(models, fleet, reads).endpoints,
             *Generate(models, reads).endpoints,
-            *RepositoryRest(models, repository, fleet, reads).endpoints,
+            *RepositoryRest(stock, fleet, reads).endpoints,
             *Metrics(fleet).endpoints,
-            *Pages(models, repository, has_keys=self._reception.keys is not None).endpoints,
+            *Pages(stock, has_keys=self._reception.keys is not None).endpoints,
         )
         self._router = Router(endpoints)
 

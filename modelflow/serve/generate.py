@@ -15,16 +15,15 @@ from modelflow.buffer import Buffer
 from modelflow.http.exchange import Exchange
 from modelflow.http.outflow import StreamedReply
 from modelflow.http.reply import Reply, reply_of
-from modelflow.serve.call import Call
 from modelflow.serve.compression import compressed, whole_body
 from modelflow.serve.feed import Feed
 from modelflow.serve.limits import ReadLimits
+from modelflow.serve.model import Inference, Model
 from modelflow.serve.models import Models
 from modelflow.serve.one_item import item_of
 from modelflow.serve.patience import seconds_of
-from modelflow.serve.refusal import settle
+from modelflow.serve.refusal import refusal, settle
 from modelflow.serve.router import Endpoint, endpoint
-from modelflow.serve.served_model import ServedModel
 from modelflow.wire.problem import Problem
 
 __all__ = ["Generate"]
@@ -59,9 +58,17 @@ class Generate:
         items, seconds, visit = self._items(exchange, model), seconds_of(exchange), exchange.visit
         send = lambda done: model.send(items, done, seconds, visit, is_stream=True)  # noqa: E731
         feed = Feed(_Events(), send)
-        exchange.answer(StreamedReply(200, feed.begin, _EVENTS))
+        exchange.on_gone = feed.cancel
 
-    def _items(self, exchange: Exchange, model: ServedModel) -> dict[str, list[Any]]:
+        def told(problem: Problem | None) -> None:
+            if problem is None:
+                exchange.answer(StreamedReply(200, feed.begin, _EVENTS))
+            else:
+                exchange.answer(refusal(problem))
+
+        feed.when_taken(told)
+
+    def _items(self, exchange: Exchange, model: Model) -> dict[str, list[Any]]:
         body = whole_body(exchange, self._limits.decompressed)
         kind = exchange.head.named.get(b"content-type", b"").decode("latin-1")
         return item_of(body, kind, model, self._limits.json)
@@ -84,11 +91,11 @@ def _event(value: Mapping[str, Any]) -> bytes:
     return b"data: %b\n\n" % reply_of(Buffer(value)).body
 
 
-def _answer(exchange: Exchange, call: Call) -> None:
+def _answer(exchange: Exchange, call: Inference) -> None:
     settle(exchange, lambda: compressed(exchange, _reply(call)))
 
 
-def _reply(call: Call) -> Reply:
+def _reply(call: Inference) -> Reply:
     ports = {port.name: port for port in call.model.signature.outputs}
     found = call.buffers().items()
     return reply_of(Buffer({name: _value(ports[name].is_single, part) for name, part in found}))

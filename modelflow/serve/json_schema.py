@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from modelflow.graph.signature import GraphPort
+from modelflow.graph.graph_port import GraphPort
 from modelflow.serve.tensors import served_tensor
 from modelflow.wire.datatype import datatype_of
 from modelflow.wire.tensor import TensorSpec

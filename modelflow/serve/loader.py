@@ -3,11 +3,13 @@
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from modelflow.device.heap import give_memory_back
 from modelflow.errors import Cancelled, EngineError, FlowFailed, StreamClosed, described
-from modelflow.flow import Flow
+
+if TYPE_CHECKING:
+    from modelflow.flow import Flow
 
 __all__ = ["Loader"]
 
@@ -61,7 +63,7 @@ class Loader:
             if not self._is_ending:
                 pool.submit(run)
 
-    def load(self, make: Callable[[], Flow]) -> Flow:
+    def load(self, make: "Callable[[], Flow]") -> "Flow":
         """Makes a flow and starts it; for a thread of the loader's.
 
         Raises:
@@ -87,7 +89,7 @@ class Loader:
             raise
         return flow
 
-    def unload(self, flow: Flow, drain: bool = True) -> None:
+    def unload(self, flow: "Flow", drain: bool = True) -> None:
         """Stops a flow; see `Flow.stop`.
 
         Raises:

@@ -8,8 +8,8 @@ from functools import partial
 from modelflow.http.mailbox import Mailbox
 from modelflow.serve.catalogue import Catalogue
 from modelflow.serve.finding import Finding, look
+from modelflow.serve.fleet import Told
 from modelflow.serve.loader import Loader
-from modelflow.serve.shelf import Told
 
 __all__ = ["Found", "Lookout"]
 

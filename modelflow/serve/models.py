@@ -1,10 +1,11 @@
 """The models that a server has, by name, version and label, and how each version fares."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import astuple, dataclass, field
+from typing import Any
 
 from modelflow.errors import did_you_mean
-from modelflow.serve.served_model import ServedModel
+from modelflow.serve.model import Model
 from modelflow.wire.problem import Code, Problem
 from modelflow.wire.tf_serving.documents import State, VersionStatus
 
@@ -18,8 +19,8 @@ _DIGITS = 19  # of the largest version: 2**63 - 1
 class _Entry:
     """What is known under one name."""
 
-    models: dict[int, ServedModel] = field(default_factory=dict)
-    newest: ServedModel | None = None  # of these
+    models: dict[int, Model] = field(default_factory=dict)
+    newest: Model | None = None  # of these
     statuses: dict[int, VersionStatus] = field(default_factory=dict)
     labels: dict[str, int] = field(default_factory=dict)
     is_due: bool = False  # without it the server is not ready
@@ -51,16 +52,19 @@ class Models:
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
         self.on_change: Callable[[], object] | None = None
-        """Called when `unready` may say something else."""
+        """Called when something of this is not as it was."""
+        self.when_seen: Callable[[Callable[[], object]], object] = _at_once
+        """Has somebody called when all who look here, in other processes too, have seen what has
+        changed until now."""
 
-    def __iter__(self) -> Iterator[ServedModel]:
+    def __iter__(self) -> Iterator[Model]:
         """Gives what answers at this moment; from any thread."""
         entries = [*self._entries.values()]  # at once: the server's thread may change them
         return iter([model for entry in entries for model in [*entry.models.values()]])
 
     # -- what answers ---------------------------------------------------------------------------
 
-    def versions(self, name: str) -> list[ServedModel]:
+    def versions(self, name: str) -> list[Model]:
         """Returns the versions of a model that answer, the newest first.
 
         Raises:
@@ -69,7 +73,7 @@ class Models:
         models = self._entry(name).models
         return [models[number] for number in sorted(models, reverse=True)]
 
-    def find(self, name: str, version: str = "", label: str = "") -> ServedModel:
+    def find(self, name: str, version: str = "", label: str = "") -> Model:
         """Returns the model that a request names.
 
         Args:
@@ -102,7 +106,7 @@ class Models:
             raise Problem(message, Code.UNAVAILABLE)
         raise Problem(message, Code.NOT_FOUND)
 
-    def add(self, model: ServedModel) -> None:
+    def add(self, model: Model) -> None:
         """Takes up a model, in the place of one of the same name and version."""
         self.expect(model.name)
         entry = self._entries[model.name]
@@ -110,7 +114,7 @@ class Models:
         entry.newest = entry.models[max(entry.models)]
         self.note(model.name, VersionStatus(model.version, State.AVAILABLE))
 
-    def remove(self, model: ServedModel) -> None:
+    def remove(self, model: Model) -> None:
         """Takes a model out: no request finds it any more. One that took its place stays."""
         entry = self._entries[model.name]
         models = entry.models
@@ -194,6 +198,46 @@ class Models:
         if self.on_change is not None:
             self.on_change()
 
+    # -- in another process ---------------------------------------------------------------------
+
+    def document(self, key_of: Callable[[Model], object]) -> list[dict[str, Any]]:
+        """Returns all this as what JSON can hold.
+
+        Args:
+            key_of: Gives what stands for a model in it.
+        """
+        return [
+            {
+                "name": name,
+                "models": [key_of(model) for model in entry.models.values()],
+                "statuses": [list(astuple(status)) for status in entry.statuses.values()],
+                "labels": entry.labels,
+                "is_due": entry.is_due,
+                "is_settled": entry.is_settled,
+                "is_complete": entry.is_complete,
+                "reason": entry.reason,
+            }
+            for name, entry in self._entries.items()
+        ]
+
+    def take(self, document: Iterable[Mapping[str, Any]], model_of: Callable[[Any], Model]) -> None:
+        """Becomes what `document` has given in another process.
+
+        Args:
+            document: That.
+            model_of: Gives the model that a key stands for.
+        """
+        self._entries = {one["name"]: _entry(one, model_of) for one in document}
+        self._changed()
+
+    def lose(self) -> None:
+        """Notes that nothing answers now, and that all will be loaded again."""
+        for entry in self._entries.values():
+            entry.models, entry.statuses, entry.labels = {}, {}, {}
+            entry.newest = None
+            entry.is_settled, entry.reason = False, ""
+        self._changed()
+
     # -- labels ---------------------------------------------------------------------------------
 
     def move_label(self, name: str, label: str, number: int) -> None:
@@ -208,13 +252,16 @@ class Models:
                 "is not currently available for inference"
             )
             raise Problem(message, Code.FAILED_PRECONDITION)
-        self._entries[name].labels[label] = number
+        if self._entries[name].labels.get(label) != number:
+            self._entries[name].labels[label] = number
+            self._changed()
 
     def keep_labels(self, name: str, labels: Mapping[str, int]) -> None:
         """Takes away the labels that are not among these."""
         kept = self._entries[name].labels
         for label in kept.keys() - labels.keys():
             del kept[label]
+            self._changed()
 
     def _entry(self, name: str) -> _Entry:
         entry = self._entries.get(name)
@@ -227,7 +274,27 @@ class Models:
         return entry
 
 
+def _at_once(call: Callable[[], object]) -> None:
+    """All who look are here."""
+    call()
+
+
 _NOBODY = _Entry(is_settled=True)
+
+
+def _entry(found: Mapping[str, Any], model_of: Callable[[Any], Model]) -> _Entry:
+    models = {model.version: model for model in map(model_of, found["models"])}
+    statuses = (VersionStatus(n, State(state), *rest) for n, state, *rest in found["statuses"])
+    return _Entry(
+        models,
+        models[max(models)] if models else None,
+        {status.version: status for status in statuses},
+        dict(found["labels"]),
+        found["is_due"],
+        found["is_settled"],
+        found["is_complete"],
+        found["reason"],
+    )
 
 
 def _number(version: str) -> int | None:

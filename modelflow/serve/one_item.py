@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from modelflow.graph.signature import GraphPort
+from modelflow.graph.graph_port import GraphPort
+from modelflow.serve.model import Model
 from modelflow.serve.rows import check_item
-from modelflow.serve.served_model import ServedModel
 from modelflow.wire.form_data import FORM_DATA, fields_of
 from modelflow.wire.json_array import array_of
 from modelflow.wire.json_document import read_json
@@ -24,7 +24,7 @@ _JSON = "application/json"
 _CURL = "application/x-www-form-urlencoded"  # what curl says of any body
 
 
-def item_of(body: bytes, kind: str, model: ServedModel, limits: JsonLimits) -> dict[str, list[Any]]:
+def item_of(body: bytes, kind: str, model: Model, limits: JsonLimits) -> dict[str, list[Any]]:
     """Returns what the inputs of a model get, a buffer each.
 
     Args:
@@ -49,7 +49,7 @@ def item_of(body: bytes, kind: str, model: ServedModel, limits: JsonLimits) -> d
     return {key: [value] for key, value in found.items()}
 
 
-def _of_form(fields: dict[str, bytes], model: ServedModel, limits: JsonLimits) -> dict[str, Any]:
+def _of_form(fields: dict[str, bytes], model: Model, limits: JsonLimits) -> dict[str, Any]:
     """Reads a form: files for inputs of bytes, JSON for others; any name where there is one."""
     ports = {port.name: port for port in model.signature.inputs}
     if len(ports) == len(fields) == 1:
@@ -71,7 +71,7 @@ def _takes_bytes(port: GraphPort) -> bool:
     return port.tensor is None or port.tensor.dtype == object
 
 
-def _of_json(body: bytes, model: ServedModel, limits: JsonLimits) -> dict[str, Any]:
+def _of_json(body: bytes, model: Model, limits: JsonLimits) -> dict[str, Any]:
     document = read_json(body, limits)
     if not isinstance(document, dict):
         message = f"request: expected a JSON object, {{{_names(model)}}}"
@@ -81,7 +81,7 @@ def _of_json(body: bytes, model: ServedModel, limits: JsonLimits) -> dict[str, A
     return {name: _item(ports[name], value) for name, value in document.items()}
 
 
-def _of_raw(body: bytes, kind: str, model: ServedModel) -> dict[str, Any]:
+def _of_raw(body: bytes, kind: str, model: Model) -> dict[str, Any]:
     ports = model.signature.inputs
     if len(ports) != 1:
         message = (
@@ -98,7 +98,7 @@ def _of_raw(body: bytes, kind: str, model: ServedModel) -> dict[str, Any]:
     return {ports[0].name: body}
 
 
-def _names(model: ServedModel) -> str:
+def _names(model: Model) -> str:
     return ", ".join(f'"{port.name}": ...' for port in model.signature.inputs)
 
 

@@ -5,14 +5,13 @@ from types import MappingProxyType
 from typing import Any
 
 import modelflow
-from modelflow.graph.signature import GraphPort
+from modelflow.graph.graph_port import GraphPort
 from modelflow.http.exchange import Visit
-from modelflow.serve.call import Call
 from modelflow.serve.configuration import PLATFORM
+from modelflow.serve.model import Inference, Model
 from modelflow.serve.models import Models
 from modelflow.serve.patience import earlier
 from modelflow.serve.picture import Picture
-from modelflow.serve.served_model import ServedModel
 from modelflow.serve.statistics import Statistics
 from modelflow.serve.tensors import as_tensor, served_tensor
 from modelflow.wire.datatype import datatype_of
@@ -62,7 +61,7 @@ _STATES: Mapping[State, str] = MappingProxyType(
 )
 
 
-def find_model(models: Models, name: str, version: str = "") -> ServedModel:
+def find_model(models: Models, name: str, version: str = "") -> Model:
     """Returns the model that a request names.
 
     Raises:
@@ -76,7 +75,7 @@ def find_model(models: Models, name: str, version: str = "") -> ServedModel:
         raise unknown_model(name, version) from problem
 
 
-def info_of(models: Models, model: ServedModel) -> ModelInfo:
+def info_of(models: Models, model: Model) -> ModelInfo:
     """Returns what is said of a model: its versions, inputs and outputs."""
     versions = tuple(str(one.version) for one in models.versions(model.name))
     inputs, outputs = (
@@ -86,7 +85,7 @@ def info_of(models: Models, model: ServedModel) -> ModelInfo:
     return ModelInfo(model.name, versions, PLATFORM, inputs, outputs)
 
 
-def asked_models(models: Models, name: str = "", version: str = "") -> list[ServedModel]:
+def asked_models(models: Models, name: str = "", version: str = "") -> list[Model]:
     """Returns those versions of a model that answer, the newest first.
 
     Args:
@@ -105,7 +104,7 @@ def asked_models(models: Models, name: str = "", version: str = "") -> list[Serv
     return models.versions(name)
 
 
-def statistics_of(models: Iterable[ServedModel], found: Iterable[Picture]) -> list[dict[str, Any]]:
+def statistics_of(models: Iterable[Model], found: Iterable[Picture]) -> list[dict[str, Any]]:
     """Returns the figures of some models, in their order, of what was counted."""
     pictures = {(picture.name, picture.version): picture for picture in found}
     known = [(model.name, model.version) for model in models]
@@ -133,14 +132,14 @@ def _row(name: str, status: VersionStatus | None, reason: str) -> dict[str, str]
 
 
 def infer(
-    model: ServedModel,
+    model: Model,
     request: InferRequest,
-    done: Callable[[Call], None],
+    done: Callable[[Inference], None],
     seconds: float | None,
     visit: Visit | None,
     *,
     is_stream: bool = False,
-) -> Call:
+) -> Inference:
     """Sends a request to a model; ``done`` is called when it has an answer.
 
     Args:
@@ -150,7 +149,7 @@ def infer(
         seconds: How long the client waits, as far as its protocol says; its parameter ``timeout``
             may say less.
         visit: What is noted of it.
-        is_stream: ``done`` is called for each part of the answer; see `ServedModel.send`.
+        is_stream: ``done`` is called for each part of the answer; see `Model.send`.
 
     Raises:
         Problem: the request does not fit the model, or there are too many requests.
@@ -161,7 +160,7 @@ def infer(
     return model.infer(arrays, done, deadline, visit, is_stream=is_stream)
 
 
-def answer_of(call: Call, request: InferRequest) -> InferAnswer:
+def answer_of(call: Inference, request: InferRequest) -> InferAnswer:
     """Returns the answer to a request: the outputs that it asks for, as arrays or as classes.
 
     Raises:
@@ -189,7 +188,7 @@ def tensor_of(port: GraphPort, value: Any, request: InferRequest) -> InferTensor
     return InferTensor(port.name, datatype_of(array.dtype), array)
 
 
-def _check(request: InferRequest, model: ServedModel) -> None:
+def _check(request: InferRequest, model: Model) -> None:
     ports = {port.name: port for port in model.signature.inputs}
     for name, tensor in request.inputs.items():
         wanted = ports[name].tensor if name in ports else None

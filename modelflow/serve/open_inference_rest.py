@@ -5,12 +5,12 @@ from functools import partial
 
 from modelflow.http.exchange import Exchange
 from modelflow.http.reply import Reply
-from modelflow.serve.call import Call
 from modelflow.serve.compression import compressed, whole_body
 from modelflow.serve.configuration import configuration
 from modelflow.serve.fleet import Census, Fleet
 from modelflow.serve.keys import Group
 from modelflow.serve.limits import ReadLimits
+from modelflow.serve.model import Inference, Model
 from modelflow.serve.models import Models
 from modelflow.serve.open_inference import (
     SERVER,
@@ -24,7 +24,6 @@ from modelflow.serve.open_inference import (
 from modelflow.serve.patience import seconds_of
 from modelflow.serve.refusal import JSON, settle
 from modelflow.serve.router import Endpoint, endpoint
-from modelflow.serve.served_model import ServedModel
 from modelflow.serve.tensors import served_tensor
 from modelflow.wire.datatype import DATATYPES, datatype_of
 from modelflow.wire.json_text import json_of
@@ -67,7 +66,7 @@ class OpenInferenceRest:
         done = partial(_answer, exchange, request)
         exchange.on_gone = infer(model, request, done, seconds, exchange.visit).cancel
 
-    def _read(self, exchange: Exchange, model: ServedModel) -> InferRequest:
+    def _read(self, exchange: Exchange, model: Model) -> InferRequest:
         body = whole_body(exchange, self._limits.decompressed)
         length = exchange.head.named.get(_LENGTH)
         if length is not None and not length.isdigit():
@@ -112,7 +111,7 @@ def _server(exchange: Exchange, _: Mapping[str, str]) -> None:
     exchange.answer(Reply(200, server_document(*SERVER), JSON))
 
 
-def _read_raw(body: bytes, model: ServedModel) -> InferRequest:
+def _read_raw(body: bytes, model: Model) -> InferRequest:
     ports = model.signature.inputs
     if len(ports) != 1:
         message = f"a raw request is for a model with one input; {model.name!r} has {len(ports)}"
@@ -122,11 +121,11 @@ def _read_raw(body: bytes, model: ServedModel) -> InferRequest:
     return read_raw_input(body, named, datatype_of(tensor.dtype))
 
 
-def _answer(exchange: Exchange, request: InferRequest, call: Call) -> None:
+def _answer(exchange: Exchange, request: InferRequest, call: Inference) -> None:
     settle(exchange, lambda: compressed(exchange, _reply(call, request)))
 
 
-def _reply(call: Call, request: InferRequest) -> Reply:
+def _reply(call: Inference, request: InferRequest) -> Reply:
     body, length = infer_answer(answer_of(call, request), request)
     if length is None:
         return Reply(200, body, JSON)

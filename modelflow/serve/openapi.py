@@ -14,8 +14,8 @@ from modelflow.serve.body_schema import (
     predict_body,
 )
 from modelflow.serve.json_schema import Schema, object_of
+from modelflow.serve.model import Model
 from modelflow.serve.models import Models
-from modelflow.serve.served_model import ServedModel
 from modelflow.wire.tf_serving.documents import CLASSIFY_METHOD, REGRESS_METHOD
 
 __all__ = ["openapi_document"]
@@ -96,7 +96,7 @@ def _of_server(*, is_repository_open: bool) -> Iterator[tuple[str, Operation]]:
             yield path, {"post": {**about, "parameters": [name]}}
 
 
-def _of_model(model: ServedModel, place: str) -> Iterator[tuple[str, Operation]]:
+def _of_model(model: Model, place: str) -> Iterator[tuple[str, Operation]]:
     rest = f"/v1/models/{quote(model.name, safe='')}{place}"
     oip = f"/v2/models/{quote(model.name, safe='')}{place}"
     tag = model.name
@@ -126,7 +126,7 @@ def _of_model(model: ServedModel, place: str) -> Iterator[tuple[str, Operation]]
         yield path, {"post": {**operation, "requestBody": {"required": True, "content": content}}}
 
 
-def _of_examples(model: ServedModel, rest: str) -> Iterator[tuple[str, str, BodySchema]]:
+def _of_examples(model: Model, rest: str) -> Iterator[tuple[str, str, BodySchema]]:
     methods = {one.method for one in model.all_signatures()}
     for method, verb in ((CLASSIFY_METHOD, "classify"), (REGRESS_METHOD, "regress")):
         if method in methods:

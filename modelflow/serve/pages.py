@@ -8,11 +8,10 @@ from importlib.resources import files
 
 from modelflow.http.exchange import Exchange
 from modelflow.http.reply import Reply
-from modelflow.serve.models import Models
 from modelflow.serve.openapi import openapi_document
 from modelflow.serve.refusal import JSON
-from modelflow.serve.repository import Repository
 from modelflow.serve.router import Endpoint, endpoint
+from modelflow.serve.stock import Stock
 from modelflow.wire.json_text import json_of
 
 __all__ = ["Pages"]
@@ -21,10 +20,9 @@ __all__ = ["Pages"]
 class Pages:
     """Answers with the description of the server. The page itself holds nothing of it."""
 
-    def __init__(self, models: Models, repository: Repository, *, has_keys: bool) -> None:
+    def __init__(self, stock: Stock, *, has_keys: bool) -> None:
         """Takes what is described; ``has_keys``: API keys are asked for."""
-        self._models = models
-        self._repository = repository
+        self._stock = stock
         self._has_keys = has_keys
         self._page = _page()
         self.endpoints: tuple[Endpoint, ...] = (
@@ -34,9 +32,9 @@ class Pages:
 
     def _document(self, exchange: Exchange, _: Mapping[str, str]) -> None:
         document = openapi_document(
-            self._models,
+            self._stock.models,
             has_keys=self._has_keys,
-            is_repository_open=self._repository.is_open,
+            is_repository_open=self._stock.is_open,
         )
         exchange.answer(Reply(200, json_of(document), JSON))
 

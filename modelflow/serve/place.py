@@ -7,6 +7,8 @@ from typing import Protocol
 from modelflow.http.door import Door
 from modelflow.http.mailbox import Mailbox
 from modelflow.serve.fleet import Fleet
+from modelflow.serve.options import ServeOptions
+from modelflow.serve.stock import Stock
 
 __all__ = ["Place"]
 
@@ -24,8 +26,14 @@ class Place(Protocol):
     grpc: socket.socket | None
     unloaded: Collection[str]
 
-    def join(self, own: Fleet) -> Fleet:
-        """Returns all, of which ``own`` is this one."""
+    def stock(self, options: ServeOptions) -> Stock | None:
+        """Returns what it serves whose models another process has; None: it has its own."""
+
+    def join(self, own: Stock) -> Fleet:
+        """Returns what changes what all serve, of which ``own`` is what this one does."""
+
+    async def end(self) -> None:
+        """Ends what it has on that thread, when all requests have come to their end."""
 
     def begin(self, mailbox: Mailbox) -> None:
         """Begins to be asked, and told, on the thread of this mailbox."""

@@ -8,11 +8,12 @@ from modelflow.errors import ConfigError, did_you_mean
 from modelflow.http.mailbox import Mailbox
 from modelflow.serve.catalogue import Catalogue
 from modelflow.serve.finding import Finding
+from modelflow.serve.fleet import Told
 from modelflow.serve.limits import ModelLimits
 from modelflow.serve.loader import Loader
 from modelflow.serve.lookout import Lookout
 from modelflow.serve.models import Models
-from modelflow.serve.shelf import Shelf, Told, reason_of
+from modelflow.serve.shelf import Shelf, reason_of
 from modelflow.serve.source import Source
 from modelflow.wire.problem import Code, Problem
 

@@ -10,11 +10,10 @@ from modelflow.serve.compression import whole_body
 from modelflow.serve.fleet import Fleet
 from modelflow.serve.keys import Group
 from modelflow.serve.limits import ReadLimits
-from modelflow.serve.models import Models
 from modelflow.serve.open_inference import index_of, no_parameters
 from modelflow.serve.refusal import JSON, refusal, settle
-from modelflow.serve.repository import Repository
 from modelflow.serve.router import Endpoint, endpoint
+from modelflow.serve.stock import Stock
 from modelflow.wire.json_document import read_json
 from modelflow.wire.json_text import json_of
 from modelflow.wire.problem import Code, Problem
@@ -27,20 +26,17 @@ _MODEL = "/v2/repository/models/(?P<name>[^/]+)"
 class RepositoryRest:
     """Answers health and repository requests."""
 
-    def __init__(
-        self, models: Models, repository: Repository, fleet: Fleet, limits: ReadLimits
-    ) -> None:
+    def __init__(self, stock: Stock, fleet: Fleet, limits: ReadLimits) -> None:
         """Takes what is served.
 
         Args:
-            models: What is served.
-            repository: What loads and unloads it.
-            fleet: Who else serves it.
+            stock: What is served.
+            fleet: What changes it.
             limits: What a body may hold.
         """
         self._fleet = fleet
-        self._models = models
-        self._repository = repository
+        self._models = stock.models
+        self._stock = stock
         self._limits = limits
         self.endpoints: tuple[Endpoint, ...] = (
             endpoint("/livez|/v2/health/live", GET=_live).of(None),
@@ -51,7 +47,7 @@ class RepositoryRest:
         )
 
     def _ready(self, exchange: Exchange, _: Mapping[str, str]) -> None:
-        reason = self._repository.unready()
+        reason = self._stock.unready()
         if reason:
             exchange.answer(refusal(Problem(reason, Code.UNAVAILABLE)))
         else:

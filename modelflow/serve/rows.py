@@ -13,11 +13,11 @@ import numpy.typing as npt
 
 from modelflow.buffer import Buffer
 from modelflow.files.json_value import json_value
-from modelflow.graph.signature import GraphPort, Signature
+from modelflow.graph.graph_port import GraphPort, Signature
 from modelflow.wire.problem import Code, Problem
 from modelflow.wire.tensor import TensorSpec, shape_text
 
-__all__ = ["check_item", "items_of", "values_of"]
+__all__ = ["check_item", "items_of", "rows_of", "values_of"]
 
 Array = npt.NDArray[Any]
 _NUMBERS = (np.ndarray, np.generic, int, float)
@@ -48,16 +48,42 @@ def items_of(signature: Signature, arrays: Mapping[str, Array]) -> dict[str, lis
             items[port.name] = [_item(array)]
             continue
         if not array.ndim:
-            message = (
-                f"input {port.name!r}: got one value; expected a list of them, a row an item (its "
-                "first axis counts the items)"
-            )
-            raise Problem(message)
+            raise _one_value(port)
         _check_fits(port, array.shape[1:], "items of shape")
         items[port.name] = list(array) if array.dtype != object else [*map(_item, array)]
     if len(items) > 1:
         _check_lengths(signature, items)
     return items
+
+
+def rows_of(signature: Signature, arrays: Mapping[str, Array]) -> int:
+    """Returns how many items there are in what `items_of` would cut, without cutting it.
+
+    Raises:
+        Problem: as `items_of`.
+    """
+    _check_names(signature, arrays)
+    lengths: dict[str, Sequence[Any]] = {}
+    for port in signature.inputs:
+        array = arrays[port.name]
+        if not port.is_batched:
+            _check_fits(port, array.shape, "the shape")
+            lengths[port.name] = range(1)
+            continue
+        if not array.ndim:
+            raise _one_value(port)
+        _check_fits(port, array.shape[1:], "items of shape")
+        lengths[port.name] = range(len(array))
+    _check_lengths(signature, lengths)
+    return max(map(len, lengths.values()), default=0)
+
+
+def _one_value(port: GraphPort) -> Problem:
+    message = (
+        f"input {port.name!r}: got one value; expected a list of them, a row an item (its first "
+        "axis counts the items)"
+    )
+    return Problem(message)
 
 
 def _check_lengths(signature: Signature, items: Mapping[str, Sequence[Any]]) -> None:

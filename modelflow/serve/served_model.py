@@ -14,6 +14,7 @@ from modelflow.http.mailbox import Mailbox
 from modelflow.request import Request
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.serve.admission import Admission
+from modelflow.serve.batching import Batching
 from modelflow.serve.call import Call
 from modelflow.serve.figures import ModelFigures
 from modelflow.serve.gangway import Gangway, Unread
@@ -26,7 +27,7 @@ from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE, PREDICT_METHO
 if TYPE_CHECKING:
     import numpy as np
 
-    from modelflow.graph.signature import Signature
+    from modelflow.graph.graph_port import Signature
     from modelflow.wire.tf_serving.predict import Types
 
 __all__ = ["ServedModel"]
@@ -155,17 +156,24 @@ class ServedModel:
         self._gangway.add(call)
         return call
 
-    def defer(self, exchange: Exchange, read: Reader) -> None:
+    def defer(self, exchange: Exchange, read: Reader) -> bool:
         """Takes a request that is small, and read together with others that come with it.
+
+        Where the model's only input is batched and of numbers, and it has no other signatures.
 
         Args:
             exchange: The request. Nobody says how long he waits for it.
             read: Is given all of them when they go in, and returns calls, of `begin`. One that it
                 does not begin it says with `give_up`. Always the same one.
 
+        Returns:
+            False: it is not taken, and to be read now.
+
         Raises:
             RefusedError: there is no room for it.
         """
+        if self.row_type is None or self.others:
+            return False
         admission = self.admission
         if admission.under_way >= admission.most:
             self._make_room(None)
@@ -173,6 +181,7 @@ class ServedModel:
         self._reader = read
         exchange.on_gone = partial(self._forget_unread, exchange)
         self._gangway.add_unread(exchange, SYSTEM_CLOCK.now())
+        return True
 
     def begin(
         self, items: Mapping[str, Sequence[Any]], done: Callable[[Call], None], unread: Unread
@@ -208,6 +217,11 @@ class ServedModel:
             self.figures.failed(Code.CANCELLED)
             self.admission.left()
             self._tell_when_idle()
+
+    @property
+    def batching(self) -> Batching:
+        """How it gathers items into calls."""
+        return Batching.of(self.flow)
 
     def expect(self, deadline: float | None) -> None:
         """Refuses what `send` would refuse: before the request is read, which takes longer.

@@ -4,22 +4,16 @@ import contextlib
 import logging
 import socket
 import threading
-from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from modelflow.errors import Cancelled, StreamClosed
-from modelflow.flow import Flow
 from modelflow.http.body import BodyBudget, BodyLimits
 from modelflow.http.door import Door
 from modelflow.http.endpoint import Endpoint as Address
 from modelflow.http.server import Server as HttpServer
 from modelflow.http.server import bound_socket
 from modelflow.log import LEVELS
-from modelflow.serve.catalogue import Catalogue
-from modelflow.serve.finding import Finding, failure_of, look
-from modelflow.serve.fleet import Alone, Fleet
 from modelflow.serve.front import Front
 from modelflow.serve.gate import Gate
 from modelflow.serve.grpc.address import grpc_socket
@@ -28,13 +22,19 @@ from modelflow.serve.grpc.health import Health
 from modelflow.serve.grpc.limits import GrpcLimits
 from modelflow.serve.grpc.open_inference import OpenInferenceGrpc
 from modelflow.serve.grpc.tf_serving import TensorflowGrpc
-from modelflow.serve.limits import ModelLimits, ReadLimits
+from modelflow.serve.limits import ReadLimits
 from modelflow.serve.loader import Loader
-from modelflow.serve.models import Models
+from modelflow.serve.model import Model
 from modelflow.serve.options import ServeOptions
 from modelflow.serve.place import Place
-from modelflow.serve.repository import Repository
-from modelflow.serve.served_model import ServedModel
+from modelflow.serve.stock import Stock
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from modelflow.flow import Flow
+    from modelflow.serve.catalogue import Catalogue
 
 __all__ = ["ServeOptions", "Server"]
 
@@ -48,7 +48,8 @@ class _ListensAlreadyError(StreamClosed):
 class Server:
     """Serves models to the clients of TensorFlow Serving and of Open Inference.
 
-    One process; ``modelflow serve --replicas N`` keeps several, each with one. For programs::
+    One process; ``modelflow serve --replicas N`` and ``--workers N`` keep several, each with one.
+    For programs::
 
         with modelflow.serve.Server({"digits": "graphs/digits.toml"}) as server:
             print(server.address)
@@ -56,7 +57,7 @@ class Server:
 
     def __init__(
         self,
-        sources: Mapping[str, str | Path | Flow] | Catalogue,
+        sources: "Mapping[str, str | Path | Flow] | Catalogue",
         options: ServeOptions | None = None,
         place: Place | None = None,
     ) -> None:
@@ -71,28 +72,16 @@ class Server:
         Raises:
             ConfigError: there is nothing to serve.
         """
-        self._catalogue = sources if isinstance(sources, Catalogue) else Catalogue(sources)
-        self._catalogue.check()
-        self.options = options = options or ServeOptions()
+        self.options = options or ServeOptions()
         self._loader = Loader()
-        self._models = Models()
-        self._repository = Repository(
-            self._catalogue,
-            self._models,
-            self._loader,
-            ModelLimits.of(options),
-            options.poll,
-            is_open=options.is_repository_open,
-        )
         self._place = place
-        own = Alone(self._models, self._repository)
-        self._fleet: Fleet = own if place is None else place.join(own)
+        self._stock = self._stock_of(sources)
+        self._fleet = self._stock.fleet if place is None else place.join(self._stock)
         self._guest: GrpcGuest | None = None
         self._http: HttpServer | None = None
         self._gate: Gate | None = None
         self._ending = threading.RLock()  # a handler of signals may stop what stops, or starts
         self._is_settled = threading.Event()
-        self._failures: Sequence[Exception] = ()
         self._is_hurried = False
         self.is_stopped = False
         """It has ended, or is about to."""
@@ -100,6 +89,15 @@ class Server:
         """Where it answers, once it listens: ``http://127.0.0.1:8501``, with TLS ``https://``."""
         self.grpc_address = ""
         """Where it answers gRPC, once it listens and is asked to: ``127.0.0.1:8500``."""
+
+    def _stock_of(self, sources: "Mapping[str, str | Path | Flow] | Catalogue") -> Stock:
+        place = self._place
+        if place is not None and (stock := place.stock(self.options)) is not None:
+            return stock
+        from modelflow.serve.own_stock import OwnStock  # which runs models
+
+        gone = () if place is None else place.unloaded
+        return OwnStock(sources, self.options, self._loader, gone)
 
     def start(self) -> Self:
         """Begins to answer, and returns when everything was loaded that can be.
@@ -130,35 +128,29 @@ class Server:
             MissingDependencyError: gRPC is wanted, and not installed.
             ConfigError: nothing is at a path; certificate, key or API keys are not to be used.
         """
-        found = look(self._catalogue)
+        found = self._stock.look()
         with contextlib.ExitStack() as addresses, self._ending:  # the servers have their own
             self._check_runs()
             if self._http is not None:
                 message = f"the server listens already, at {self.address}"
                 raise _ListensAlreadyError(message)
             self._gate = Gate(self.options)  # before anything listens
-            self._listen(addresses, found, self._gate)
+            self._listen(addresses, self._gate)
             if self.is_stopped:  # by a handler of signals, meanwhile
                 self.stop(drain=False)
                 self._check_runs()
-        logger.log(LEVELS["NOTICE"], "listens at %s; loads %s", self.address, ", ".join(found))
+        if found:
+            names = ", ".join(found)
+            logger.log(LEVELS["NOTICE"], "listens at %s; loads %s", self.address, names)
 
-    def _listen(
-        self, addresses: contextlib.ExitStack, found: Mapping[str, Finding], gate: Gate
-    ) -> None:
+    def _listen(self, addresses: contextlib.ExitStack, gate: Gate) -> None:
         options = self.options
         bound = self._bound(addresses)
         budget = BodyBudget(options.max_bodies)
         guest = self._grpc(addresses, budget, gate)
-        gone = () if self._place is None else self._place.unloaded
-        unloaded = [name for name in found if name in gone]
-        found = {name: finding for name, finding in found.items() if name not in gone}
-        for name in found:
-            self._models.expect(name, is_due=True)
         limits = BodyLimits(options.max_body, budget, options.body_time_out)
         front = Front(
-            self._models,
-            self._repository,
+            self._stock,
             self._fleet,
             limits,
             ReadLimits(options.expanded, options.json),
@@ -169,9 +161,9 @@ class Server:
         if self._place is None:
             self._open_grpc(self._http)
         mailbox = self._http.mailbox
-        begin = partial(self._repository.begin, mailbox, found, self._settled, unloaded)
-        mailbox.post(begin)  # behind: nothing is loaded where it cannot listen
+        self._stock.begin(mailbox, self._is_settled.set)
         if self._place is not None:
+            self._http.last = self._place.end
             self._place.begin(mailbox)
         host, port = bound.address if isinstance(bound, Door) else bound.getsockname()[:2]
         self.address = f"{'http' if gate.tls is None else 'https'}://{host}:{port}"
@@ -208,12 +200,7 @@ class Server:
         """
         self._is_settled.wait()
         self._check_runs()
-        if not (any(self._models) or self.options.poll or self.options.is_repository_open):
-            raise failure_of(self._failures)
-
-    def _settled(self, failures: Sequence[Exception]) -> None:
-        self._failures = failures
-        self._is_settled.set()
+        self._stock.check()
 
     def _check_runs(self) -> None:
         if self.is_stopped:
@@ -231,30 +218,30 @@ class Server:
         if bound is None:
             bound = addresses.enter_context(grpc_socket(options.grpc_host, options.grpc_port))
         services = (
-            *TensorflowGrpc(self._models, self._fleet).services,
-            *OpenInferenceGrpc(self._models, self._repository, self._fleet).services,
+            *TensorflowGrpc(self._stock.models, self._fleet).services,
+            *OpenInferenceGrpc(self._stock, self._fleet).services,
         )
         limits = GrpcLimits.of(options, budget)
         health = Health([service.name for service in services], lambda: not self.unready())
-        self._models.on_change = health.look
+        self._stock.models.on_change = health.look
         return make(bound, services, limits, health, gate.reception, options.tls)
 
     @property
     def models(self) -> tuple[str, ...]:
         """The names of what answers."""
-        return tuple(dict.fromkeys(model.name for model in self._models))
+        return tuple(dict.fromkeys(model.name for model in self._stock.models))
 
-    def model(self, name: str) -> ServedModel:
+    def model(self, name: str) -> Model:
         """Returns what is served under a name, in its newest version, while it is.
 
         Raises:
             Problem: there is none.
         """
-        return self._models.find(name)
+        return self._stock.models.find(name)
 
     def unready(self) -> str:
         """Returns what was asked for and is not loaded, and why; ``""``: all is."""
-        return self._repository.unready()
+        return self._stock.unready()
 
     def refresh(self) -> None:
         """Has it look for new versions and models; returns at once, in a signal handler too.
@@ -263,7 +250,7 @@ class Server:
         """
         http, gate = self._http, self._gate
         if http is not None and gate is not None:
-            http.mailbox.post(self._repository.refresh)
+            http.mailbox.post(self._stock.refresh)
             http.mailbox.post(partial(gate.refresh, self._loader))
 
     def stop(self, drain: bool = True) -> None:
@@ -284,11 +271,12 @@ class Server:
             self.is_stopped = True
             self._loader.interrupt()
             if self._http is not None:
-                self._http.mailbox.post(self._repository.end)
+                self._http.mailbox.post(self._stock.end)
                 self._http.close(0.0 if self._is_hurried else self.options.drain_timeout)
             if self._gate is not None:
                 self._gate.close()
             self._is_settled.set()
+            self._stock.stop(drain=not self._is_hurried)
             self._loader.stop(drain=not self._is_hurried)
 
     def __enter__(self) -> Self:

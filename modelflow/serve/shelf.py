@@ -1,13 +1,14 @@
 """The versions of one model, and what becomes of them."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from modelflow.errors import ConfigError, FlowFailed, StreamClosed, described
 from modelflow.http.mailbox import Mailbox
 from modelflow.log import LEVELS
+from modelflow.serve.fleet import Told
 from modelflow.serve.limits import ModelLimits
 from modelflow.serve.loader import Loader
 from modelflow.serve.models import Models
@@ -17,12 +18,9 @@ from modelflow.serve.source import Edition, Source
 from modelflow.wire.problem import Code, Problem, sendable
 from modelflow.wire.tf_serving.documents import State, VersionStatus
 
-__all__ = ["Shelf", "Told", "reason_of"]
+__all__ = ["Shelf", "reason_of"]
 
 logger = logging.getLogger(__name__)
-
-Told = Callable[[Exception | None], None]
-"""Is told when everything that is wanted was tried; what went wrong, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +215,8 @@ class Shelf:
     def _end(self, running: Running) -> None:
         """Unloads what no request finds any more, when the last that has found it is answered."""
         self._ending += 1
-        running.model.retire(partial(self._unload, running))
+        retire = partial(running.model.retire, partial(self._unload, running))
+        self._models.when_seen(retire)
 
     def _unload(self, running: Running) -> None:
         def unloaded(outcome: Exception | None) -> None:

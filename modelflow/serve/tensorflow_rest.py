@@ -3,21 +3,19 @@
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from modelflow.http.exchange import Exchange
 from modelflow.http.reply import Reply
-from modelflow.serve.call import Call
 from modelflow.serve.compression import whole_body
 from modelflow.serve.examples import classes_of, send_examples, values_of_regression
-from modelflow.serve.gangway import Unread
 from modelflow.serve.limits import ReadLimits
+from modelflow.serve.model import Inference, Model
 from modelflow.serve.models import Models
 from modelflow.serve.patience import seconds_of
 from modelflow.serve.refusal import JSON, refusal_of, settle
 from modelflow.serve.router import Endpoint, endpoint
 from modelflow.serve.rows import check_item
-from modelflow.serve.served_model import ServedModel
 from modelflow.serve.tensorflow_serving import (
     outputs_of,
     signatures_of,
@@ -37,6 +35,11 @@ from modelflow.wire.tf_serving.predict import (
     predict_answer,
     read_predict,
 )
+
+if TYPE_CHECKING:
+    from modelflow.serve.call import Call
+    from modelflow.serve.gangway import Unread
+    from modelflow.serve.served_model import ServedModel
 
 __all__ = ["TensorflowRest"]
 
@@ -63,14 +66,13 @@ class TensorflowRest:
     def _predict(self, exchange: Exchange, path: Mapping[str, str]) -> None:
         model, seconds = self._models.find(**path), seconds_of(exchange)
         is_small = len(exchange.body) <= _SMALL
-        if is_small and seconds is None and model.row_type is not None and not model.others:
-            model.defer(exchange, self._read)
+        if is_small and seconds is None and model.defer(exchange, self._read):
             return
         model.expect(seconds)
         sent = whole_body(exchange, self._limits.decompressed)
         self._send(model, exchange, seconds, *read_predict(sent, self._limits.json))
 
-    def _read(self, model: ServedModel, unread: Sequence[Unread]) -> Iterable[Call]:
+    def _read(self, model: "ServedModel", unread: "Sequence[Unread]") -> "Iterable[Call]":
         """Reads requests that go in together: all rows become one array."""
         found: list[tuple[Unread, list[Any]]] = []
         for one in unread:
@@ -89,8 +91,8 @@ class TensorflowRest:
         return self._begin(model, found) if found else ()
 
     def _begin(
-        self, model: ServedModel, found: Sequence[tuple[Unread, list[Any]]]
-    ) -> Iterable[Call]:
+        self, model: "ServedModel", found: "Sequence[tuple[Unread, list[Any]]]"
+    ) -> "Iterable[Call]":
         (port,) = model.signature.inputs
         rows = [*chain.from_iterable(value for _, value in found)]
         try:
@@ -109,7 +111,7 @@ class TensorflowRest:
             yield model.begin(items, partial(settle, one[0], _row_reply), one)
 
     def _send_alone(
-        self, model: ServedModel, exchange: Exchange, signature: str, is_row: bool, value: Any
+        self, model: "ServedModel", exchange: Exchange, signature: str, is_row: bool, value: Any
     ) -> None:
         """Sends a request that was deferred, and does not go with others."""
         model.give_up(exchange)
@@ -120,7 +122,7 @@ class TensorflowRest:
 
     def _send(
         self,
-        model: ServedModel,
+        model: Model,
         exchange: Exchange,
         seconds: float | None,
         signature: str,
@@ -155,15 +157,15 @@ class TensorflowRest:
         exchange.answer(Reply(200, document, JSON))
 
 
-def _row_reply(call: Call) -> Reply:
+def _row_reply(call: Inference) -> Reply:
     return Reply(200, predict_answer(outputs_of(call), is_row=True), JSON)
 
 
-def _column_reply(call: Call) -> Reply:
+def _column_reply(call: Inference) -> Reply:
     return Reply(200, predict_answer(outputs_of(call), is_row=False), JSON)
 
 
-def _results(method: str, call: Call) -> Reply:
+def _results(method: str, call: Inference) -> Reply:
     if method == REGRESS_METHOD:
         return Reply(200, regress_answer(values_of_regression(call)), JSON)
     return Reply(200, classify_answer(*classes_of(call)), JSON)

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.graph.signature import GraphPort
-from modelflow.serve.call import Call
+from modelflow.graph.graph_port import GraphPort
+from modelflow.serve.model import Inference, Model
 from modelflow.serve.models import Models
-from modelflow.serve.served_model import ServedModel
 from modelflow.serve.tensors import as_tensor, served_tensor
 from modelflow.wire.tensor import TensorSpec
 from modelflow.wire.tf_serving.documents import SignatureInfo, VersionStatus
@@ -22,7 +21,7 @@ __all__ = [
 ]
 
 
-def outputs_of(call: Call) -> dict[str, npt.NDArray[Any]]:
+def outputs_of(call: Inference) -> dict[str, npt.NDArray[Any]]:
     """Returns the outputs of a call that is over, as arrays.
 
     Raises:
@@ -34,7 +33,7 @@ def outputs_of(call: Call) -> dict[str, npt.NDArray[Any]]:
     return tensors
 
 
-def signatures_of(model: ServedModel) -> Mapping[str, SignatureInfo]:
+def signatures_of(model: Model) -> Mapping[str, SignatureInfo]:
     """Returns the signatures of a model, by name."""
     found = {}
     for one in model.all_signatures():

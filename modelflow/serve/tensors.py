@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.graph.signature import GraphPort
+from modelflow.graph.graph_port import GraphPort
 from modelflow.serve.rows import as_bytes
 from modelflow.wire.tensor import TensorSpec
 

@@ -32,6 +32,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
         ("native_unit", ("1 ", "2 ", "C++: 2 threads")),
         ("connection_spread", ("one socket", "a socket each", "handed over")),
         ("serving_replicas", ("modelflow, 1", "modelflow, 2")),
+        ("serving_workers", ("one process", "workers: 1", "workers: 2")),
         ("http_load", ("as it is", "max_requests=8", "wrong answers: 0")),
         ("serving --peers=", ("modelflow",)),
         (

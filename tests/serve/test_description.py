@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from modelflow.graph.signature import GraphPort, Signature
+from modelflow.graph.graph_port import GraphPort, Signature
 from modelflow.serve.description import description
 from modelflow.wire.tensor import TensorSpec
 from tests.serve.clients import mean, send, served

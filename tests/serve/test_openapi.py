@@ -9,7 +9,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 import modelflow
 from modelflow.cli.sources import catalogue_of
-from modelflow.graph.signature import GraphPort, Signature
+from modelflow.graph.graph_port import GraphPort, Signature
 from modelflow.serve.json_schema import item_schema, items_of
 from modelflow.serve.openapi import openapi_document
 from modelflow.serve.server import ServeOptions, Server
@@ -224,11 +224,11 @@ def test_keys_and_the_repository_stand_in_the_description():
 
 
 def test_a_long_example_is_left_out(server):
-    model = next(iter(server._models))
+    model = next(iter(server._stock.models))
     kept, long = model.signature, port("x", "float32", (224, 224, 3))
     try:
         model.signature = Signature((long,), kept.outputs)
-        found = openapi_document(server._models, has_keys=False, is_repository_open=False)
+        found = openapi_document(server._stock.models, has_keys=False, is_repository_open=False)
     finally:
         model.signature = kept
     assert len(json.dumps(found)) < 20_000

@@ -17,6 +17,7 @@ from modelflow.wire.tf_serving.messages import TF_SERVING
 from modelflow.wire.tf_serving.tensor_proto import fill_proto
 from tests.serve.clients import ask, send
 from tests.serve.grpc.stub import OIP, PREDICTION, SECONDS, stub
+from tests.serve.workers.linked import Linked
 
 pytest.importorskip("tensorflow")
 INPUTS = {"digit": "image", "shapes": "image", "sentiment": "text"}
@@ -48,10 +49,10 @@ def items():
         return {"digit": digits(), "shapes": shapes(), "sentiment": sentiment()}
 
 
-@pytest.fixture(scope="module")
-def server(grpc_server):
+@pytest.fixture(scope="module", params=[Server, Linked], ids=["one process", "worker"])
+def server(request, grpc_server):
     graphs = {name: ready_graphs() / f"{name}.toml" for name in INPUTS}
-    with Server(graphs, ServeOptions(http_port=0, grpc_port=0)) as running:
+    with request.param(graphs, ServeOptions(http_port=0, grpc_port=0)) as running:
         yield running
 
 

@@ -3,9 +3,9 @@
 from typing import Any
 
 from modelflow.buffer import Buffer
+from modelflow.serve.model import Model
 from modelflow.serve.open_inference import tensor_of
 from modelflow.serve.rows import values_of
-from modelflow.serve.served_model import ServedModel
 from modelflow.wire.open_inference.infer import InferAnswer, InferRequest
 from modelflow.wire.open_inference.infer_message import infer_message
 from modelflow.wire.open_inference.messages import OPEN_INFERENCE
@@ -23,7 +23,7 @@ class InferParts:
     was sent, one without outputs.
     """
 
-    def __init__(self, model: ServedModel, request: InferRequest, message: Any) -> None:
+    def __init__(self, model: Model, request: InferRequest, message: Any) -> None:
         """Takes who answers, and what was asked."""
         self._model = model
         self._request = request

@@ -5,7 +5,6 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from modelflow.serve.call import Call
 from modelflow.serve.configuration import configuration
 from modelflow.serve.feed import Feed
 from modelflow.serve.fleet import Census, Fleet
@@ -13,7 +12,7 @@ from modelflow.serve.grpc.infer_stream import InferParts, stream_answer, stream_
 from modelflow.serve.grpc.rpc import Rpc
 from modelflow.serve.grpc.service import Service
 from modelflow.serve.keys import Group
-from modelflow.serve.models import Models
+from modelflow.serve.model import Inference, Model
 from modelflow.serve.open_inference import (
     SERVER,
     answer_of,
@@ -25,8 +24,7 @@ from modelflow.serve.open_inference import (
     no_parameters,
     statistics_of,
 )
-from modelflow.serve.repository import Repository
-from modelflow.serve.served_model import ServedModel
+from modelflow.serve.stock import Stock
 from modelflow.wire.open_inference.documents import server_message
 from modelflow.wire.open_inference.infer import InferRequest
 from modelflow.wire.open_inference.infer_message import infer_message, infer_request
@@ -50,10 +48,10 @@ _GROUPS: Mapping[str, Group | None] = MappingProxyType(
 class OpenInferenceGrpc:
     """Answers infer, metadata, health and repository requests."""
 
-    def __init__(self, models: Models, repository: Repository, fleet: Fleet) -> None:
-        """Takes what is served, what loads and unloads it, and who else serves it."""
-        self._models = models
-        self._repository = repository
+    def __init__(self, stock: Stock, fleet: Fleet) -> None:
+        """Takes what is served, and what changes it."""
+        self._models = stock.models
+        self._stock = stock
         self._fleet = fleet
         answers = {
             "ServerLive": _live,
@@ -74,7 +72,7 @@ class OpenInferenceGrpc:
         )
 
     def _ready(self, rpc: Rpc, _: Any) -> None:
-        is_ready = not self._repository.unready()
+        is_ready = not self._stock.unready()
         rpc.answer(OPEN_INFERENCE["inference.ServerReadyResponse"](ready=is_ready))
 
     def _model_ready(self, rpc: Rpc, message: Any) -> None:
@@ -138,11 +136,11 @@ class OpenInferenceGrpc:
 
 
 def _send(
-    rpc: Rpc, model: ServedModel, request: InferRequest, answer: Callable[[Call], Any]
+    rpc: Rpc, model: Model, request: InferRequest, answer: Callable[[Inference], Any]
 ) -> None:
     """Sends a request that has one answer."""
 
-    def done(call: Call) -> None:
+    def done(call: Inference) -> None:
         rpc.settle(lambda: [answer(call)])
 
     rpc.on_gone = infer(model, request, done, rpc.seconds, rpc.visit).cancel

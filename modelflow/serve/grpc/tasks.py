@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from modelflow.serve.call import Call
 from modelflow.serve.examples import classes_of, send_examples, values_of_regression
 from modelflow.serve.grpc.rpc import Rpc
-from modelflow.serve.served_model import ServedModel
+from modelflow.serve.model import Inference, Model
 from modelflow.wire.problem import Code, Problem, shown
 from modelflow.wire.tf_serving.documents import CLASSIFY_METHOD, REGRESS_METHOD
 from modelflow.wire.tf_serving.examples import Example
@@ -51,12 +50,12 @@ def read_tasks(message: Any) -> Sequence[Any]:
 class Tasks:
     """The same examples for several signatures: one answer, when all have theirs."""
 
-    def __init__(self, rpc: Rpc, tasks: Sequence[Any], models: Sequence[ServedModel]) -> None:
+    def __init__(self, rpc: Rpc, tasks: Sequence[Any], models: Sequence[Model]) -> None:
         """Takes who asks, what, and the signature of each task."""
         self._rpc = rpc
         self._tasks = list(zip(tasks, models, strict=True))
-        self._calls: dict[int, Call] = {}
-        self._done: dict[int, Call] = {}
+        self._calls: dict[int, Inference] = {}
+        self._done: dict[int, Inference] = {}
 
     def send(self, examples: Sequence[Example]) -> None:
         """Sends the examples to each.
@@ -79,7 +78,7 @@ class Tasks:
             self._cancel()
             raise
 
-    def _one_done(self, place: int, call: Call) -> None:
+    def _one_done(self, place: int, call: Inference) -> None:
         self._done[place] = call
         if len(self._done) == len(self._tasks):
             self._rpc.settle(self._answer)
@@ -98,7 +97,7 @@ class Tasks:
             call.cancel()
 
 
-def examples_response(call: Call, method: str) -> Any:
+def examples_response(call: Inference, method: str) -> Any:
     """Returns the ``ClassificationResponse`` or ``RegressionResponse`` of a call.
 
     Raises:
@@ -110,7 +109,7 @@ def examples_response(call: Call, method: str) -> Any:
     return answer
 
 
-def _result(call: Call, method: str) -> Any:
+def _result(call: Inference, method: str) -> Any:
     if method == REGRESS_METHOD:
         values = values_of_regression(call).tolist()
         return TF_SERVING["tensorflow.serving.RegressionResult"](
@@ -129,7 +128,7 @@ def _result(call: Call, method: str) -> Any:
     return answer
 
 
-def _fill_spec(spec: Any, model: ServedModel) -> None:
+def _fill_spec(spec: Any, model: Model) -> None:
     spec.name = model.name
     spec.version.value = model.version
     spec.signature_name = model.signature_name

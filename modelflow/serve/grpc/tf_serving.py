@@ -4,15 +4,14 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from modelflow.serve.call import Call
 from modelflow.serve.examples import send_examples
 from modelflow.serve.fleet import Fleet
 from modelflow.serve.grpc.rpc import Rpc
 from modelflow.serve.grpc.service import Answerer, Service
 from modelflow.serve.grpc.tasks import Tasks, examples_response, read_tasks
 from modelflow.serve.keys import Group
+from modelflow.serve.model import Inference, Model
 from modelflow.serve.models import Models
-from modelflow.serve.served_model import ServedModel
 from modelflow.serve.status import GRPC_STATUS
 from modelflow.serve.tensorflow_serving import (
     outputs_of,
@@ -62,7 +61,7 @@ class TensorflowGrpc:
             Service("tensorflow.serving.ModelService", TF_SERVING, status, groups=groups),
         )
 
-    def _find(self, spec: Any) -> ServedModel:
+    def _find(self, spec: Any) -> Model:
         return self._models.find(*_named(spec))
 
     def _predict(self, rpc: Rpc, message: Any) -> None:
@@ -73,7 +72,7 @@ class TensorflowGrpc:
         )
         arrays = predict_arrays(message, model.types, most_elements=model.limits.elements)
 
-        def done(call: Call) -> None:
+        def done(call: Inference) -> None:
             rpc.settle(lambda: [_prediction(call, wanted)])
 
         rpc.on_gone = model.infer(arrays, done, rpc.seconds, rpc.visit).cancel
@@ -97,7 +96,7 @@ class TensorflowGrpc:
         model = self._find(message.model_spec).with_signature(message.model_spec.signature_name)
         examples = examples_of_input(message.input)
 
-        def done(call: Call) -> None:
+        def done(call: Inference) -> None:
             rpc.settle(lambda: [examples_response(call, method)])
 
         rpc.on_gone = send_examples(model, method, examples, done, rpc.seconds, rpc.visit).cancel
@@ -137,7 +136,7 @@ def _named(spec: Any) -> tuple[str, str, str]:
     return spec.name, version, spec.version_label
 
 
-def _prediction(call: Call, wanted: tuple[str, ...]) -> Any:
+def _prediction(call: Inference, wanted: tuple[str, ...]) -> Any:
     outputs = outputs_of(call)
     chosen, model = {name: outputs[name] for name in wanted}, call.model
     return predict_response(model.name, model.version, model.signature_name, chosen)

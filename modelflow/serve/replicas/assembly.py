@@ -11,6 +11,7 @@ __all__ = ["Assembly"]
 
 # How long the figures of a replica are waited for.
 _SECONDS = 2.0
+_GONE: Message = {"text": "it has ended, and another takes its place", "code": "UNAVAILABLE"}
 
 
 class Assembly:
@@ -21,8 +22,8 @@ class Assembly:
     fall would be read as having begun anew.
     """
 
-    def __init__(self, replicas: Callable[[], Iterable[ReplicaProcess]], count: int) -> None:
-        """Takes what gives those that run, and how many there are meant to be."""
+    def __init__(self, replicas: Callable[[], Iterable[ReplicaProcess]], count: int | None) -> None:
+        """Takes what gives those that run, and how many there are meant to be; None: one alone."""
         self._replicas = replicas
         self._count = count
         self._unloaded: set[str] = set()
@@ -63,14 +64,18 @@ class Assembly:
         there = {(picture.name, picture.version) for picture in found}
         found += [one for one in self._departed if (one.name, one.version) in there]
         pictures = [picture.document() for picture in added(found)]
+        if self._count is None:
+            return {"pictures": pictures, "up": None, "count": 1}
         return {"pictures": pictures, "up": up, "count": self._count}
 
     # -- changes --------------------------------------------------------------------------------
 
     async def _change(self, message: Message) -> Message | None:
         before = self._unloaded.copy(), self._configured
-        self._note(message)
         replicas = list(self._replicas())
+        if not replicas:
+            return _GONE
+        self._note(message)
         problems = await asyncio.gather(*(_problem(replica, message) for replica in replicas))
         if all(problems):
             self._unloaded, self._configured = before
@@ -97,7 +102,7 @@ async def _problem(replica: ReplicaProcess, message: Message) -> Message | None:
     try:
         answer = await replica.ask(message)
     except Gone:
-        return {"text": "it has ended, and another takes its place", "code": "UNAVAILABLE"}
+        return _GONE
     problem: Message | None = answer["problem"]
     return problem
 
@@ -110,5 +115,5 @@ def _one(found: Sequence[tuple[ReplicaProcess, Message | None]]) -> Message | No
     first = failed[0][1]
     if len(failed) == len(found) and all(problem == first for _, problem in failed):
         return first
-    texts = [f"replica {replica.number}: {problem['text']}" for replica, problem in failed]
+    texts = [f"{replica.name}: {problem['text']}" for replica, problem in failed]
     return {**first, "text": "; ".join(texts)}

@@ -5,14 +5,13 @@ from collections.abc import Callable
 from functools import partial
 
 from modelflow.http.mailbox import Mailbox
-from modelflow.serve.fleet import Census, Fleet
+from modelflow.serve.fleet import Census, Fleet, Told
 from modelflow.serve.picture import Picture
-from modelflow.serve.reload_request import sources_of_reload
 from modelflow.serve.replicas.frames import LongFrameError, Message
 from modelflow.serve.replicas.line import Line
-from modelflow.serve.shelf import Told
 from modelflow.serve.status import inside
 from modelflow.wire.problem import Code, Problem
+from modelflow.wire.tf_serving.messages import TF_SERVING
 
 __all__ = ["Colleagues"]
 
@@ -51,7 +50,7 @@ class Colleagues:
 
     def configure(self, config: bytes, told: Told) -> None:
         """Serves in all what a ``ReloadConfigRequest`` says."""
-        names = [source.name for source in sources_of_reload(config)]
+        names = _names_of(config)
         text = base64.b64encode(config).decode()
         message = {"what": "configure", "config": text, "names": names}
         self._ask(message, partial(_told_of_change, told))
@@ -92,6 +91,12 @@ class Colleagues:
                 self._own.configure(base64.b64decode(message["config"]), changed)
         except Problem as problem:
             changed(problem)
+
+
+def _names_of(config: bytes) -> list[str]:
+    """The models of a ``ReloadConfigRequest``, which whoever serves them looks at more closely."""
+    found = TF_SERVING["tensorflow.serving.ReloadConfigRequest"].FromString(config).config
+    return [model.name for model in found.model_config_list.config]
 
 
 def _told_of_change(told: Told, answer: Message) -> None:

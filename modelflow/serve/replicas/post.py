@@ -1,4 +1,4 @@
-"""The place of one replica, which is kept filled."""
+"""The place of one process, which is kept filled."""
 
 import asyncio
 import logging
@@ -15,16 +15,16 @@ logger = logging.getLogger(__name__)
 
 
 class Post:
-    """Starts a replica, and another when it ends. For the supervisor's thread.
+    """Starts a process, and another when it ends. For the supervisor's thread.
 
     Attributes:
-        number: Which replica's place it is, from 1.
+        name: Whose place it is, for messages.
         replica: Who is there; None: nobody.
     """
 
-    def __init__(self, number: int, make: Callable[[int], ReplicaProcess]) -> None:
-        """Takes the number, and what makes a process that has not started."""
-        self.number = number
+    def __init__(self, name: str, make: Callable[[], ReplicaProcess]) -> None:
+        """Takes the name, and what makes a process that has not started."""
+        self.name = name
         self.replica: ReplicaProcess | None = None
         self._make = make
         self._backoff = Backoff()
@@ -44,7 +44,7 @@ class Post:
         """
         loop = asyncio.get_running_loop()
         while not self._is_over.is_set():
-            replica, began = self._make(self.number), loop.time()
+            replica, began = self._make(), loop.time()
             try:
                 await start(replica)
             except OSError as error:  # of processes, memory or descriptors there are too many
@@ -70,12 +70,12 @@ class Post:
         when = f"in {pause:g} s" if pause else "at once"
         failure: Mapping[str, Any] = replica.failure or {}
         reason = f" ({failure['text']})" if failure else ""
-        message = "replica %d %s%s; another takes its place %s"
+        message = "%s %s%s; another takes its place %s"
         how = "has not begun" if code is None else ended_how(code)
-        logger.error(message, self.number, how, reason, when)
+        logger.error(message, self.name, how, reason, when)
 
     async def _wait(self, seconds: float) -> None:
         try:
             await asyncio.wait_for(self._is_over.wait(), seconds)
         except TimeoutError:
-            logger.log(LEVELS["NOTICE"], "replica %d is started again", self.number)
+            logger.log(LEVELS["NOTICE"], "%s is started again", self.name)

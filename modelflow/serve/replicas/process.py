@@ -1,4 +1,4 @@
-"""One replica, as its supervisor sees it: a process, and what is said to it and by it."""
+"""One process, as its supervisor sees it, and what is said to it and by it."""
 
 import asyncio
 import contextlib
@@ -8,14 +8,18 @@ import socket
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from enum import StrEnum
 
+from modelflow.serve.link.ends import Ends
+from modelflow.serve.link.hatch import give
 from modelflow.serve.replicas.frames import LongFrameError, Message, frame, next_frame
 from modelflow.serve.replicas.porter import Entrance, Porter
 
-__all__ = ["Gone", "ReplicaProcess", "ended_how"]
+__all__ = ["Gone", "ReplicaProcess", "Role", "ended_how", "name_of"]
 
 logger = logging.getLogger(__name__)
 
+_MODELS = "the process of the models"
 # How long one that has failed takes to end by itself.
 _LAST_SECONDS = 5.0
 
@@ -27,28 +31,46 @@ class Gone(ConnectionError):  # noqa: N818 - it is no mistake
     """The replica has ended, or is about to, and answers nothing more."""
 
 
+class Role(StrEnum):
+    """What a process is there for."""
+
+    REPLICA = "replica"
+    """It takes connections, and has all models."""
+    WORKER = "worker"
+    """It takes connections, and asks who has the models."""
+    MODELS = "models"
+    """It has the models, for the workers."""
+
+
 class ReplicaProcess:
     """A process that serves. For the supervisor's thread.
 
     Attributes:
-        number: Which replica it is, from 1.
-        is_ready: It takes connections.
+        role: What it is there for.
+        number: Which of its role it is, from 1.
+        is_ready: It serves.
         loaded: What it said when it was ready: ``models``, ``unready``.
         failure: What it said if it could not begin: ``text``, ``code``.
     """
 
     def __init__(
-        self, number: int, porter: Porter, answer: Answer, environment: Mapping[str, str]
+        self,
+        role: Role,
+        number: int,
+        porter: Porter,
+        answer: Answer,
+        environment: Mapping[str, str],
     ) -> None:
         """Takes what it is to be.
 
         Args:
-            number: Which replica it is.
+            role: What it is there for.
+            number: Which of its role it is.
             porter: Who hands connections to it.
             answer: Who answers what it asks.
             environment: Its environment.
         """
-        self.number = number
+        self.role, self.number = role, number
         self._environment = environment
         self.is_ready = False
         self.loaded: Message = {}
@@ -59,6 +81,11 @@ class ReplicaProcess:
         self._count = 0
         self._answering: set[asyncio.Task[None]] = set()
         self._has_spoken_out = False
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return name_of(self.role, self.number)
 
     async def start(
         self,
@@ -78,18 +105,22 @@ class ReplicaProcess:
         """
         self._on_ready = on_ready
         with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
-            (line, its_line), (door, its_door) = socket.socketpair(), socket.socketpair()
-            theirs.enter_context(its_line)
-            theirs.enter_context(its_door)
+            pairs = [socket.socketpair() for _ in range(3)]
+            (line, its_line), (door, its_door), (self._hatch, its_hatch) = pairs
+            for one in (its_line, its_door, its_hatch):
+                theirs.enter_context(one)
+            self._hatch.setblocking(False)
+            ours.callback(self._hatch.close)
             self._entrance = Entrance(door, self._porter.forget)
             ours.callback(self._entrance.close)
             self._reader, self._writer = await asyncio.open_unix_connection(sock=line)
             ours.callback(self._writer.close)
             shared = [] if grpc is None else [grpc.fileno()]
-            given = [its_line.fileno(), its_door.fileno(), *shared]
+            given = [its_line.fileno(), its_door.fileno(), its_hatch.fileno(), *shared]
             await self._spawn(given)
             ours.pop_all()
-        self._writer.write(frame({**first(), "number": self.number, "descriptors": given}))
+        own = {"role": self.role, "number": self.number, "name": self.name, "descriptors": given}
+        self._writer.write(frame({**first(), **own}))
         self._listening = asyncio.create_task(self._listen())
 
     async def _spawn(self, given: list[int]) -> None:
@@ -102,6 +133,10 @@ class ReplicaProcess:
             pass_fds=given,
             process_group=0,
         )
+
+    def link(self, ends: Ends) -> None:
+        """Gives it its side of a link to another process, which is closed here."""
+        give(self._hatch, ends)
 
     async def ended(self) -> int:
         """Waits until it has ended; returns its exit code, or less than 0: the signal's number."""
@@ -137,6 +172,7 @@ class ReplicaProcess:
 
     def finish(self) -> None:
         """Has it answer what it has taken on, and end."""
+        self._entrance.close()
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)
 
@@ -156,7 +192,7 @@ class ReplicaProcess:
             while (message := await next_frame(self._reader)) is not None:
                 self._hear(message)
         except LongFrameError as error:
-            logger.error("replica %d: %s; it is replaced", self.number, error)
+            logger.error("%s: %s; it is replaced", self.name, error)
             self.kill()
         self._forget()
 
@@ -164,6 +200,7 @@ class ReplicaProcess:
         """Asks and hands it nothing more."""
         self.is_ready, self._has_spoken_out = False, True
         self._entrance.close()
+        self._hatch.close()
         self._writer.close()
         for asked in self._asked.values():
             if not asked.done():
@@ -183,11 +220,17 @@ class ReplicaProcess:
             asyncio.get_running_loop().call_later(_LAST_SECONDS, self.kill)  # a unit may hang
         else:
             self.loaded, self.is_ready = message["ready"], True
-            self._porter.add(self._entrance)
+            if self.role is not Role.MODELS:
+                self._porter.add(self._entrance)
             self._on_ready()
 
     async def _reply(self, message: Message) -> None:
         self.tell({**await self._answer(self, message), "answer": message["ask"]})
+
+
+def name_of(role: Role, number: int) -> str:
+    """Returns what messages call a process."""
+    return _MODELS if role is Role.MODELS else f"{role} {number}"
 
 
 def ended_how(code: int) -> str:

@@ -5,16 +5,21 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
 
 from modelflow.http.door import Door
 from modelflow.http.mailbox import Mailbox
 from modelflow.serve.fleet import Fleet
-from modelflow.serve.reload_request import sources_of_reload
+from modelflow.serve.link.hatch import Hatch
+from modelflow.serve.options import ServeOptions
 from modelflow.serve.replicas.colleagues import Colleagues
 from modelflow.serve.replicas.frames import Message
 from modelflow.serve.replicas.line import Line
 from modelflow.serve.server import Server
-from modelflow.serve.source import Source
+from modelflow.serve.stock import Stock
+
+if TYPE_CHECKING:
+    from modelflow.serve.source import Source
 
 __all__ = ["Replica"]
 
@@ -29,6 +34,7 @@ class Replica:
 
     Attributes:
         door: Where connections are handed over.
+        hatch: Where links to other processes are given.
         grpc: A socket with the address for gRPC; None: no gRPC.
         unloaded: The models that clients have unloaded before it came.
     """
@@ -40,8 +46,9 @@ class Replica:
             line: What reaches the supervisor; it becomes its own.
             start: The first message.
         """
-        _, door, *grpc = start["descriptors"]
+        _, door, hatch, *grpc = start["descriptors"]
         self.door = Door(_own(door), tuple(start["address"]))
+        self.hatch = Hatch(_own(hatch))
         self.grpc = _own(grpc[0]) if grpc else None
         self.unloaded: Collection[str] = frozenset(start["changes"]["unloaded"])
         self._configured: str | None = start["changes"]["configured"]
@@ -50,13 +57,24 @@ class Replica:
         self._server: Server | None = None
 
     @property
-    def configured(self) -> Sequence[Source] | None:
+    def configured(self) -> "Sequence[Source] | None":
         """What clients have put in the place of the ``models.config``; None: nothing."""
         found = self._configured
-        return None if found is None else sources_of_reload(base64.b64decode(found))
+        if found is None:
+            return None
+        from modelflow.serve.reload_request import sources_of_reload  # which runs models
 
-    def join(self, own: Fleet) -> Fleet:
-        """Returns all replicas, of which ``own`` is this one."""
+        return sources_of_reload(base64.b64decode(found))
+
+    def stock(self, _options: ServeOptions) -> Stock | None:
+        """It has all models itself."""
+        return None
+
+    def join(self, own: Stock) -> Fleet:
+        """Returns what changes what all serve, of which ``own`` is what this one does."""
+        return self._joined(own.fleet)
+
+    def _joined(self, own: Fleet) -> Fleet:
         self._colleagues = Colleagues(self._line, own)
         return self._colleagues
 
@@ -80,19 +98,28 @@ class Replica:
         self._server, self._ended = server, ended
         server.listen()
         server.wait_until_loaded()
+        self.settled()
         server.open_grpc()
         said = {"models": server.models, "unready": server.unready(), "grpc": server.grpc_address}
         ready()
         self._line.say({"ready": {**said, "address": server.address}})
         ended.wait()
 
+    def settled(self) -> None:
+        """Takes note that everything that was asked for was tried."""
+
     def fail(self, text: str, code: int) -> None:
         """Says why it cannot begin: what a process that is alone would, and its exit code."""
         self._line.say({"failure": {"text": text, "code": code}})
 
+    async def end(self) -> None:
+        """Takes no more links."""
+        self.hatch.close()
+
     def close(self) -> None:
         """Ends it, behind the server."""
         self._line.close()
+        self.hatch.close()
         if self.grpc is not None:
             self.grpc.close()
 

@@ -6,13 +6,15 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
+from modelflow.serve.link.ends import new_link
 from modelflow.serve.replicas.assembly import Assembly
 from modelflow.serve.replicas.frames import Message
 from modelflow.serve.replicas.porter import Porter
 from modelflow.serve.replicas.post import Post
-from modelflow.serve.replicas.process import ReplicaProcess, ended_how
+from modelflow.serve.replicas.process import ReplicaProcess, Role, ended_how, name_of
 from modelflow.serve.replicas.processors import with_share
 
 __all__ = ["StartError", "Supervisor"]
@@ -36,7 +38,7 @@ class StartError(Exception):
 
 
 class Supervisor:
-    """Starts replicas, hands connections to them, and replaces those that end.
+    """Starts processes, hands connections to them, and replaces those that end.
 
     It owns the addresses, every process, and the signals of this one while it runs.
     """
@@ -44,6 +46,7 @@ class Supervisor:
     def __init__(
         self,
         start: Mapping[str, Any],
+        role: Role,
         count: int,
         http: socket.socket,
         grpc: socket.socket | None,
@@ -52,8 +55,10 @@ class Supervisor:
         """Takes what to run.
 
         Args:
-            start: What each replica is told first.
-            count: How many there are to be.
+            start: What each process is told first.
+            role: What those are there for that take connections. `Role.WORKER`: there is one
+                process more, which has the models.
+            count: How many of them there are to be.
             http: A socket with the address for HTTP, which becomes its own.
             grpc: Likewise for gRPC; None: no gRPC.
             drain_timeout: Seconds within which SIGTERM lets requests under way be answered.
@@ -62,9 +67,13 @@ class Supervisor:
         self._http, self._grpc = http, grpc
         self._drain_timeout = drain_timeout
         self._porter = Porter(http)
-        self._posts = [Post(number, self._make) for number in range(1, count + 1)]
-        self._assembly = Assembly(self._replicas, count)
-        self._environment = with_share(os.environ, count)
+        crew = [(role, number) for number in range(1, count + 1)]
+        if role is Role.WORKER:
+            crew.insert(0, (Role.MODELS, 1))
+        self._posts = [Post(name_of(*each), partial(self._make, *each)) for each in crew]
+        whole = 1 if role is Role.WORKER else count  # how many have all models
+        self._assembly = Assembly(self._with_models, None if role is Role.WORKER else whole)
+        self._environment = with_share(os.environ, whole)
         self._has_begun = False
         self._failure: StartError | None = None
 
@@ -88,14 +97,22 @@ class Supervisor:
     def _replicas(self) -> list[ReplicaProcess]:
         return [post.replica for post in self._posts if post.replica is not None]
 
-    def _make(self, number: int) -> ReplicaProcess:
-        return ReplicaProcess(number, self._porter, self._assembly.answer, self._environment)
+    def _with_models(self) -> list[ReplicaProcess]:
+        return [one for one in self._replicas() if one.role is not Role.WORKER]
+
+    def _at_the_door(self) -> list[ReplicaProcess]:
+        return [one for one in self._replicas() if one.role is not Role.MODELS]
+
+    def _make(self, role: Role, number: int) -> ReplicaProcess:
+        return ReplicaProcess(role, number, self._porter, self._assembly.answer, self._environment)
 
     async def _main(self) -> int:
         self._ending: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._listen_to_signals()
-        keeping = [asyncio.create_task(post.keep(self._begin, self._lost)) for post in self._posts]
-        for one in keeping:
+        self._keeping = [
+            asyncio.create_task(post.keep(self._begin, self._lost)) for post in self._posts
+        ]
+        for one in self._keeping:
             one.add_done_callback(self._kept)
         try:
             number = await self._ending
@@ -103,7 +120,7 @@ class Supervisor:
             for post in self._posts:
                 post.give_up()
             self._porter.close()
-            await self._end(keeping)
+            await self._end()
         return number
 
     async def _begin(self, replica: ReplicaProcess) -> None:
@@ -114,6 +131,18 @@ class Supervisor:
             return {**self._start, "changes": self._assembly.changes, "is_quiet": quiet}
 
         await replica.start(first, self._grpc, self._look)
+        try:
+            self._link(replica)
+        except OSError as error:  # there are too many descriptors, or no memory
+            replica.failure = {"text": f"it cannot be linked: {error}", "code": 1}
+            replica.kill()
+
+    def _link(self, replica: ReplicaProcess) -> None:
+        """Links a worker with who has the models, whichever of the two is new."""
+        for other in self._replicas():
+            if Role.MODELS in (replica.role, other.role):
+                for one, ends in zip((replica, other), new_link(), strict=True):
+                    one.link(ends)
 
     def _look(self) -> None:
         """Begins to take connections when all replicas can."""
@@ -127,15 +156,15 @@ class Supervisor:
             self._ending.set_exception(error)
             return
         self._has_begun = True
-        self._tell_of_others(replicas)
-        self._said(replicas[0].loaded)
+        self._tell_of_others(self._with_models())
+        self._said(self._at_the_door()[0].loaded)
 
     def _tell_of_others(self, replicas: list[ReplicaProcess]) -> None:
         """Says what did not load in one of those that were quiet, and did in the first."""
         known = replicas[0].loaded["unready"]
         for replica in replicas[1:]:
             if replica.loaded["unready"] not in ("", known):
-                logger.error("replica %d: %s", replica.number, replica.loaded["unready"])
+                logger.error("%s: %s", replica.name, replica.loaded["unready"])
 
     def _lost(self, replica: ReplicaProcess, code: int | None) -> bool:
         self._assembly.bury(replica)
@@ -147,7 +176,7 @@ class Supervisor:
                 error = StartError(failure["text"], failure["code"])
             else:
                 assert code is not None  # else there is a failure
-                text = f"replica {replica.number} {ended_how(code)} before it served"
+                text = f"{replica.name} {ended_how(code)} before it served"
                 error = StartError(text, code if code > 0 else 1)
             self._ending.set_exception(error)
         return False
@@ -180,17 +209,38 @@ class Supervisor:
         for replica in self._replicas():
             replica.tell({"what": "refresh"})
 
-    async def _end(self, keeping: "list[asyncio.Task[None]]") -> None:
+    async def _end(self) -> None:
         is_drained = self._ending.exception() is None and self._ending.result() == signal.SIGTERM
-        for replica in self._replicas():
-            if is_drained:
-                replica.finish()
-            else:
-                replica.end()
-        seconds = _LAST_SECONDS + (self._drain_timeout if is_drained else 0.0)
-        _, late = await asyncio.wait(keeping, timeout=seconds)
-        if late:
+        if is_drained:
+            await self._finish()
+        else:
             for replica in self._replicas():
-                logger.error("replica %d does not end, and is killed", replica.number)
-                replica.kill()
+                replica.end()
+            await self._wait(self._keeping, _LAST_SECONDS)
+
+    async def _finish(self) -> None:
+        """Has all answer what they have taken on: who is asked by others is told last."""
+        seconds = self._drain_timeout + _LAST_SECONDS
+        asked = [one for one in self._replicas() if one.role is Role.MODELS]
+        for replica in self._at_the_door():
+            replica.finish()
+        if asked:
+            others = [
+                task
+                for task, post in zip(self._keeping, self._posts, strict=True)
+                if post.replica not in asked
+            ]
+            await self._wait(others, seconds)
+            for replica in asked:
+                replica.finish()
+        await self._wait(self._keeping, seconds)
+
+    async def _wait(self, keeping: "list[asyncio.Task[None]]", seconds: float) -> None:
+        """Waits until processes have ended, and kills those that do not."""
+        late = keeping and (await asyncio.wait(keeping, timeout=seconds))[1]
+        if late:
+            for task, post in zip(self._keeping, self._posts, strict=True):
+                if task in late and post.replica is not None:
+                    logger.error("%s does not end, and is killed", post.name)
+                    post.replica.kill()
             await asyncio.wait(late)

@@ -1,4 +1,4 @@
-"""``modelflow serve --replicas N`` as a process, and plain clients for it."""
+"""``modelflow serve --replicas N``, or ``--workers N``, as a process, and plain clients for it."""
 
 import contextlib
 import http.client
@@ -112,7 +112,7 @@ class Fleet:
         return code
 
     def children(self):
-        """The replicas' process ids."""
+        """The process ids of all that the first has started, in that order."""
         path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         return [int(one) for one in path.read_text().split()]
 
@@ -150,10 +150,10 @@ class Fleet:
 
 
 @contextlib.contextmanager
-def serving(folder, *arguments, count=2, said="serves "):
+def serving(folder, *arguments, count=2, said="serves ", option="--replicas"):
     """The processes, once they have said something."""
     command = [sys.executable, "-m", "modelflow", "serve", "--http", "127.0.0.1:0"]
-    command += ["--replicas", str(count), *arguments]
+    command += [option, str(count), *arguments]
     if "--grpc" not in arguments:
         command += ["--grpc", "off"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}

@@ -8,7 +8,7 @@ from modelflow.serve.replicas.post import Post
 class Process:
     """A replica that ends when it is told to."""
 
-    def __init__(self, number):
+    def __init__(self, number=2):
         self.number = number
         self.failure = None
         self.over = asyncio.Event()
@@ -24,7 +24,7 @@ class Process:
 def test_one_that_has_ended_is_replaced_until_the_place_is_given_up():
     async def main():
         told = []
-        post = Post(2, Process)
+        post = Post("replica 2", Process)
 
         async def start(process):
             process.over.set()
@@ -43,7 +43,7 @@ def test_one_that_has_ended_is_replaced_until_the_place_is_given_up():
 
 def test_one_that_cannot_be_started_is_tried_again(caplog):
     async def main():
-        post, tries = Post(1, Process), []
+        post, tries = Post("replica 1", Process), []
 
         async def start(process):
             tries.append(process)
@@ -64,7 +64,7 @@ def test_one_that_cannot_be_started_is_tried_again(caplog):
 
 def test_one_that_starts_while_all_is_ended_ends():
     async def main():
-        post = Post(1, Process)
+        post = Post("replica 1", Process)
 
         async def start(process):
             assert post.replica is None  # nothing can be said to it yet

@@ -1,0 +1,53 @@
+"""Where the supervisor gives a process its side of a link, whenever there is a new one."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable
+
+from modelflow.serve.link.ends import Ends
+
+__all__ = ["Hatch", "give"]
+
+
+class Hatch:
+    """Takes the descriptors of links from a Unix socket. For the loop's thread."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        """Takes the socket, which becomes its own."""
+        self._socket = sock
+        self._socket.setblocking(False)
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def open(self, taken: Callable[[Ends], object]) -> None:
+        """Begins; ``taken`` is called with each, whose descriptors become its own."""
+        self._taken = taken
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._socket, self._take)
+
+    def close(self) -> None:
+        """Takes no more; on the loop's thread, or when that has ended. May be called again."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.remove_reader(self._socket)
+        self._loop = None
+        self._socket.close()
+
+    def _take(self) -> None:
+        count = len(Ends._fields)
+        try:
+            said, descriptors, *_ = socket.recv_fds(self._socket, 1, count)
+        except BlockingIOError:
+            return
+        except ConnectionError:
+            said, descriptors = b"", []
+        if not said:
+            self.close()
+        elif len(descriptors) == count:
+            self._taken(Ends(*descriptors))
+
+
+def give(hatch: socket.socket, ends: Ends) -> None:
+    """Gives a process its side of a link, which is closed here. One that has ended takes none."""
+    with contextlib.suppress(OSError):
+        socket.send_fds(hatch, [b"l"], ends)
+    ends.close()

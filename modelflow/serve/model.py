@@ -1,0 +1,129 @@
+"""What answers requests, as all see it that read them: here, or in another process."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy.typing as npt
+
+from modelflow.graph.graph_port import Signature
+from modelflow.http.exchange import Exchange, Visit
+from modelflow.serve.batching import Batching
+from modelflow.serve.limits import ModelLimits
+from modelflow.wire.problem import Problem
+
+if TYPE_CHECKING:
+    from modelflow.buffer import Buffer
+    from modelflow.serve.served_model import Reader
+    from modelflow.wire.tf_serving.predict import Types
+
+__all__ = ["Inference", "Model"]
+
+
+class Inference(Protocol):
+    """A request on its way; see `modelflow.serve.call.Call`. For the server's thread."""
+
+    @property
+    def model(self) -> "Model":
+        """What is asked."""
+
+    @property
+    def rows(self) -> int:
+        """How many items it has."""
+
+    @property
+    def is_drained(self) -> bool:
+        """Tells of a stream whether `part` has given everything, as far as is known now."""
+
+    def when_taken(self, told: Callable[[Problem | None], object]) -> None:
+        """Has somebody told, now or later, that it was taken, or why it was not."""
+
+    def cancel(self) -> None:
+        """Ends it: nobody waits for the answer any more."""
+
+    def part(self) -> "tuple[str, Buffer] | None":
+        """Returns the next buffer of a stream, with its output's name; None: there is none now.
+
+        Raises:
+            EndOfStream: that was all.
+            Problem: the request, or one of its items, failed. It is over then.
+        """
+
+    def buffers(self) -> "Mapping[str, list[Buffer]]":
+        """Returns what came out of each output, of a request of items.
+
+        Raises:
+            Problem: the request, or one of its items, failed.
+        """
+
+    def outputs(self) -> Mapping[str, npt.NDArray[Any] | list[Any]]:
+        """Returns what came out of each output, of a request of arrays.
+
+        Raises:
+            Problem: the request, or one of its items, failed.
+        """
+
+
+class Model(Protocol):
+    """A version of a model; see `modelflow.serve.served_model.ServedModel`."""
+
+    name: str
+    version: int
+    signature: Signature
+    types: "Types"
+    limits: ModelLimits
+    signature_name: str
+    method: str
+
+    @property
+    def batching(self) -> Batching:
+        """How it gathers items into calls."""
+
+    def all_signatures(self) -> "Sequence[Model]":
+        """Returns itself and its further signatures."""
+
+    def with_signature(self, name: str) -> "Model":
+        """Returns what answers for one of its signatures; empty: for the default one.
+
+        Raises:
+            Problem: it has none of that name.
+        """
+
+    def expect(self, deadline: float | None) -> None:
+        """Refuses what `send` would refuse, as far as that is known before the request is read.
+
+        Raises:
+            Problem: there is no room for it.
+        """
+
+    def defer(self, exchange: Exchange, read: "Reader") -> bool:
+        """Takes a small request that is to be read together with others; False: it is not.
+
+        Raises:
+            Problem: there is no room for it.
+        """
+
+    def infer(
+        self,
+        arrays: Mapping[str, npt.NDArray[Any]],
+        done: Callable[[Inference], None],
+        deadline: float | None = None,
+        visit: Visit | None = None,
+        *,
+        is_stream: bool = False,
+    ) -> Inference:
+        """Sends a request of arrays, one for each input.
+
+        Raises:
+            Problem: it does not fit, or there is no room for it; or it is told so by ``done``.
+        """
+
+    def send(
+        self,
+        items: Mapping[str, Sequence[Any]],
+        done: Callable[[Inference], None],
+        deadline: float | None = None,
+        visit: Visit | None = None,
+        *,
+        is_stream: bool = False,
+    ) -> Inference:
+        """Sends a request of items; see `infer`."""

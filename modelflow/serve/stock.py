@@ -1,0 +1,66 @@
+"""What a server serves, and who keeps it: this process, or another one."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from modelflow.http.mailbox import Mailbox
+
+if TYPE_CHECKING:
+    from modelflow.serve.fleet import Fleet
+    from modelflow.serve.models import Models
+
+__all__ = ["Stock"]
+
+
+class Stock(Protocol):
+    """What there is to serve. For the server's thread, but where it says otherwise."""
+
+    @property
+    def models(self) -> "Models":
+        """What requests see."""
+
+    @property
+    def fleet(self) -> "Fleet":
+        """What changes it."""
+
+    @property
+    def is_open(self) -> bool:
+        """Clients may load and unload models."""
+
+    def unready(self) -> str:
+        """Returns why the server is not ready; ``""``: it is. From any thread."""
+
+    def look(self) -> Sequence[str]:
+        """Returns the names of what there is; before it begins.
+
+        Raises:
+            ConfigError: a path holds nothing to serve.
+        """
+
+    def begin(self, mailbox: Mailbox, told: Callable[[], object]) -> None:
+        """Begins; on the thread that made it.
+
+        Args:
+            mailbox: What reaches the server's thread.
+            told: Called there when everything was tried.
+        """
+
+    def check(self) -> None:
+        """Looks whether there is anything to serve, or may be; when all was tried.
+
+        Raises:
+            FlowFailed, GraphError, EngineError: nothing can be loaded.
+        """
+
+    def refresh(self) -> None:
+        """Looks for what is new."""
+
+    def end(self) -> None:
+        """Loads nothing more, and tells whoever waits for that."""
+
+    def stop(self, drain: bool) -> None:
+        """Ends what runs; from another thread. May be called again.
+
+        Raises:
+            FlowFailed: flows failed; all have been stopped.
+        """

@@ -1,0 +1,1 @@
+"""Several processes that read and write requests, before one in which all models run."""

@@ -1,0 +1,185 @@
+"""A worker and the process with the models, both in this process, over a real link."""
+
+import socket
+from dataclasses import replace
+from functools import partial
+
+from modelflow.http.endpoint import Endpoint
+from modelflow.http.server import bound_socket
+from modelflow.serve.grpc.address import grpc_socket
+from modelflow.serve.link.ends import new_link
+from modelflow.serve.link.hatch import Hatch, give
+from modelflow.serve.server import ServeOptions, Server
+from modelflow.serve.workers.counter import Counter
+from modelflow.serve.workers.mirror import Mirror
+from modelflow.serve.workers.models_process import Published
+from modelflow.serve.workers.roster import Roster
+from modelflow.wire.problem import Problem
+
+
+class Inside:
+    """The place of the server that has the models."""
+
+    grpc = None
+    unloaded = ()
+
+    def __init__(self):
+        self.door = bound_socket(Endpoint("127.0.0.1", 0))
+        self.given, taken = socket.socketpair()
+        self.hatch = Hatch(taken)
+        self.counters = set()
+
+    def join(self, own):
+        self.roster = Roster(own.models)
+        self.fleet = Published(own.fleet, self.roster)
+        return self.fleet
+
+    def stock(self, _):
+        return None
+
+    def begin(self, mailbox):
+        self.mailbox = mailbox
+        self.roster.begin(mailbox)
+        mailbox.post(partial(self.hatch.open, self._welcome))
+
+    def _welcome(self, ends):
+        self.counters.add(Counter(ends, self.mailbox, self.roster, self.counters.discard))
+
+    async def end(self):
+        self.hatch.close()
+        for counter in tuple(self.counters):
+            await counter.close()
+
+    def close(self):
+        for one in (self.door, self.given, self.hatch):
+            one.close()
+
+
+class Outside:
+    """The place of a worker, which asks the other about what concerns all."""
+
+    unloaded = ()
+
+    def __init__(self, inside, options):
+        self._inside = inside
+        self.door = bound_socket(Endpoint(options.host, options.http_port))
+        port = options.grpc_port
+        self.grpc = None if port is None else grpc_socket(options.grpc_host, port)
+        self.given, taken = socket.socketpair()
+        self.hatch = Hatch(taken)
+
+    def stock(self, options):
+        self._mirror = Mirror(options, self.hatch)
+        return self._mirror
+
+    def join(self, _):
+        return self
+
+    def begin(self, mailbox):
+        self._mailbox = mailbox
+
+    async def end(self):
+        await self._mirror.close()
+
+    def census(self, told):
+        self._ask("census", told)
+
+    def load(self, name, told):
+        self._ask("load", told, name)
+
+    def unload(self, name, told):
+        self._ask("unload", told, name)
+
+    def configure(self, config, told):
+        self._ask("configure", told, config)
+
+    def _ask(self, what, told, *rest):
+        def answered(found):
+            self._mailbox.post(partial(told, found))
+
+        def ask():
+            try:
+                getattr(self._inside.fleet, what)(*rest, answered)
+            except Problem as error:
+                answered(error)
+
+        self._inside.mailbox.post(ask)
+
+    def close(self):
+        for one in (self.door, self.given, self.hatch, self.grpc):
+            if one is not None:
+                one.close()
+
+
+class Linked:
+    """Looks like a `Server`; the one that clients meet has no models."""
+
+    def __init__(self, sources, options=None):
+        self.options = options or ServeOptions()
+        alone = replace(
+            self.options, grpc_port=None, tls=None, key_file=None, access_log=None, cors_origins=()
+        )
+        self.inside, self.outside = Inside(), None
+        try:
+            self._core = Server(sources, alone, self.inside)
+        except BaseException:
+            self.inside.close()
+            raise
+        self._worker = None
+
+    def start(self):
+        try:
+            self._core.start()
+            self.inside.mailbox.post(self.inside.roster.settle)
+            self.outside = Outside(self.inside, self.options)
+            self._worker = Server({}, self.options, self.outside)
+            for place, ends in zip((self.inside, self.outside), new_link(), strict=True):
+                give(place.given, ends)
+            self._worker.start()
+            self._worker.open_grpc()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self, drain=True):
+        try:
+            if self._worker is not None:
+                self._worker.stop(drain)
+        finally:
+            self._core.stop(drain)
+            for place in (self.outside, self.inside):
+                if place is not None:
+                    place.close()
+
+    @property
+    def _stock(self):
+        return self._worker._stock
+
+    @property
+    def address(self):
+        return self._worker.address
+
+    @property
+    def grpc_address(self):
+        return self._worker.grpc_address
+
+    @property
+    def models(self):
+        return self._worker.models
+
+    def unready(self):
+        return self._worker.unready()
+
+    def model(self, name):
+        return self._core.model(name)
+
+    def refresh(self):
+        self._core.refresh()
+        self._worker.refresh()
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        self.stop()

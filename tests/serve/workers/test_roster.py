@@ -1,0 +1,138 @@
+"""What workers are told of models, and who waits until they have seen it."""
+
+import asyncio
+
+import pytest
+
+import modelflow
+from modelflow.http.mailbox import Mailbox
+from modelflow.serve.limits import ModelLimits
+from modelflow.serve.models import Models
+from modelflow.serve.served_model import ServedModel
+from modelflow.serve.workers.remote_model import RemoteModel
+from modelflow.serve.workers.roster import Roster
+from modelflow.wire.problem import Problem
+from tests.serve.clients import TYPED, mean
+
+
+class Worker:
+    """Is told, and says when it has seen it."""
+
+    def __init__(self, roster):
+        self.seen = 0
+        self.told = []
+        self.roster = roster
+
+    def tell(self, number, document):
+        self.told.append((number, document))
+
+    def see(self):
+        self.seen = self.told[-1][0]
+        self.roster.look()
+
+
+@pytest.fixture
+def flow():
+    with modelflow.Flow(TYPED.format(node="batch_size=8"), units=[mean]) as flow:
+        yield flow
+
+
+def on_a_loop(flow, scene):
+    """Runs a scene with one model, of which a roster tells."""
+
+    async def main():
+        mailbox = Mailbox(asyncio.get_running_loop())
+        models = Models()
+        model = ServedModel("m", 1, flow, mailbox, ModelLimits())
+        models.add(model)
+        roster = Roster(models)
+        roster.begin(mailbox)
+        await asyncio.sleep(0)
+        await scene(roster, models, model)
+
+    asyncio.run(main())
+
+
+def test_a_worker_has_the_model_as_it_is(flow):
+    async def scene(roster, models, model):
+        worker = Worker(roster)
+        roster.add(worker)
+        (found,) = worker.told[0][1]["models"]
+        remote = RemoteModel(found, model.limits, None)
+        assert remote.signature == model.signature
+        assert remote.types == model.types
+        assert remote.batching == model.batching
+        assert (remote.name, remote.version) == ("m", 1)
+        assert (remote.signature_name, remote.method) == (model.signature_name, model.method)
+        mirror = Models()
+        mirror.take(worker.told[0][1]["entries"], {found["key"]: remote}.__getitem__)
+        assert mirror.find("m") is remote
+        assert mirror.statuses("m") == models.statuses("m")
+        mirror.lose()
+        with pytest.raises(Problem, match="come again"):
+            mirror.find("m")
+
+    on_a_loop(flow, scene)
+
+
+def test_what_changes_in_one_turn_is_told_once(flow):
+    async def scene(roster, models, _):
+        worker = Worker(roster)
+        roster.add(worker)
+        await asyncio.sleep(0)
+        before = len(worker.told)
+        models.expect("n")
+        models.expect("o")
+        models.settle("n", is_complete=False, reason="gone")
+        await asyncio.sleep(0)
+        assert len(worker.told) == before + 1
+        assert [one["name"] for one in worker.told[-1][1]["entries"]] == ["m", "n", "o"]
+
+    on_a_loop(flow, scene)
+
+
+def test_a_model_that_is_gone_can_be_asked_until_all_workers_have_seen_it(flow):
+    async def scene(roster, models, model):
+        one, other = Worker(roster), Worker(roster)
+        roster.add(one)
+        roster.add(other)
+        key = one.told[0][1]["models"][0]["key"]
+        ended = []
+        models.remove(model)
+        models.when_seen(lambda: ended.append(True))
+        assert one.told[-1][1]["models"] == []
+        one.see()
+        assert roster.find(key) is model
+        assert not ended
+        other.see()
+        assert ended == [True]
+        with pytest.raises(KeyError):
+            roster.find(key)
+
+    on_a_loop(flow, scene)
+
+
+def test_a_worker_that_ends_is_not_waited_for(flow):
+    async def scene(roster, models, model):
+        one, other = Worker(roster), Worker(roster)
+        roster.add(one)
+        roster.add(other)
+        ended = []
+        models.remove(model)
+        models.when_seen(lambda: ended.append(True))
+        one.see()
+        assert not ended
+        roster.remove(other)
+        assert ended == [True]
+
+    on_a_loop(flow, scene)
+
+
+def test_without_workers_nobody_waits(flow):
+    async def scene(_, models, model):
+        ended = []
+        models.remove(model)
+        models.when_seen(lambda: ended.append(True))
+        assert ended == [True]
+
+    on_a_loop(flow, scene)
