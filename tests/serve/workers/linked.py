@@ -157,6 +157,10 @@ class Linked:
         return self._worker._stock
 
     @property
+    def is_stopped(self):
+        return self._worker.is_stopped
+
+    @property
     def address(self):
         return self._worker.address
 

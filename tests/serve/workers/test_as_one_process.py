@@ -10,6 +10,7 @@ from tests import programs
 ROOT = Path(__file__).resolve().parents[3]
 # Of how a `Server` begins, and who has which thread.
 OTHERWISE = (
+    "tests/serve/test_server.py::test_a_second_start_is_an_error_and_ends_nothing",
     "tests/serve/grpc/test_health.py::"
     "test_what_is_loading_is_not_serving_and_who_watches_is_told_when_it_does",
     "tests/serve/grpc/test_server.py::test_both_protocols_are_on_one_thread",
