@@ -8,20 +8,16 @@ for all that a batch has finished.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable
 
 from modelflow.errors import StreamClosed
 from modelflow.flow import Flow
-from modelflow.http.exchange import Exchange
 from modelflow.http.mailbox import Mailbox
 from modelflow.serve.call import Call
+from modelflow.serve.unread import Unread
 from modelflow.wire.problem import Code, Problem
 
-__all__ = ["Gangway", "Unread"]
-
-Unread: TypeAlias = tuple[Exchange, float]
-"""A request that is not read yet, and when it came."""
+__all__ = ["Gangway"]
 
 
 class Gangway:
@@ -31,7 +27,7 @@ class Gangway:
         self,
         flow: Flow,
         mailbox: Mailbox,
-        read: Callable[[Sequence[Unread]], Iterable[Call]],
+        unread: Unread,
         on_closed: Callable[[], None],
     ) -> None:
         """Takes where the calls go.
@@ -39,28 +35,23 @@ class Gangway:
         Args:
             flow: What answers them.
             mailbox: How other threads reach the loop's.
-            read: Makes calls of requests that are not read yet.
+            unread: Requests that go in as well, and are read then.
             on_closed: Called when the flow takes no calls any more: it has ended.
         """
         self._flow = flow
         self._mailbox = mailbox
-        self._read = read
+        self._unread = unread
         self._on_closed = on_closed
         self._waiting: deque[Call] = deque()
-        self._unread: dict[Exchange, float] = {}  # and when each came
         self._is_due = self._is_blocked = False
 
     def add(self, call: Call) -> None:
         """Takes a call: it goes in when this turn of the loop is over."""
         self._waiting.append(call)
-        self._come_soon()
+        self.come_soon()
 
-    def add_unread(self, exchange: Exchange, now: float) -> None:
-        """Takes a request that is to be read when it goes in, and the time at which it came."""
-        self._unread[exchange] = now
-        self._come_soon()
-
-    def _come_soon(self) -> None:
+    def come_soon(self) -> None:
+        """Has what is here go in when this turn of the loop is over."""
         if not (self._is_due or self._is_blocked):
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._enter)
@@ -77,15 +68,10 @@ class Gangway:
         self._waiting.remove(call)
         return True
 
-    def forget_unread(self, exchange: Exchange) -> bool:
-        """Takes a request back whose caller has gone; False: it is read."""
-        return self._unread.pop(exchange, None) is not None
-
     def _enter(self) -> None:
         if self._unread:
-            unread, self._unread = self._unread, {}
             self._is_due = True  # what is added now goes in below
-            for call in self._read([*unread.items()]):
+            for call in self._unread.read():
                 self._waiting.append(call)
         self._is_due = self._is_blocked = False
         if not self._waiting:

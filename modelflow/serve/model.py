@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy.typing as npt
 
 from modelflow.graph.graph_port import Signature
-from modelflow.http.exchange import Exchange, Visit
+from modelflow.http.exchange import Visit
 from modelflow.serve.batching import Batching
 from modelflow.serve.limits import ModelLimits
 from modelflow.wire.problem import Problem
 
 if TYPE_CHECKING:
     from modelflow.buffer import Buffer
-    from modelflow.serve.served_model import Reader
+    from modelflow.serve.unread import Unread
     from modelflow.wire.tf_serving.predict import Types
 
 __all__ = ["Inference", "Model"]
@@ -78,6 +78,10 @@ class Model(Protocol):
     def batching(self) -> Batching:
         """How it gathers items into calls."""
 
+    @property
+    def unread(self) -> "Unread | None":
+        """What takes requests that are read together; None: none are."""
+
     def all_signatures(self) -> "Sequence[Model]":
         """Returns itself and its further signatures."""
 
@@ -90,13 +94,6 @@ class Model(Protocol):
 
     def expect(self, deadline: float | None) -> None:
         """Refuses what `send` would refuse, as far as that is known before the request is read.
-
-        Raises:
-            Problem: there is no room for it.
-        """
-
-    def defer(self, exchange: Exchange, read: "Reader") -> bool:
-        """Takes a small request that is to be read together with others; False: it is not.
 
         Raises:
             Problem: there is no room for it.

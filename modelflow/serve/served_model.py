@@ -2,14 +2,13 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
 from modelflow.flow import Flow
-from modelflow.http.exchange import Exchange, Visit
+from modelflow.http.exchange import Visit
 from modelflow.http.mailbox import Mailbox
 from modelflow.request import Request
 from modelflow.runtime.clock import SYSTEM_CLOCK
@@ -17,16 +16,15 @@ from modelflow.serve.admission import Admission
 from modelflow.serve.batching import Batching
 from modelflow.serve.call import Call
 from modelflow.serve.figures import ModelFigures
-from modelflow.serve.gangway import Gangway, Unread
+from modelflow.serve.gangway import Gangway
 from modelflow.serve.limits import ModelLimits
 from modelflow.serve.rows import items_of
+from modelflow.serve.unread import Unread
 from modelflow.wire.not_found import no_signature
 from modelflow.wire.problem import Code
 from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE, PREDICT_METHOD
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from modelflow.graph.graph_port import Signature
     from modelflow.wire.tf_serving.predict import Types
 
@@ -37,10 +35,6 @@ __all__ = ["ServedModel"]
 _TURN = 0.002
 
 
-Reader: TypeAlias = Callable[["ServedModel", Sequence[Unread]], Iterable[Call]]
-"""Makes calls of requests that have come together."""
-
-
 class ServedModel:
     """A running flow that answers requests. For the server's thread.
 
@@ -49,13 +43,13 @@ class ServedModel:
         version: Which version of that it is.
         signature: What it takes and gives.
         types: The element types of its inputs, by name; None: it takes what comes.
-        row_type: Of a model whose only input is batched and of numbers, their type; else None.
         outputs: Its outputs, by name.
         mailbox: How other threads reach the server's.
         on_closed: Called when the flow has ended by itself: no request is answered any more.
         limits: What it takes.
         admission: Which requests it takes.
         figures: What has become of the others.
+        unread: The requests that are read together when they go in.
         flow: What answers.
         signature_name: Which of the model's signatures it is.
         method: What that is for: predict, classify, regress (TensorFlow Serving's names).
@@ -81,7 +75,6 @@ class ServedModel:
             port.name: None if port.tensor is None else port.tensor.dtype
             for port in self.signature.inputs
         }
-        self.row_type = _row_type(self.signature)
         self.outputs = {port.name: port for port in self.signature.outputs}
         self.mailbox = mailbox
         self.flow = flow
@@ -89,8 +82,8 @@ class ServedModel:
         self.admission = Admission(name, limits.requests)
         self.figures = ModelFigures()
         self.on_closed: Callable[[], object] | None = None
-        self._gangway = Gangway(flow, mailbox, self._read, self._closed)
-        self._reader: Reader | None = None
+        self.unread = Unread(self)
+        self._gangway = Gangway(flow, mailbox, self.unread, self._closed)
         self.signature_name = DEFAULT_SIGNATURE
         self.method = PREDICT_METHOD
         self.others: Mapping[str, ServedModel] = {}
@@ -156,67 +149,23 @@ class ServedModel:
         self._gangway.add(call)
         return call
 
-    def defer(self, exchange: Exchange, read: Reader) -> bool:
-        """Takes a request that is small, and read together with others that come with it.
-
-        Where the model's only input is batched and of numbers, and it has no other signatures.
-
-        Args:
-            exchange: The request. Nobody says how long he waits for it.
-            read: Is given all of them when they go in, and returns calls, of `begin`. One that it
-                does not begin it says with `give_up`. Always the same one.
-
-        Returns:
-            False: it is not taken, and to be read now.
+    def reserve(self) -> None:
+        """Counts a request that is to be read soon, by `unread`, and goes in then.
 
         Raises:
             RefusedError: there is no room for it.
         """
-        if self.row_type is None or self.others:
-            return False
-        admission = self.admission
-        if admission.under_way >= admission.most:
+        if self.admission.under_way >= self.admission.most:
             self._make_room(None)
-        admission.admit(None)
-        self._reader = read
-        exchange.on_gone = partial(self._forget_unread, exchange)
-        self._gangway.add_unread(exchange, SYSTEM_CLOCK.now())
-        return True
+        self.admission.admit(None)
+        self._gangway.come_soon()
 
-    def begin(
-        self, items: Mapping[str, Sequence[Any]], done: Callable[[Call], None], unread: Unread
-    ) -> Call:
-        """Makes a call of a request that was deferred, and is read now.
-
-        Args:
-            items: Those of each input.
-            done: As for `send`.
-            unread: The request.
-        """
-        exchange, began = unread
-        visit = exchange.visit
-        context = None if visit is None else visit.enter(self.name, self.version)
-        call = Call(self, items, None, done, context=context)
-        call.began = began
-        exchange.on_gone = call.cancel
-        return call
-
-    def give_up(self, exchange: Exchange) -> None:
-        """Notes that a request that was deferred becomes no call of this model."""
-        exchange.on_gone = None
+    def left(self, code: Code | None = None) -> None:
+        """Notes that a request is over that never went in: with a code, or as another one."""
+        if code is not None:
+            self.figures.failed(code)
         self.admission.left()
         self._tell_when_idle()
-
-    def _read(self, unread: Sequence[Unread]) -> Iterable[Call]:
-        assert self._reader is not None  # it has come with the first of them
-        return self._reader(self, unread)
-
-    def _forget_unread(self, exchange: Exchange) -> None:
-        """Drops a request whose caller has gone before it was read."""
-        if self._gangway.forget_unread(exchange):
-            self.figures.failed(Code.CANCELLED)
-            self.admission.left()
-            self._tell_when_idle()
 
     @property
     def batching(self) -> Batching:
@@ -256,9 +205,7 @@ class ServedModel:
     def forget(self, call: Call) -> None:
         """Ends a request whose caller has gone: what is queued for it is dropped."""
         if self._gangway.forget(call):
-            self.figures.failed(Code.CANCELLED)
-            self.admission.left()
-            self._tell_when_idle()
+            self.left(Code.CANCELLED)
         else:
             call.request.cancel()
 
@@ -340,12 +287,3 @@ class ServedModel:
         if self._on_idle is not None and not is_busy:
             on_idle, self._on_idle = self._on_idle, None
             on_idle()
-
-
-def _row_type(signature: "Signature") -> "np.dtype[Any] | None":
-    if len(signature.inputs) != 1:
-        return None
-    (port,) = signature.inputs
-    if port.tensor is None or not port.is_batched or port.tensor.dtype.kind not in "biuf":
-        return None
-    return port.tensor.dtype

@@ -38,8 +38,8 @@ from modelflow.wire.tf_serving.predict import (
 
 if TYPE_CHECKING:
     from modelflow.serve.call import Call
-    from modelflow.serve.gangway import Unread
     from modelflow.serve.served_model import ServedModel
+    from modelflow.serve.unread import UnreadRequest
 
 __all__ = ["TensorflowRest"]
 
@@ -65,23 +65,23 @@ class TensorflowRest:
 
     def _predict(self, exchange: Exchange, path: Mapping[str, str]) -> None:
         model, seconds = self._models.find(**path), seconds_of(exchange)
-        is_small = len(exchange.body) <= _SMALL
-        if is_small and seconds is None and model.defer(exchange, self._read):
+        unread = model.unread if seconds is None and len(exchange.body) <= _SMALL else None
+        if unread is not None and unread.add(exchange, self._read):
             return
         model.expect(seconds)
         sent = whole_body(exchange, self._limits.decompressed)
         self._send(model, exchange, seconds, *read_predict(sent, self._limits.json))
 
-    def _read(self, model: "ServedModel", unread: "Sequence[Unread]") -> "Iterable[Call]":
+    def _read(self, model: "ServedModel", unread: "Sequence[UnreadRequest]") -> "Iterable[Call]":
         """Reads requests that go in together: all rows become one array."""
-        found: list[tuple[Unread, list[Any]]] = []
+        found: list[tuple[UnreadRequest, list[Any]]] = []
         for one in unread:
             exchange, _ = one
             try:
                 sent = whole_body(exchange, self._limits.decompressed)
                 signature, is_row, value = read_predict(sent, self._limits.json)
             except Exception as error:  # noqa: BLE001 - the others are read all the same
-                model.give_up(exchange)
+                model.unread.give_up(exchange)
                 exchange.answer(refusal_of(error))
                 continue
             if is_row and not signature and type(value) is list:
@@ -91,12 +91,12 @@ class TensorflowRest:
         return self._begin(model, found) if found else ()
 
     def _begin(
-        self, model: "ServedModel", found: "Sequence[tuple[Unread, list[Any]]]"
+        self, model: "ServedModel", found: "Sequence[tuple[UnreadRequest, list[Any]]]"
     ) -> "Iterable[Call]":
         (port,) = model.signature.inputs
         rows = [*chain.from_iterable(value for _, value in found)]
         try:
-            array = array_of(rows, model.row_type, "'instances'")
+            array = array_of(rows, model.unread.row_type, "'instances'")
             check_item(port, array[0])
             model.limits.check_elements(array.size, "'instances'")
             model.limits.check_rows(len(array), "'instances'")
@@ -108,13 +108,13 @@ class TensorflowRest:
         for one, value in found:
             items = {port.name: [*array[at : at + len(value)]]}
             at += len(value)
-            yield model.begin(items, partial(settle, one[0], _row_reply), one)
+            yield model.unread.begin(items, partial(settle, one[0], _row_reply), one)
 
     def _send_alone(
         self, model: "ServedModel", exchange: Exchange, signature: str, is_row: bool, value: Any
     ) -> None:
         """Sends a request that was deferred, and does not go with others."""
-        model.give_up(exchange)
+        model.unread.give_up(exchange)
         try:
             self._send(model, exchange, None, signature, is_row, value)
         except Exception as error:  # noqa: BLE001 - the others are sent all the same

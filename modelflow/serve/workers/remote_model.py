@@ -9,7 +9,7 @@ import numpy.typing as npt
 from modelflow.buffer import Buffer
 from modelflow.errors import EndOfStream
 from modelflow.graph.graph_port import GraphPort, Signature
-from modelflow.http.exchange import Exchange, Visit
+from modelflow.http.exchange import Visit
 from modelflow.serve.batching import Batching
 from modelflow.serve.limits import ModelLimits
 from modelflow.serve.link.parcel import dtype_of
@@ -21,7 +21,6 @@ from modelflow.wire.tensor import TensorSpec
 from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE
 
 if TYPE_CHECKING:
-    from modelflow.serve.served_model import Reader
     from modelflow.serve.workers.messenger import Messenger
     from modelflow.wire.tf_serving.predict import Types
 
@@ -181,6 +180,7 @@ class RemoteModel:
         self.limits = limits
         self.signature_name: str = document["signature_name"]
         self.method: str = document["method"]
+        self.unread = None  # they go to the other process together, and are read here
         others = (RemoteModel(one, limits, messenger) for one in document["others"])
         self.others = {one.signature_name: one for one in others}
         self._key: int = document["key"]
@@ -205,10 +205,6 @@ class RemoteModel:
 
     def expect(self, deadline: float | None) -> None:
         """Refuses nothing: whether there is room only the other process knows."""
-
-    def defer(self, exchange: Exchange, read: "Reader") -> bool:  # noqa: ARG002 - is read now
-        """Takes none: they go together to the other process, and are read here."""
-        return False
 
     def infer(
         self,
