@@ -1,7 +1,7 @@
 """What answers requests, as all see it that read them: here, or in another process."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy.typing as npt
 
@@ -9,14 +9,16 @@ from modelflow.graph.graph_port import Signature
 from modelflow.http.exchange import Visit
 from modelflow.serve.batching import Batching
 from modelflow.serve.limits import ModelLimits
+from modelflow.wire.not_found import no_signature
 from modelflow.wire.problem import Problem
+from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE
 
 if TYPE_CHECKING:
     from modelflow.buffer import Buffer
     from modelflow.serve.unread import Unread
     from modelflow.wire.tf_serving.predict import Types
 
-__all__ = ["Inference", "Model"]
+__all__ = ["Inference", "Model", "with_signature"]
 
 
 class Inference(Protocol):
@@ -61,6 +63,28 @@ class Inference(Protocol):
         Raises:
             Problem: the request, or one of its items, failed.
         """
+
+
+M = TypeVar("M", bound="Model")
+
+
+def with_signature(model: M, others: Mapping[str, M], name: str) -> M:
+    """Returns which of a model's signatures answers; see `Model.with_signature`.
+
+    Args:
+        model: The model itself, which is one of them.
+        others: Those beside it, by name.
+        name: Which is asked for.
+
+    Raises:
+        Problem: it has none of that name.
+    """
+    wanted = name or DEFAULT_SIGNATURE
+    if wanted == model.signature_name or not (name or others):
+        return model
+    if wanted in others:
+        return others[wanted]
+    raise no_signature(wanted, [model.signature_name, *others])
 
 
 class Model(Protocol):

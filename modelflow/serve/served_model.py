@@ -18,9 +18,9 @@ from modelflow.serve.call import Call
 from modelflow.serve.figures import ModelFigures
 from modelflow.serve.gangway import Gangway
 from modelflow.serve.limits import ModelLimits
+from modelflow.serve.model import with_signature
 from modelflow.serve.rows import items_of
 from modelflow.serve.unread import Unread
-from modelflow.wire.not_found import no_signature
 from modelflow.wire.problem import Code
 from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE, PREDICT_METHOD
 
@@ -255,12 +255,7 @@ class ServedModel:
         Raises:
             Problem: it has none of that name.
         """
-        wanted = name or DEFAULT_SIGNATURE
-        if wanted == self.signature_name or not (name or self.others):
-            return self
-        if wanted in self.others:
-            return self.others[wanted]
-        raise no_signature(wanted, [self.signature_name, *self.others])
+        return with_signature(self, self.others, name)
 
     def _closed(self) -> None:
         if self.on_closed is not None:

@@ -132,12 +132,12 @@ class Porter:
 
     def close(self) -> None:
         """Hands over what has connected, gives the address up, and tells every replica so."""
-        if self._is_listening:
+        was_listening, self._is_listening = self._is_listening, False
+        self._watch()
+        if was_listening:
             while self._entrances and self._accept():
                 pass
-        self._is_listening = False
-        self._watch()
-        self._socket.close()
+        self._socket.close()  # at once: who connects in between is reset by the system
         if self._held is not None:
             self._held.close()
         for entrance in tuple(self._entrances):

@@ -13,12 +13,10 @@ from modelflow.http.exchange import Visit
 from modelflow.serve.batching import Batching
 from modelflow.serve.limits import ModelLimits
 from modelflow.serve.link.parcel import dtype_of
-from modelflow.serve.model import Inference
+from modelflow.serve.model import Inference, with_signature
 from modelflow.serve.rows import rows_of
-from modelflow.wire.not_found import no_signature
 from modelflow.wire.problem import Problem
 from modelflow.wire.tensor import TensorSpec
-from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE
 
 if TYPE_CHECKING:
     from modelflow.serve.workers.messenger import Messenger
@@ -196,12 +194,7 @@ class RemoteModel:
         Raises:
             Problem: it has none of that name.
         """
-        wanted = name or DEFAULT_SIGNATURE
-        if wanted == self.signature_name or not (name or self.others):
-            return self
-        if wanted in self.others:
-            return self.others[wanted]
-        raise no_signature(wanted, [self.signature_name, *self.others])
+        return with_signature(self, self.others, name)
 
     def expect(self, deadline: float | None) -> None:
         """Refuses nothing: whether there is room only the other process knows."""

@@ -1,10 +1,13 @@
 """``modelflow serve --replicas N``, or ``--workers N``, as a process, and plain clients for it."""
 
+import collections
 import contextlib
 import http.client
 import json
 import os
 import re
+import select
+import signal
 import subprocess
 import sys
 import threading
@@ -179,3 +182,43 @@ def is_alive(pid):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def wait_until(is_so):
+    while not is_so():
+        pass
+
+
+def wait_until_ended(pids):
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            descriptor = os.pidfd_open(pid)
+            with os.fdopen(descriptor):
+                select.select([descriptor], [], [], programs.LIMIT)
+        assert not is_alive(pid)
+
+
+def lost_by_the_end(fleet):
+    """Ends processes in order under load; returns what went wrong for clients.
+
+    A client that has connected is to be answered; who comes later is refused.
+    """
+    amiss, answered = [], collections.Counter()
+
+    def load():
+        try:
+            while True:
+                answered[fleet.who()] += 1
+        except ConnectionRefusedError:
+            pass
+        except (OSError, http.client.HTTPException, AssertionError) as error:
+            amiss.append(error)
+
+    threads = [threading.Thread(target=load) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: answered.total() > 40)
+    assert fleet.end(signal.SIGTERM) == 143
+    for thread in threads:
+        thread.join()
+    return amiss

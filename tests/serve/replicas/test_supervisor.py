@@ -5,7 +5,6 @@ import contextlib
 import http.client
 import json
 import os
-import select
 import signal
 import socket
 import threading
@@ -17,21 +16,14 @@ import pytest
 from modelflow.serve.replicas.process import ended_how
 from tests import programs
 from tests.serve.certificates import Authority
-from tests.serve.replicas.fleet import is_alive, serving, write_graphs
-
-
-def wait_until(is_so):
-    while not is_so():
-        pass
-
-
-def wait_until_ended(pids):
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            descriptor = os.pidfd_open(pid)
-            with os.fdopen(descriptor):
-                select.select([descriptor], [], [], programs.LIMIT)
-        assert not is_alive(pid)
+from tests.serve.replicas.fleet import (
+    is_alive,
+    lost_by_the_end,
+    serving,
+    wait_until,
+    wait_until_ended,
+    write_graphs,
+)
 
 
 def test_connections_are_shared_out_evenly(tmp_path):
@@ -143,27 +135,8 @@ def test_requests_under_way_are_answered_before_the_end(tmp_path):
 
 
 def test_no_request_is_lost_by_an_orderly_end_under_load(tmp_path):
-    """A client that has connected is answered; who comes later is refused."""
-    amiss, answered = [], collections.Counter()
-
-    def load(fleet):
-        try:
-            while True:
-                answered[fleet.who()] += 1
-        except ConnectionRefusedError:
-            pass
-        except (OSError, http.client.HTTPException, AssertionError) as error:
-            amiss.append(error)
-
     with serving(write_graphs(tmp_path, m="slow"), "m.dot") as fleet:
-        threads = [threading.Thread(target=load, args=(fleet,)) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        wait_until(lambda: answered.total() > 40)
-        assert fleet.end(signal.SIGTERM) == 143
-        for thread in threads:
-            thread.join()
-    assert amiss == []
+        assert lost_by_the_end(fleet) == []
 
 
 def test_a_replica_that_dies_hurts_its_own_connections_alone_and_is_replaced(tmp_path):

@@ -19,9 +19,15 @@ from tests import programs
 from tests.serve.certificates import Authority
 from tests.serve.grpc.stub import Stub
 from tests.serve.models_on_disk import write_version
-from tests.serve.replicas.fleet import is_alive, serving, write_graphs
+from tests.serve.replicas.fleet import (
+    is_alive,
+    lost_by_the_end,
+    serving,
+    wait_until,
+    wait_until_ended,
+    write_graphs,
+)
 from tests.serve.replicas.test_assembly import _who
-from tests.serve.replicas.test_supervisor import wait_until, wait_until_ended
 
 M = (("model", "m"), ("version", "1"))
 GONE = "the process of the models was ended by SIGKILL; another takes its place at once"
@@ -280,26 +286,8 @@ def test_requests_under_way_are_answered_before_the_end(tmp_path):
 
 
 def test_no_request_is_lost_by_an_orderly_end_under_load(tmp_path):
-    amiss, answered = [], collections.Counter()
-
-    def load(fleet):
-        try:
-            while True:
-                answered[fleet.who()] += 1
-        except ConnectionRefusedError:
-            pass
-        except (OSError, http.client.HTTPException, AssertionError) as error:
-            amiss.append(error)
-
     with workers(write_graphs(tmp_path, m="slow"), "m.dot") as fleet:
-        threads = [threading.Thread(target=load, args=(fleet,)) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        wait_until(lambda: answered.total() > 40)
-        assert fleet.end(signal.SIGTERM) == 143
-        for thread in threads:
-            thread.join()
-    assert amiss == []
+        assert lost_by_the_end(fleet) == []
 
 
 @pytest.mark.parametrize(
