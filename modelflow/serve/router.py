@@ -45,6 +45,20 @@ def endpoint(pattern: str, **answer: Answerer) -> Endpoint:
     return Endpoint(re.compile(pattern, re.IGNORECASE), answer)
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a path is like.
+
+    Attributes:
+        route: The path with a name for whatever it names: ``/v1/models/{name}:predict``; None:
+            nobody answers there.
+        group: What a key must open to ask there; None: no key is needed.
+    """
+
+    route: str | None
+    group: Group | None
+
+
 Route = tuple[Answerer, Mapping[str, str]]
 """Who answers a request, and what its path names."""
 
@@ -75,10 +89,23 @@ class Router:
             self._found[method, target] = found
         return found
 
-    def group_of(self, path: str) -> Group | None:
-        """Returns what a key must open for a path, be it nobody's; None: nothing."""
-        groups = (one.group for one in self._endpoints if one.pattern.fullmatch(path))
-        return next(groups, Group.INFER)
+    def form_of(self, path: str) -> Form:
+        """Returns what a path is like, be it nobody's."""
+        for one in self._endpoints:
+            found = one.pattern.fullmatch(path)
+            if found is not None:
+                return Form(_route(found), one.group)
+        return Form(None, Group.INFER)
+
+
+def _route(found: re.Match[str]) -> str:
+    """The path with ``{name}`` in the place of what each group has found."""
+    path, parts, start = found.string, [], 0
+    for name, number in found.re.groupindex.items():
+        if found.group(number) is not None:
+            parts += [path[start : found.start(number)].lower(), f"{{{name}}}"]
+            start = found.end(number)
+    return "".join((*parts, path[start:].lower()))
 
 
 def _find(endpoints: Sequence[Endpoint], method: str, path: str) -> Route | Reply:

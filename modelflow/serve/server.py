@@ -127,7 +127,7 @@ class Server:
             Cancelled: the server was stopped.
             StreamClosed: it listens already.
             OSError: an address is in use.
-            MissingDependencyError: gRPC is wanted, and not installed.
+            MissingDependencyError: gRPC or tracing is wanted, and not installed.
             ConfigError: nothing is at a path; certificate, key or API keys are not to be used.
         """
         found = look(self._catalogue)
@@ -148,8 +148,12 @@ class Server:
     ) -> None:
         options = self.options
         bound = self._bound(addresses)
+        host, port = bound.address if isinstance(bound, Door) else bound.getsockname()[:2]
+        self.address = f"{'http' if gate.tls is None else 'https'}://{host}:{port}"
         budget = BodyBudget(options.max_bodies)
         guest = self._grpc(addresses, budget, gate)
+        if gate.tracer is not None:
+            gate.tracer.listens(self.address, "" if guest is None else guest.address)
         gone = () if self._place is None else self._place.unloaded
         unloaded = [name for name in found if name in gone]
         found = {name: finding for name, finding in found.items() if name not in gone}
@@ -173,8 +177,6 @@ class Server:
         mailbox.post(begin)  # behind: nothing is loaded where it cannot listen
         if self._place is not None:
             self._place.begin(mailbox)
-        host, port = bound.address if isinstance(bound, Door) else bound.getsockname()[:2]
-        self.address = f"{'http' if gate.tls is None else 'https'}://{host}:{port}"
 
     def _bound(self, addresses: contextlib.ExitStack) -> socket.socket | Door:
         if self._place is not None:
@@ -289,7 +291,11 @@ class Server:
             if self._gate is not None:
                 self._gate.close()
             self._is_settled.set()
-            self._loader.stop(drain=not self._is_hurried)
+            try:
+                self._loader.stop(drain=not self._is_hurried)
+            finally:
+                if self._gate is not None:
+                    self._gate.end()
 
     def __enter__(self) -> Self:
         return self.start()
