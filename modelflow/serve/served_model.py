@@ -152,6 +152,8 @@ class ServedModel:
             self._make_room(deadline)
         admission.admit(deadline)
         call = Call(self, items, deadline, done, is_stream=is_stream, context=context)
+        if visit is not None:
+            call.watch(visit)
         self._gangway.add(call)
         return call
 
@@ -189,6 +191,8 @@ class ServedModel:
         context = None if visit is None else visit.enter(self.name, self.version)
         call = Call(self, items, None, done, context=context)
         call.began = began
+        if visit is not None:
+            call.watch(visit)
         exchange.on_gone = call.cancel
         return call
 

@@ -12,6 +12,7 @@ from modelflow.http.exchange import Exchange
 from modelflow.http.outflow import StreamedReply
 from modelflow.http.reply import Reply
 from modelflow.http.trace import Trace, read_trace
+from modelflow.runtime.observer import Watcher
 from modelflow.serve.access_log import AccessLog
 
 if TYPE_CHECKING:
@@ -93,6 +94,10 @@ class Visit:
             if self._trace.state:
                 context["tracestate"] = self._trace.state
         return context
+
+    def watcher(self) -> Watcher | None:
+        """Returns who is told of the batches that a session of its is in; None: nobody."""
+        return None if self._span is None else self._span.watcher()
 
     def answered(self, reply: Reply | StreamedReply) -> Reply | StreamedReply:
         """Notes how a request over HTTP is answered; returns the answer as it goes out."""

@@ -9,6 +9,7 @@ from opentelemetry.trace.propagation import set_span_in_context
 from opentelemetry.trace.span import NonRecordingSpan, SpanContext, TraceFlags, TraceState
 
 from modelflow.http.trace import Trace
+from modelflow.serve.tracing.node_spans import NodeSpans
 
 __all__ = ["RequestSpan"]
 
@@ -56,6 +57,12 @@ class RequestSpan:
         """Notes which model it is for."""
         self._span.set_attribute("modelflow.model", model)
         self._span.set_attribute("modelflow.version", version)
+
+    def watcher(self) -> NodeSpans | None:
+        """Returns who makes the spans of the nodes below it; None: it is not sampled."""
+        if not self._span.is_recording():
+            return None
+        return NodeSpans(self._tracer, set_span_in_context(self._span, Context()))
 
     def end(self, status: int | str) -> None:
         """Ends it.

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -12,8 +13,9 @@ import pytest
 from modelflow.errors import ConfigError
 from modelflow.serve.tracing import exporting
 from tests.serve.clients import ask, served
+from tests.serve.replicas.fleet import serving, write_graphs
 from tests.serve.test_visit import BODY, PREDICT
-from tests.serve.tracing.spans import collecting
+from tests.serve.tracing.spans import Spans, collecting
 
 
 @pytest.fixture(autouse=True)
@@ -147,13 +149,28 @@ def test_what_a_collector_refuses_is_said_once_and_when_it_takes_them_again(envi
 
 
 def test_a_provider_that_is_given_stays_its_owners(environment):
-    from tests.serve.tracing.spans import Spans
-
     spans = Spans()
     for _ in range(2):
         with served(tracing=spans.provider) as server:
             ask(server, PREDICT, BODY)
     assert len(spans.requests) == 2
+
+
+# -- the command line -----------------------------------------------------------------------------
+
+
+def test_replicas_send_their_spans_each(environment, tmp_path):
+    write_graphs(tmp_path)
+    (tmp_path / "serve.toml").write_text('sources = ["m.dot"]\nreplicas = 2\notel = true\n')
+    with collecting(environment) as collector:
+        with serving(tmp_path, "--config", "serve.toml") as fleet:
+            asked = {fleet.who() for _ in range(6)}
+            assert len(asked) == 2
+            assert fleet.end(signal.SIGTERM) == 143
+        assert {found["process.pid"] for found in collector.attributes()} == asked
+        names = sorted({span.name for span in collector.spans})
+    assert names == ["POST /v1/models/{name}:predict", "who"]
+    assert len(collector.spans) == 12
 
 
 # -- off ------------------------------------------------------------------------------------------
