@@ -4,6 +4,7 @@ import ipaddress
 import logging
 from typing import TYPE_CHECKING
 
+from modelflow.errors import ConfigError
 from modelflow.http.tls import server_context
 from modelflow.serve.access_log import AccessLog
 from modelflow.serve.cors import Cors
@@ -40,7 +41,11 @@ class Gate:
         self._keys = None if options.key_file is None else Keys(options.key_file)
         cors = Cors(options.cors_origins) if options.cors_origins else None
         self.tracer = _tracer(options)
-        self._log = None if options.access_log is None else AccessLog(options.access_log)
+        try:
+            self._log = None if options.access_log is None else AccessLog(options.access_log)
+        except ConfigError:
+            self.end()
+            raise
         self.reception = Reception(self._keys, self._log, cors, self.tracer)
         if self._keys is not None and self.tls is None:
             _warn_of_open_keys(options)

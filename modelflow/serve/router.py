@@ -71,6 +71,7 @@ class Router:
         self._endpoints = tuple(endpoints)
         # Clients ask for the same again and again.
         self._found: dict[tuple[str, str], Route] = {}
+        self._forms: dict[str, Form] = {}
 
     def find(self, method: str, target: str) -> Route | Reply:
         """Returns who answers a request, or the answer that there is nobody who does.
@@ -91,11 +92,20 @@ class Router:
 
     def form_of(self, path: str) -> Form:
         """Returns what a path is like, be it nobody's."""
+        form = self._forms.get(path)
+        if form is not None:
+            return form
+        form = Form(None, Group.INFER)
         for one in self._endpoints:
             found = one.pattern.fullmatch(path)
             if found is not None:
-                return Form(_route(found), one.group)
-        return Form(None, Group.INFER)
+                form = Form(_route(found), one.group)
+                break
+        if len(path) <= _LONGEST:
+            if len(self._forms) >= _MOST:
+                self._forms.clear()
+            self._forms[path] = form
+        return form
 
 
 def _route(found: re.Match[str]) -> str:

@@ -10,6 +10,7 @@ from modelflow.request import Request, submit
 from modelflow.runtime.watching import Lap, parts_of
 from modelflow.unit.kind import Kind
 from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of, unit_of
+from tests.runtime.kinds.test_loop import round_about
 
 ONE = {"threads": 1, "batch_size": 4}
 
@@ -142,6 +143,40 @@ def test_a_stream_unit_is_told_of_with_its_events_and_its_error():
     assert sum(rows for _, rows, _ in good.told) == 1
     assert len(good.parts) >= 3
     assert ("count", 1, "ValueError") in bad.told
+
+
+def test_a_row_that_goes_round_is_told_of_each_time():
+    with Running(round_about(per_item(lambda x: x + 3))) as flow:
+        good, bad = watched(flow, 5), watched(flow, "bad")
+    assert sorted(good.told) == [*[("body", 1, None)] * 2, *[("loop", 1, None)] * 3]
+    assert bad.told == [("loop", 1, "ValueError")]
+
+
+def test_a_session_that_is_cancelled_is_over_and_still_told_of_what_was_under_way():
+    entered, go, told = threading.Event(), threading.Event(), threading.Event()
+
+    class Late(Watching):
+        def called(self, part):
+            super().called(part)
+            told.set()
+
+    def wait(value):
+        entered.set()
+        go.wait()
+        return value
+
+    watching = Late()
+    with Running(chain((per_item(wait), ONE))) as flow:
+        request = Request({"input": [1]}, lambda _: None)
+        request.watch(watching)
+        submit(flow.scheduler, [request])
+        assert entered.wait(60)
+        request.cancel()
+        assert watching.is_over.is_set()
+        assert not watching.parts
+        go.set()
+        assert told.wait(60)
+    assert watching.told == [("n0", 1, None)]
 
 
 def test_what_came_in_error_is_of_no_node_behind_it():

@@ -48,13 +48,21 @@ class Exporting:
         Raises:
             ConfigError: a variable asks for what there is not.
         """
-        self._outlets = [Outlet(name, _EXPORTERS[name]()) for name in _asked()]
-        # `close` ends it, not the end of the process.
-        self.provider = TracerProvider(resource=_resource(), shutdown_on_exit=False)
-        for outlet in self._outlets:
-            self.provider.add_span_processor(BatchSpanProcessor(outlet))
+        self._outlets: list[Outlet] = []
         self._ending = threading.RLock()  # as `Server` has it
         self._is_closed = False
+        names = _asked()
+        try:
+            # `close` ends it, not the end of the process.
+            self.provider = TracerProvider(resource=_resource(), shutdown_on_exit=False)
+            for name in names:
+                self._outlets.append(Outlet(name, _EXPORTERS[name]()))
+                self.provider.add_span_processor(BatchSpanProcessor(self._outlets[-1]))
+        except ValueError as error:  # of a number that is none, or too small
+            for outlet in self._outlets:
+                outlet.close()
+            message = f"tracing: one of the variables OTEL_... is not to be used: {error}"
+            raise ConfigError(message) from error
 
     def close(self) -> None:
         """Sends what is left, within seconds. May be called again."""

@@ -101,6 +101,20 @@ def test_what_the_environment_asks_for_and_is_not_there_is_an_error(environment,
         served(tracing=True).start()
 
 
+@pytest.mark.parametrize("name", ["OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT"])
+def test_a_number_that_is_too_small_is_an_error(environment, name):
+    environment.setenv(name, "-1")
+    with pytest.raises(ConfigError, match=r"^tracing: one of the variables OTEL_\.\.\. .* must be"):
+        served(tracing=True).start()
+
+
+def test_nothing_is_left_of_tracing_where_the_access_log_cannot_be_written(environment, tmp_path):
+    before = {*threading.enumerate()}
+    with pytest.raises(ConfigError, match="access log"):
+        served(tracing=True, access_log=str(tmp_path / "gone" / "log")).start()
+    assert {*threading.enumerate()} <= before
+
+
 def test_a_server_ends_where_no_collector_is_and_says_so_once(environment, caplog):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and nobody listens
