@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export import (
     SpanExportResult,
 )
 
-from modelflow.errors import ConfigError, did_you_mean
+from modelflow.errors import ConfigError, described, did_you_mean
 
 __all__ = ["Exporting"]
 
@@ -111,7 +111,10 @@ class Outlet(SpanExporter):  # type: ignore[misc]
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Hands spans on; waits until they are taken, or are not."""
-        result = self._exporter.export(spans)
+        try:
+            result = self._exporter.export(spans)
+        except Exception as error:  # noqa: BLE001 - said below, once, and not for every attempt
+            self._reason, result = described(error), SpanExportResult.FAILURE
         if result is SpanExportResult.SUCCESS:
             if self.is_failing:
                 logger.warning("traces: spans are taken again; %d were lost", self._lost)

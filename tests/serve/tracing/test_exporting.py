@@ -147,6 +147,25 @@ def test_a_server_ends_where_the_collector_never_answers(environment, caplog):
             thread.join(60)
 
 
+def test_an_exporter_that_raises_is_one_that_does_not_take_spans(environment, caplog):
+    class Raising:
+        def export(self, spans):
+            raise OSError("the disk is full")
+
+        def shutdown(self):
+            pass
+
+    environment.setitem(exporting._EXPORTERS, "console", Raising)
+    environment.setenv("OTEL_TRACES_EXPORTER", "console")
+    with caplog.at_level(logging.WARNING), served(tracing=True) as server:
+        assert ask(server, PREDICT, BODY)[0] == 200
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [
+        "traces: console does not take spans: OSError: the disk is full",
+        "traces: 2 spans were lost",
+    ]
+
+
 def test_what_a_collector_refuses_is_said_once_and_when_it_takes_them_again(environment, caplog):
     environment.setenv("OTEL_BSP_SCHEDULE_DELAY", "1")
     with collecting(environment) as collector, caplog.at_level(logging.WARNING):
