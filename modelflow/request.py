@@ -10,6 +10,7 @@ from modelflow.errors import Cancelled, EndOfStream
 from modelflow.runtime.blocker import Blocker
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.runtime.gang import Entrant
+from modelflow.runtime.observer import Watcher
 from modelflow.runtime.scheduler import Scheduler
 from modelflow.runtime.session import Session
 from modelflow.stream_io import received, sent
@@ -37,6 +38,7 @@ class Request:
         "_row",
         "_scheduler",
         "_session",
+        "_watcher",
         "inputs",
         "is_single",
     )
@@ -86,6 +88,15 @@ class Request:
             self.is_single = len(values) == 1
         self._scheduler: Scheduler | None = None
         self._session: Session | None = None
+        self._watcher: Watcher | None = None
+
+    def watch(self, watcher: Watcher) -> None:
+        """Has somebody told of every batch that its rows are in; before it is submitted.
+
+        It travels in no bundle then.
+        """
+        self._watcher = watcher
+        self.is_single = False
 
     @property
     def is_submitted(self) -> bool:
@@ -99,6 +110,9 @@ class Request:
         session.progress.is_collected = self._on_result is None
         if self._context:
             session.context.update(self._context)
+        if self._watcher is not None:
+            scheduler.is_watched = True
+            session.watch(self._watcher)
         session.on_end(self._ended)
         if self._on_result is not None:
             self._open = list(session.results)

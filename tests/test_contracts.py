@@ -41,6 +41,7 @@ def test_the_contracts_are_kept(copy):
     [
         ("modelflow/graph/build.py", "import modelflow.runtime.scheduler", "flow one way"),
         ("modelflow/cli/run.py", "import modelflow.plan", "never into the runtime"),
+        ("modelflow/runtime/worker.py", "import opentelemetry", "Tracing alone knows"),
         ("modelflow/buffer.py", "import flowunits.resize", "does not know any flow unit"),
         ("flowunits/resize/cpu.py", "import modelflow.runtime.call", "only the public names"),
         ("flowunits/resize/cpu.py", "import flowunits.mean", "do not import one another"),

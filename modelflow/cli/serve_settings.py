@@ -194,6 +194,12 @@ _GUARDS = (
         help="Where a line of JSON for every request goes; -: the standard output. Opened anew at "
         "SIGHUP.",
     ),
+    click.option(
+        "--otel",
+        is_flag=True,
+        help="A span of OpenTelemetry for every request, and one for each node that it passes; "
+        "where they go, and how many, the environment says (OTEL_...). Needs modelflow[otel].",
+    ),
 )
 
 
@@ -220,6 +226,7 @@ class ServeCommand(GroupedCommand):
             "api_key_file",
             "cors_origins",
             "access_log",
+            "otel",
         ],
     }
 
@@ -258,6 +265,7 @@ def settings(found: Mapping[str, Any]) -> dict[str, Any]:
         ),
         "tls": _tls(found["tls_cert"], found["tls_key"], found["tls_client_ca"]),
         "key_file": found["api_key_file"],
+        "tracing": found["otel"],
     }
 
 

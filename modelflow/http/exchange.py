@@ -35,6 +35,9 @@ class Visit(Protocol):
     def enter(self, model: str, version: int) -> Mapping[str, Any]:
         """Notes which model it is for; returns what its session is told (its context)."""
 
+    def watcher(self) -> Any:
+        """Returns who is told of the batches of a session of its; None: nobody."""
+
     def answered(self, reply: "Reply | StreamedReply") -> "Reply | StreamedReply":
         """Notes how it is answered; returns the answer as it goes out."""
 

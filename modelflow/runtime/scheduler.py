@@ -71,12 +71,14 @@ class Scheduler:
     """This process is a fork of the one that made the scheduler, and has none of its threads."""
     observer: Observer | None
     """Who is told of every batch."""
+    is_watched: bool
+    """A session may have a `Watcher`; set before the first one enters."""
 
     def __init__(self, plan: ExecutionPlan, options: SchedulerOptions) -> None:
         """Builds stages and queues; starts nothing."""
         self.plan = plan
         self.options = options
-        self.is_draining = self.is_foreign = self._is_aborted = False
+        self.is_draining = self.is_foreign = self._is_aborted = self.is_watched = False
         self.observer = options.observer
         self._clock = options.clock
         # Taken itself, not through the condition, in whose methods a Ctrl-C may come.

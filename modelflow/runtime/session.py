@@ -8,6 +8,7 @@ from modelflow.errors import Cancelled
 from modelflow.plan import Origin
 from modelflow.runtime.bundle import Bundle
 from modelflow.runtime.in_flight import InFlight
+from modelflow.runtime.observer import Watcher
 from modelflow.runtime.progress import Progress
 from modelflow.runtime.results import Results, SharedResults
 from modelflow.runtime.segment import Stream
@@ -41,6 +42,7 @@ class Session:
         "results",
         "single_outputs",
         "stream",
+        "watcher",
     )
 
     name: str
@@ -65,6 +67,8 @@ class Session:
     """Some row was sent with a deadline (`Buffer` carries it), or has been given up."""
     bundle: Bundle | None
     """Who waits for each of its rows; None: its results are read as one stream."""
+    watcher: Watcher | None
+    """Who is told of every batch that its rows are in; None: nobody."""
 
     def __init__(
         self,
@@ -92,6 +96,7 @@ class Session:
         self.context = {}
         self.stream = Stream(self)
         self.bundle = None
+        self.watcher = None
         self.results = {
             output: Results() if opener is None else SharedResults(opener.results[output])
             for output in ends.outputs
@@ -119,6 +124,11 @@ class Session:
         self.bundle = bundle
         self.results = {}
         self.progress.is_collected = True
+
+    def watch(self, watcher: Watcher) -> None:
+        """Has somebody told of it; before anything has entered."""
+        self.watcher = watcher
+        self.on_end(watcher.over)
 
     def on_end(self, callback: Callable[[], None]) -> None:
         """Has ``callback`` called once when the session is over; at once if it is.

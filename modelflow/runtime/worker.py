@@ -24,6 +24,7 @@ from modelflow.runtime.outbox import cut
 from modelflow.runtime.segment import Batch, Columns, Stream
 from modelflow.runtime.stage import Stage
 from modelflow.runtime.transfer import Transfer
+from modelflow.runtime.watching import Lap, tell
 
 if TYPE_CHECKING:
     from modelflow.unit.unit import FlowUnit
@@ -35,6 +36,7 @@ class WorkerOwner(Protocol):
     """What a worker tells its owner; each call may come from any worker's thread."""
 
     is_draining: bool
+    is_watched: bool
     observer: Observer | None
 
     def opened(self) -> None:
@@ -224,12 +226,18 @@ class Worker:
             self.busy_since = None
             self.phase = "idle"
             has_errors = has_errors or self.call.has_errors
-            self._note(size, start)
+            end = self._note(size, start)
+            if self._owner.is_watched:
+                tell(batch.spans, results, self._laps(start, end), self._device)
             if deadlines is not None:
                 carry(deadlines, results)
         self.stage.outbox.emit(batch, results, has_errors)
         if self._exits:
             self._count_out(batch)
+
+    def _laps(self, start: float, end: float) -> Sequence[Lap]:
+        """Returns which unit was called when for the batch that was called just now."""
+        return (Lap(self.stage.plan.unit, start, end),)
 
     def _expire(self, batch: Batch, deadlines: Sequence[float | None]) -> bool:
         """Puts an error in the place of every row whose deadline has passed; False: none has."""
@@ -308,12 +316,13 @@ class Worker:
         self.busy_since = None
         self.phase = "idle"
 
-    def _note(self, size: int, start: float) -> None:
-        """Counts a call for ``size`` rows that began at ``start``."""
+    def _note(self, size: int, start: float) -> float:
+        """Counts a call for ``size`` rows that began at ``start``; returns when it has ended."""
         now = self._clock.now()
         self._stats.count(size, self.call.failed, now - start)
         if self._observer is not None:
             self._observer.called(self.stage.plan.name, self.number, size, start, now)
+        return now
 
     def _report(self, error: BaseException, phase: str) -> None:
         unit = self.at

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from modelflow.buffer import Buffer
 from modelflow.errors import EndOfStream, ModelflowError
+from modelflow.http.exchange import Visit
 from modelflow.request import Request
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.serve.rows import values_of
@@ -72,6 +73,12 @@ class Call:
     def when_taken(self, told: Callable[[Problem | None], object]) -> None:
         """Has somebody told that it was taken: `ServedModel.send` would have refused it."""
         told(None)
+
+    def watch(self, visit: Visit) -> None:
+        """Has who watches the visit told of its batches; before it goes in."""
+        watcher = visit.watcher()
+        if watcher is not None:
+            self.request.watch(watcher)
 
     def cancel(self) -> None:
         """Ends it: nobody waits for the answer any more."""

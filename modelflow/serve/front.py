@@ -84,9 +84,10 @@ class Front:
         return is_seen, found
 
     def _receive(self, exchange: Exchange) -> None:
-        self._reception.receive(exchange)
+        form = self._router.form_of(exchange.path)
+        self._reception.receive(exchange, form)
         if self._reception.keys is not None:
-            self._reception.admit(exchange, self._router.group_of(exchange.path))
+            self._reception.admit(exchange, form.group)
 
     def handle(self, exchange: Exchange) -> None:
         """Answers a whole request, now or later."""

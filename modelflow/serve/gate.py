@@ -2,7 +2,9 @@
 
 import ipaddress
 import logging
+from typing import TYPE_CHECKING
 
+from modelflow.errors import ConfigError
 from modelflow.http.tls import server_context
 from modelflow.serve.access_log import AccessLog
 from modelflow.serve.cors import Cors
@@ -10,6 +12,9 @@ from modelflow.serve.keys import Keys
 from modelflow.serve.loader import Loader
 from modelflow.serve.options import ServeOptions
 from modelflow.serve.reception import Reception
+
+if TYPE_CHECKING:
+    from modelflow.serve.tracing.tracer import Tracer
 
 __all__ = ["Gate"]
 
@@ -22,19 +27,26 @@ class Gate:
     Attributes:
         tls: What connections over HTTP are taken with; None: no TLS.
         reception: What requests pass.
+        tracer: Who begins their spans; None: nobody. Closed behind the flows, by `end`.
     """
 
     def __init__(self, options: ServeOptions) -> None:
         """Reads every file that the options name.
 
         Raises:
-            ConfigError: one is not to be used.
+            ConfigError: one is not to be used, or spans are to go where they cannot.
+            MissingDependencyError: spans are wanted, and OpenTelemetry is not installed.
         """
         self.tls = None if options.tls is None else server_context(options.tls)
         self._keys = None if options.key_file is None else Keys(options.key_file)
         cors = Cors(options.cors_origins) if options.cors_origins else None
-        self._log = None if options.access_log is None else AccessLog(options.access_log)
-        self.reception = Reception(self._keys, self._log, cors)
+        self.tracer = _tracer(options)
+        try:
+            self._log = None if options.access_log is None else AccessLog(options.access_log)
+        except ConfigError:
+            self.end()
+            raise
+        self.reception = Reception(self._keys, self._log, cors, self.tracer)
         if self._keys is not None and self.tls is None:
             _warn_of_open_keys(options)
 
@@ -49,6 +61,20 @@ class Gate:
         """Writes what the log has yet to write, and closes it. May be called again."""
         if self._log is not None:
             self._log.close()
+
+    def end(self) -> None:
+        """Exports the spans that there are yet; behind the flows. May be called again."""
+        if self.tracer is not None:
+            self.tracer.close()
+
+
+def _tracer(options: ServeOptions) -> "Tracer | None":
+    if options.tracing is False:
+        return None
+    from modelflow.serve.tracing.tracer import Tracer
+
+    provider = None if options.tracing is True else options.tracing
+    return Tracer(provider)
 
 
 def _warn_of_open_keys(options: ServeOptions) -> None:

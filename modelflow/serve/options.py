@@ -9,6 +9,8 @@ from modelflow.serve.grpc_kind import GrpcKind
 from modelflow.wire.json_outline import JsonLimits
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import TracerProvider
+
     from modelflow.http.tls import TlsOptions
 
 __all__ = ["ServeOptions"]
@@ -46,6 +48,8 @@ class ServeOptions:
         access_log: The file that a line for every request is appended to, ``-`` for the standard
             output; None: there is no such log.
         cors_origins: The origins whose pages may ask; ``*``: all.
+        tracing: Every request has a span of OpenTelemetry, exported as the environment says
+            (``OTEL_...``); or made by a tracer provider of the caller's own, who ends it.
     """
 
     host: str = "127.0.0.1"
@@ -71,6 +75,7 @@ class ServeOptions:
     key_file: Path | None = None
     access_log: str | None = None
     cors_origins: tuple[str, ...] = ()
+    tracing: "bool | TracerProvider" = False
 
     @property
     def expanded(self) -> int:

@@ -45,6 +45,20 @@ def endpoint(pattern: str, **answer: Answerer) -> Endpoint:
     return Endpoint(re.compile(pattern, re.IGNORECASE), answer)
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a path is like.
+
+    Attributes:
+        route: The path with a name for whatever it names: ``/v1/models/{name}:predict``; None:
+            nobody answers there.
+        group: What a key must open to ask there; None: no key is needed.
+    """
+
+    route: str | None
+    group: Group | None
+
+
 Route = tuple[Answerer, Mapping[str, str]]
 """Who answers a request, and what its path names."""
 
@@ -57,6 +71,7 @@ class Router:
         self._endpoints = tuple(endpoints)
         # Clients ask for the same again and again.
         self._found: dict[tuple[str, str], Route] = {}
+        self._forms: dict[str, Form] = {}
 
     def find(self, method: str, target: str) -> Route | Reply:
         """Returns who answers a request, or the answer that there is nobody who does.
@@ -75,10 +90,32 @@ class Router:
             self._found[method, target] = found
         return found
 
-    def group_of(self, path: str) -> Group | None:
-        """Returns what a key must open for a path, be it nobody's; None: nothing."""
-        groups = (one.group for one in self._endpoints if one.pattern.fullmatch(path))
-        return next(groups, Group.INFER)
+    def form_of(self, path: str) -> Form:
+        """Returns what a path is like, be it nobody's."""
+        form = self._forms.get(path)
+        if form is not None:
+            return form
+        form = Form(None, Group.INFER)
+        for one in self._endpoints:
+            found = one.pattern.fullmatch(path)
+            if found is not None:
+                form = Form(_route(found), one.group)
+                break
+        if len(path) <= _LONGEST:
+            if len(self._forms) >= _MOST:
+                self._forms.clear()
+            self._forms[path] = form
+        return form
+
+
+def _route(found: re.Match[str]) -> str:
+    """The path with ``{name}`` in the place of what each group has found."""
+    path, parts, start = found.string, [], 0
+    for name, number in found.re.groupindex.items():
+        if found.group(number) is not None:
+            parts += [path[start : found.start(number)].lower(), f"{{{name}}}"]
+            start = found.end(number)
+    return "".join((*parts, path[start:].lower()))
 
 
 def _find(endpoints: Sequence[Endpoint], method: str, path: str) -> Route | Reply:

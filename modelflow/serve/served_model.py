@@ -146,6 +146,8 @@ class ServedModel:
             self._make_room(deadline)
         admission.admit(deadline)
         call = Call(self, items, deadline, done, is_stream=is_stream, context=context)
+        if visit is not None:
+            call.watch(visit)
         self._gangway.add(call)
         return call
 

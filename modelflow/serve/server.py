@@ -125,7 +125,7 @@ class Server:
             Cancelled: the server was stopped.
             StreamClosed: it listens already.
             OSError: an address is in use.
-            MissingDependencyError: gRPC is wanted, and not installed.
+            MissingDependencyError: gRPC or tracing is wanted, and not installed.
             ConfigError: nothing is at a path; certificate, key or API keys are not to be used.
         """
         found = self._stock.look()
@@ -146,8 +146,12 @@ class Server:
     def _listen(self, addresses: contextlib.ExitStack, gate: Gate) -> None:
         options = self.options
         bound = self._bound(addresses)
+        host, port = bound.address if isinstance(bound, Door) else bound.getsockname()[:2]
+        self.address = f"{'http' if gate.tls is None else 'https'}://{host}:{port}"
         budget = BodyBudget(options.max_bodies)
         guest = self._grpc(addresses, budget, gate)
+        if gate.tracer is not None:
+            gate.tracer.listens(self.address, "" if guest is None else guest.address)
         limits = BodyLimits(options.max_body, budget, options.body_time_out)
         front = Front(
             self._stock,
@@ -165,8 +169,6 @@ class Server:
         if self._place is not None:
             self._http.last = self._place.end
             self._place.begin(mailbox)
-        host, port = bound.address if isinstance(bound, Door) else bound.getsockname()[:2]
-        self.address = f"{'http' if gate.tls is None else 'https'}://{host}:{port}"
 
     def _bound(self, addresses: contextlib.ExitStack) -> socket.socket | Door:
         if self._place is not None:
@@ -276,8 +278,12 @@ class Server:
             if self._gate is not None:
                 self._gate.close()
             self._is_settled.set()
-            self._stock.stop(drain=not self._is_hurried)
-            self._loader.stop(drain=not self._is_hurried)
+            try:
+                self._stock.stop(drain=not self._is_hurried)
+                self._loader.stop(drain=not self._is_hurried)
+            finally:
+                if self._gate is not None:
+                    self._gate.end()
 
     def __enter__(self) -> Self:
         return self.start()

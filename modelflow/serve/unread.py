@@ -83,6 +83,8 @@ class Unread:
         context = None if visit is None else visit.enter(model.name, model.version)
         call = Call(model, items, None, done, context=context)
         call.began = began
+        if visit is not None:
+            call.watch(visit)
         exchange.on_gone = call.cancel
         return call
 

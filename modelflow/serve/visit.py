@@ -6,13 +6,17 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from modelflow.http.exchange import Exchange
 from modelflow.http.outflow import StreamedReply
 from modelflow.http.reply import Reply
 from modelflow.http.trace import Trace, read_trace
+from modelflow.runtime.observer import Watcher
 from modelflow.serve.access_log import AccessLog
+
+if TYPE_CHECKING:
+    from modelflow.serve.tracing.request_span import RequestSpan
 
 __all__ = ["MARKS", "Visit", "told"]
 
@@ -37,6 +41,7 @@ class Visit:
         "_began",
         "_log",
         "_model",
+        "_span",
         "_status",
         "_time",
         "_trace",
@@ -46,7 +51,11 @@ class Visit:
     )
 
     def __init__(
-        self, found: Mapping[str, Sequence[str]], asked: Mapping[str, Any], log: AccessLog | None
+        self,
+        found: Mapping[str, Sequence[str]],
+        asked: Mapping[str, Any],
+        log: AccessLog | None,
+        span: "RequestSpan | None" = None,
     ) -> None:
         """Begins.
 
@@ -54,9 +63,16 @@ class Visit:
             found: Its headers, of `told`.
             asked: Who asks for what, as the log says it.
             log: Where it gets its line; None: nowhere.
+            span: What a tracer has begun for it; None: its trace is passed on as it came.
         """
-        self._trace = read_trace(found.get("traceparent", ()), found.get("tracestate", ()))
+        self._span = span
+        if span is None:
+            self._trace = read_trace(found.get("traceparent", ()), found.get("tracestate", ()))
+        else:
+            self._trace = span.trace
         self.id = _id(found.get("x-request-id", ()), self._trace)
+        if span is not None:
+            span.call(self.id)
         self.headers = {"x-request-id": self.id}
         if self._trace is not None:
             self.headers["traceparent"] = self._trace.parent
@@ -70,12 +86,18 @@ class Visit:
     def enter(self, model: str, version: int) -> Mapping[str, Any]:
         """Notes which model it is for; returns what its session is told."""
         self._model, self._version = model, version
+        if self._span is not None:
+            self._span.enter(model, version)
         context = {"request_id": self.id}
         if self._trace is not None:
             context["traceparent"] = self._trace.parent
             if self._trace.state:
                 context["tracestate"] = self._trace.state
         return context
+
+    def watcher(self) -> Watcher | None:
+        """Returns who is told of the batches that a session of its is in; None: nobody."""
+        return None if self._span is None else self._span.watcher()
 
     def answered(self, reply: Reply | StreamedReply) -> Reply | StreamedReply:
         """Notes how a request over HTTP is answered; returns the answer as it goes out."""
@@ -98,6 +120,8 @@ class Visit:
             bytes_in: Those of the body, or of messages.
             bytes_out: Those of the answer.
         """
+        if self._span is not None:
+            self._span.end(status)
         if self._log is None:
             return
         when = datetime.fromtimestamp(self._time, UTC)

@@ -4,7 +4,8 @@ import pytest
 
 from modelflow.http.reply import Reply
 from modelflow.serve import router
-from modelflow.serve.router import Router, endpoint
+from modelflow.serve.keys import Group
+from modelflow.serve.router import Form, Router, endpoint
 
 ENDPOINTS = (
     endpoint(r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>\d+))?", GET=lambda e, n: n),
@@ -49,3 +50,27 @@ def test_the_routes_that_are_kept_are_bounded():
         assert len(here._found) <= router._MOST
     here.find("GET", "/v1/models/m?" + "x" * router._LONGEST)
     assert all(len(target) <= router._LONGEST for _, target in here._found)
+
+
+@pytest.mark.parametrize(
+    ("path", "route", "group"),
+    [
+        ("/v1/models/m:Predict", "/v1/models/{name}:predict", Group.INFER),
+        ("/v1/models/m/labels/x:predict", "/v1/models/{name}/labels/{label}:predict", Group.INFER),
+        ("/models", "/models", None),
+        ("/elsewhere", None, Group.INFER),
+        ("/v1/models/" + "m" * 1000 + ":predict", "/v1/models/{name}:predict", Group.INFER),
+    ],
+)
+def test_a_path_has_a_form_in_which_nothing_is_named(path, route, group):
+    model = r"/v1/models/(?P<name>[^/:]+)(?:/labels/(?P<label>[^/:]+))?:predict"
+    here = Router([endpoint(model, POST=print), endpoint("/models", GET=print).of(None)])
+    for _ in range(2):
+        assert here.form_of(path) == Form(route, group)
+
+
+def test_paths_of_which_the_form_is_kept_are_bounded():
+    here = Router([endpoint("/(?P<name>.*)", GET=print)])
+    for number in range(3000):
+        assert here.form_of(f"/{number}").route == "/{name}"
+    assert len(here._forms) <= 1024

@@ -14,6 +14,7 @@ from modelflow.runtime.kind import RunningKind
 from modelflow.runtime.kinds.normal import NormalCall
 from modelflow.runtime.segment import Batch, Columns
 from modelflow.runtime.stats import WorkerStats
+from modelflow.runtime.watching import Lap
 from modelflow.runtime.worker import Worker
 
 __all__ = ["KIND", "ChainCall", "ChainWorker"]
@@ -24,6 +25,10 @@ class ChainCall(BatchCall):
 
     has_deadlines: bool
     """A row of the batch may have one."""
+    is_watched: bool
+    """The laps are wanted."""
+    laps: list[Lap]
+    """When each unit was called for the batch, where that is wanted."""
 
     def __init__(
         self, calls: Sequence[BatchCall], stats: Sequence[WorkerStats], clock: Clock
@@ -33,11 +38,12 @@ class ChainCall(BatchCall):
         self._clock = clock
         self.plan = calls[0].plan
         self.failed = 0
-        self.has_errors = self.has_deadlines = False
+        self.has_errors = self.has_deadlines = self.is_watched = False
+        self.laps = []
 
     def process(self, columns: Columns, has_errors: bool, stream_of: StreamOf) -> Columns:
         """Runs the units over a batch, one after the other; see `BatchCall.process`."""
-        failed = 0
+        failed, self.laps = 0, []
         for call, stats in self._links:
             self.plan = plan = call.plan
             if plan.sources:
@@ -49,7 +55,10 @@ class ChainCall(BatchCall):
                 columns, has_errors = late or columns, has_errors or late is not None
             start = self._clock.now()
             columns = call.process(columns, has_errors, stream_of)
-            stats.count(len(columns[0]), call.failed, self._clock.now() - start)
+            end = self._clock.now()
+            stats.count(len(columns[0]), call.failed, end - start)
+            if self.is_watched:
+                self.laps.append(Lap(plan, start, end))
             has_errors = has_errors or call.has_errors
             failed += call.failed
             if deadlines is not None:
@@ -71,7 +80,11 @@ class ChainWorker(Worker):
     def run(self, batch: Batch) -> None:
         """Calls the units for a batch and sends the results on; does not wait."""
         self._chain.has_deadlines = False
+        self._chain.is_watched = self._owner.is_watched
         super().run(batch)
+
+    def _laps(self, start: float, end: float) -> Sequence[Lap]:  # noqa: ARG002 - it knows better
+        return self._chain.laps
 
     def _expire(self, batch: Batch, deadlines: Sequence[float | None]) -> bool:  # noqa: ARG002
         self._chain.has_deadlines = True  # it looks before each unit, the first among them

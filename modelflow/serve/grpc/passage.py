@@ -67,7 +67,7 @@ class Passage:
         self._reception = reception
         self._method = method
         self._metadata = metadata
-        self.visit = reception.receive_call(method.path, metadata, peer)
+        self.visit = reception.receive_call(method.path, method.group, metadata, peer)
         self.bytes_in = self._bytes_out = 0
         self._status: Code | None = Code.CANCELLED  # until it is said otherwise
 

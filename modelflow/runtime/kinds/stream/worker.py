@@ -12,7 +12,8 @@ from modelflow.runtime.kinds.stream.by_session import BySession
 from modelflow.runtime.kinds.stream.call import StreamCall
 from modelflow.runtime.kinds.stream.lane import Lane, OpenStream, StreamBatch
 from modelflow.runtime.kinds.stream.numbering import Numbering
-from modelflow.runtime.segment import Batch, Segment, Stream
+from modelflow.runtime.observer import Part
+from modelflow.runtime.segment import Batch, Segment, Span, Stream
 from modelflow.runtime.stage import Stage
 from modelflow.runtime.worker import Worker, WorkerOwner
 
@@ -55,11 +56,22 @@ class StreamWorker(Worker):
         start = self._enter("process")
         is_over = self._call(stream, batch)
         self._leave()
-        self._note(len(span.positions), start)
+        end = self._note(len(span.positions), start)
+        if span.stream.session.watcher is not None:
+            self._tell(span, start, end)
         if not lane.is_dropped:
             self._emit(stream, is_over)
             self._count_out(batch)
         self._done(lane, is_session_end=is_over and stream.stream.depth == 0)
+
+    def _tell(self, span: Span, start: float, end: float) -> None:
+        """Tells the session's watcher of a call; also of one for an event, which has no rows."""
+        plan, size = self.stage.plan.unit, len(span.positions)
+        found = (buffer.error for column in self.call.given for buffer in column)
+        error = next((one for one in found if one is not None and one.node == plan.node), None)
+        assert span.stream.session.watcher is not None  # who calls this has looked
+        part = Part(plan.node, plan.spec.name, self._device, start, end, size, size, error)
+        span.stream.session.watcher.called(part)
 
     def _call(self, stream: OpenStream, batch: StreamBatch) -> bool:
         """Makes the calls that a batch brings about; True if the stream is over with them."""

@@ -1,0 +1,91 @@
+"""Who watches single sessions is told of the batches that their rows are in.
+
+A batch of node "resize" has two rows of session A and one of B, and A alone is watched: A's watcher
+is told of two rows in a batch of three, from when to when, and of the error if one of the two
+failed there.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from modelflow.device import Device
+from modelflow.errors import FlowUnitError
+from modelflow.plan import UnitPlan
+from modelflow.runtime.observer import Part
+from modelflow.runtime.segment import Span
+
+__all__ = ["Lap", "tell"]
+
+
+class Lap(NamedTuple):
+    """A unit's time with a batch; a chain's batch has one a unit.
+
+    Attributes:
+        plan: The unit.
+        start: When it was called, by the clock.
+        end: When it had come back.
+    """
+
+    plan: UnitPlan
+    start: float
+    end: float
+
+
+def tell(
+    spans: Sequence[Span],
+    results: Sequence[Sequence[Any]],
+    laps: Sequence[Lap],
+    device: Device,
+) -> None:
+    """Tells the watchers of a batch's sessions.
+
+    Args:
+        spans: Whose the rows are.
+        results: What became of each row, a column an output; a cell is a buffer, a list of them,
+            or None.
+        laps: The units that were called, in this order.
+        device: What they ran on.
+    """
+    start, size = 0, sum(len(span.positions) for span in spans)
+    for span in spans:
+        rows = range(start, start + len(span.positions))
+        start = rows.stop
+        watcher = span.stream.session.watcher
+        if watcher is None or not rows:
+            continue
+        errors = [_error_of([column[row] for column in results]) for row in rows]
+        for part in parts_of(errors, laps, size, device):
+            watcher.called(part)
+
+
+def parts_of(
+    errors: Sequence[FlowUnitError | None], laps: Sequence[Lap], size: int, device: Device
+) -> list[Part]:
+    """Returns what each unit did for some rows; nothing of one that was called for none of them.
+
+    Args:
+        errors: Of each row what it has failed with at the end, wherever that was.
+        laps: The units that were called, in this order.
+        size: Rows in the batch.
+        device: What the units ran on.
+    """
+    left = [plan.node for plan, _, _ in laps]
+    parts = []
+    for plan, start, end in laps:
+        # Who has failed behind this unit had passed it; who came in error is of no node here.
+        called = [one for one in errors if one is None or one.node in left]
+        error = next((one for one in called if one is not None and one.node == plan.node), None)
+        left.remove(plan.node)
+        if called:
+            unit = plan.spec.name
+            parts.append(Part(plan.node, unit, device, start, end, size, len(called), error))
+    return parts
+
+
+def _error_of(cells: Sequence[Any]) -> FlowUnitError | None:
+    for cell in cells:
+        for buffer in cell if isinstance(cell, list) else (cell,):
+            if buffer is not None and buffer.error is not None:
+                error: FlowUnitError = buffer.error
+                return error
+    return None

@@ -1,0 +1,1 @@
+"""Spans of OpenTelemetry, which this package alone knows; imported where they are asked for."""
