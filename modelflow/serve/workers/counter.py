@@ -30,6 +30,9 @@ class _Told:
     def enter(self, _model: str, _version: int) -> Mapping[str, Any]:
         return self._context
 
+    def watcher(self) -> None:
+        """Nobody here: the worker has the span of the request, and no node is in it."""
+
     def answered(self, reply: Reply | StreamedReply) -> Reply | StreamedReply:
         return reply
 
