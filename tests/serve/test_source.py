@@ -99,8 +99,11 @@ def test_a_model_is_a_graph_whose_ends_have_the_names_of_its_ports(folder):
     [
         ("gone.toml", "gone.toml: there is no such file or folder; expected a graph file or a mod"),
         ("uper.dot", "uper.dot: there is no such file or folder; did you mean 'upper.dot'"),
-        ("README.md", "README.md: a file that is none; expected a graph file, a model"),
-        ("nothing", "nothing: a folder without any; expected a graph file, a model, or a folder"),
+        ("README.md", "README.md: neither a graph nor a model; expected a graph file, a model"),
+        (
+            "nothing",
+            "nothing: a folder without anything to serve; expected a graph file, a model, or a",
+        ),
     ],
 )
 def test_what_cannot_be_served_says_what_could(folder, path, text):
