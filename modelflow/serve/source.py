@@ -206,7 +206,7 @@ def _default_of(methods: Mapping[str, str]) -> str:
 
 def _flow_of(path: Path, terms: Terms, signature: str = "") -> Flow:
     if is_graph_file(path):
-        return Flow(path, overrides=terms.overrides, args=terms.args)
+        return _graph_flow(path, terms)
     methods = _methods(path)
     if not signature and methods and f"{_NODE}.signature" not in terms.overrides:
         signature = _default_of(methods)
@@ -225,6 +225,18 @@ def _flow_of(path: Path, terms: Terms, signature: str = "") -> Flow:
     attributes = {"flowunit": spec.name, "batch_size": _BATCH, **terms.batching}
     graph = model_graph(spec, attributes, inputs, outputs, node)
     return Flow(graph, units=(spec,), overrides=terms.overrides)
+
+
+def _graph_flow(path: Path, terms: Terms) -> Flow:
+    flow = Flow(path, overrides=terms.overrides, args=terms.args)
+    if not flow.graph.inputs:
+        message = (
+            f"{path}: the graph has no input, so that there is nothing that a client could send; "
+            "expected a node with type=input; what reads its own sources is run: "
+            f"modelflow run {path}"
+        )
+        raise ConfigError(message)
+    return flow
 
 
 def _stamp(path: Path) -> tuple[tuple[str, int, int], ...]:

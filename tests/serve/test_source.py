@@ -94,6 +94,16 @@ def test_a_model_is_a_graph_whose_ends_have_the_names_of_its_ports(folder):
         assert flow.infer(np.ones(2, np.float32)).data.tolist() == [3.0, 3.0]
 
 
+def test_a_graph_that_takes_nothing_is_no_model(tmp_path):
+    path = tmp_path / "photos.dot"
+    path.write_text(
+        "digraph { files [flowunit=file_source, path=x] out [type=output] files -> out }"
+    )
+    (edition,) = Source("m", path).editions()
+    with pytest.raises(ConfigError, match=r"photos.dot: .* no input.*modelflow run"):
+        edition.open()
+
+
 @pytest.mark.parametrize(
     ("path", "text"),
     [
