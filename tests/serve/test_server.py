@@ -68,6 +68,12 @@ def test_a_method_that_is_not_allowed_is_405(server):
     assert found == {"error": f"Malformed request: GET {PREDICT}; expected POST"}
 
 
+@pytest.mark.parametrize("given", ["graph.toml", ["graph.toml"], 5])
+def test_sources_without_names_are_refused(given):
+    with pytest.raises(ConfigError, match=r"got .*; expected names with their sources"):
+        Server(given)
+
+
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/metrics", "/v1/models/m", "/v2"])
 def test_what_answers_get_answers_head_without_a_body(server, path):
     status, headers, body = send(server, "HEAD", path, None)
