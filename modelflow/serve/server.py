@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from modelflow.errors import Cancelled, ConfigError, StreamClosed
+from modelflow.errors import Cancelled, StreamClosed
 from modelflow.flow import Flow
 from modelflow.http.body import BodyBudget, BodyLimits
 from modelflow.http.door import Door
@@ -17,7 +17,7 @@ from modelflow.http.endpoint import Endpoint as Address
 from modelflow.http.server import Server as HttpServer
 from modelflow.http.server import bound_socket
 from modelflow.log import LEVELS
-from modelflow.serve.catalogue import Catalogue
+from modelflow.serve.catalogue import Catalogue, catalogue_of
 from modelflow.serve.finding import Finding, failure_of, look
 from modelflow.serve.fleet import Alone, Fleet
 from modelflow.serve.front import Front
@@ -71,7 +71,7 @@ class Server:
         Raises:
             ConfigError: there is nothing to serve.
         """
-        self._catalogue = _catalogue_of(sources)
+        self._catalogue = catalogue_of(sources)
         self._catalogue.check()
         self.options = options = options or ServeOptions()
         self._loader = Loader()
@@ -296,14 +296,3 @@ class Server:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-
-
-def _catalogue_of(sources: object) -> Catalogue:
-    if isinstance(sources, Catalogue):
-        return sources
-    if isinstance(sources, Mapping):
-        return Catalogue(sources)
-    message = (
-        f"Server: got {sources!r}; expected names with their sources: {{'name': 'graph.toml'}}"
-    )
-    raise ConfigError(message)
