@@ -239,7 +239,7 @@ def _grpc_address(text: str) -> tuple[str, int | None]:
 
 def _address(option: str, text: str) -> tuple[str, int]:
     host, mark, port = text.rpartition(":")
-    if not mark or not host or not port.isdecimal() or int(port) > 65_535:
+    if not mark or not host or "/" in host or not port.isdecimal() or int(port) > 65_535:
         message = f"{option}: got {text!r}; expected HOST:PORT, as in 127.0.0.1:8501"
         raise click.UsageError(message)
     return host.strip("[]"), int(port)

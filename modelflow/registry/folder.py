@@ -10,7 +10,7 @@ from modelflow.errors import ConfigError, Location, did_you_mean
 from modelflow.registry.unit_file import FindUnit, UnitFileReader, UnusableUnit
 from modelflow.unit.spec import FlowUnitSpec
 
-__all__ = ["UnusableUnit", "read_folder", "read_unit_file", "read_unit_folder"]
+__all__ = ["UnusableUnit", "is_unit_file", "read_folder", "read_unit_file", "read_unit_folder"]
 
 _MAX_BYTES = 1 << 20
 _NAME = re.compile(r"^\s*name\s*=\s*[\"']([^\"']+)[\"']", re.MULTILINE)
@@ -48,6 +48,15 @@ def read_folder(folder: Path, find_unit: FindUnit) -> Iterator[FlowUnitSpec | Un
                 str(error),
                 findings=tuple(error.findings),
             )
+
+
+def is_unit_file(path: Path) -> bool:
+    """Tells whether a TOML file is that of a unit, be it right or wrong: it has ``[base]``.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    return path.is_file() and _BASE.search(_text(path)) is not None
 
 
 def read_unit_file(path: Path, find_unit: FindUnit) -> FlowUnitSpec:

@@ -200,6 +200,7 @@ def _imported(name: str) -> FlowUnitSpec:
     except Exception as error:  # whatever the module does when it is imported
         message = (
             f"flow unit {name!r}: cannot import {module_name!r}: {type(error).__name__}: {error}"
+            f"{_where_looked(module_name, error)}"
         )
         raise ConfigError(message) from error
     unit = getattr(module, attribute, None)
@@ -209,6 +210,13 @@ def _imported(name: str) -> FlowUnitSpec:
         raise ConfigError(message)
     (spec, *_) = specs_in(unit)
     return spec
+
+
+def _where_looked(module_name: str, error: Exception) -> str:
+    """What to say where it is the module itself that is not found, not one that it imports."""
+    if not isinstance(error, ModuleNotFoundError) or error.name != module_name.partition(".")[0]:
+        return ""
+    return "; expected a module that is installed, on PYTHONPATH, or in the folder you are in"
 
 
 def _made_in(module: ModuleType) -> list[FlowUnitSpec]:

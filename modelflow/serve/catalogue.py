@@ -12,7 +12,7 @@ from modelflow.serve.model_config import read_model_config
 from modelflow.serve.source import Source, Terms, is_source
 from modelflow.wire.problem import sendable
 
-__all__ = ["Catalogue", "name_of"]
+__all__ = ["Catalogue", "catalogue_of", "name_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -124,3 +124,19 @@ def name_of(path: Path) -> str:
     """Returns the name of a model that has none: ``digits`` of ``graphs/digits.toml``."""
     path = path.resolve()
     return path.name if path.is_dir() or not path.suffix else path.stem
+
+
+def catalogue_of(sources: object) -> Catalogue:
+    """Returns what a program wants served: names with their sources, or a `Catalogue`.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if isinstance(sources, Catalogue):
+        return sources
+    if isinstance(sources, Mapping):
+        return Catalogue(sources)
+    message = (
+        f"Server: got {sources!r}; expected names with their sources: {{'name': 'graph.toml'}}"
+    )
+    raise ConfigError(message)

@@ -14,12 +14,13 @@ from modelflow.serve.metrics import Metrics
 from modelflow.serve.open_inference_rest import OpenInferenceRest
 from modelflow.serve.pages import Pages
 from modelflow.serve.reception import Reception
-from modelflow.serve.refusal import refusal
+from modelflow.serve.refusal import JSON, refusal
 from modelflow.serve.repository_rest import RepositoryRest
 from modelflow.serve.router import Route, Router
 from modelflow.serve.stock import Stock
 from modelflow.serve.tensorflow_rest import TensorflowRest
-from modelflow.wire.problem import Code, Problem
+from modelflow.wire.json_text import json_of
+from modelflow.wire.problem import Code, Problem, sendable
 
 __all__ = ["Front"]
 
@@ -78,10 +79,7 @@ class Front:
         """Returns whether a request with this head is to be received, and who answers it."""
         is_seen = self._reception.sees_all or not self._reception.marks.isdisjoint(head.named)
         found = self._router.find(head.method, head.target)
-        if isinstance(found, Reply) and found.status == HTTPStatus.NOT_FOUND:
-            message = f"Malformed request: {head.method} {head.target.partition('?')[0]}"
-            found = refusal(Problem(message, Code.NOT_FOUND))
-        return is_seen, found
+        return is_seen, _told(head, found) if isinstance(found, Reply) else found
 
     def _receive(self, exchange: Exchange) -> None:
         form = self._router.form_of(exchange.path)
@@ -97,3 +95,13 @@ class Front:
             answer(exchange, names)
         except Problem as problem:
             exchange.answer(refusal(problem))
+
+
+def _told(head: RequestHead, nobody: Reply) -> Reply:
+    """Returns the answer where nobody answers, with what a client can do about it."""
+    message = f"Malformed request: {head.method} {head.target.partition('?')[0]}"
+    if nobody.status == HTTPStatus.NOT_FOUND:
+        return refusal(Problem(f"{message}; /docs lists what can be asked", Code.NOT_FOUND))
+    message = f"{message}; expected {nobody.headers['allow']}"
+    headers = {**JSON, **nobody.headers}
+    return Reply(nobody.status, json_of({"error": sendable(message)}), headers)

@@ -7,7 +7,7 @@ from pathlib import Path
 from modelflow.flow import Flow
 from modelflow.http.mailbox import Mailbox
 from modelflow.serve.alone import Alone
-from modelflow.serve.catalogue import Catalogue
+from modelflow.serve.catalogue import Catalogue, catalogue_of
 from modelflow.serve.finding import Finding, failure_of, look
 from modelflow.serve.limits import ModelLimits
 from modelflow.serve.loader import Loader
@@ -44,7 +44,7 @@ class OwnStock:
         Raises:
             ConfigError: there is nothing to serve.
         """
-        catalogue = sources if isinstance(sources, Catalogue) else Catalogue(sources)
+        catalogue = catalogue_of(sources)
         catalogue.check()
         self._catalogue = catalogue
         self._options = options

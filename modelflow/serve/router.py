@@ -41,7 +41,12 @@ class Endpoint:
 
 
 def endpoint(pattern: str, **answer: Answerer) -> Endpoint:
-    """Makes an endpoint: ``endpoint("/v1/models/(?P<model>[^/:]+)", GET=status)``."""
+    """Makes an endpoint: ``endpoint("/v1/models/(?P<model>[^/:]+)", GET=status)``.
+
+    What answers GET answers HEAD, which probes send: the connection leaves the body out.
+    """
+    if "GET" in answer:
+        answer["HEAD"] = answer["GET"]
     return Endpoint(re.compile(pattern, re.IGNORECASE), answer)
 
 

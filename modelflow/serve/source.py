@@ -13,6 +13,7 @@ from modelflow.engine.versions import find_versions
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.flow import Flow
 from modelflow.model import model_graph, model_spec
+from modelflow.registry.folder import is_unit_file
 from modelflow.serve.version_policy import LATEST, VersionPolicy
 from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE, PREDICT_METHOD
 
@@ -168,8 +169,8 @@ def content_of(path: Path) -> Path | None:
         graphs = [one for one in sorted(path.glob("graph.*")) if is_graph_file(one)]
         if graphs:
             return graphs[0]
-        if any(path.glob("*.toml")):
-            return path  # the folder of a unit
+        if any(map(is_unit_file, path.glob("*.toml"))):
+            return path
     elif is_graph_file(path):
         return path if path.is_file() else None
     readers = map(find_engine, engine_names())
@@ -205,7 +206,7 @@ def _default_of(methods: Mapping[str, str]) -> str:
 
 def _flow_of(path: Path, terms: Terms, signature: str = "") -> Flow:
     if is_graph_file(path):
-        return Flow(path, overrides=terms.overrides, args=terms.args)
+        return _graph_flow(path, terms)
     methods = _methods(path)
     if not signature and methods and f"{_NODE}.signature" not in terms.overrides:
         signature = _default_of(methods)
@@ -226,6 +227,18 @@ def _flow_of(path: Path, terms: Terms, signature: str = "") -> Flow:
     return Flow(graph, units=(spec,), overrides=terms.overrides)
 
 
+def _graph_flow(path: Path, terms: Terms) -> Flow:
+    flow = Flow(path, overrides=terms.overrides, args=terms.args)
+    if not flow.graph.inputs:
+        message = (
+            f"{path}: the graph has no input, so that there is nothing that a client could send; "
+            "expected a node with type=input; what reads its own sources is run: "
+            f"modelflow run {path}"
+        )
+        raise ConfigError(message)
+    return flow
+
+
 def _stamp(path: Path) -> tuple[tuple[str, int, int], ...]:
     """Every file at a path, with its time and size."""
     return tuple(sorted(_files(path)))
@@ -243,5 +256,5 @@ def _absent(path: Path) -> str:
         beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
         near = did_you_mean(path.name, beside)
         return f"{path}: there is no such file or folder{near}; expected a graph file or a model"
-    what = "a folder without any" if path.is_dir() else "a file that is none"
+    what = "a folder without anything to serve" if path.is_dir() else "neither a graph nor a model"
     return f"{path}: {what}; expected a graph file, a model, or a folder with versions (1/ 2/ ...)"

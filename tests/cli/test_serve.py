@@ -134,6 +134,15 @@ def test_models_of_a_folder_are_named_by_their_files(graph):
         assert ask(address, "upper/labels/best") == {"predictions": ["A", "B"]}
 
 
+def test_a_folder_of_toml_graphs_is_a_repository(graph):
+    folder = graph.parent / "models"
+    folder.mkdir()
+    text = graph.read_text()
+    (folder / "upper.toml").write_text(f"[graph]\ngraphconf = '''{text}'''\n")
+    with serving(graph, "models") as (_, address):
+        assert ask(address, "upper") == {"predictions": ["A", "B"]}
+
+
 def test_what_clients_will_see_is_printed(graph, monkeypatch, capsys):
     monkeypatch.chdir(graph.parent)
     with pytest.raises(SystemExit) as ended:
@@ -153,6 +162,16 @@ def test_what_clients_will_see_is_printed(graph, monkeypatch, capsys):
         (["=x.toml"], 2, "expected NAME=PATH"),
         (["a.toml", "--http", "8501"], 2, "expected HOST:PORT"),
         (["a.toml", "--http", "127.0.0.1:99999"], 2, "expected HOST:PORT"),
+        (
+            ["a.toml", "--http", "http://0.0.0.0:80"],
+            2,
+            "got 'http://0.0.0.0:80'; expected HOST:PORT",
+        ),
+        (
+            ["README.md"],
+            1,
+            "README.md: neither a graph nor a model; expected a graph file, a model",
+        ),
         (["a.toml", "--grpc", "8500"], 2, "--grpc: got '8500'; expected HOST:PORT"),
         ([], 2, "Missing argument"),
         (["a.toml", "--versions", "old"], 2, "--versions: got 'old'; expected latest, all"),

@@ -106,6 +106,30 @@ def test_keras_dropout_is_off(keras_model):
 
 
 @pytest.mark.parametrize("suffix", [".keras", ".h5"])
+def test_keras_sequential_model_runs(tf, tmp_path, suffix):
+    layers = tf.keras.layers
+    network = tf.keras.Sequential([tf.keras.Input((4,), name="row"), layers.Dense(3, name="last")])
+    network.set_weights([np.eye(4, 3, dtype=np.float32), np.float32([1, 2, 3])])
+    path = tmp_path / f"row{suffix}"
+    network.save(path)
+    model = load(path)
+    assert [s.name for s in model.inputs] == ["row"]
+    found = model.run({"row": np.ones((2, 4), np.float32)})
+    np.testing.assert_allclose(found["last"], [[2, 3, 4]] * 2)
+    model.close()
+
+
+def test_keras_sequential_model_of_text_runs_as_a_function(tf, tmp_path):
+    lookup = tf.keras.layers.StringLookup(vocabulary=["cat", "dog"], name="number")
+    path = tmp_path / "word.keras"
+    tf.keras.Sequential([tf.keras.Input((), dtype="string", name="word"), lookup]).save(path)
+    model = load(path)
+    found = model.run({"word": np.array([b"dog", b"cow"], object)})
+    assert found["number"].tolist() == [2, 0]
+    model.close()
+
+
+@pytest.mark.parametrize("suffix", [".keras", ".h5"])
 def test_keras_file_with_python_code_is_refused(tf, tmp_path, suffix):
     layers = tf.keras.layers
     network = tf.keras.Sequential([tf.keras.Input((4,)), layers.Lambda(lambda x: x + 1)])

@@ -63,8 +63,27 @@ def test_what_is_wrong_is_said_as_clients_expect_it(server, path, document, stat
 
 
 def test_a_method_that_is_not_allowed_is_405(server):
-    status, _, headers = ask(server, PREDICT, None, "GET")
+    status, found, headers = ask(server, PREDICT, None, "GET")
     assert (status, headers["allow"]) == (405, "POST")
+    assert found == {"error": f"Malformed request: GET {PREDICT}; expected POST"}
+
+
+@pytest.mark.parametrize("given", ["graph.toml", ["graph.toml"], 5])
+def test_sources_without_names_are_refused(given):
+    with pytest.raises(ConfigError, match=r"got .*; expected names with their sources"):
+        Server(given)
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/metrics", "/v1/models/m", "/v2"])
+def test_what_answers_get_answers_head_without_a_body(server, path):
+    status, headers, body = send(server, "HEAD", path, None)
+    assert (status, body) == (200, b"")
+    got, _, whole = send(server, "GET", path, None)
+    assert (got, path == "/metrics" or headers["content-length"] == str(len(whole))) == (200, True)
+
+
+def test_a_path_that_is_nobodys_is_answered_with_where_to_look(server):
+    assert "/docs lists" in ask(server, "/")[1]["error"]
 
 
 def test_an_item_that_fails_is_named_and_what_failed_inside_is_not_told(server, caplog):

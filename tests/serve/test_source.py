@@ -94,13 +94,26 @@ def test_a_model_is_a_graph_whose_ends_have_the_names_of_its_ports(folder):
         assert flow.infer(np.ones(2, np.float32)).data.tolist() == [3.0, 3.0]
 
 
+def test_a_graph_that_takes_nothing_is_no_model(tmp_path):
+    path = tmp_path / "photos.dot"
+    path.write_text(
+        "digraph { files [flowunit=file_source, path=x] out [type=output] files -> out }"
+    )
+    (edition,) = Source("m", path).editions()
+    with pytest.raises(ConfigError, match=r"photos.dot: .* no input.*modelflow run"):
+        edition.open()
+
+
 @pytest.mark.parametrize(
     ("path", "text"),
     [
         ("gone.toml", "gone.toml: there is no such file or folder; expected a graph file or a mod"),
         ("uper.dot", "uper.dot: there is no such file or folder; did you mean 'upper.dot'"),
-        ("README.md", "README.md: a file that is none; expected a graph file, a model"),
-        ("nothing", "nothing: a folder without any; expected a graph file, a model, or a folder"),
+        ("README.md", "README.md: neither a graph nor a model; expected a graph file, a model"),
+        (
+            "nothing",
+            "nothing: a folder without anything to serve; expected a graph file, a model, or a",
+        ),
     ],
 )
 def test_what_cannot_be_served_says_what_could(folder, path, text):

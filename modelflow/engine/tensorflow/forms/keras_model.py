@@ -81,16 +81,32 @@ def _named(path: Path, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
             "sequential one; export this one as a SavedModel"
         )
         raise EngineError(message)
-    inputs = {t.name: tensor_spec(path, t.name, _typed(t)) for t in tree.flatten(model.input)}
+    inputs = {t.name: tensor_spec(path, t.name, _typed(t)) for t in tree.flatten(_taken(model))}
     names = _output_names(model)
-    flat = tree.flatten(model.output)
+    flat = tree.flatten(_given(model))
     outputs = {n: tensor_spec(path, n, _typed(t)) for n, t in zip(names, flat, strict=True)}
     return inputs, outputs
 
 
+def _taken(model: Any) -> Any:
+    """The structure of what a model is called with."""
+    # A sequential model knows its `input` only when it has been called.
+    return model.inputs[0] if _is_sequential(model) else model.input
+
+
+def _given(model: Any) -> Any:
+    """The structure of what a model answers."""
+    return model.outputs[0] if _is_sequential(model) else model.output
+
+
+def _is_sequential(model: Any) -> bool:
+    return isinstance(model, load_tensorflow().keras.Sequential)
+
+
 def _output_names(model: Any) -> list[str]:
-    if isinstance(model.output, dict):
-        return sorted(model.output)
+    given = _given(model)
+    if isinstance(given, dict):
+        return sorted(given)
     names = getattr(model, "output_names", None) or [model.layers[-1].name]
     return [
         name if names.count(name) == 1 else f"{name}_{names[:place].count(name)}"
@@ -115,7 +131,7 @@ def _forward(model: Any) -> Any:
     tree = load_tensorflow().keras.tree
 
     def forward(*tensors: Any) -> list[Any]:
-        packed = tree.pack_sequence_as(model.input, list(tensors))
+        packed = tree.pack_sequence_as(_taken(model), list(tensors))
         result: list[Any] = tree.flatten(model(packed, training=False))
         return result
 
