@@ -112,11 +112,3 @@ class OwnStock:
     def end(self) -> None:
         """Loads nothing more, and tells whoever waits for that."""
         self._repository.end()
-
-    def stop(self, drain: bool) -> None:
-        """Stops every flow.
-
-        Raises:
-            FlowFailed: flows failed; all have been stopped.
-        """
-        self._loader.stop(drain)

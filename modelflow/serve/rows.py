@@ -43,14 +43,11 @@ def items_of(signature: Signature, arrays: Mapping[str, Array]) -> dict[str, lis
     items: dict[str, list[Any]] = {}
     for port in ports:
         array = arrays[port.name]
+        _check_shape(port, array)
         if not port.is_batched:
-            _check_fits(port, array.shape, "the shape")
             items[port.name] = [_item(array)]
-            continue
-        if not array.ndim:
-            raise _one_value(port)
-        _check_fits(port, array.shape[1:], "items of shape")
-        items[port.name] = list(array) if array.dtype != object else [*map(_item, array)]
+        else:
+            items[port.name] = list(array) if array.dtype != object else [*map(_item, array)]
     if len(items) > 1:
         _check_lengths(signature, items)
     return items
@@ -66,24 +63,23 @@ def rows_of(signature: Signature, arrays: Mapping[str, Array]) -> int:
     lengths: dict[str, Sequence[Any]] = {}
     for port in signature.inputs:
         array = arrays[port.name]
-        if not port.is_batched:
-            _check_fits(port, array.shape, "the shape")
-            lengths[port.name] = range(1)
-            continue
-        if not array.ndim:
-            raise _one_value(port)
-        _check_fits(port, array.shape[1:], "items of shape")
-        lengths[port.name] = range(len(array))
+        _check_shape(port, array)
+        lengths[port.name] = range(len(array) if port.is_batched else 1)
     _check_lengths(signature, lengths)
     return max(map(len, lengths.values()), default=0)
 
 
-def _one_value(port: GraphPort) -> Problem:
-    message = (
-        f"input {port.name!r}: got one value; expected a list of them, a row an item (its first "
-        "axis counts the items)"
-    )
-    return Problem(message)
+def _check_shape(port: GraphPort, array: Array) -> None:
+    if not port.is_batched:
+        _check_fits(port, array.shape, "the shape")
+    elif array.ndim:
+        _check_fits(port, array.shape[1:], "items of shape")
+    else:
+        message = (
+            f"input {port.name!r}: got one value; expected a list of them, a row an item (its "
+            "first axis counts the items)"
+        )
+        raise Problem(message)
 
 
 def _check_lengths(signature: Signature, items: Mapping[str, Sequence[Any]]) -> None:

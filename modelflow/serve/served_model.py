@@ -236,12 +236,10 @@ class ServedModel:
 
     def ended(self) -> None:
         """Notes that a request is over; how fast that was, of those of one turn together."""
-        self.admission.left()
+        self.left()
         if not self._is_counted_soon:
             self._is_counted_soon = True
             asyncio.get_running_loop().call_soon(self._count)
-        if self._on_idle is not None:
-            self._tell_when_idle()
 
     def _count(self) -> None:
         self._is_counted_soon = False

@@ -279,7 +279,6 @@ class Server:
                 self._gate.close()
             self._is_settled.set()
             try:
-                self._stock.stop(drain=not self._is_hurried)
                 self._loader.stop(drain=not self._is_hurried)
             finally:
                 if self._gate is not None:

@@ -57,10 +57,3 @@ class Stock(Protocol):
 
     def end(self) -> None:
         """Loads nothing more, and tells whoever waits for that."""
-
-    def stop(self, drain: bool) -> None:
-        """Ends what runs; from another thread. May be called again.
-
-        Raises:
-            FlowFailed: flows failed; all have been stopped.
-        """

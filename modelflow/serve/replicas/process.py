@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import socket
 import subprocess
@@ -173,8 +174,7 @@ class ReplicaProcess:
     def finish(self) -> None:
         """Has it answer what it has taken on, and end."""
         self._entrance.close()
-        with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(signal.SIGTERM)
+        self._send(signal.SIGTERM)
 
     def end(self) -> None:
         """Has it end at once."""
@@ -184,8 +184,14 @@ class ReplicaProcess:
 
     def kill(self) -> None:
         """Ends it, whatever it does."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
+        self._send(signal.SIGKILL)
+
+    def _send(self, number: signal.Signals) -> None:
+        # The process's own methods look first whether it has ended, and so may take its exit code
+        # from the thread that waits for it.
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._process.pid, number)
 
     async def _listen(self) -> None:
         try:

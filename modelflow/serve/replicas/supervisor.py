@@ -75,7 +75,6 @@ class Supervisor:
         self._assembly = Assembly(self._with_models, None if role is Role.WORKER else whole)
         self._environment = with_share(os.environ, whole)
         self._has_begun = False
-        self._failure: StartError | None = None
 
     def run(self, said: Callable[[Message], object]) -> int:
         """Serves until a signal ends it; in the main thread.

@@ -88,9 +88,6 @@ class Mirror:
         """Is ready no more. What was asked is still answered."""
         self._is_ending = True
 
-    def stop(self, drain: bool) -> None:
-        """Nothing runs here; `close` has ended the link."""
-
     async def close(self) -> None:
         """Ends the link, when all requests have come to their end."""
         self._hatch.close()

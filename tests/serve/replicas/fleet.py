@@ -8,6 +8,7 @@ import os
 import re
 import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -187,6 +188,14 @@ def is_alive(pid):
 def wait_until(is_so):
     while not is_so():
         pass
+
+
+def wait_until_closed(fleet):
+    """Waits until nobody listens any more."""
+    host, port = fleet.address.removeprefix("http://").split(":")
+    with contextlib.suppress(ConnectionError):
+        while True:
+            socket.create_connection((host, int(port)), timeout=60).close()
 
 
 def wait_until_ended(pids):

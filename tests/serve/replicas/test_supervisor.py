@@ -21,6 +21,7 @@ from tests.serve.replicas.fleet import (
     lost_by_the_end,
     serving,
     wait_until,
+    wait_until_closed,
     wait_until_ended,
     write_graphs,
 )
@@ -121,10 +122,7 @@ def test_requests_under_way_are_answered_before_the_end(tmp_path):
             thread.start()
         wait_until(lambda: len(list(tmp_path.glob("entered.*"))) == 2)
         fleet.process.send_signal(signal.SIGTERM)
-        host, port = fleet.address.removeprefix("http://").split(":")
-        with contextlib.suppress(ConnectionError):  # until it listens no more
-            while True:
-                socket.create_connection((host, int(port)), timeout=60).close()
+        wait_until_closed(fleet)
         children = fleet.children()
         with (tmp_path / "pipe").open("w"):
             pass

@@ -9,6 +9,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from tests.serve.grpc.stub import OIP, SECONDS, Stub, infer
+
 
 class Spans:
     """A tracer provider for a test, and what has ended of it."""
@@ -98,3 +100,13 @@ def collecting(patch):
         collector.server.shutdown()
         thread.join()
         collector.server.server_close()
+
+
+def cancel_one(server, channel, gate):
+    """Has a client give a call up while a unit works on it; then the unit goes on."""
+    call = Stub(channel).method(OIP, "ModelInfer").future(infer(), timeout=SECONDS)
+    assert gate.entered.acquire(timeout=SECONDS)
+    call.cancel()
+    while server.model("m").admission.under_way:
+        pass
+    gate.go.set()

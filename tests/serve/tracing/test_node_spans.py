@@ -20,7 +20,7 @@ from tests.serve.test_generate_stream import Events, streaming
 from tests.serve.test_server import Gate, asking
 from tests.serve.test_visit import BODY, PREDICT
 from tests.serve.tokens import Tokens
-from tests.serve.tracing.spans import Spans
+from tests.serve.tracing.spans import Spans, cancel_one
 
 
 @pytest.fixture
@@ -197,12 +197,7 @@ def test_the_node_that_worked_for_somebody_who_has_gone_has_a_span(spans):
         grpc_served(gate.unit, gate.NODE, tracing=spans.provider) as server,
         grpc.insecure_channel(server.grpc_address) as channel,
     ):
-        call = Stub(channel).method(OIP, "ModelInfer").future(infer(), timeout=SECONDS)
-        assert gate.entered.acquire(timeout=SECONDS)
-        call.cancel()
-        while server.model("m").admission.under_way:
-            pass
-        gate.go.set()
+        cancel_one(server, channel, gate)
     (request,) = spans.requests
     assert request.attributes["rpc.response.status_code"] == "CANCELLED"
     assert [span.name for span in spans.below(request)] == ["mean"]
@@ -231,12 +226,7 @@ def test_a_processor_of_spans_that_raises_hurts_no_request(caplog):
         grpc_served(gate.unit, gate.NODE, tracing=provider) as server,
         grpc.insecure_channel(server.grpc_address) as channel,
     ):
-        call = Stub(channel).method(OIP, "ModelInfer").future(infer(), timeout=SECONDS)
-        assert gate.entered.acquire(timeout=SECONDS)
-        call.cancel()
-        while server.model("m").admission.under_way:
-            pass
-        gate.go.set()
+        cancel_one(server, channel, gate)
         assert processor.seen.acquire(timeout=SECONDS)
         assert ask(server, PREDICT, BODY)[0] == 200
 

@@ -16,7 +16,7 @@ from tests.serve.test_generate_stream import Events, streaming
 from tests.serve.test_server import Gate, asking
 from tests.serve.test_visit import BODY, PREDICT, Told, logged
 from tests.serve.tokens import Tokens
-from tests.serve.tracing.spans import Spans, parent_of
+from tests.serve.tracing.spans import Spans, cancel_one, parent_of
 
 
 @pytest.fixture
@@ -254,12 +254,7 @@ def test_a_call_that_is_cancelled_ends_its_span(spans):
         grpc_served(gate.unit, gate.NODE, tracing=spans.provider) as server,
         grpc.insecure_channel(server.grpc_address) as channel,
     ):
-        call = Stub(channel).method(OIP, "ModelInfer").future(infer(), timeout=SECONDS)
-        assert gate.entered.acquire(timeout=SECONDS)
-        call.cancel()
-        while server.model("m").admission.under_way:
-            pass
-        gate.go.set()
+        cancel_one(server, channel, gate)
     (span,) = spans.requests
     assert span.attributes["rpc.response.status_code"] == "CANCELLED"
     assert span.status.status_code.name == "UNSET"

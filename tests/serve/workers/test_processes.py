@@ -6,7 +6,6 @@ import http.client
 import json
 import os
 import signal
-import socket
 import threading
 import urllib.error
 import urllib.request
@@ -24,6 +23,7 @@ from tests.serve.replicas.fleet import (
     lost_by_the_end,
     serving,
     wait_until,
+    wait_until_closed,
     wait_until_ended,
     write_graphs,
 )
@@ -274,10 +274,7 @@ def test_requests_under_way_are_answered_before_the_end(tmp_path):
             thread.start()
         wait_until(lambda: fleet.metrics()["modelflow_requests_under_way", *M] == 2)
         fleet.process.send_signal(signal.SIGTERM)
-        host, port = fleet.address.removeprefix("http://").split(":")
-        with contextlib.suppress(ConnectionError):  # until it listens no more
-            while True:
-                socket.create_connection((host, int(port)), timeout=60).close()
+        wait_until_closed(fleet)
         while any(thread.is_alive() for thread in threads):
             with contextlib.suppress(OSError):  # nobody reads it at this moment
                 os.close(os.open(tmp_path / "pipe", os.O_WRONLY | os.O_NONBLOCK))
