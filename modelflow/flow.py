@@ -6,6 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from modelflow.buffer import Buffer
 from modelflow.config.find import find_graph
 from modelflow.errors import GraphError, StreamClosed, did_you_mean
 from modelflow.graph.graph import Graph
@@ -14,8 +15,9 @@ from modelflow.graph.read import read_graph
 from modelflow.graph.signature import contradictions, signature_of
 from modelflow.log import FlowLog
 from modelflow.plan import ExecutionPlan, make_plan
-from modelflow.request import Request, submit
+from modelflow.request import Request, SubmittedRows, submit, submit_rows
 from modelflow.runtime.at_exit import stop_at_exit
+from modelflow.runtime.bundle import Party
 from modelflow.runtime.scheduler import Scheduler, SchedulerOptions
 from modelflow.runtime.stats import NodeStats
 from modelflow.stream_io import StreamIO, answer_of
@@ -318,6 +320,42 @@ class Flow:
         if blocker is not None and on_room is not None:
             blocker.on_gone(on_room)
         return requests[count:]
+
+    @property
+    def is_row_by_row(self) -> bool:
+        """Tells whether `submit_rows` takes rows: each passes the graph by itself, from one input.
+
+        Raises:
+            StreamClosed: the flow does not run.
+        """
+        scheduler = self._running_scheduler()
+        return scheduler.is_row_by_row and len(scheduler.entrance.names) == 1
+
+    def submit_rows(
+        self, rows: Sequence[Buffer], party: Party, on_room: Callable[[], None] | None = None
+    ) -> SubmittedRows:
+        """Sends requests of one row each together, as `submit` does, at less cost for each.
+
+        None waits for another here either. Where the graph is not `is_row_by_row` they cannot.
+
+        Args:
+            rows: What each brings, for the graph's only input. Nobody else changes an array.
+            party: Who is told what becomes of them, by position, perhaps before this returns, on
+                the thread that brought it about, which it must not hold up.
+            on_room: Called once if there is no room for all, when there may be.
+
+        Returns:
+            How many are on their way, the first ones; the others are not.
+
+        Raises:
+            StreamClosed: the flow does not run.
+        """
+        scheduler = self._running_scheduler()
+        submitted, blocker = submit_rows(scheduler, party, rows)
+        scheduler.pump()
+        if blocker is not None and on_room is not None:
+            blocker.on_gone(on_room)
+        return submitted
 
     def stats(self) -> dict[str, NodeStats]:
         """Returns the figures of every node at this moment: counts, batch sizes, times, queues."""

@@ -1,6 +1,8 @@
 """A request as a whole: all its values at once, its answer by a callback."""
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -8,14 +10,16 @@ from typing import Any
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, EndOfStream
 from modelflow.runtime.blocker import Blocker
+from modelflow.runtime.bundle import Party
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.runtime.gang import Entrant
 from modelflow.runtime.observer import Watcher
 from modelflow.runtime.scheduler import Scheduler
 from modelflow.runtime.session import Session
+from modelflow.runtime.waiting import call_each
 from modelflow.stream_io import received, sent
 
-__all__ = ["Request", "submit"]
+__all__ = ["Request", "SubmittedRows", "submit", "submit_rows"]
 
 
 class Request:
@@ -34,7 +38,7 @@ class Request:
         "_on_end",
         "_on_result",
         "_open",
-        "_position",
+        "_place",
         "_row",
         "_scheduler",
         "_session",
@@ -76,8 +80,8 @@ class Request:
         self._due = None if deadline is None else SYSTEM_CLOCK.now() + deadline
         self._context = context
         self._is_cancelled = False
-        # Of a bundle's passenger: its place, and what has become of it.
-        self._position = -1
+        # Of one in a bundle: its place, and what has become of it.
+        self._place: tuple[SubmittedRows, int] | None = None
         self._found: dict[str, list[Buffer]] | None = None
         self._failure: Exception | None = None
         self._row: Buffer | None = None
@@ -101,7 +105,7 @@ class Request:
     @property
     def is_submitted(self) -> bool:
         """Tells whether a flow has it, or was asked to take it."""
-        return self._session is not None
+        return self._session is not None or self._place is not None
 
     def begin(self, scheduler: Scheduler, session: Session) -> None:
         """Gives it the session that it is to be (called by `Flow`)."""
@@ -128,18 +132,13 @@ class Request:
             self._row._deadline = self._due
         return self._row
 
-    def _leave(self, session: Session) -> None:
-        assert session.bundle is not None  # it has a place there
-        session.has_deadlines = True  # so that workers look at what is given up
-        session.bundle.leave(self._position, Cancelled("the request was cancelled"))
-
     def arrived(self, found: dict[str, list[Buffer]]) -> None:
-        """Takes what has become of its row (called by the bundle)."""
+        """Takes what has become of its row, which was in a bundle."""
         self._found = found
         self._on_end(self)
 
     def failed(self, failure: Exception) -> None:
-        """Takes why nothing comes any more (called by the bundle)."""
+        """Takes why nothing comes any more of its row."""
         self._failure = failure
         self._on_end(self)
 
@@ -165,8 +164,9 @@ class Request:
     def cancel(self) -> None:
         """Ends it at once: what is queued for it is dropped, `answer` raises `Cancelled`."""
         self._is_cancelled = True
-        if self._position >= 0 and self._session is not None:
-            self._leave(self._session)
+        if self._place is not None:
+            submitted, position = self._place
+            submitted.cancel(position)
         elif self._scheduler is not None and self._session is not None:
             self._scheduler.cancel(self._session)
 
@@ -216,10 +216,7 @@ class Request:
             StreamClosed: the flow was stopped, or failed.
             TimeoutError: it is not over yet.
         """
-        if self._session is None:
-            message = "the request was not submitted yet"
-            raise TimeoutError(message)
-        if self._position < 0:
+        if self._session is not None:
             return {
                 output: [*map(received, results.get_all(SYSTEM_CLOCK, 0.0))]
                 for output, results in self._session.results.items()
@@ -227,7 +224,8 @@ class Request:
         if self._failure is not None:
             raise self._failure.with_traceback(None)  # all of a bundle have the same
         if self._found is None:
-            message = "the request is not over yet"
+            what = "submitted" if self._place is None else "over"
+            message = f"the request is not {what} yet"
             raise TimeoutError(message)
         for buffers in self._found.values():
             for buffer in buffers:
@@ -261,19 +259,68 @@ def submit(scheduler: Scheduler, requests: Sequence[Request]) -> tuple[int, Bloc
     return done, None
 
 
+_RAISED = "a callback for the end of a request raised"
 _IS_SINGLE = attrgetter("is_single")
 
 
-def _submit_bundle(scheduler: Scheduler, requests: Sequence[Request]) -> tuple[int, Blocker | None]:
+class _Riders:
+    """The requests of a bundle, each of which is told of its own row alone."""
+
+    def __init__(self, requests: Sequence[Request]) -> None:
+        self._requests = requests
+
+    def arrived(self, positions: Sequence[int], found: Mapping[str, Sequence[Buffer]]) -> None:
+        due: deque[Callable[[], None]] = deque()
+        for place, position in enumerate(positions):
+            own = {output: [buffers[place]] for output, buffers in found.items()}
+            due.append(partial(self._requests[position].arrived, own))
+        call_each(due, _RAISED)
+
+    def failed(self, positions: Sequence[int], failure: Exception) -> None:
+        told = (partial(self._requests[position].failed, failure) for position in positions)
+        call_each(deque(told), _RAISED)
+
+
+class SubmittedRows:
+    """Requests of one row each that `Flow.submit_rows` has sent on their way.
+
+    Attributes:
+        count: How many there was room for.
+    """
+
+    __slots__ = ("_session", "count")
+
+    def __init__(self, session: Session, count: int) -> None:
+        """Made by `submit_rows`."""
+        self._session = session
+        self.count = count
+
+    def cancel(self, position: int) -> None:
+        """Ends one at once, whose party is told that it has failed, unless it is over."""
+        bundle = self._session.bundle
+        assert bundle is not None  # it was made for them
+        self._session.has_deadlines = True  # so that workers look at what is given up
+        bundle.leave(position, Cancelled("the request was cancelled"))
+
+
+def submit_rows(
+    scheduler: Scheduler, party: Party, rows: Sequence[Buffer]
+) -> tuple[SubmittedRows, Blocker | None]:
+    """Sends rows on their way, in order, as long as there is room; see `Flow.submit_rows`."""
     session = scheduler.create_bundle()
+    count, blocker = scheduler.entrance.enter_bundle(session, party, rows)
+    return SubmittedRows(session, count), blocker
+
+
+def _submit_bundle(scheduler: Scheduler, requests: Sequence[Request]) -> tuple[int, Blocker | None]:
     rows = [request.row() for request in requests]
-    count, blocker = scheduler.entrance.enter_bundle(session, requests, rows)
-    for position in range(count):
+    submitted, blocker = submit_rows(scheduler, _Riders(requests), rows)
+    for position in range(submitted.count):
         request = requests[position]
-        request._session, request._position, request._row = session, position, None
+        request._place, request._row = (submitted, position), None
         if request._is_cancelled:
-            request._leave(session)
-    return count, blocker
+            submitted.cancel(position)
+    return submitted.count, blocker
 
 
 def _submit_sessions(

@@ -21,18 +21,20 @@ class Answers:
         is_writable: The client takes what it is sent.
     """
 
-    def __init__(self, write: Callable[[bytes], None], sent: Callable[[Exchange], None]) -> None:
+    def __init__(
+        self, write: Callable[[bytes], None], deliver: Callable[[Exchange, bytes], None]
+    ) -> None:
         """Owes nothing yet.
 
         Args:
             write: Takes bytes for the client.
-            sent: Called when the answer to a request, and to all before it, is written whole.
+            deliver: Takes the bytes that make the answer to a request, and all before it, whole.
         """
         self.last: Exchange | None = None
         self.is_old = False
         self.is_writable = True
         self._write = write
-        self._sent = sent
+        self._deliver = deliver
         self.owed: deque[Exchange] = deque()
         # The answers whose turn has not come.
         self._replies: dict[Exchange, Reply | StreamedReply] = {}
@@ -49,10 +51,10 @@ class Answers:
         owed = self.owed
         if len(owed) == 1 and owed[0] is exchange and type(reply) is Reply:  # nobody is before it
             owed.popleft()
-            is_last = exchange is self.last
-            data = head_of(reply, is_last=is_last, is_kept=self.is_old)
-            self._write(data if exchange.head.method == "HEAD" else data + reply.body)
-            self._sent(exchange)
+            data = head_of(reply, is_last=exchange is self.last, is_kept=self.is_old)
+            if exchange.head.method != "HEAD":
+                data += reply.body
+            self._deliver(exchange, data)
             return
         self._replies[exchange] = reply
         if self._outflow is None:
@@ -76,8 +78,7 @@ class Answers:
             if is_last:
                 break
         if exchange is not None:
-            self._write(b"".join(parts))
-            self._sent(exchange)
+            self._deliver(exchange, b"".join(parts))
 
     def _new_outflow(self) -> Outflow:
         room = lambda: self.is_writable  # noqa: E731 - a method would be one line of three
@@ -88,7 +89,7 @@ class Answers:
         exchange = self.owed.popleft()
         exchange.over(self._outflow.sent)
         self._outflow = None
-        self._sent(exchange)
+        self._deliver(exchange, b"")
         if exchange is not self.last:
             self._flush()
 

@@ -15,6 +15,7 @@ from modelflow.http.answers import Answers
 from modelflow.http.connections import Connections, Member
 from modelflow.http.exchange import Exchange, Handler
 from modelflow.http.expiry import Expiry
+from modelflow.http.known_heads import END, LONGEST
 from modelflow.http.reply import Reply, reply_of_status
 from modelflow.http.request_head import RequestHead
 from modelflow.http.request_reader import LongHeadError, RequestReader, length_of
@@ -56,10 +57,12 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._reader = RequestReader(self, handler, self._limits, connections.heads)
-        self._answers = Answers(self._write, self._sent)
+        self._answers = Answers(self._write, self._deliver)
+        self._known = connections.heads.known
         self._expiry = Expiry(self._loop, self._expire)
         self._count = 0  # of requests
         self._is_ending = False  # the next request is the last one
+        self._is_free = False  # nothing is read or owed, and the next request is not the last one
         self._rests_since = self._loop.time()  # or has just connected
         self._lingering: int | None = None  # bytes that are still read and dropped
         self._is_paused = False
@@ -92,6 +95,31 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Reads what came."""
+        if self._is_free:
+            # Most requests of most servers: one that came whole, with a head that has come before,
+            # for somebody who gathers them. What `RequestReader` and `receive` do, without a call.
+            self._is_free = False
+            end = data.find(END, 0, LONGEST) + len(END)
+            known = self._known.get(data[:end])
+            if known is not None and len(data) == end + known[1]:
+                gathering = known[0].gathering
+                if gathering is not None:
+                    exchange = Exchange(
+                        known[0], self._client, self._answers.give, self._all.mailbox
+                    )
+                    exchange.body = data[end:]
+                    self._answers.owed.append(exchange)
+                    self._answers.is_old = False
+                    self._all.resting.pop(self, None)
+                    self._count += 1
+                    self._expiry.due = None
+                    if not gathering.requests:
+                        gathering.begin()
+                    gathering.requests.append(exchange)
+                    return
+        self._read(data)
+
+    def _read(self, data: bytes) -> None:
         if self._lingering is not None:
             self._hear_out(data)
             return
@@ -101,6 +129,8 @@ class Connection(asyncio.Protocol):
         except (LongHeadError, httptools.HttpParserError) as error:
             self._refuse_error(error)
         owed, reader = self._answers.owed, self._reader
+        if reader.is_within:  # a part of the next request, behind one that is answered already
+            self._is_free = False
         if len(owed) > _MOST_PIPELINED:
             self._balance()
         if owed and reader.body is None and not reader.unheard:
@@ -131,6 +161,7 @@ class Connection(asyncio.Protocol):
         exchange = Exchange(head, self._client, answers.give, self._all.mailbox)
         answers.owed.append(exchange)
         answers.is_old = self._reader.is_old
+        self._is_free = False
         self._all.resting.pop(self, None)
         self._count += 1
         if not is_kept or self._is_ending or self._count == self._limits.requests:
@@ -155,22 +186,37 @@ class Connection(asyncio.Protocol):
 
     # -- answering --------------------------------------------------------------------------------
 
-    def _sent(self, exchange: Exchange) -> None:
-        """Goes on behind an answer that is sent whole, or ends."""
+    def _deliver(self, exchange: Exchange, data: bytes) -> None:
+        """Sends what makes an answer whole, and goes on behind it, or ends."""
+        transport, answers = self._transport, self._answers
+        if data and transport is not None and not transport.is_closing():
+            transport.write(data)
         if self._is_paused:
             self._balance()
-        if exchange is self._answers.last:
+        if exchange is answers.last:
             self._end()
-        elif not self._answers.owed:
-            self._all.rest(self)
-            self._rests_since = now = self._loop.time()
-            if self._reader.body is None and not self._reader.unheard:
-                self._awaited = "rest"
-                self._expiry.wait_until(now + self._limits.keepalive)
-            else:
-                self._set_due()
-        elif self._uninvited is self._answers.owed[0]:
+        elif not answers.owed:
+            self._rest()
+        elif self._uninvited is answers.owed[0]:
             self.invite_body(self._uninvited)
+
+    def _rest(self) -> None:
+        """Waits for the next request."""
+        reader, expiry, limits = self._reader, self._expiry, self._limits
+        if self._transport is not None:
+            self._all.resting[self] = None
+        self._rests_since = now = self._loop.time()
+        if reader.body is not None or reader.unheard:
+            self._set_due()
+            return
+        self._awaited = "rest"
+        due = now + limits.keepalive
+        if due >= expiry.looks_at:  # as `wait_until`, without a call
+            expiry.due = due
+        else:
+            expiry.wait_until(due)
+        is_last = self._is_ending or self._count + 1 == limits.requests
+        self._is_free = reader.is_kept and not (reader.is_within or is_last or self._is_paused)
 
     def _write(self, data: bytes) -> None:
         if self._transport is not None and not self._transport.is_closing():
@@ -255,7 +301,7 @@ class Connection(asyncio.Protocol):
         if self._answers.owed:
             self._answers.end()
         else:
-            self._is_ending = True
+            self._is_ending, self._is_free = True, False
             rested = self._loop.time() - self._rests_since
             self._loop.call_later(max(0.0, _GRACE_SECONDS - rested), self._close_if_idle)
 

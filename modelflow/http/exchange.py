@@ -106,7 +106,9 @@ class Exchange:
         self.on_gone = None
         if self.visit is not None:
             reply = self.visit.answered(reply)
-        if not isinstance(reply, StreamedReply):  # that is over when it has been sent
+        if self.visit is None and self.on_end is None and type(reply) is not StreamedReply:
+            self.is_over = True  # nobody wants to know
+        elif not isinstance(reply, StreamedReply):  # that is over when it has been sent
             self.over(len(reply.body))
         self._send(self, reply)
 

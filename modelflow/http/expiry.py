@@ -1,6 +1,7 @@
 """A moment until when something must have come."""
 
 import asyncio
+import math
 from collections.abc import Callable
 
 __all__ = ["Expiry"]
@@ -12,7 +13,7 @@ class Expiry:
     Putting it off costs no timer: the one that is set looks, when it is due, how long it still is.
     """
 
-    __slots__ = ("_expired", "_loop", "_timer", "due")
+    __slots__ = ("_expired", "_loop", "_timer", "due", "looks_at")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, expired: Callable[[], None]) -> None:
         """Sets nothing yet.
@@ -22,7 +23,10 @@ class Expiry:
             expired: Called when the moment has come.
         """
         self.due: float | None = None
-        """The moment, in the loop's seconds; None: there is none."""
+        """The moment, in the loop's seconds; None: there is none. May be set to `looks_at`, or
+        later."""
+        self.looks_at = math.inf
+        """When the timer that is set looks whether the moment has come."""
         self._loop = loop
         self._expired = expired
         self._timer: asyncio.TimerHandle | None = None
@@ -34,21 +38,27 @@ class Expiry:
     def wait_until(self, due: float) -> None:
         """Says that the moment is this one, in the loop's seconds."""
         self.due = due
-        if self._timer is None or due < self._timer.when():
+        if due < self.looks_at:
             self.cancel()
-            self._timer = self._loop.call_at(due, self._look)
+            self._set(due)
 
     def cancel(self) -> None:
         """Ends the timer; for good, unless it is waited again."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+            self.looks_at = math.inf
+
+    def _set(self, due: float) -> None:
+        self._timer = self._loop.call_at(due, self._look)
+        self.looks_at = due
 
     def _look(self) -> None:
         self._timer = None
+        self.looks_at = math.inf
         if self.due is None:
             return
         if self._loop.time() < self.due:
-            self._timer = self._loop.call_at(self.due, self._look)
+            self._set(self.due)
         else:
             self._expired()

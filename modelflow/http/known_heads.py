@@ -8,27 +8,32 @@ before, and ends with the body that it announces, nothing of it need be read aga
 
 from modelflow.http.request_head import RequestHead
 
-__all__ = ["KnownHeads"]
+__all__ = ["END", "LONGEST", "KnownHeads"]
 
-# Heads that are kept, and the longest of them in bytes: 1 MiB together.
-_MOST = 512
-_LONGEST = 2048
-_END = b"\r\n\r\n"
+LONGEST = 2048
+"""Bytes of the longest head that is kept."""
+END = b"\r\n\r\n"
+"""What is behind a head."""
+
+_MOST = 512  # heads that are kept: 1 MiB together
 
 
 class KnownHeads:
     """The heads that the connections of a server have sent more than once. For its thread alone.
 
     Each of a request over HTTP/1.1 behind which the connection goes on.
+
+    Attributes:
+        known: By their bytes, up to the body; with the length of that.
     """
 
     def __init__(self) -> None:
-        self._known: dict[bytes, tuple[RequestHead, int]] = {}  # and the length of the body
+        self.known: dict[bytes, tuple[RequestHead, int]] = {}
 
     def find(self, message: bytes) -> tuple[RequestHead, bytes] | None:
         """Returns the head of a whole message and its body; None: it is to be read."""
-        end = message.find(_END, 0, _LONGEST) + len(_END)
-        known = self._known.get(message[:end])  # b"\r\n\r\n" alone, or less, is nobody's head
+        end = message.find(END, 0, LONGEST) + len(END)
+        known = self.known.get(message[:end])  # b"\r\n\r\n" alone, or less, is nobody's head
         if known is None or len(message) != end + known[1]:
             return None
         return known[0], message[end:]
@@ -44,7 +49,7 @@ class KnownHeads:
             length: Bytes of the body.
         """
         end = len(message) - length
-        if len(_END) < end <= _LONGEST:
-            if len(self._known) >= _MOST:
-                self._known.clear()
-            self._known[message[:end]] = head, length
+        if len(END) < end <= LONGEST:
+            if len(self.known) >= _MOST:
+                self.known.clear()
+            self.known[message[:end]] = head, length

@@ -1,7 +1,10 @@
 """The head of a request, as it was read."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from modelflow.http.gathering import Gathering
 
 __all__ = ["RequestHead"]
 
@@ -15,9 +18,10 @@ class RequestHead:
         headers: Names in lower case, and values, in the order in which they came.
         named: The same by name; of several of one name the last.
         route: What whoever handles requests has found out from the head alone; None: nothing yet.
+        gathering: Where its requests may go once they are whole, instead of to who handles them.
     """
 
-    __slots__ = ("headers", "method", "named", "route", "target")
+    __slots__ = ("gathering", "headers", "method", "named", "route", "target")
 
     def __init__(
         self, method: str, target: str, headers: Sequence[tuple[bytes, bytes]] = ()
@@ -28,3 +32,4 @@ class RequestHead:
         self.headers = headers
         self.named: Mapping[bytes, bytes] = dict(headers)
         self.route: Any = None
+        self.gathering: Gathering | None = None

@@ -7,7 +7,7 @@ slow, late, wrong or given up holds up no other. What a session costs, the bundl
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -15,19 +15,19 @@ from modelflow.buffer import Buffer
 from modelflow.runtime.locks import make_lock
 from modelflow.runtime.waiting import call_each
 
-__all__ = ["Bundle", "Passenger"]
+__all__ = ["Bundle", "Party"]
 
 _RAISED = "a callback for the end of a request raised"
 
 
-class Passenger(Protocol):
-    """Who waits for what becomes of one row."""
+class Party(Protocol):
+    """Who waits for what becomes of the rows. Each row is told of once, with no lock held."""
 
-    def arrived(self, found: dict[str, list[Buffer]]) -> None:
-        """Takes what came out of each output; once, with no lock held."""
+    def arrived(self, positions: Sequence[int], found: Mapping[str, Sequence[Buffer]]) -> None:
+        """Takes what came out of each output: of each of these rows one buffer, in their order."""
 
-    def failed(self, failure: Exception) -> None:
-        """Notes that nothing comes any more; instead of `arrived`."""
+    def failed(self, positions: Sequence[int], failure: Exception) -> None:
+        """Notes that nothing comes any more of these; instead of `arrived`."""
 
 
 class Bundle:
@@ -35,6 +35,7 @@ class Bundle:
 
     gone: set[int]
     """The positions that nobody waits for any more."""
+    _party: Party
 
     def __init__(self, terminals: int) -> None:
         """Begins empty.
@@ -45,18 +46,19 @@ class Bundle:
         self.gone = set()
         self._terminals = terminals
         self._lock = make_lock("bundle")
-        self._waiting: list[Passenger | None] = []
+        self._size = 0
+        self._waiting: set[int] = set()
         self._left: dict[str, int] = {}
         # Of several terminals: what has come of each row, and how many lack.
-        self._found: list[dict[str, list[Buffer]]] = []
+        self._found: list[dict[str, Buffer]] = []
         self._lacking: list[int] = []
         self._due: deque[Callable[[], None]] = deque()
 
-    def board(self, passengers: Iterable[Passenger]) -> None:
-        """Takes who waits for the rows, in order; before any of them is in the graph."""
+    def board(self, party: Party, size: int) -> None:
+        """Takes who waits for so many rows; before any of them is in the graph."""
         with self._lock:
-            self._waiting = [*passengers]
-            size = len(self._waiting)
+            self._party, self._size = party, size
+            self._waiting = set(range(size))
             if self._terminals > 1:
                 self._found = [{} for _ in range(size)]
                 self._lacking = [self._terminals] * size
@@ -70,36 +72,41 @@ class Bundle:
             True: they were the last ones there.
         """
         with self._lock:
-            waiting, due = self._waiting, self._due
-            left = self._left.get(terminal, len(waiting)) - len(positions)
+            left = self._left.get(terminal, self._size) - len(positions)
             self._left[terminal] = left
-            if self._terminals == 1:
-                for position, buffer in zip(positions, buffers, strict=True):
-                    passenger = waiting[position]
-                    if passenger is not None:
-                        waiting[position] = None
-                        found = {terminal: [buffer]} if is_output else {}
-                        due.append(partial(passenger.arrived, found))
-            else:
+            if self._terminals > 1:
                 self._put(terminal, positions, buffers, is_output)
+            elif self._waiting.issuperset(positions):
+                self._arrive(positions, {terminal: buffers} if is_output else {})
+            else:
+                kept = [place for place, at in enumerate(positions) if at in self._waiting]
+                found = {terminal: [buffers[place] for place in kept]} if is_output else {}
+                self._arrive([positions[place] for place in kept], found)
         return not left
 
     def _put(
         self, terminal: str, positions: Sequence[int], buffers: Sequence[Buffer], is_output: bool
     ) -> None:
         """As `put` for one terminal of several: a request is over when all have its row."""
+        whole = []
         for position, buffer in zip(positions, buffers, strict=True):
-            found = self._found[position]
             if is_output:
-                found[terminal] = [buffer]
+                self._found[position][terminal] = buffer
             self._lacking[position] -= 1
-            passenger = self._waiting[position]
-            if passenger is not None and not self._lacking[position]:
-                self._waiting[position] = None
-                self._due.append(partial(passenger.arrived, found))
+            if not self._lacking[position] and position in self._waiting:
+                whole.append(position)
+        if whole:
+            names = self._found[whole[0]]
+            found = {name: [self._found[position][name] for position in whole] for name in names}
+            self._arrive(whole, found)
+
+    def _arrive(self, positions: Sequence[int], found: Mapping[str, Sequence[Buffer]]) -> None:
+        if positions:
+            self._waiting.difference_update(positions)
+            self._due.append(partial(self._party.arrived, positions, found))
 
     def call_due(self) -> None:
-        """Tells those whose rows have come; with no lock held."""
+        """Tells of the rows that have come; with no lock held."""
         call_each(self._due, _RAISED)
 
     def leave(self, position: int, failure: Exception) -> None:
@@ -108,18 +115,18 @@ class Bundle:
         Does nothing where the request is over.
         """
         with self._lock:
-            passenger, self._waiting[position] = self._waiting[position], None
-            if passenger is None:
+            if position not in self._waiting:
                 return
+            self._waiting.remove(position)
             self.gone.add(position)
-            self._due.append(partial(passenger.failed, failure))
+            self._due.append(partial(self._party.failed, (position,), failure))
         self.call_due()
 
     def fail(self, failure: Exception) -> None:
         """Ends every request that is not over."""
         with self._lock:
-            for passenger in self._waiting:
-                if passenger is not None:
-                    self._due.append(partial(passenger.failed, failure))
-            self._waiting = [None] * len(self._waiting)
+            positions = sorted(self._waiting)
+            self._waiting.clear()
+            if positions:
+                self._due.append(partial(self._party.failed, positions, failure))
         self.call_due()

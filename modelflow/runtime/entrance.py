@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, QueueFullError, StreamClosed, did_you_mean
 from modelflow.runtime.blocker import Blocker, in_flight_blocker, inbox_blocker, unread_blocker
-from modelflow.runtime.bundle import Passenger
+from modelflow.runtime.bundle import Party
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.entry_port import EntryPort
 from modelflow.runtime.gang import (
@@ -163,13 +163,13 @@ class Entrance:
         return count, blocker
 
     def enter_bundle(
-        self, session: Session, passengers: Sequence[Passenger], rows: Sequence[Buffer]
+        self, session: Session, party: Party, rows: Sequence[Buffer]
     ) -> tuple[int, Blocker | None]:
         """Puts requests of one row each in, in order, as long as there is room: as one session.
 
         Args:
             session: Made for them.
-            passengers: Who waits for each row.
+            party: Who waits for what becomes of them.
             rows: What each brings, for the graph's only input.
 
         Returns:
@@ -184,7 +184,7 @@ class Entrance:
             with self._lock:
                 count, blocker = count_room(len(rows), port, self._in_flight, self._clock)
                 is_in_doubt = True
-                bundle.board(passengers[:count])
+                bundle.board(party, count)
                 is_in = session.progress.enter_whole({port.name: count})
                 if is_in and count:
                     told = port.append((bundle_segment(session, rows[:count]),))

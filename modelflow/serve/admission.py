@@ -69,22 +69,31 @@ class Admission:
             RefusedError: it is not taken.
         """
         if self.under_way >= self.most:
-            text = (
-                f"model {self._name!r} has {self.most} requests under way, as many as it may; "
-                "come again"
-            )
-            wait = self.expected_wait
-            raise self._refusal(text, "full", 1.0 if wait is None else wait / self.most)
+            raise self.refuse(1)
         if deadline is not None and (wait := self._late(deadline)) is not None:
             text = (
                 f"model {self._name!r} would answer in about {wait:.3g} s, and whoever asks waits "
                 f"{deadline:.3g} s; come again"
             )
             raise self._refusal(text, "would_miss_deadline", wait - deadline)
+        self.take(1)
+
+    def take(self, count: int) -> None:
+        """Takes requests for which there is room, whose callers wait for ever."""
         if not self.under_way:
             self._since = self._now()
-        self.under_way += 1
+        self.under_way += count
         self._highest = max(self._highest, self.under_way)
+
+    def refuse(self, count: int) -> RefusedError:
+        """Counts requests for which there is no room; returns what they are told."""
+        text = (
+            f"model {self._name!r} has {self.most} requests under way, as many as it may; "
+            "come again"
+        )
+        wait = self.expected_wait
+        seconds = 1.0 if wait is None else wait / self.most
+        return self._refusal(text, "full", seconds, count)
 
     def left(self) -> None:
         """Notes that a request is over, answered or not: there is room for another."""
@@ -98,8 +107,8 @@ class Admission:
         self._pace.note(self._highest, now - self._since, count)
         self._since, self._highest = now, self.under_way
 
-    def _refusal(self, text: str, reason: str, seconds: float) -> RefusedError:
-        self.refused[reason] += 1
+    def _refusal(self, text: str, reason: str, seconds: float, count: int = 1) -> RefusedError:
+        self.refused[reason] += count
         return RefusedError(text, reason, max(0.001, seconds))
 
 

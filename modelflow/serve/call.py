@@ -58,7 +58,7 @@ class Call:
         on_result = self._came if is_stream else None
         self.request = Request(
             items,
-            partial(model.over, self),
+            self._over,
             deadline=deadline,
             context=context,
             on_result=on_result,
@@ -88,6 +88,14 @@ class Call:
         """Ends it without an answer."""
         self._problem = problem
         self.model.ended()
+        self.done(self)
+
+    def _over(self, _: Request) -> None:
+        self.left = SYSTEM_CLOCK.now()
+        self.model.over(self._end)  # from whichever thread
+
+    def _end(self) -> None:
+        self.model.admission.left()
         self.done(self)
 
     def _came(self, _: Request) -> None:

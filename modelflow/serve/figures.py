@@ -3,6 +3,7 @@
 import time
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Sequence
 
 from modelflow.wire.problem import Code
 
@@ -42,6 +43,21 @@ class ModelFigures:
         self.answer_seconds += answer_seconds
         self.last = time.time()
         self.latencies[bisect_left(BOUNDS, seconds)] += 1
+
+    def answered_together(self, seconds: Sequence[float], answer_seconds: float) -> None:
+        """Counts requests of one item each that were answered together.
+
+        Args:
+            seconds: How long each took.
+            answer_seconds: The part of that behind the graph, the same for each.
+        """
+        self.outcomes["OK"] += len(seconds)
+        self.rows += len(seconds)
+        self.seconds += sum(seconds)
+        self.answer_seconds += answer_seconds * len(seconds)
+        self.last = time.time()
+        for one in seconds:
+            self.latencies[bisect_left(BOUNDS, one)] += 1
 
     def failed(self, code: Code, rows: int = 0, seconds: float = 0.0) -> None:
         """Counts a request that failed."""

@@ -24,6 +24,13 @@ from modelflow.wire.problem import Code, Problem, sendable
 
 __all__ = ["Front"]
 
+# Bytes of a body that may go with others.
+_SMALL = 16 << 10
+_DIGITS = 10
+# Headers of requests that go alone: their bodies are to be decompressed, or somebody waits for
+# their answer no longer than he says.
+_ALONE = frozenset({b"content-encoding", b"inference-timeout-ms"})
+
 
 class Front:
     """Answers every request that comes over HTTP. On the server's thread."""
@@ -79,7 +86,18 @@ class Front:
         """Returns whether a request with this head is to be received, and who answers it."""
         is_seen = self._reception.sees_all or not self._reception.marks.isdisjoint(head.named)
         found = self._router.find(head.method, head.target)
-        return is_seen, _told(head, found) if isinstance(found, Reply) else found
+        if isinstance(found, Reply):
+            return is_seen, _told(head, found)
+        if not is_seen and self._is_small(head):
+            head.gathering = found.gathering
+        return is_seen, found
+
+    def _is_small(self, head: RequestHead) -> bool:
+        """Tells whether requests with this head may go with others: small, and nothing special."""
+        length = head.named.get(b"content-length", b"")
+        most = min(_SMALL, self._limits.most)
+        is_small = len(length) < _DIGITS and length.isdigit() and int(length) <= most
+        return is_small and _ALONE.isdisjoint(head.named)
 
     def _receive(self, exchange: Exchange) -> None:
         form = self._router.form_of(exchange.path)
@@ -90,9 +108,12 @@ class Front:
     def handle(self, exchange: Exchange) -> None:
         """Answers a whole request, now or later."""
         exchange.on_end = partial(self._limits.budget.give_back, len(exchange.body))
-        _, (answer, names) = exchange.head.route
+        if exchange.head.gathering is not None:
+            exchange.head.gathering.add(exchange)
+            return
+        _, route = exchange.head.route
         try:
-            answer(exchange, names)
+            route.answer(exchange, route.names)
         except Problem as problem:
             exchange.answer(refusal(problem))
 

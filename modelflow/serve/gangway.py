@@ -14,6 +14,7 @@ from modelflow.errors import StreamClosed
 from modelflow.flow import Flow
 from modelflow.http.mailbox import Mailbox
 from modelflow.serve.call import Call
+from modelflow.serve.convoy import Convoy
 from modelflow.serve.unread import Unread
 from modelflow.wire.problem import Code, Problem
 
@@ -42,16 +43,12 @@ class Gangway:
         self._mailbox = mailbox
         self._unread = unread
         self._on_closed = on_closed
-        self._waiting: deque[Call] = deque()
+        self._waiting: deque[Call | Convoy] = deque()
         self._is_due = self._is_blocked = False
 
     def add(self, call: Call) -> None:
         """Takes a call: it goes in when this turn of the loop is over."""
         self._waiting.append(call)
-        self.come_soon()
-
-    def come_soon(self) -> None:
-        """Has what is here go in when this turn of the loop is over."""
         if not (self._is_due or self._is_blocked):
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._enter)
@@ -71,22 +68,49 @@ class Gangway:
     def _enter(self) -> None:
         if self._unread:
             self._is_due = True  # what is added now goes in below
-            for call in self._unread.read():
-                self._waiting.append(call)
+            convoy = self._unread.read()
+            if convoy is not None:
+                self._waiting.append(convoy)
         self._is_due = self._is_blocked = False
-        if not self._waiting:
-            return
-        gang = [*self._waiting]
         try:
-            rest = self._flow.submit([call.request for call in gang], self._told_of_room)
+            while self._waiting and not self._is_blocked:
+                if isinstance(self._waiting[0], Convoy):
+                    self._enter_convoy(self._waiting[0])
+                else:
+                    self._enter_calls()
         except StreamClosed:
-            self._waiting.clear()
-            for call in gang:
-                call.fail(Problem("the model has ended; come again", Code.UNAVAILABLE))
-            self._on_closed()
-            return
+            self._give_up()
+
+    def _enter_convoy(self, convoy: Convoy) -> None:
+        rest = convoy.enter(self._flow, self._told_of_room)
+        if rest is None:
+            self._waiting.popleft()
+        else:
+            self._waiting[0] = rest
+            self._is_blocked = True
+
+    def _enter_calls(self) -> None:
+        """Sends the calls that are before the next convoy."""
+        gang: list[Call] = []
+        for one in self._waiting:
+            if isinstance(one, Convoy):
+                break
+            gang.append(one)
+        rest = self._flow.submit([call.request for call in gang], self._told_of_room)
+        for _ in range(len(gang) - len(rest)):
+            self._waiting.popleft()
         self._is_blocked = bool(rest)
-        self._waiting = deque(gang[len(gang) - len(rest) :])
+
+    def _give_up(self) -> None:
+        """Refuses all that wait: the flow has ended."""
+        problem = Problem("the model has ended; come again", Code.UNAVAILABLE)
+        waiting, self._waiting = self._waiting, deque()
+        for one in waiting:
+            if isinstance(one, Convoy):
+                one.give_up(problem)
+            else:
+                one.fail(problem)
+        self._on_closed()
 
     def _told_of_room(self) -> None:
         self._mailbox.post(self._enter)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy.typing as npt
 
 from modelflow.graph.graph_port import Signature
-from modelflow.http.exchange import Visit
+from modelflow.http.exchange import Exchange, Visit
 from modelflow.serve.batching import Batching
 from modelflow.serve.limits import ModelLimits
 from modelflow.wire.not_found import no_signature
@@ -15,7 +15,7 @@ from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE
 
 if TYPE_CHECKING:
     from modelflow.buffer import Buffer
-    from modelflow.serve.unread import Unread
+    from modelflow.serve.row_reader import RowReader
     from modelflow.wire.tf_serving.predict import Types
 
 __all__ = ["Inference", "Model", "with_signature"]
@@ -102,10 +102,6 @@ class Model(Protocol):
     def batching(self) -> Batching:
         """How it gathers items into calls."""
 
-    @property
-    def unread(self) -> "Unread | None":
-        """What takes requests that are read together; None: none are."""
-
     def all_signatures(self) -> "Sequence[Model]":
         """Returns itself and its further signatures."""
 
@@ -121,6 +117,14 @@ class Model(Protocol):
 
         Raises:
             Problem: there is no room for it.
+        """
+
+    def receive(self, requests: "Sequence[Exchange]", reader: "RowReader") -> None:
+        """Takes small requests that have come together, and answers each, now or later.
+
+        Args:
+            requests: None has a visit, or says how long it may take.
+            reader: What reads them, and writes their answers.
         """
 
     def infer(

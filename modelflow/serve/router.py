@@ -4,9 +4,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from modelflow.http.exchange import Exchange
+from modelflow.http.gathering import Gathering
 from modelflow.http.reply import Reply
 from modelflow.serve.keys import Group
 
@@ -19,6 +21,9 @@ _LONGEST = 256
 Answerer = Callable[[Exchange, Mapping[str, str]], None]
 """Answers a request, now or later; given what its path names."""
 
+Gatherer = Callable[[Mapping[str, str]], Gathering]
+"""Makes what takes requests together; given what their path names."""
+
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
@@ -29,11 +34,18 @@ class Endpoint:
             whoever answers.
         answer: By method.
         group: What a key must open to ask there; None: no key is needed.
+        gather: Makes what takes the POST requests of a path that are small and whole, in the place
+            of ``answer``, given what the path names; None: nothing does.
     """
 
     pattern: re.Pattern[str]
     answer: Mapping[str, Answerer]
     group: Group | None = Group.INFER
+    gather: "Gatherer | None" = None
+
+    def gathered(self, gather: "Gatherer") -> "Endpoint":
+        """Returns the same, where small POST requests may be gathered, too."""
+        return replace(self, gather=gather)
 
     def of(self, group: Group | None) -> "Endpoint":
         """Returns the same, for other keys."""
@@ -64,8 +76,18 @@ class Form:
     group: Group | None
 
 
-Route = tuple[Answerer, Mapping[str, str]]
-"""Who answers a request, and what its path names."""
+class Route(NamedTuple):
+    """Who answers a request.
+
+    Attributes:
+        answer: Who it is.
+        names: What the path names.
+        gathering: What may take it instead, with others; None: nothing does.
+    """
+
+    answer: Answerer
+    names: Mapping[str, str]
+    gathering: Gathering | None
 
 
 class Router:
@@ -132,7 +154,10 @@ def _find(endpoints: Sequence[Endpoint], method: str, path: str) -> Route | Repl
         answer = one.answer.get(method)
         if answer is not None:
             named = found.groupdict().items()
-            return answer, {key: unquote(value) for key, value in named if value}
+            names = {key: unquote(value) for key, value in named if value}
+            if one.gather is None or method != "POST":
+                return Route(answer, names, None)
+            return Route(answer, names, one.gather(names))
         allowed |= dict.fromkeys(one.answer)
     if not allowed:
         return Reply(HTTPStatus.NOT_FOUND, b"", {})

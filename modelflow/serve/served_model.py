@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from modelflow.flow import Flow
-from modelflow.http.exchange import Visit
+from modelflow.http.exchange import Exchange, Visit
 from modelflow.http.mailbox import Mailbox
-from modelflow.request import Request
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.serve.admission import Admission
 from modelflow.serve.batching import Batching
@@ -19,6 +18,7 @@ from modelflow.serve.figures import ModelFigures
 from modelflow.serve.gangway import Gangway
 from modelflow.serve.limits import ModelLimits
 from modelflow.serve.model import with_signature
+from modelflow.serve.row_reader import RowReader
 from modelflow.serve.rows import items_of
 from modelflow.serve.unread import Unread
 from modelflow.wire.problem import Code
@@ -88,7 +88,7 @@ class ServedModel:
         self.method = PREDICT_METHOD
         self.others: Mapping[str, ServedModel] = {}
         self._on_idle: Callable[[], object] | None = None
-        self._over: deque[Call] = deque()  # which are to be told of
+        self._over: deque[Callable[[], None]] = deque()  # what ends those that are
         self._is_told = False  # and that is on its way
         self._caught_up = 0.0  # when it has last done what was due
         self._is_counted_soon = False
@@ -151,16 +151,22 @@ class ServedModel:
         self._gangway.add(call)
         return call
 
-    def reserve(self) -> None:
-        """Counts a request that is to be read soon, by `unread`, and goes in then.
+    def receive(self, requests: Sequence[Exchange], reader: RowReader) -> None:
+        """Takes small requests that have come together, and sends them if there is room.
 
-        Raises:
-            RefusedError: there is no room for it.
+        Args:
+            requests: The requests.
+            reader: What reads them, and writes their answers.
         """
-        if self.admission.under_way >= self.admission.most:
-            self._make_room(None)
-        self.admission.admit(None)
-        self._gangway.come_soon()
+        self.unread.add(requests, reader)
+        self._gangway.hurry()
+
+    def room(self, wanted: int) -> int:
+        """Returns how many requests more may be under way; all of ``wanted``, if that can be."""
+        admission = self.admission
+        if admission.most - admission.under_way < wanted:
+            self._catch_up()
+        return max(0, admission.most - admission.under_way)
 
     def left(self, code: Code | None = None) -> None:
         """Notes that a request is over that never went in: with a code, or as another one."""
@@ -191,13 +197,15 @@ class ServedModel:
             admission.admit(deadline)
 
     def _make_room(self, deadline: float | None) -> None:
+        if not self.admission.takes(deadline):
+            self._catch_up()
+
+    def _catch_up(self) -> None:
         """Does what is due where there is no room: a turn of the loop may bring many requests.
 
         Else room that answers have made meanwhile, and a model that has nothing to do while
         requests wait to go in, would be seen only behind them all.
         """
-        if self.admission.takes(deadline):
-            return
         now = SYSTEM_CLOCK.now()
         if now - self._caught_up >= _TURN:
             self._gangway.hurry()
@@ -211,25 +219,27 @@ class ServedModel:
         else:
             call.request.cancel()
 
-    def over(self, call: Call, _: Request) -> None:
-        """Has a call end on the server's thread, with one wake-up for many; from any thread."""
-        call.left = SYSTEM_CLOCK.now()
-        self._over.append(call)
+    def over(self, end: Callable[[], None]) -> None:
+        """Has requests end on the server's thread, with one wake-up for many; from any thread.
+
+        Args:
+            end: What ends them; counts them out of those that are under way.
+        """
+        self._over.append(end)
         if not self._is_told:  # looked at behind the append; `_finish` clears it before it looks
             self._is_told = True
             self.mailbox.post(self._finish)
 
     def _finish(self) -> None:
-        """Ends the calls that are over."""
+        """Ends the requests that are over."""
         self._is_told = False
         over = self._over
         while over:
-            call = over.popleft()
-            self.admission.under_way -= 1
+            end = over.popleft()
             try:
-                call.done(call)
-            except Exception as error:  # noqa: BLE001 - one call's; the others are told all the same
-                context = {"message": f"{call!r} raised", "exception": error}
+                end()
+            except Exception as error:  # noqa: BLE001 - of some; the others are told all the same
+                context = {"message": f"{end!r} raised", "exception": error}
                 asyncio.get_running_loop().call_exception_handler(context)
         self._count()
         self._tell_when_idle()

@@ -1,27 +1,26 @@
 """TensorFlow Serving's REST interface: ``/v1/models/...``."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
-from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from modelflow.http.exchange import Exchange
 from modelflow.http.reply import Reply
 from modelflow.serve.compression import whole_body
 from modelflow.serve.examples import classes_of, send_examples, values_of_regression
+from modelflow.serve.gathering import RowGathering
 from modelflow.serve.limits import ReadLimits
 from modelflow.serve.model import Inference, Model
 from modelflow.serve.models import Models
 from modelflow.serve.patience import seconds_of
+from modelflow.serve.predict_rows import PredictRows
 from modelflow.serve.refusal import JSON, refusal_of, settle
 from modelflow.serve.router import Endpoint, endpoint
-from modelflow.serve.rows import check_item
 from modelflow.serve.tensorflow_serving import (
     outputs_of,
     signatures_of,
     statuses_of,
 )
-from modelflow.wire.json_array import array_of
 from modelflow.wire.tf_serving.documents import (
     CLASSIFY_METHOD,
     REGRESS_METHOD,
@@ -36,15 +35,8 @@ from modelflow.wire.tf_serving.predict import (
     read_predict,
 )
 
-if TYPE_CHECKING:
-    from modelflow.serve.call import Call
-    from modelflow.serve.served_model import ServedModel
-    from modelflow.serve.unread import UnreadRequest
-
 __all__ = ["TensorflowRest"]
 
-# Bytes of a body that is read together with others.
-_SMALL = 16 << 10
 _MODEL = r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
 
 
@@ -56,68 +48,28 @@ class TensorflowRest:
         self._models = models
         self._limits = limits
         self.endpoints: tuple[Endpoint, ...] = (
-            endpoint(f"{_MODEL}:predict", POST=self._predict),
+            endpoint(f"{_MODEL}:predict", POST=self._predict).gathered(self._gathering),
             endpoint(f"{_MODEL}:classify", POST=partial(self._examples, CLASSIFY_METHOD)),
             endpoint(f"{_MODEL}:regress", POST=partial(self._examples, REGRESS_METHOD)),
             endpoint(f"{_MODEL}/metadata", GET=self._metadata),
             endpoint(_MODEL, GET=self._status),
         )
 
+    def _gathering(self, path: Mapping[str, str]) -> RowGathering:
+        reader = PredictRows(self._limits, partial(self._alone, path))
+        return RowGathering(self._models, path, reader)
+
     def _predict(self, exchange: Exchange, path: Mapping[str, str]) -> None:
         model, seconds = self._models.find(**path), seconds_of(exchange)
-        unread = model.unread if seconds is None and len(exchange.body) <= _SMALL else None
-        if unread is not None and unread.add(exchange, self._read):
-            return
         model.expect(seconds)
         sent = whole_body(exchange, self._limits.decompressed)
         self._send(model, exchange, seconds, *read_predict(sent, self._limits.json))
 
-    def _read(self, model: "ServedModel", unread: "Sequence[UnreadRequest]") -> "Iterable[Call]":
-        """Reads requests that go in together: all rows become one array."""
-        found: list[tuple[UnreadRequest, list[Any]]] = []
-        for one in unread:
-            exchange, _ = one
-            try:
-                sent = whole_body(exchange, self._limits.decompressed)
-                signature, is_row, value = read_predict(sent, self._limits.json)
-            except Exception as error:  # noqa: BLE001 - the others are read all the same
-                model.unread.give_up(exchange)
-                exchange.answer(refusal_of(error))
-                continue
-            if is_row and not signature and type(value) is list:
-                found.append((one, value))
-            else:
-                self._send_alone(model, exchange, signature, is_row, value)
-        return self._begin(model, found) if found else ()
-
-    def _begin(
-        self, model: "ServedModel", found: "Sequence[tuple[UnreadRequest, list[Any]]]"
-    ) -> "Iterable[Call]":
-        (port,) = model.signature.inputs
-        rows = [*chain.from_iterable(value for _, value in found)]
+    def _alone(self, path: Mapping[str, str], exchange: Exchange) -> None:
+        """Answers a request that was gathered, and does not go with others."""
         try:
-            array = array_of(rows, model.unread.row_type, "'instances'")
-            check_item(port, array[0])
-            model.limits.check_elements(array.size, "'instances'")
-            model.limits.check_rows(len(array), "'instances'")
-        except Exception:  # noqa: BLE001 - of one of them, who is told; or they differ
-            for (exchange, _), value in found:
-                self._send_alone(model, exchange, "", True, value)
-            return
-        at = 0
-        for one, value in found:
-            items = {port.name: [*array[at : at + len(value)]]}
-            at += len(value)
-            yield model.unread.begin(items, partial(settle, one[0], _row_reply), one)
-
-    def _send_alone(
-        self, model: "ServedModel", exchange: Exchange, signature: str, is_row: bool, value: Any
-    ) -> None:
-        """Sends a request that was deferred, and does not go with others."""
-        model.unread.give_up(exchange)
-        try:
-            self._send(model, exchange, None, signature, is_row, value)
-        except Exception as error:  # noqa: BLE001 - the others are sent all the same
+            self._predict(exchange, path)
+        except Exception as error:  # noqa: BLE001 - the others are answered all the same
             exchange.answer(refusal_of(error))
 
     def _send(

@@ -1,12 +1,14 @@
-"""Small requests that wait as they came, and are read together when they go in."""
+"""Small requests that a model takes as they came, and reads together when they go in."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+from modelflow.buffer import Buffer
 from modelflow.http.exchange import Exchange
 from modelflow.runtime.clock import SYSTEM_CLOCK
-from modelflow.serve.call import Call
+from modelflow.serve.convoy import Convoy
+from modelflow.serve.refusal import refusal
+from modelflow.serve.row_reader import RowReader
 from modelflow.wire.problem import Code
 
 if TYPE_CHECKING:
@@ -15,19 +17,14 @@ if TYPE_CHECKING:
     from modelflow.graph.graph_port import Signature
     from modelflow.serve.served_model import ServedModel
 
-__all__ = ["Reader", "Unread", "UnreadRequest"]
-
-UnreadRequest: TypeAlias = tuple[Exchange, float]
-"""A request that is not read yet, and when it came."""
-
-Reader: TypeAlias = Callable[["ServedModel", Sequence[UnreadRequest]], Iterable[Call]]
-"""Makes calls of requests, by `Unread.begin`. One that becomes none it says with `give_up`."""
+__all__ = ["Unread"]
 
 
 class Unread:
     """The requests to a model that nobody has read yet. For the server's thread.
 
-    Those of a model whose only input is batched and of numbers, and that has no other signatures.
+    Those of a model whose only input is batched and of numbers, that has no other signatures, and
+    through whose graph each row goes by itself.
 
     Attributes:
         row_type: The type of those numbers; None: it is another model, and takes none.
@@ -36,73 +33,69 @@ class Unread:
     def __init__(self, model: "ServedModel") -> None:
         """Takes what they are sent to; they count there from the beginning."""
         self._model = model
-        self.row_type = _row_type(model.signature)
-        self._waiting: dict[Exchange, float] = {}
-        self._reader: Reader | None = None
+        self.row_type = _row_type(model.signature) if model.flow.is_row_by_row else None
+        self._requests: list[Exchange] = []
+        self._began: list[float] = []  # when each of them came
+        self._reader: RowReader | None = None
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._requests)
 
-    def add(self, exchange: Exchange, reader: Reader) -> bool:
-        """Takes a request: it is read when this turn of the loop is over and there is room.
+    def add(self, requests: Sequence[Exchange], reader: RowReader) -> None:
+        """Takes requests that have come together: they are read when there is room in the graph.
+
+        Those for which the model has no room are refused.
 
         Args:
-            exchange: The request. Nobody says how long he waits for it.
-            reader: What reads it; always the same one.
-
-        Returns:
-            False: it is not taken, and to be read now.
-
-        Raises:
-            RefusedError: there is no room for it.
+            requests: Nobody of them says how long he waits.
+            reader: What reads them; always the same one for a model.
         """
         model = self._model
         if self.row_type is None or model.others:
-            return False
-        model.reserve()
+            for exchange in requests:
+                reader.alone(exchange)
+            return
+        room = model.room(len(requests))
+        taken = requests[:room]
+        model.admission.take(len(taken))
+        for exchange in taken:
+            exchange.on_gone = self._gone
         self._reader = reader
-        self._waiting[exchange] = SYSTEM_CLOCK.now()
-        exchange.on_gone = partial(self._forget, exchange)
-        return True
+        self._requests += taken
+        self._began += [SYSTEM_CLOCK.now()] * len(taken)
+        if len(taken) < len(requests):
+            reply = refusal(model.admission.refuse(len(requests) - len(taken)))
+            for exchange in requests[room:]:
+                exchange.answer(reply)
 
-    def begin(
-        self,
-        items: Mapping[str, Sequence[Any]],
-        done: Callable[[Call], None],
-        request: UnreadRequest,
-    ) -> Call:
-        """Makes a call of a request that is read now.
+    def read(self) -> Convoy | None:
+        """Reads all that are here; returns those that go on together, None: none do."""
+        waiting = [
+            (exchange, began)
+            for exchange, began in zip(self._requests, self._began, strict=True)
+            if not exchange.is_over  # who asked has gone
+        ]
+        self._requests, self._began = [], []
+        if not waiting:
+            return None
+        model, reader = self._model, self._reader
+        assert reader is not None  # it has come with the first of them
+        places, rows = reader.rows([exchange.body for exchange, _ in waiting], model)
+        if len(places) < len(waiting):
+            for place in sorted({*range(len(waiting))}.difference(places)):
+                exchange, _ = waiting[place]
+                exchange.on_gone = None
+                model.left()
+                reader.alone(exchange)
+            waiting = [waiting[place] for place in places]
+        if not waiting:
+            return None
+        rows.flags.writeable = False  # units see them as they are
+        return Convoy(model, reader, waiting, [*map(Buffer, rows)])
 
-        Args:
-            items: Those of each input.
-            done: As for `ServedModel.send`.
-            request: The request.
-        """
-        exchange, began = request
-        model, visit = self._model, exchange.visit
-        context = None if visit is None else visit.enter(model.name, model.version)
-        call = Call(model, items, None, done, context=context)
-        call.began = began
-        if visit is not None:
-            call.watch(visit)
-        exchange.on_gone = call.cancel
-        return call
-
-    def give_up(self, exchange: Exchange) -> None:
-        """Notes that a request becomes no call of this model."""
-        exchange.on_gone = None
-        self._model.left()
-
-    def read(self) -> Iterable[Call]:
-        """Reads all that are here; returns the calls that they become."""
-        waiting, self._waiting = self._waiting, {}
-        assert self._reader is not None  # it has come with the first of them
-        return self._reader(self._model, [*waiting.items()])
-
-    def _forget(self, exchange: Exchange) -> None:
-        """Drops a request whose caller has gone."""
-        if self._waiting.pop(exchange, None) is not None:
-            self._model.left(Code.CANCELLED)
+    def _gone(self) -> None:
+        """Notes that who asked has gone before its request was read."""
+        self._model.left(Code.CANCELLED)
 
 
 def _row_type(signature: "Signature") -> "np.dtype[Any] | None":

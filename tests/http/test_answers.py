@@ -41,11 +41,15 @@ class Owed:
 
     def __init__(self, *, is_old=False):
         self.written, self.sent, self.flows = b"", [], {}
-        self.answers = Answers(self.write, lambda exchange: self.sent.append(exchange.head.target))
+        self.answers = Answers(self.write, self.deliver)
         self.answers.is_old = is_old
 
     def write(self, data):
         self.written += data
+
+    def deliver(self, exchange, data):
+        self.written += data
+        self.sent.append(exchange.head.target)
 
     def ask(self, target):
         exchange = Exchange(RequestHead("GET", target), "", self.answers.give, None)

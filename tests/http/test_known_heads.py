@@ -210,7 +210,7 @@ def test_a_head_that_differs_each_time_is_not_kept():
         peer.lose()
         return heads
 
-    assert not in_loop(test)._known
+    assert not in_loop(test).known
 
 
 def test_the_heads_that_are_kept_are_bounded():
@@ -219,8 +219,8 @@ def test_the_heads_that_are_kept_are_bounded():
         head = b"GET /%d HTTP/1.1\r\n\r\n" % number
         heads.learn(head, RequestHead("GET", f"/{number}"), 0)
         assert heads.find(head) is not None
-        assert len(heads._known) <= known_heads._MOST
-    long = b"GET / HTTP/1.1\r\nA: " + b"a" * known_heads._LONGEST + b"\r\n\r\n"
+        assert len(heads.known) <= known_heads._MOST
+    long = b"GET / HTTP/1.1\r\nA: " + b"a" * known_heads.LONGEST + b"\r\n\r\n"
     heads.learn(long, RequestHead("GET", "/"), 0)
     assert heads.find(long) is None
 

@@ -29,8 +29,7 @@ def test_the_names_in_a_path_are_given(target, names):
     for _ in range(2):  # found, and found again
         found = ROUTER.find("GET", target)
         assert not isinstance(found, Reply)
-        answer, given = found
-        assert answer(None, given) == names
+        assert found.answer(None, found.names) == names
 
 
 @pytest.mark.parametrize("target", ["/", "/v1/models/m/versions/x", "/v1/models/m/more", "/v1"])

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from modelflow.buffer import Buffer
 from modelflow.errors import EndOfStream
 from modelflow.graph.graph_port import GraphPort, Signature
-from modelflow.http.exchange import Visit
+from modelflow.http.exchange import Exchange, Visit
 from modelflow.serve.batching import Batching
 from modelflow.serve.limits import ModelLimits
 from modelflow.serve.link.parcel import dtype_of
@@ -19,6 +19,7 @@ from modelflow.wire.problem import Problem
 from modelflow.wire.tensor import TensorSpec
 
 if TYPE_CHECKING:
+    from modelflow.serve.row_reader import RowReader
     from modelflow.serve.workers.messenger import Messenger
     from modelflow.wire.tf_serving.predict import Types
 
@@ -178,7 +179,6 @@ class RemoteModel:
         self.limits = limits
         self.signature_name: str = document["signature_name"]
         self.method: str = document["method"]
-        self.unread = None  # they go to the other process together, and are read here
         others = (RemoteModel(one, limits, messenger) for one in document["others"])
         self.others = {one.signature_name: one for one in others}
         self._key: int = document["key"]
@@ -195,6 +195,11 @@ class RemoteModel:
             Problem: it has none of that name.
         """
         return with_signature(self, self.others, name)
+
+    def receive(self, requests: "Sequence[Exchange]", reader: "RowReader") -> None:
+        """Has each read by itself: they go to the other process together."""
+        for exchange in requests:
+            reader.alone(exchange)
 
     def expect(self, deadline: float | None) -> None:
         """Refuses nothing: whether there is room only the other process knows."""

@@ -4,7 +4,7 @@ Row format is ``{"instances": [...]}``, answered with ``{"predictions": [...]}``
 ``{"inputs": ...}``, answered with ``{"outputs": ...}``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,11 @@ from modelflow.wire.json_outline import JsonLimits
 from modelflow.wire.json_text import array_json, b64, json_of
 from modelflow.wire.problem import Code, Problem, shown
 
+try:
+    import orjson
+except ImportError:  # an extra: `read_predict` reads each body then
+    orjson = None
+
 __all__ = [
     "Types",
     "arrays_of_columns",
@@ -23,6 +28,8 @@ __all__ = [
     "predict_answer",
     "read_object",
     "read_predict",
+    "read_rows",
+    "rows_answers",
     "signature_name",
 ]
 
@@ -68,6 +75,52 @@ def read_predict(
         message = "JSON Value: No values in 'instances' array"
         raise Problem(message)
     return name, True, rows
+
+
+def read_rows(bodies: Sequence[bytes]) -> list[Any]:
+    """Reads small bodies of ``:predict`` that say nothing but one row each.
+
+    Returns:
+        The row of each; None: it says something else, or is no JSON, and belongs to `read_predict`.
+    """
+    if orjson is None:
+        return [None] * len(bodies)
+    rows: list[Any] = []
+    for body in bodies:
+        row = None
+        try:
+            document = orjson.loads(body)
+        except ValueError:
+            pass  # `read_predict` says why, or takes what this parser does not
+        else:
+            if type(document) is dict and len(document) == 1:
+                found = document.get("instances")
+                if type(found) is list and len(found) == 1 and type(found[0]) is not dict:
+                    row = found[0]
+        rows.append(row)
+    return rows
+
+
+def rows_answers(outputs: Mapping[str, npt.NDArray[Any]]) -> list[bytes] | None:
+    """Returns what `predict_answer` would return of each row by itself.
+
+    None: only that can tell.
+
+    Args:
+        outputs: Numbers; axis 0 are the rows, one of each request.
+    """
+    if len(outputs) != 1:
+        return None
+    (array,) = outputs.values()
+    if not array.ndim or array.dtype.kind not in _NUMBERS:
+        return None
+    # Written at once, and cut where one row ends and the next begins: [[1,2],[3,4]] at ],[ .
+    opened, closed = b"[" * (array.ndim - 1), b"]" * (array.ndim - 1)
+    texts = array_json(array)[array.ndim : -array.ndim].split(closed + b"," + opened)
+    if len(texts) != len(array):
+        return None  # it has axes of no extent
+    before, behind = b'{"predictions":[' + opened, closed + b"]}"
+    return [before + text + behind for text in texts]
 
 
 def read_object(body: bytes | memoryview, limits: JsonLimits | None) -> dict[str, Any]:

@@ -1,0 +1,122 @@
+"""Requests of one row each on their way together: into a flow, and back to those who asked."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from modelflow.buffer import Buffer
+from modelflow.http.exchange import Exchange
+from modelflow.http.reply import Reply
+from modelflow.runtime.clock import SYSTEM_CLOCK
+from modelflow.serve.refusal import JSON, refusal
+from modelflow.serve.status import inside, problem_of
+from modelflow.wire.problem import Problem
+
+if TYPE_CHECKING:
+    from modelflow.flow import Flow
+    from modelflow.request import SubmittedRows
+    from modelflow.serve.row_reader import RowReader
+    from modelflow.serve.served_model import ServedModel
+
+__all__ = ["Convoy"]
+
+
+class Convoy:
+    """Requests of one row each, a `modelflow.runtime.bundle.Party` of the flow.
+
+    None waits for another: each is answered as soon as its row is there. For the server's thread,
+    but where it says otherwise.
+    """
+
+    def __init__(
+        self,
+        model: "ServedModel",
+        reader: "RowReader",
+        waiting: Sequence[tuple[Exchange, float]],
+        rows: Sequence[Buffer],
+    ) -> None:
+        """Takes requests that the model has admitted.
+
+        Args:
+            model: What is asked.
+            reader: What writes the answers.
+            waiting: The requests, and when each came.
+            rows: What each brings.
+        """
+        self._model = model
+        self._reader = reader
+        self._waiting = waiting
+        self._rows = rows
+        self._submitted: SubmittedRows | None = None
+
+    def enter(self, flow: "Flow", on_room: Callable[[], None]) -> "Convoy | None":
+        """Sends them on their way; returns those that found no room, which go on by themselves.
+
+        Args:
+            flow: Where they go in.
+            on_room: Called once, from any thread, when those may try again.
+
+        Raises:
+            StreamClosed: the flow takes nothing any more.
+        """
+        here = [place for place, (one, _) in enumerate(self._waiting) if not one.is_over]
+        if len(here) < len(self._waiting):  # who asked has gone meanwhile
+            self._waiting = [self._waiting[place] for place in here]
+            self._rows = [self._rows[place] for place in here]
+        if not here:
+            return None
+        self._submitted = submitted = flow.submit_rows(self._rows, self, on_room)
+        waiting, rows, count = self._waiting, self._rows, submitted.count
+        for position in range(count):
+            waiting[position][0].on_gone = partial(submitted.cancel, position)
+        self._rows = ()
+        if count == len(waiting):
+            return None
+        self._waiting = waiting[:count]
+        return Convoy(self._model, self._reader, waiting[count:], rows[count:])
+
+    def give_up(self, problem: Problem) -> None:
+        """Refuses all: nothing takes them any more."""
+        for place, (exchange, _) in enumerate(self._waiting):
+            if not exchange.is_over:
+                self._fail((place,), problem)
+
+    # -- what becomes of them: from any thread ----------------------------------------------------
+
+    def arrived(self, positions: Sequence[int], found: Mapping[str, Sequence[Buffer]]) -> None:
+        """Has the answers of these written, on the server's thread."""
+        self._model.over(partial(self._answer, positions, found, SYSTEM_CLOCK.now()))
+
+    def failed(self, positions: Sequence[int], failure: Exception) -> None:
+        """Has these refused, on the server's thread."""
+        self._model.over(partial(self._fail, positions, problem_of(failure) or inside(failure)))
+
+    # -- and back on the server's thread ----------------------------------------------------------
+
+    def _answer(
+        self, positions: Sequence[int], found: Mapping[str, Sequence[Buffer]], left: float
+    ) -> None:
+        model, waiting = self._model, self._waiting
+        model.admission.under_way -= len(positions)
+        answers = self._reader.answers(model.outputs, found)
+        now = SYSTEM_CLOCK.now()
+        figures, seconds = model.figures, []
+        for position, answer in zip(positions, answers, strict=True):
+            exchange, began = waiting[position]
+            if type(answer) is bytes:
+                seconds.append(now - began)
+                exchange.answer(Reply(200, answer, JSON))
+            else:
+                assert isinstance(answer, Problem)  # there is no other
+                figures.failed(answer.code, 1, now - began)
+                exchange.answer(refusal(answer))
+        figures.answered_together(seconds, now - left)
+
+    def _fail(self, positions: Sequence[int], problem: Problem) -> None:
+        now, figures = SYSTEM_CLOCK.now(), self._model.figures
+        self._model.admission.under_way -= len(positions)
+        reply = refusal(problem)
+        for position in positions:
+            exchange, began = self._waiting[position]
+            figures.failed(problem.code, 1, now - began)
+            exchange.answer(reply)
