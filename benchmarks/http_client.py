@@ -129,6 +129,7 @@ async def load(
         "statuses": dict(seen.statuses),
         "lost": seen.lost,
         "told": seen.told,
+        "errors": answers - seen.statuses[200],
         "refused": seen.refused,
     }
 

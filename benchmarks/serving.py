@@ -4,7 +4,8 @@ python benchmarks/serving.py [--peers mosec,triton,litserve] [--peers-python PAT
 
 The model is the same everywhere: the means of rows, in batches of at most 32; once as it is, once
 with a pause of 5 ms a batch. The servers run one after the other, in turn, over several rounds;
-figures are to be compared within one run. The servers and the client share the machine.
+figures are to be compared within one run. The servers and the client share the machine: wrk, where
+it is installed (Debian has it), else `http_client.py`.
 
 The others are installed apart: pip install mosec litserve nvidia-pytriton
 """
@@ -12,6 +13,7 @@ The others are installed apart: pip install mosec litserve nvidia-pytriton
 import argparse
 import json
 import os
+import shutil
 import socket
 import statistics
 import subprocess
@@ -29,6 +31,8 @@ from measure import print_table
 HERE = Path(__file__).resolve().parent
 PEERS = {"mosec": "mosec", "litserve": "litserve", "triton": "pytriton"}  # name -> module
 TICK = os.sysconf("SC_CLK_TCK")
+CLIENT = "wrk" if shutil.which("wrk") else "http_client.py"
+"""Who asks. The one in Python costs more than some servers: their rate at 64 connections is its."""
 
 
 @dataclass(frozen=True)
@@ -135,17 +139,33 @@ class Running:
     def load(self, request_file: Path, connections: int, seconds: float) -> dict[str, float]:
         """Asks for so long; returns rate, percentiles and processor time a request."""
         before = self._cpu()
-        client = [sys.executable, str(HERE / "http_client.py"), str(self.port), str(request_file)]
-        client += ["--connections", str(connections), "--seconds", str(seconds)]
-        seen = json.loads(subprocess.run(client, check=True, capture_output=True).stdout)
-        if set(seen["statuses"]) != {"200"} or seen["lost"]:
-            message = f"answers {seen['statuses']}, connections lost: {seen['lost']}"
-            raise RuntimeError(message)
-        cpu = (self._cpu() - before) * 1e6 / max(1, sum(seen["statuses"].values()))
+        seen = asked(self.port, request_file, connections, seconds)
+        cpu = (self._cpu() - before) * 1e6 / seen["answers"]
         return {"rate": seen["rate"], "p50": seen["p50_us"], "p99": seen["p99_us"], "cpu": cpu}
 
     def _cpu(self) -> float:
         return cpu_seconds(self._process.pid)
+
+
+def asked(port: int, request_file: Path, connections: int, seconds: float) -> dict[str, float]:
+    """Asks for so long, with `CLIENT`; returns what that saw.
+
+    Raises:
+        RuntimeError: a request was refused, or a connection lost.
+    """
+    if CLIENT == "wrk":
+        command = ["wrk", "-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s", "-s"]
+        command += [str(HERE / "wrk_request.lua"), f"http://127.0.0.1:{port}"]
+        command += ["--", str(request_file)]
+    else:
+        command = [sys.executable, str(HERE / CLIENT), str(port), str(request_file)]
+        command += ["--connections", str(connections), "--seconds", str(seconds)]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    seen: dict[str, float] = json.loads(told.splitlines()[-1])
+    if not seen["answers"] or seen["errors"] or seen["lost"]:
+        message = f"{seen['answers']} answers, {seen['errors']} of them errors; "
+        raise RuntimeError(message + f"connections lost: {seen['lost']}")
+    return seen
 
 
 def cpu_seconds(process: int) -> float:
@@ -238,6 +258,7 @@ def main() -> None:
         else:
             print(f"{peer}: not installed for {given.peers_python}")
     servers = [one for one in servers if _works(*one)]
+    print(f"asked by {CLIENT}")
     rounds, seconds = (1, 0.2) if given.quick else (given.rounds, given.seconds)
     for case in CASES:
         if case.title.startswith(given.case):
