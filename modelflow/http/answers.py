@@ -2,9 +2,10 @@
 
 from collections import deque
 from collections.abc import Callable
+from time import time
 
 from modelflow.http.exchange import Exchange
-from modelflow.http.head import head_of
+from modelflow.http.head import head_of, plain_head
 from modelflow.http.outflow import Outflow, StreamedReply
 from modelflow.http.reply import Reply
 
@@ -51,9 +52,13 @@ class Answers:
         owed = self.owed
         if len(owed) == 1 and owed[0] is exchange and type(reply) is Reply:  # nobody is before it
             owed.popleft()
-            data = head_of(reply, is_last=exchange is self.last, is_kept=self.is_old)
+            body = reply.body
+            if exchange is self.last or self.is_old or not body:
+                data = head_of(reply, is_last=exchange is self.last, is_kept=self.is_old)
+            else:  # one with a body may have one
+                data = plain_head(reply.status, len(body), int(time()), *reply.headers.items())
             if exchange.head.method != "HEAD":
-                data += reply.body
+                data += body
             self._deliver(exchange, data)
             return
         self._replies[exchange] = reply

@@ -195,28 +195,24 @@ class Connection(asyncio.Protocol):
             self._balance()
         if exchange is answers.last:
             self._end()
-        elif not answers.owed:
-            self._rest()
+        elif not answers.owed:  # and now it rests
+            reader, expiry, limits = self._reader, self._expiry, self._limits
+            if transport is not None:
+                self._all.resting[self] = None
+            self._rests_since = now = self._loop.time()
+            if reader.body is not None or reader.unheard:
+                self._set_due()
+                return
+            self._awaited = "rest"
+            due = now + limits.keepalive
+            if due >= expiry.looks_at:  # as `wait_until`, without a call
+                expiry.due = due
+            else:
+                expiry.wait_until(due)
+            is_last = self._is_ending or self._count + 1 == limits.requests
+            self._is_free = reader.is_kept and not (reader.is_within or is_last or self._is_paused)
         elif self._uninvited is answers.owed[0]:
             self.invite_body(self._uninvited)
-
-    def _rest(self) -> None:
-        """Waits for the next request."""
-        reader, expiry, limits = self._reader, self._expiry, self._limits
-        if self._transport is not None:
-            self._all.resting[self] = None
-        self._rests_since = now = self._loop.time()
-        if reader.body is not None or reader.unheard:
-            self._set_due()
-            return
-        self._awaited = "rest"
-        due = now + limits.keepalive
-        if due >= expiry.looks_at:  # as `wait_until`, without a call
-            expiry.due = due
-        else:
-            expiry.wait_until(due)
-        is_last = self._is_ending or self._count + 1 == limits.requests
-        self._is_free = reader.is_kept and not (reader.is_within or is_last or self._is_paused)
 
     def _write(self, data: bytes) -> None:
         if self._transport is not None and not self._transport.is_closing():

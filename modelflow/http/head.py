@@ -8,7 +8,7 @@ from http import HTTPStatus
 from modelflow.http.outflow import StreamedReply
 from modelflow.http.reply import Reply
 
-__all__ = ["head_of"]
+__all__ = ["head_of", "plain_head"]
 
 _NO_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 _PHRASES = {int(status): status.phrase for status in HTTPStatus}
@@ -36,7 +36,20 @@ def head_of(reply: Reply | StreamedReply, *, is_last: bool, is_kept: bool) -> by
     return start + length + _date_line(int(time.time()))
 
 
-@lru_cache(maxsize=64)  # most answers of a server begin alike
+@lru_cache(maxsize=256)  # most answers of a second begin alike
+def plain_head(status: int, length: int, now: int, *headers: tuple[str, str]) -> bytes:
+    """Returns the head of an answer over HTTP/1.1 behind which the connection goes on.
+
+    Args:
+        status: The HTTP status, of an answer that may have a body.
+        length: Bytes of its body.
+        now: Seconds since 1970.
+        headers: Further headers, names and values.
+    """
+    return b"%b\r\ncontent-length: %d%b" % (_start(status, *headers), length, _date_line(now))
+
+
+@lru_cache(maxsize=64)
 def _start(status: int, *headers: tuple[str, str]) -> bytes:
     lines = [f"HTTP/1.1 {int(status)} {_PHRASES.get(int(status), 'Unknown')}"]
     lines += [f"{name}: {value}" for name, value in headers]
