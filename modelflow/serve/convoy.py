@@ -77,9 +77,8 @@ class Convoy:
 
     def give_up(self, problem: Problem) -> None:
         """Refuses all: nothing takes them any more."""
-        for place, (exchange, _) in enumerate(self._waiting):
-            if not exchange.is_over:
-                self._fail((place,), problem)
+        left = [place for place, (one, _) in enumerate(self._waiting) if not one.is_over]
+        self._model.over(partial(self._fail, left, problem))
 
     # -- what becomes of them: from any thread ----------------------------------------------------
 

@@ -41,18 +41,67 @@ class Handler:
         exchange.answer(Reply(200, exchange.body, {}))
 
 
+class Gatherer(Handler):
+    """Answers requests that come with a length when it is told that a turn of the loop is over."""
+
+    def __init__(self):
+        super().__init__()
+        self.gathering = Gathered()
+
+    def begin(self, exchange):
+        if b"content-length" in exchange.head.named:
+            exchange.head.gathering = self.gathering
+        return super().begin(exchange)
+
+    def handle(self, exchange):
+        if exchange.head.gathering is None:
+            super().handle(exchange)
+        else:
+            exchange.on_end = lambda: self.budget.give_back(len(exchange.body))
+            self.gathering.add(exchange)
+
+    def end(self):
+        for exchange in self.gathering.taken():
+            head = exchange.head
+            self.seen.append((head.method, head.target, head.headers, exchange.body))
+            exchange.answer(Reply(200, exchange.body, {}))
+
+
+class Gathered:
+    """A `modelflow.http.gathering.Gathering` that waits for the test."""
+
+    def __init__(self):
+        self.requests, self.turns, self.direct = [], 0, 0
+
+    def begin(self):
+        assert not self.requests
+        self.turns += 1
+
+    def add(self, exchange):
+        if not self.requests:
+            self.begin()
+        self.requests.append(exchange)
+
+    def taken(self):
+        requests, self.requests = self.requests, []
+        self.direct += sum(exchange.on_end is None for exchange in requests)
+        return [exchange for exchange in requests if not exchange.is_over]
+
+
 class Transport(asyncio.Transport):
     """Keeps what is written."""
 
     def __init__(self):
         super().__init__()
-        self.written, self.is_closed = b"", False
+        self.written, self.is_closed, self.when_written = b"", False, None
 
     def get_extra_info(self, name, default=None):
         return ("127.0.0.1", 1) if name == "peername" else default
 
     def write(self, data):
         self.written += data
+        if self.when_written is not None:
+            self.when_written()
 
     def is_closing(self):
         return self.is_closed
@@ -73,8 +122,8 @@ class Transport(asyncio.Transport):
 class Peer:
     """A connection without a network: what it is given, and what became of that."""
 
-    def __init__(self, heads=None, limits=None):
-        self.handler, self.transport = Handler(), Transport()
+    def __init__(self, heads=None, limits=None, handler=None):
+        self.handler, self.transport = handler or Handler(), Transport()
         self._loop = asyncio.get_running_loop()
         self.all = Connections(limits or ConnectionLimits(), Mailbox(self._loop))
         if heads is not None:
@@ -86,7 +135,15 @@ class Peer:
         for piece in pieces:
             if not self.transport.is_closed:
                 self.connection.data_received(piece)
+                if isinstance(self.handler, Gatherer):
+                    self.handler.end()
         return self.handler.seen
+
+    def answers(self):
+        """All but the time, and what clients of the old version are told before they are known."""
+        told = (b"date:", b"connection: keep-alive")
+        parts = self.transport.written.split(b"\r\n")
+        return [part for part in parts if not part.startswith(told)]
 
     def lose(self):
         self.connection.connection_lost(None)
@@ -153,19 +210,23 @@ MESSAGES = (
 )
 
 
-@given(st.data())
-def test_any_pieces_of_any_requests_mean_the_same_as_where_every_head_is_read(data):
-    messages = data.draw(st.lists(st.sampled_from(MESSAGES), max_size=12))
+@st.composite
+def pieces_of_messages(draw):
+    """Requests in pieces: mostly whole messages, which are what is looked up."""
+    messages = draw(st.lists(st.sampled_from(MESSAGES), max_size=12))
     stream = b"".join(messages)
     edges, at = {0}, 0
-    for message in messages:  # mostly whole messages, which are what is looked up
+    for message in messages:
         at += len(message)
         edges.add(at)
-    edges |= set(data.draw(st.lists(st.integers(0, len(stream)), max_size=4)))
-    edges -= set(data.draw(st.lists(st.sampled_from(sorted(edges)), max_size=4)))
+    edges |= set(draw(st.lists(st.integers(0, len(stream)), max_size=4)))
+    edges -= set(draw(st.lists(st.sampled_from(sorted(edges)), max_size=4)))
     cuts = sorted(edges | {0, len(stream)})
-    pieces = [stream[one:other] for one, other in itertools.pairwise(cuts)]
+    return [stream[one:other] for one, other in itertools.pairwise(cuts)]
 
+
+@given(pieces=pieces_of_messages())
+def test_any_pieces_of_any_requests_mean_the_same_as_where_every_head_is_read(pieces):
     def test():
         found = []
         for heads in (KnownHeads(), NoHeads()):
@@ -176,14 +237,145 @@ def test_any_pieces_of_any_requests_mean_the_same_as_where_every_head_is_read(da
                 other.lose()
             peer.send(*pieces)
             peer.lose()
-            answers = [
-                part for part in peer.transport.written.split(b"\r\n") if b"date:" not in part
-            ]
-            found.append((peer.handler.seen, peer.transport.is_closed, answers))
+            found.append((peer.handler.seen, peer.transport.is_closed, peer.answers()))
         return found
 
     known, read = in_loop(test)
     assert known == read
+
+
+@given(pieces=pieces_of_messages())
+def test_any_pieces_mean_the_same_where_whole_requests_are_gathered(pieces):
+    def test():
+        found = []
+        for handler in (Gatherer(), Handler()):
+            heads = KnownHeads()
+            for message in MESSAGES:
+                other = Peer(heads, handler=handler)
+                other.send(message, message)
+                other.lose()
+            handler.seen.clear()
+            peer = Peer(heads, handler=handler)
+            peer.send(*pieces)
+            peer.lose()
+            seen = sorted(handler.seen)  # those that are not gathered come first
+            found.append((seen, peer.transport.is_closed, peer.answers(), handler.budget._taken))
+        return found
+
+    gathered, handled = in_loop(test)
+    assert gathered == handled
+
+
+def test_a_request_with_a_known_head_goes_where_it_is_gathered_unless_another_is_owed_or_begun():
+    def test():
+        message = request("/", b"x")
+        peer = Peer(handler=Gatherer())
+        peer.send(message, message, message, message)
+        counts = [peer.handler.gathering.direct]
+        peer.send(message + b"POST", message[4:], message)
+        counts.append(peer.handler.gathering.direct)
+        peer.connection.data_received(message)
+        peer.connection.data_received(message)  # the one before has no answer yet
+        peer.handler.end()
+        counts.append(peer.handler.gathering.direct)
+        peer.connection.data_received(request("/", method="GET") + message)
+        peer.connection.data_received(message)  # the GET is answered; what came behind it is not
+        peer.handler.end()
+        counts.append(peer.handler.gathering.direct)
+        peer.transport.when_written = peer.connection.pause_writing
+        peer.send(message, message)  # the second while the client takes nothing
+        counts.append(peer.handler.gathering.direct)
+        peer.transport.when_written = None
+        peer.connection.resume_writing()
+        peer.send(message, message)
+        counts.append(peer.handler.gathering.direct)
+        peer.lose()
+        return counts, len(peer.handler.seen), peer.transport.written.count(b"HTTP/1.1 200")
+
+    counts, seen, answered = in_loop(test)
+    assert counts == [2, 3, 4, 4, 5, 6]
+    assert (seen, answered) == (16, 16)
+
+
+def test_a_gathered_request_is_not_answered_as_the_old_one_before_it():
+    def test():
+        message = request("/", b"x")
+        peer = Peer(heads := KnownHeads(), handler=Gatherer())
+        peer.send(message, message)
+        other = Peer(heads, handler=peer.handler)
+        other.send(request("/", b"o", "Connection: keep-alive", version="1.0"))
+        written = len(other.transport.written)
+        other.send(message)
+        direct = other.handler.gathering.direct
+        for one in (peer, other):
+            one.lose()
+        return direct, other.transport.written[written:]
+
+    direct, answer = in_loop(test)
+    assert direct == 1
+    assert b"keep-alive" not in answer
+
+
+def test_a_connection_whose_request_is_gathered_does_not_rest():
+    """It makes room for no other, and is not ended because it says nothing more."""
+
+    async def test():
+        message = request("/", b"x")
+        limits = ConnectionLimits(keepalive=0.01, connections=2, per_client=2)
+        peer = Peer(handler=Gatherer(), limits=limits)
+        peer.send(message, message, message)
+        peer.connection.data_received(message)
+        other = Peer(limits=limits)
+        other.send(message)
+        while not other.transport.is_closed:  # it has said nothing more for so long
+            await asyncio.sleep(0)
+        is_alone = [peer.all.admit(Resting()), peer.all.admit(Resting())] == [True, False]
+        is_closed = peer.transport.is_closed
+        peer.lose()
+        other.lose()
+        return is_alone, is_closed
+
+    assert asyncio.run(test()) == (True, False)
+
+
+class Resting:
+    host = "127.0.0.1"
+
+    def close(self):
+        pass
+
+
+def test_a_gathered_request_is_told_that_who_asked_has_gone_and_is_answered_no_more():
+    def test():
+        message, told = request("/", b"x"), []
+        peer = Peer(handler=Gatherer())
+        peer.send(message, message)
+        peer.connection.data_received(message)
+        (exchange,) = peer.handler.gathering.requests
+        exchange.on_gone = lambda: told.append(exchange.body)
+        written = peer.transport.written
+        peer.lose()
+        exchange.answer(Reply(200, b"late", {}))
+        return told, exchange.is_over, peer.transport.written == written
+
+    assert in_loop(test) == ([b"x"], True, True)
+
+
+@pytest.mark.parametrize("way", ["end", "limit"])
+def test_the_last_request_of_a_connection_is_told_so_although_its_head_is_known(way):
+    def test():
+        message = request("/", b"x")
+        limits = ConnectionLimits(requests=4 if way == "limit" else 0)
+        peer = Peer(handler=Gatherer(), limits=limits)
+        peer.send(message, message, message)
+        if way == "end":
+            peer.connection.end()
+        peer.send(message, message)
+        peer.lose()
+        return peer.transport.written.lower(), peer.transport.is_closed, len(peer.handler.seen)
+
+    written, is_closed, seen = in_loop(test)
+    assert (written.count(b"connection: close"), is_closed, seen) == (1, True, 4)
 
 
 def test_a_known_head_that_stands_in_the_value_of_a_header_is_no_request():
@@ -200,6 +392,21 @@ def test_a_known_head_that_stands_in_the_value_of_a_header_is_no_request():
     ((_, target, headers, body),) = in_loop(test)
     assert (target, body) == ("/outer", b"in")
     assert dict(headers)[b"a"].startswith(b"POST /inner")
+
+
+def test_nor_where_it_stands_behind_a_request_that_is_answered_at_once():
+    def test():
+        peer = Peer(handler=Gatherer())
+        inner = request("/inner", b"in")
+        peer.send(inner, inner, inner)
+        peer.handler.seen.clear()
+        begun = b"POST /outer HTTP/1.1\r\nHost: x\r\nA: "
+        peer.send(request("/first", method="GET") + begun, inner)
+        seen = [target for _, target, _, _ in peer.handler.seen]
+        peer.lose()
+        return seen
+
+    assert in_loop(test) == ["/first", "/outer"]
 
 
 def test_a_head_that_differs_each_time_is_not_kept():
