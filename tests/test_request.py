@@ -1,5 +1,6 @@
 """Requests as a whole: submitted together, answered by callbacks."""
 
+import queue
 import threading
 
 import pytest
@@ -412,3 +413,110 @@ def test_max_in_flight_lets_in_as_many_of_a_bundle_as_there_is_room_for():
             rest = flow.submit(rest, room.set)
         ended.wait(8)
     assert [data(request) for request in requests] == [[n] for n in range(8)]
+
+
+class Party:
+    """Waits for rows, and keeps what it is told of each."""
+
+    def __init__(self):
+        self.came = queue.SimpleQueue()
+
+    def arrived(self, positions, found):
+        for place, position in enumerate(positions):
+            self.came.put((position, {name: buffers[place] for name, buffers in found.items()}))
+
+    def failed(self, positions, failure):
+        for position in positions:
+            self.came.put((position, failure))
+
+    def told(self, count):
+        found = dict(self.came.get(timeout=60) for _ in range(count))
+        assert len(found) == count  # each once
+        assert self.came.empty()
+        return [found[position] for position in sorted(found)]
+
+
+def test_rows_that_are_submitted_together_are_told_of_each_by_its_position():
+    with modelflow.Flow(ECHO, units=[half]) as flow:
+        assert flow.is_row_by_row
+        rows = [modelflow.Buffer(number) for number in (0, 2, 3, 8)]
+        assert flow.submit_rows(rows, party := Party()).count == 4
+        found = [row["output"] for row in party.told(4)]
+    assert [buffer.data for buffer in found] == [0, 1, None, 4]
+    assert "3 is odd" in str(found[2].error)
+
+
+def test_a_graph_in_which_rows_meet_takes_none_by_themselves():
+    with Tokens().flow() as flow:
+        assert not flow.is_row_by_row
+
+
+def test_rows_for_which_there_is_no_room_are_not_taken_and_may_come_when_there_is():
+    gate, entered = threading.Event(), threading.Event()
+
+    @modelflow.flowunit(name="half")
+    def waits(number: int):
+        entered.set()
+        gate.wait(60)
+        return number
+
+    graph = ECHO.replace(" half ", " half [batch_size=1, queue_size=2, threads=1] ", 1)
+    room = threading.Event()
+    with modelflow.Flow(graph, units=[waits]) as flow:
+        flow.submit_rows([modelflow.Buffer(0)], first := Party())
+        assert entered.wait(60)
+        rows = [modelflow.Buffer(number) for number in range(1, 6)]
+        count = flow.submit_rows(rows, second := Party(), room.set).count
+        assert 0 < count < 5
+        assert not room.is_set()
+        gate.set()
+        assert room.wait(60)
+        flow.submit_rows(rows[count:][:1], third := Party())
+        numbers = [row["output"].data for row in (*first.told(1), *second.told(count))]
+        assert [*numbers, third.told(1)[0]["output"].data] == [*range(count + 2)]
+
+
+def test_a_row_that_is_cancelled_fails_at_once_and_the_others_go_on():
+    gate, entered, seen = threading.Event(), threading.Event(), []
+
+    @modelflow.flowunit(name="half")
+    def waits(number: int):
+        seen.append(number)
+        entered.set()
+        gate.wait(60)
+        return number
+
+    graph = ECHO.replace(" half ", " half [batch_size=1, threads=1] ", 1)
+    with modelflow.Flow(graph, units=[waits]) as flow:
+        submitted = flow.submit_rows([*map(modelflow.Buffer, range(3))], party := Party())
+        assert entered.wait(60)
+        submitted.cancel(1)
+        submitted.cancel(1)
+        position, failure = party.came.get(timeout=60)
+        assert (position, type(failure)) == (1, Cancelled)
+        gate.set()
+        assert [row["output"].data for row in party.told(2)] == [0, 2]
+    assert seen == [0, 2]
+
+
+def test_rows_in_a_flow_that_stops_fail():
+    entered, gate = threading.Event(), threading.Event()
+
+    @modelflow.flowunit(name="half")
+    def waits(number: int):
+        entered.set()
+        gate.wait(60)
+        return number
+
+    graph = ECHO.replace(" half ", " half [batch_size=1, threads=1] ", 1)
+    flow = modelflow.Flow(graph, units=[waits]).start()
+    flow.submit_rows([*map(modelflow.Buffer, range(3))], party := Party())
+    assert entered.wait(60)
+    stopping = threading.Thread(target=flow.stop, kwargs={"drain": False})
+    stopping.start()
+    found = [party.came.get(timeout=60) for _ in range(2)]  # those that wait
+    gate.set()
+    stopping.join()
+    assert {type(failure) for _, failure in found} <= {StreamClosed, Cancelled}
+    with pytest.raises(StreamClosed):
+        flow.submit_rows([modelflow.Buffer(0)], party)

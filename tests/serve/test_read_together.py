@@ -128,3 +128,101 @@ def test_who_goes_before_its_request_is_read_counts_as_cancelled_and_holds_nobod
         ]
         for client in clients:
             client.close()
+
+
+def _waiting(count, **limits):
+    """A server whose model waits to be let go, and says when it works."""
+    entered, go = threading.Semaphore(0), threading.Event()
+
+    @modelflow.flowunit(name="mean")
+    def wait(row):
+        entered.release()
+        go.wait(60)
+        if row.sum() > 100:
+            raise ValueError(f"{row.sum():g} is too much")
+        return row.sum()
+
+    del function._declared["mean"]
+    attributes = f"batch_size=1, queue_size={count}, threads=1"
+    return served(wait, attributes, **limits), entered, go
+
+
+def _connect(server):
+    host, port = server.address.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=60)
+
+
+def _row(number):
+    return _message(b'{"instances": [[%d]]}' % number)
+
+
+def test_those_for_which_there_is_no_room_are_told_when_to_come_again_and_the_others_answered():
+    serving, entered, go = _waiting(8, max_requests=3)
+    with serving as server, _connect(server) as client:
+        client.sendall(b"".join(map(_row, range(8))))
+        assert entered.acquire(timeout=60)
+        model = server.model("m")
+        while model.admission.refused["full"] < 5:
+            pass
+        go.set()
+        found = []
+        for _ in range(8):
+            response = http.client.HTTPResponse(client)
+            response.fp = client.makefile("rb", 0)
+            response.begin()
+            found.append((response.status, response.headers["Retry-After"], response.read()))
+        assert [status for status, *_ in found] == [200] * 3 + [503] * 5
+        assert all(int(again) >= 1 for _, again, _ in found[3:])
+        assert b"3 requests under way" in found[3][2]
+        assert (model.admission.under_way, model.figures.outcomes["OK"]) == (0, 3)
+
+
+def test_who_goes_while_its_row_waits_in_the_flow_is_not_worked_for_and_counts_once():
+    serving, entered, go = _waiting(8)
+    with serving as server:
+        model = server.model("m")
+        clients = []
+        for number in range(3):
+            clients.append(_connect(server))
+            clients[-1].sendall(_row(number))
+            while model.admission.under_way <= number:
+                pass
+        assert entered.acquire(timeout=60)
+        clients.pop(1).close()
+        while not model.figures.outcomes["CANCELLED"]:
+            pass
+        go.set()
+        assert [_answer(client)[1]["predictions"] for client in clients] == [[0.0], [2.0]]
+        assert entered.acquire(timeout=60)  # for the last one; not for who has gone
+        assert not entered.acquire(blocking=False)
+        for client in clients:
+            client.close()
+        assert model.figures.outcomes == {"OK": 2, "CANCELLED": 1}
+
+
+def test_an_item_that_fails_is_told_its_error_and_the_others_their_answers():
+    serving, _, go = _waiting(8)
+    go.set()
+    with serving as server:
+        found = _answers(server, [b"".join(map(_row, (1, 101, 2)))], 3)
+        assert [status for status, _ in found] == [200, 400, 200]
+        assert "101 is too much" in found[1][1]["error"]
+        assert server.model("m").figures.rows == 2
+        assert server.model("m").figures.failed_rows == 1
+
+
+def test_rows_that_wait_when_the_flow_ends_are_answered():
+    serving, entered, go = _waiting(1)
+    with serving as server, _connect(server) as client:
+        client.sendall(b"".join(map(_row, range(6))))  # some find no room in the flow
+        assert entered.acquire(timeout=60)
+        model = server.model("m")
+        stopping = threading.Thread(target=model.flow.stop, kwargs={"drain": False})
+        stopping.start()
+        go.set()
+        stopping.join()
+        found = [_answer(client) for _ in range(6)]
+        assert {status for status, _ in found} <= {200, 503}
+        assert found[-1][0] == 503
+        while model.admission.under_way:
+            pass

@@ -112,13 +112,11 @@ def rows_answers(outputs: Mapping[str, npt.NDArray[Any]]) -> list[bytes] | None:
     if len(outputs) != 1:
         return None
     (array,) = outputs.values()
-    if not array.ndim or array.dtype.kind not in _NUMBERS:
+    if not array.size or not array.ndim or array.dtype.kind not in _NUMBERS:
         return None
     # Written at once, and cut where one row ends and the next begins: [[1,2],[3,4]] at ],[ .
     opened, closed = b"[" * (array.ndim - 1), b"]" * (array.ndim - 1)
     texts = array_json(array)[array.ndim : -array.ndim].split(closed + b"," + opened)
-    if len(texts) != len(array):
-        return None  # it has axes of no extent
     before, behind = b'{"predictions":[' + opened, closed + b"]}"
     return [before + text + behind for text in texts]
 

@@ -13,6 +13,8 @@ from modelflow.wire.tf_serving.predict import (
     arrays_of_rows,
     predict_answer,
     read_predict,
+    read_rows,
+    rows_answers,
 )
 
 F4, I4, TEXT = np.dtype(np.float32), np.dtype(np.int32), np.dtype(object)
@@ -197,3 +199,53 @@ def test_no_rows_are_an_answer():
         == b'{"predictions":[]}'
     )
     assert predict_answer({"a": np.zeros((0, 3))}, is_row=True) == b'{"predictions":[]}'
+
+
+@given(
+    hnp.arrays(
+        st.sampled_from([np.float32, np.float64, np.int64, np.uint8, np.bool_, np.float16]),
+        hnp.array_shapes(max_dims=4, min_side=0),
+    )
+)
+def test_answers_that_are_written_together_are_those_that_each_would_get(array):
+    together = rows_answers({"y": array}) if len(array) else None
+    if together is None:
+        assert not array.size  # else it would cost more, and nobody would see it
+    else:
+        assert together == [predict_answer({"y": row[np.newaxis]}, is_row=True) for row in array]
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        {"a": np.ones(2, np.float32), "b": np.ones(2, np.float32)},
+        {"a": np.array([b"x", b"y"], object)},
+        {"a": np.float32(1)},
+        {},
+    ],
+)
+def test_answers_that_are_no_numbers_of_one_output_are_not_written_together(outputs):
+    assert rows_answers({name: np.asarray(value) for name, value in outputs.items()}) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "row"),
+    [
+        (b'{"instances": [[1.0, 2.0]]}', [1.0, 2.0]),
+        (b'{"instances": [5]}', 5),
+        (b'{"instances": [[1.0], [2.0]]}', None),
+        (b'{"instances": []}', None),
+        (b'{"instances": [{"x": 1}]}', None),
+        (b'{"instances": [[1.0]], "signature_name": "s"}', None),
+        (b'{"inputs": [[1.0]]}', None),
+        (b'{"instances": [null]}', None),
+        (b'{"instances": [[NaN]]}', None),
+        (b'{"instances": [[1.0]]} more', None),
+        (b'{"instances": 1}', None),
+        (b"[[1.0]]", None),
+        (b"{", None),
+        (b"", None),
+    ],
+)
+def test_only_what_is_plainly_one_row_is_read_with_others(body, row):
+    assert read_rows([body, b'{"instances": [7]}', body]) == [row, 7, row]
