@@ -16,7 +16,8 @@ from modelflow.log import FlowLog
 from modelflow.plan import ExecutionPlan, make_plan
 from modelflow.request import Request, submit
 from modelflow.runtime.at_exit import stop_at_exit
-from modelflow.runtime.scheduler import Scheduler, SchedulerOptions
+from modelflow.runtime.options import SchedulerOptions
+from modelflow.runtime.scheduler import Scheduler
 from modelflow.runtime.stats import NodeStats
 from modelflow.stream_io import StreamIO, answer_of
 
