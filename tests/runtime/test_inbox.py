@@ -6,7 +6,7 @@ import pytest
 
 from modelflow.buffer import Buffer
 from modelflow.runtime.inbox import Inbox
-from modelflow.runtime.kinds.loop import ENTRY, RETURN, Looping
+from modelflow.runtime.kinds.loop.looping import ENTRY, RETURN, Looping
 from modelflow.runtime.kinds.stream.by_session import BySession
 from modelflow.runtime.kinds.stream.lane import OpenStream
 from modelflow.runtime.orders.fifo import Fifo
