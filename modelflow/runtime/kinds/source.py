@@ -24,7 +24,7 @@ from modelflow.runtime.segment import Batch, Columns, Span
 from modelflow.runtime.session import Session
 from modelflow.runtime.stage import Stage
 from modelflow.runtime.worker import Worker
-from modelflow.unit.unit import Opening, StreamContext
+from modelflow.unit.stream_context import Opening, StreamContext
 
 __all__ = ["KIND", "SourceCall", "SourceWorker"]
 
