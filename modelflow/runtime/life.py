@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from modelflow.errors import FlowUnitError, StreamClosed
 from modelflow.runtime.clock import Clock
-from modelflow.runtime.locks import make_lock
+from modelflow.runtime.locks import Lock, make_lock
 from modelflow.runtime.waiting import Waiting
 
 __all__ = ["Life"]
@@ -24,6 +24,8 @@ class Life:
     """The flow's."""
     clock: Clock
     """What every wait goes by."""
+    lock: Lock
+    """Guards all that is here, and the sessions."""
     changed: Waiting
     """Those who wait for anything here, or for a session that ends."""
     state: str
@@ -34,6 +36,12 @@ class Life:
     """Sessions end at once, those too that a source opens from now on."""
     is_starting: bool
     """Threads are being started: who joins them waits for that."""
+    is_opening: bool
+    """Nobody may begin, run, or be closed yet."""
+    opening: int
+    """How many units are not open yet."""
+    beginning: int
+    """How many units have not begun yet."""
 
     def __init__(self, name: str, workers: int, clock: Clock) -> None:
         """A flow that has not started; ``workers``: how many units will open, and begin."""
@@ -46,9 +54,7 @@ class Life:
         self.errors = []
         self.is_aborted = self.is_starting = False
         self.is_opening = True
-        """Nobody may begin, run, or be closed yet."""
         self.opening = self.beginning = workers
-        """How many units are not open yet; have not begun yet."""
 
     @property
     def is_running(self) -> bool:
