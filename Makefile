@@ -25,7 +25,7 @@ test:  ## the tests, in parallel
 docs:  ## write the generated reference pages anew
 	$(PYTHON) docs/generate.py
 
-mutants:  ## break the runtime on purpose, and list what no test notices (hours; ONLY="outbox kinds.loop")
+mutants:  ## break the runtime on purpose, and list what no test notices (hours; ONLY="outbox kinds.normal")
 	$(PYTHON) tests/mutants.py $(ONLY)
 
 benchmarks:  ## the benchmark tables of the runtime (minutes)

@@ -1,6 +1,6 @@
 """Breaks the runtime in one small way after another, and lists what no test notices.
 
-python tests/mutants.py [MODULE ...]      as make mutants ONLY="outbox kinds.loop"
+python tests/mutants.py [MODULE ...]      as make mutants ONLY="outbox kinds.normal"
 
 mutmut plants the mutants, tests/mutant_forks.py tries each with the tests that call its function.
 What is known lies in mutants/, so that an interrupted run goes on where it was: a mutant that was
@@ -127,7 +127,7 @@ def mutant_of(name: str, diff: str) -> Mutant:
 def main() -> int:
     """Runs the mutants, and prints those that survive; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("module", nargs="*", help="of modelflow.runtime: outbox, kinds.loop")
+    parser.add_argument("module", nargs="*", help="of modelflow.runtime: outbox, kinds.normal")
     parser.add_argument("--forks", type=int, default=os.cpu_count(), help="mutants at a time")
     given = parser.parse_args()
     os.chdir(ROOT)

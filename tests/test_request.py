@@ -440,7 +440,8 @@ def test_rows_that_are_submitted_together_are_told_of_each_by_its_position():
     with modelflow.Flow(ECHO, units=[half]) as flow:
         assert flow.is_row_by_row
         rows = [modelflow.Buffer(number) for number in (0, 2, 3, 8)]
-        assert flow.submit_rows(rows, party := Party()).count == 4
+        submitted = flow.submit_rows(rows, party := Party())
+        assert submitted.count == 4
         found = [row["output"] for row in party.told(4)]
     assert [buffer.data for buffer in found] == [0, 1, None, 4]
     assert "3 is odd" in str(found[2].error)

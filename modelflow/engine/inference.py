@@ -9,18 +9,15 @@ import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.device.heap import give_memory_back
-from modelflow.engine.batching import BatchFigures, CallSizes, grouped, padded_shape
-from modelflow.engine.engine import LoadedModel, LoadRequest
+from modelflow.engine.batching import BatchFigures, grouped, padded_shape
+from modelflow.engine.loading import Loading
 from modelflow.engine.lookup import find_engine
-from modelflow.engine.model_file import ModelFile, missing_model
+from modelflow.engine.model_file import ModelFile
 from modelflow.engine.options import InferenceOptions, options_with_defaults
 from modelflow.engine.outputs import items_of, owned
 from modelflow.engine.servable import Servable, Serving
-from modelflow.engine.staging import InputPort
-from modelflow.engine.versions import chosen_versions
-from modelflow.engine.warmup import in_sizes, recorded_requests, synthetic_requests
 from modelflow.errors import ConfigError, EngineError, Location
-from modelflow.unit.declared import DECLARED_TYPES, UnitFile
+from modelflow.unit.declared import UnitFile
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import Context, FlowUnit
 from modelflow.wire.tensor import TensorSpec, shape_text
@@ -208,72 +205,15 @@ class InferenceUnit(FlowUnit):
             raise EngineError(message)
         return serving
 
-    # -- loading --------------------------------------------------------------------------------
-
     def _load(self) -> list[Servable]:
-        file = self.model_file
-        absent = missing_model(file.path)
-        if absent:
-            message = f"unit {self.name!r}: {absent}"
-            raise EngineError(message)
-        loaded: list[Servable] = []
-        try:
-            for version, path in chosen_versions(file.path, self._options.version).items():
-                loaded.append(self._load_version(version, self._request(path)))
-        except BaseException:
-            for servable in loaded:
-                servable.model.close()
-            raise
-        return loaded
-
-    def _request(self, path: Any) -> LoadRequest:
-        file = self.model_file
-        types = {p.name: np.dtype(_dtype(p.dtype)) for p in file.inputs if p.dtype is not None}
-        return LoadRequest(
-            path,
-            self.device,
+        return Loading(
+            self.model_file,
+            self.name,
             self._options,
-            tuple(port.name for port in file.inputs),
-            tuple(port.name for port in file.outputs),
-            types,
+            self.device,
+            self.batch_size,
             self.allowed_batch_sizes,
-        )
-
-    def _load_version(self, version: int, request: LoadRequest) -> Servable:
-        model = find_engine(self.model_file.engine).load(request)
-        try:
-            self._check_types(model)
-            sizes = CallSizes(_fixed_batch(model), self.allowed_batch_sizes, self.batch_size)
-            ports = tuple(
-                InputPort(self.name, tensor, self._options.allow_cast, model.memory)
-                for tensor in model.inputs
-            )
-            servable = Servable(version, model, ports, sizes)
-            self._warm_up(servable, request)
-        except BaseException:
-            model.close()
-            raise
-        return servable
-
-    def _warm_up(self, servable: Servable, request: LoadRequest) -> None:
-        options, model = self._options, servable.model
-        if options.warmup == "synthetic":
-            servable.run(synthetic_requests(model, self.name, servable.sizes.all()))
-        elif options.warmup == "recorded":
-            requests = recorded_requests(model, request.path, options.warmup_requests)
-            servable.run(requests)
-            servable.run(in_sizes(requests[0], servable.sizes.all()))
-
-    def _check_types(self, model: LoadedModel) -> None:
-        for port, tensor in zip(self.model_file.inputs, model.inputs, strict=True):
-            if port.dtype is None:
-                continue
-            if _dtype(port.dtype) != tensor.dtype.name:
-                message = (
-                    f"unit {self.name!r}, input {port.name!r}: declared as {port.dtype}, but the "
-                    f"model {self.model_file.path} takes {tensor.dtype.name}; correct the type"
-                )
-                raise EngineError(message)
+        ).servables()
 
 
 def inference_spec(
@@ -333,12 +273,3 @@ def _fail(results: Mapping[str, list[Any]], rows: Sequence[int], error: EngineEr
     for values in results.values():
         for row in rows:
             values[row] = error
-
-
-def _dtype(declared: str) -> str:
-    return DECLARED_TYPES.get(declared.lower(), declared.lower())
-
-
-def _fixed_batch(model: LoadedModel) -> int | None:
-    sizes = {size for tensor in model.inputs if (size := tensor.batch_size) is not None}
-    return max(sizes, default=None)

@@ -1,47 +1,20 @@
 """From what a file says to a checked graph: every name looked up, every value converted."""
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
-from modelflow.config.flow_config import EdgeConfig, FlowConfig, NodeConfig, PortRef
-from modelflow.config.node_settings import NodeOptions, NodeSettings
-from modelflow.config.override import CallerText
-from modelflow.config.schema import (
-    DRAWING_ATTRIBUTES,
-    IGNORED_ATTRIBUTES,
-    NODE_ATTRIBUTES,
-    SERVING_ALIASES,
-    WITHOUT_EFFECT,
-)
+from modelflow.config.flow_config import EdgeConfig, FlowConfig, PortRef
 from modelflow.config.variables import masked
-from modelflow.device import Device, parse_devices, require_devices
-from modelflow.errors import (
-    ConfigError,
-    DeviceUnavailableError,
-    DisabledGraphError,
-    Finding,
-    GraphError,
-    Location,
-    ModelflowError,
-    OptionsError,
-    PortError,
-    did_you_mean,
-)
+from modelflow.errors import DisabledGraphError, Location, PortError, did_you_mean
+from modelflow.graph.build_node import NodeBuilder
 from modelflow.graph.check import check_edges, dropping_outputs
 from modelflow.graph.graph import Graph
 from modelflow.graph.node import Edge, Endpoint, Node, Role
+from modelflow.graph.report import Report, error_of
 from modelflow.graph.signature import contradictions
 from modelflow.registry.registry import Registry
-from modelflow.unit.option import options_of
-from modelflow.unit.spec import FlowUnitSpec
 
 __all__ = ["build_graph"]
 
-_ATTRIBUTES = {option.name: option for option in NODE_ATTRIBUTES}
-_SETTINGS = tuple(option.name for option in options_of(NodeOptions))
+# Behind so many findings no near name is looked for any more.
 _MANY = 20
-_QUEUE_PREFIX = "queue_size_"
 
 
 def build_graph(config: FlowConfig, registry: Registry, *, check_devices: bool = True) -> Graph:
@@ -61,41 +34,40 @@ def build_graph(config: FlowConfig, registry: Registry, *, check_devices: bool =
 class _Builder:
     def __init__(self, config: FlowConfig, registry: Registry, check_devices: bool) -> None:
         self._config = config
-        self._registry = registry
-        self._check_devices = check_devices
-        self._findings: list[Finding] = []
-        self._notes = [*config.notes, *registry.absent]
+        self._report = Report([*config.notes, *registry.absent])
+        self._builder = NodeBuilder(config, registry, check_devices, self._report)
         self._nodes: dict[str, Node] = {}
-        self._unknown: set[str] = set()
         self._unclear: set[str] = set()
 
     def graph(self) -> Graph:
         config = self._config
         if config.flow.get("enable", True) is False:
             message = "the graph says [flow] enable=false"
-            self._wrong(self._top(), message, error=DisabledGraphError)
+            self._report.wrong(self._top(), message, error=DisabledGraphError)
         for node in config.nodes:
             if node.name in self._nodes:
                 at = self._nodes[node.name].location
-                self._wrong(node.location, f"stands twice; the first is at {at}", node.name)
+                self._report.wrong(node.location, f"stands twice; the first is at {at}", node.name)
                 continue
-            self._nodes[node.name] = self._node(node)
+            self._nodes[node.name] = self._builder.node(node)
         if not config.nodes:
-            self._wrong(self._top(), "the graph has no node; expected one at least")
+            self._report.wrong(self._top(), "the graph has no node; expected one at least")
         edges = self._edges()
         findings, proof = check_edges(
-            self._nodes, edges, self._unknown | self._unclear, self._is_strict
+            self._nodes, edges, self._builder.unknown | self._unclear, self._is_strict
         )
-        self._findings += findings
-        if self._findings or proof is None:
+        self._report.findings += findings
+        if self._report.findings or proof is None:
             variables = config.variables
-            raise _error([f.hiding(lambda text: masked(text, variables)) for f in self._findings])
+            raise error_of(
+                [f.hiding(lambda text: masked(text, variables)) for f in self._report.findings]
+            )
         if not self._is_strict:
             connected = {end.node for edge in edges for end in (edge.source, edge.target)}
             for name in [name for name in self._nodes if name not in connected]:
-                self._notes.append(f"node {name!r}: nothing connects it; left out")
+                self._report.notes.append(f"node {name!r}: nothing connects it; left out")
                 del self._nodes[name], proof.order[name]
-        self._notes += dropping_outputs(self._nodes.values(), edges)
+        self._report.notes += dropping_outputs(self._nodes.values(), edges)
         graph = Graph(
             name=config.flow.get("name") or (config.path.stem if config.path else "flow"),
             nodes=proof.order,
@@ -103,11 +75,11 @@ class _Builder:
             max_in_flight=config.flow.get("max_in_flight"),
             config=config,
             scopes=proof.scopes,
-            notes=tuple(self._notes),
+            notes=tuple(self._report.notes),
         )
         wrong = list(contradictions(graph))
         if wrong:
-            raise _error(wrong)
+            raise error_of(wrong)
         return graph
 
     @property
@@ -116,176 +88,6 @@ class _Builder:
 
     def _top(self) -> Location:
         return Location(str(self._config.path) if self._config.path else "<text>")
-
-    # -- nodes ----------------------------------------------------------------------------------
-
-    def _node(self, node: NodeConfig) -> Node:
-        spec = None
-        role = self._attribute(node, "type")
-        if role == "flowunit":
-            spec = self._spec(node)
-        attributes = self._sorted_attributes(node, spec)
-        settings = self._settings(node, attributes.settings, spec)
-        devices = self._devices(node, spec)
-        converted = None
-        if spec is not None:
-            converted = self._configured(node, spec, attributes.options)
-        return Node(
-            name=node.name,
-            role=Role(role),
-            spec=spec,
-            devices=devices,
-            options=attributes.options,
-            config=converted,
-            settings=settings,
-            location=node.location,
-        )
-
-    def _spec(self, node: NodeConfig) -> FlowUnitSpec | None:
-        name = self._attribute(node, "flowunit") or node.name
-        try:
-            spec = self._registry.find(name)
-        except ModelflowError as error:
-            self._unknown.add(node.name)
-            kind = type(error) if isinstance(error, GraphError) else ConfigError
-            self._wrong(node.location, str(error), node.name, kind)
-            return None
-        self._notes += [f"node {node.name!r}: {note}" for note in spec.notes]
-        return spec
-
-    def _sorted_attributes(self, node: NodeConfig, spec: FlowUnitSpec | None) -> "_Attributes":
-        """Tells settings of the node from options of the unit."""
-        found = _Attributes()
-        own = () if spec is None else spec.option_list
-        options = {alias for option in own for alias in (option.name, *option.aliases)}
-        for key, value in node.attributes.items():
-            if key in options:
-                found.options[key] = value
-            elif key in _ATTRIBUTES or key.startswith(_QUEUE_PREFIX) or key in SERVING_ALIASES:
-                found.settings[key] = value
-            elif key in IGNORED_ATTRIBUTES:
-                self._note(node, key)
-            elif spec is None and node.name not in self._unknown and key not in DRAWING_ATTRIBUTES:
-                near = did_you_mean(key, _ATTRIBUTES)
-                self._wrong(node.location, f"unknown attribute {key!r}{near}", node.name)
-            elif key not in DRAWING_ATTRIBUTES:
-                found.options[key] = value
-        paths = {option.name for option in own if option.is_path}
-        for key in paths & set(found.options):
-            found.options[key] = self._resolved(found.options[key])
-        if spec is not None and not self._is_strict:
-            for key, problem in spec.unknown_options(found.options, _ATTRIBUTES).items():
-                self._notes.append(f"node {node.name!r}: {problem}; it has no effect")
-                del found.options[key]
-        return found
-
-    def _resolved(self, value: Any) -> Any:
-        """A relative path in the file is relative to the file; the caller's to its own folder."""
-        if not isinstance(value, str) or isinstance(value, CallerText) or not value:
-            return value
-        path = self._config.path
-        if "://" in value:  # an address
-            return value
-        return value if path is None else str(path.parent / Path(value))
-
-    def _note(self, node: NodeConfig, key: str) -> None:
-        self._notes.append(f"node {node.name!r}: {key} has no effect: {WITHOUT_EFFECT[key]}")
-
-    def _settings(
-        self, node: NodeConfig, given: Mapping[str, Any], spec: FlowUnitSpec | None
-    ) -> NodeSettings:
-        values: dict[str, Any] = {}
-        for name in _SETTINGS:
-            values[name] = self._attribute(node, name)
-        for name in ("batch_size", "queue_size"):
-            if values[name] is None:
-                values[name] = self._config.graph.get(name)
-        for theirs, ours in SERVING_ALIASES.items():
-            if theirs in given:
-                values[ours] = self._serving(node, theirs, values)
-        return NodeSettings(**values, queue_sizes=self._queue_sizes(node, given, spec))
-
-    def _queue_sizes(
-        self, node: NodeConfig, given: Mapping[str, Any], spec: FlowUnitSpec | None
-    ) -> dict[str, int]:
-        sizes: dict[str, int] = {}
-        ports = () if spec is None else [port.name for port in spec.inputs]
-        for key in given:
-            port = key.removeprefix(_QUEUE_PREFIX)
-            if port == key:
-                continue
-            if port in ports:
-                size = self._converted(node, "queue_size", key, given[key])
-                sizes |= {port: size} if size else {}
-            elif key in IGNORED_ATTRIBUTES:
-                self._note(node, key)
-            elif spec is not None:
-                near = did_you_mean(port, ports)
-                self._wrong(node.location, f"{key}: no input {port!r}{near}", node.name, PortError)
-        return sizes
-
-    def _serving(self, node: NodeConfig, theirs: str, values: Mapping[str, Any]) -> Any:
-        ours, given = SERVING_ALIASES[theirs], node.attributes[theirs]
-        if ours in node.attributes:
-            self._wrong(node.location, f"got {theirs} beside {ours}; give one", node.name)
-        value = self._converted(node, ours, theirs, given)
-        if value is None:
-            return values[ours]
-        if theirs == "batch_timeout_micros":
-            return value / 1e3
-        if theirs == "max_enqueued_batches":
-            return value * (values["batch_size"] or 1)
-        return value
-
-    def _devices(self, node: NodeConfig, spec: FlowUnitSpec | None) -> tuple[Device, ...]:
-        device = str(node.attributes.get("device", "cpu") or "cpu")
-        number = node.attributes.get("deviceid")
-        if number is None and ":" not in device and ";" not in device and device != "cpu":
-            number = self._config.graph.get("deviceid")
-        try:
-            devices = parse_devices(device, None if number is None else str(number))
-        except ConfigError as error:
-            self._wrong(node.location, str(error), node.name)
-            return (Device("cpu"),)
-        kinds = () if spec is None else tuple(spec.devices)
-        for kind in sorted({d.kind for d in devices} - set(kinds)) if kinds else ():
-            message = (
-                f"unit {spec.name!r} does not run on {kind!r}; it runs on {', '.join(kinds)}"
-                if spec
-                else ""
-            )
-            self._wrong(node.location, message, node.name)
-            return devices
-        if self._check_devices:
-            try:
-                require_devices(devices)
-            except DeviceUnavailableError as error:
-                self._wrong(node.location, str(error), node.name, DeviceUnavailableError)
-        return devices
-
-    def _configured(self, node: NodeConfig, spec: FlowUnitSpec, options: Mapping[str, Any]) -> Any:
-        converted = None
-        try:
-            converted = spec.configure(options, also=_ATTRIBUTES)
-        except OptionsError as error:
-            for problem in error.problems:
-                self._wrong(node.location, problem, node.name)
-        for path in spec.required_files:
-            if self._check_devices and not path.exists():
-                self._wrong(node.location, _missing(spec, path), node.name)
-        return converted
-
-    def _attribute(self, node: NodeConfig, name: str) -> Any:
-        if name not in node.attributes:
-            return _ATTRIBUTES[name].default
-        return self._converted(node, name, name, node.attributes[name])
-
-    def _converted(self, node: NodeConfig, name: str, written: str, value: Any) -> Any:
-        try:
-            return _ATTRIBUTES[name].convert(value, written)
-        except ConfigError as error:
-            self._wrong(node.location, str(error), node.name)
-            return _ATTRIBUTES[name].default
 
     # -- edges ----------------------------------------------------------------------------------
 
@@ -305,10 +107,10 @@ class _Builder:
         node = self._nodes.get(end.node)
         if node is None:
             # To look for a near name takes time, and a text from outside may have many wrong ones.
-            near = did_you_mean(end.node, self._nodes) if len(self._findings) < _MANY else ""
-            self._wrong(edge.location, f"edge to or from {end.node!r}: no such node{near}")
+            near = did_you_mean(end.node, self._nodes) if len(self._report.findings) < _MANY else ""
+            self._report.wrong(edge.location, f"edge to or from {end.node!r}: no such node{near}")
             return None
-        if node.name in self._unknown:
+        if node.name in self._builder.unknown:
             return None
         ports: tuple[str, ...] = getattr(node, side)
         what = side[:-1]
@@ -323,39 +125,5 @@ class _Builder:
         else:
             near = did_you_mean(end.port, ports)
             message = f"no {what} {end.port!r}{near} ({side}: {', '.join(ports)})"
-        self._wrong(edge.location, message, node.name, PortError)
+        self._report.wrong(edge.location, message, node.name, PortError)
         return None
-
-    def _wrong(
-        self,
-        at: Location,
-        message: str,
-        node: str | None = None,
-        error: type[ModelflowError] = GraphError,
-    ) -> None:
-        self._findings.append(Finding(at, message, node, error))
-
-
-class _Attributes:
-    """The attributes of a node: those of the node itself, and the options of its unit."""
-
-    def __init__(self) -> None:
-        self.settings: dict[str, Any] = {}
-        self.options: dict[str, Any] = {}
-
-
-def _missing(spec: FlowUnitSpec, path: Path) -> str:
-    readme = path.parent / "README.md"
-    how = f"; {readme} says how to make it" if readme.is_file() else ""
-    return f"unit {spec.name!r} needs the file {path}, which is not there{how}"
-
-
-def _error(findings: list[Finding]) -> ModelflowError:
-    findings = sorted(findings, key=lambda finding: finding.location.line or 0)
-    kinds = {finding.error for finding in findings}
-    only = kinds.pop() if len(kinds) == 1 else None
-    if only is not None and issubclass(only, GraphError):
-        return only(findings)
-    if only is DeviceUnavailableError:
-        return DeviceUnavailableError("\n".join(map(str, findings)))
-    return GraphError(findings)

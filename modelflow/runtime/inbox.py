@@ -1,17 +1,16 @@
 """The bounded queue in front of a stage: it pairs several inputs, and gives out batches.
 
-``append`` -> (`Matcher`, where there are several ports) -> `Order` -> ``take``. With
-``bounds=(4,)`` and four rows ready, `wait_for_room` waits; a worker takes a batch of three, one row
-is left, which is less than half of the bound, and the producer goes on.
+``append`` -> (`Matcher`, where there are several ports) -> `Order` -> ``take``. Three rows of one
+session and two of another are appended; a worker whose batches have at most four takes the three
+and one, and the next call of ``take`` gives the last.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from modelflow.runtime.bounded import Bounded
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
 from modelflow.runtime.joining.match import Matcher
-from modelflow.runtime.locks import make_lock
 from modelflow.runtime.orders.order import InboxPolicy, Order
 from modelflow.runtime.segment import Batch, Segment
 from modelflow.runtime.session import Session
@@ -23,12 +22,11 @@ __all__ = ["Inbox"]
 Result = TypeVar("Result")
 
 
-class Inbox:
+class Inbox(Bounded):
     """The queue of one stage: lock, bounds, waiting, closing; what comes next its order says.
 
-    Producers `append` and then `wait_for_room`; workers `take`. Only *ready* rows (each port has
-    its buffer) count towards the bound: waiting could not help those that lack a partner along, so
-    they never block a producer. Every method may be called from any thread.
+    Producers `append` and then `wait_for_room`; workers `take`. Every method may be called from any
+    thread.
     """
 
     def __init__(
@@ -51,24 +49,18 @@ class Inbox:
             clock: What every wait goes by.
             is_matching: Several ports are paired, row by row.
         """
-        self.node = node
+        matcher = Matcher(node, ports) if len(ports) > 1 and is_matching else None
+        super().__init__(node, policy, order, matcher, clock)
         self.ports = tuple(ports)
-        self.policy = policy
         self.stats = QueueStats() if policy.is_measured else None
-        self._order = order
         self._waiting = order.waiting
         # Producers stop at the bound: a batch of that many rows cannot become fuller.
         self._full = min(policy.batch_size, *policy.bounds)
-        self._clock = clock
-        self._matcher = Matcher(node, ports) if len(ports) > 1 and is_matching else None
-        self._lock = make_lock("inbox")
         self._work = Waiting(self._lock)
-        self._room = Waiting(self._lock)
         # Nothing is to be noted of what arrives.
         self._is_plain = self.stats is None and not policy.batch_timeout
         self._is_collecting = False
         self._oldest: float | None = None
-        self._is_closed = False
 
     @property
     def ready(self) -> int:
@@ -117,77 +109,6 @@ class Inbox:
             for segment in segments:
                 segment.arrived = now
         self._order.add(port, segments)
-
-    def has_room(self, port: int, session: Session | None = None) -> bool:
-        """Tells whether a producer of ``port`` may go on now (with buffers of ``session``)."""
-        return self._is_closed or (
-            self._order.has_room(port, session)
-            and not (self.policy.unmatched_bounds and self.is_unmatched(port))
-        )
-
-    def room(self, port: int) -> float:
-        """Returns how many rows of new sessions, matched ones, may be appended now."""
-        return math.inf if self._is_closed else self._order.room(port)
-
-    def is_unmatched(self, port: int) -> bool:
-        """Tells whether so many buffers of ``port`` lack a partner that its producers must wait."""
-        bounds = self.policy.unmatched_bounds
-        return (
-            bool(bounds)
-            and self._matcher is not None
-            and (self._matcher.waiting(port) >= bounds[port])
-        )
-
-    def blocked_by(self, port: int) -> str | None:
-        """Returns the node for whose queue a producer of ``port`` waits now, or None."""
-        return None if self.has_room(port) else self.node
-
-    def wait_for_room(
-        self, port: int, timeout: float | None = None, session: Session | None = None
-    ) -> bool:
-        """Waits while this inbox holds ready rows of at least its bound.
-
-        A producer that had to wait goes on when half of the queue is free, so that the two sides
-        do not wake each other for every buffer. With ``session`` it goes on, too, when nothing can
-        be sent to that one any more.
-
-        Returns:
-            False if ``timeout`` seconds passed and there is still no room.
-        """
-        if self.has_room(port, session):
-            return True
-        deadline = None if timeout is None else self._clock.now() + timeout
-        with self._lock:
-            while not (self.has_room(port, session) or _is_over(session)):
-                remaining = None if deadline is None else deadline - self._clock.now()
-                if remaining is not None and remaining <= 0:
-                    return False
-                self._room.wait(self._clock, remaining)
-        return True
-
-    def on_room(
-        self, port: int, callback: Callable[[], None], session: Session | None = None
-    ) -> None:
-        """Calls ``callback`` once, when a producer of ``port`` may go on (perhaps at once)."""
-        with self._lock:
-            if not (self.has_room(port, session) or _is_over(session)):
-                self._room.add(callback)
-                return
-        callback()
-
-    def forget(self, callback: Callable[[], None]) -> None:
-        """Takes back an `on_room` whose caller waits no longer."""
-        self._room.remove(callback)
-
-    def wake_producers(self) -> None:
-        """Has everyone who waits for room look again: some session is over."""
-        with self._lock:
-            self._room.wake()
-        self._room.call_due()
-
-    def call_due(self) -> None:
-        """Calls those who waited for room; with no lock held."""
-        self._room.call_due()
 
     # -- workers --------------------------------------------------------------------------------
 
@@ -345,7 +266,3 @@ class Inbox:
             self._work.wake()
             self._room.wake()
         self._room.call_due()
-
-
-def _is_over(session: Session | None) -> bool:
-    return session is not None and session.progress.is_closed

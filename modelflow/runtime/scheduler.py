@@ -1,55 +1,33 @@
-"""Owns everything that runs: starts it, ends it, knows its sessions, gathers its errors.
+"""Owns everything that runs: starts it, ends it, and is what the rest of the house holds of it.
 
 ``Scheduler(plan, options)`` makes stages and queues; `start` has every worker open its unit and
 returns when all are open; `stop` ends the inputs, waits until what was sent has passed, closes
-every queue and joins every thread.
+every queue and joins every thread. Who is in it `Sessions` knows, how far it has come `Life`.
 """
 
 import _thread
-import itertools
 import logging
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
 
 from modelflow.errors import FlowFailed, FlowUnitError, StreamClosed
-from modelflow.plan import ExecutionPlan, UnitPlan
+from modelflow.plan import ExecutionPlan
 from modelflow.runtime.bundle import Bundle
-from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
-from modelflow.runtime.kinds.source import SourceWorker
-from modelflow.runtime.locks import make_lock
+from modelflow.runtime.ending import Ending
+from modelflow.runtime.life import Life
 from modelflow.runtime.observer import Observer
+from modelflow.runtime.options import SchedulerOptions
 from modelflow.runtime.runners import InlineRunner, Runner, ThreadRunner
 from modelflow.runtime.session import Session
+from modelflow.runtime.sessions import Sessions
+from modelflow.runtime.starting import Starting
 from modelflow.runtime.stats import NodeStats
-from modelflow.runtime.waiting import Waiting
 from modelflow.runtime.wiring import Wiring
 from modelflow.runtime.worker import Worker
 from modelflow.wire.tensor import TensorSpec
 
-__all__ = ["Scheduler", "SchedulerOptions"]
+__all__ = ["Scheduler"]
 
 logger = logging.getLogger("modelflow")
-
-
-@dataclass(frozen=True, slots=True)
-class SchedulerOptions:
-    """How a flow runs, beside its graph."""
-
-    is_inline: bool = False
-    """Everything runs on the calling thread."""
-    results_bound: int = 1024
-    """Rows of a session between its entrance and its reader at which `send` waits."""
-    stop_timeout: float = 10.0
-    """Seconds that a stop lets streams go on by events and rows go round, and seconds without any
-    progress after which it no longer waits."""
-    watchdog_interval: float = 30.0
-    """Seconds in one call of a unit after which its node is named in a warning."""
-    clock: Clock = SYSTEM_CLOCK
-    """What every wait goes by."""
-    observer: Observer | None = None
-    """Who is told of every batch; None: nobody."""
 
 
 class Scheduler:
@@ -78,67 +56,28 @@ class Scheduler:
         """Builds stages and queues; starts nothing."""
         self.plan = plan
         self.options = options
-        self.is_draining = self.is_foreign = self._is_aborted = self.is_watched = False
+        self.is_draining = self.is_foreign = self.is_watched = False
         self.observer = options.observer
-        self._clock = options.clock
-        # Taken itself, not through the condition, in whose methods a Ctrl-C may come.
-        self._lock = make_lock("scheduler")
-        self._changed = Waiting(self._lock)
-        self._sessions: dict[Session, None] = {}
-        self._dropped: deque[Session] = deque()
-        self._numbers = itertools.count()
-        self._opened_by_sources = 0
-        self._errors: list[Exception] = []
-        self._state = "new"
-        self._wiring = Wiring(plan, options.results_bound, options.clock)
+        clock = options.clock
+        self._wiring = Wiring(plan, options.results_bound, clock)
         self.entrance = self._wiring.entrance
-        workers = [
-            (stage.kind.worker or Worker)(stage, number, self, self._clock)
+        self._workers = workers = [
+            (stage.kind.worker or Worker)(stage, number, self, clock)
             for stage in self._wiring.stages.values()
             for number in range(stage.plan.threads)
         ]
-        self._opening = self._beginning = len(workers)
-        self._is_opening = True
-        self._is_starting = False
-        self._workers = workers
-        self.sources = {
-            worker.stage.plan.name: self._source_session(worker)
-            for worker in workers
-            if isinstance(worker, SourceWorker)
-        }
+        self._life = Life(plan.name, len(workers), clock)
+        self._sessions = Sessions(self._wiring, workers, self._life)
+        self.sources = self._sessions.of_sources
         self._runner: Runner = InlineRunner(workers)
         if not options.is_inline:
             self._runner = ThreadRunner(
-                plan.name, workers, self._has_work, options.watchdog_interval, self._clock
+                plan.name, workers, self._sessions.has_work, options.watchdog_interval, clock
             )
-
-    def _source_session(self, worker: SourceWorker) -> Session:
-        node = worker.stage.plan.name
-        worker.session = self._wiring.session(node, node, self._finished)
-        worker.entrance = self.entrance
-        worker.open_session = partial(self._open_session, worker.session)
-        self._sessions[worker.session] = None
-        return worker.session
-
-    def _open_session(self, source: Session) -> Session:
-        """Makes a session for one buffer of a source, which is told of its errors."""
-        node = source.origin
-        name = f"{node}/{next(self._numbers)}"
-        session = self._wiring.session(name, node, partial(self._opened_finished, source), source)
-        with self._lock:
-            self._opened_by_sources += 1
-            self._sessions[session] = None
-            failure = self._closed_error() if self._is_aborted else source.failure
-            is_late = self._is_aborted or source.is_cancelled
-        if is_late:
-            session.cancel(failure)
-        return session
-
-    def _opened_finished(self, source: Session, session: Session) -> None:
-        source.progress.adopt_errors(session.progress)
-        with self._lock:
-            self._opened_by_sources -= 1
-        self._finished(session)
+        self._ending = Ending(
+            self._life, self._sessions, self._wiring, workers, self._runner, options.stop_timeout
+        )
+        self._starting = Starting(self._life, self._runner, self._ending)
 
     # -- starting -------------------------------------------------------------------------------
 
@@ -152,79 +91,29 @@ class Scheduler:
             FlowFailed: a unit did not open; everything has ended.
             StreamClosed: it was started before.
         """
-        with self._lock:
-            if self._state != "new":
-                message = f"flow {self.plan.name!r} is {self._state}; it can be started once"
-                raise StreamClosed(message)
-            self._state = "running"
+        self._life.begin()
         logger.info("flow %r starts: %d nodes", self.plan.name, len(self._wiring.stages))
         try:
-            self._open(check)
+            self._starting.open(check)
         except FlowUnitError as error:  # the system has no more threads
-            self._errors.append(error)
+            self._life.errors.append(error)
         except BaseException:  # Ctrl-C while a unit loads: leave nothing behind
             self.stop(drain=False)
             raise
-        if self._errors:
+        if self._life.errors:
             self.stop(drain=False)
-
-    def _open(self, check: Callable[[], None] | None) -> None:
-        """Has the units opened, and then lets them run; a stop from elsewhere may come between."""
-        try:
-            self._start_threads()
-            if self._wait_while(lambda: self._opening) and check is not None:
-                check()
-        except BaseException:
-            self._abort()  # before anyone runs
-            raise
-        finally:  # only now may a unit begin, run, or be closed
-            with self._lock:
-                self._is_opening = False
-                self._changed.wake()
-        self._runner.begin()
-        self._wait_while(lambda: self._beginning)
-
-    def _start_threads(self) -> None:
-        """Starts them, unless a stop has come first; one that comes meanwhile waits for that."""
-        try:
-            with self._lock:
-                self._is_starting = self._state == "running"
-            if self._is_starting:
-                self._runner.start()
-        finally:
-            with self._lock:
-                self._is_starting = False
-                self._changed.wake()
-
-    def _wait_while(self, going: Callable[[], int]) -> bool:
-        """Waits for units; False if the flow has failed meanwhile, or was stopped."""
-        with self._lock:
-            while going() and self._goes_on:
-                self._changed.wait(self._clock, None)
-            return self._goes_on
-
-    @property
-    def _goes_on(self) -> bool:
-        return self._state == "running" and not self._errors
 
     def opened(self) -> None:
         """Notes an open unit (called by its worker)."""
-        with self._lock:
-            self._opening -= 1
-            self._changed.wake()
+        self._life.opened()
 
     def wait_until_all_open(self) -> bool:
         """Waits until every unit is open, or the start is given up: False (called by workers)."""
-        with self._lock:
-            while self._is_opening:
-                self._changed.wait(self._clock, None)
-            return self._goes_on and not self._is_aborted
+        return self._life.wait_until_all_open()
 
     def begun(self) -> None:
         """Notes that a unit has begun (called by its worker)."""
-        with self._lock:
-            self._beginning -= 1
-            self._changed.wake()
+        self._life.begun()
 
     # -- sessions -------------------------------------------------------------------------------
 
@@ -250,18 +139,7 @@ class Scheduler:
 
     def create_sessions(self, count: int) -> list[Session]:
         """Makes several sessions, as `create_session` does one."""
-        if not self.plan.entries:
-            names = ", ".join(map(repr, self.sources))
-            message = f"flow {self.plan.name!r} has no input; it is fed by its sources: {names}"
-            raise StreamClosed(message)
-        self._end_dropped()
-        made = [
-            self._wiring.session(str(next(self._numbers)), "", self._finished) for _ in range(count)
-        ]
-        with self._lock:
-            if not self.is_running:
-                raise self._closed_error()
-            self._sessions.update(dict.fromkeys(made))
+        made = self._sessions.create(count)
         self._runner.wake()
         return made
 
@@ -270,26 +148,8 @@ class Scheduler:
         self._wiring.cancel(session)
 
     def drop(self, session: Session) -> None:
-        """Notes that nobody holds a session any more; takes no lock, waits for nothing.
-
-        Python collects garbage wherever it likes, also while the runtime holds a lock; so the
-        session is ended later: when another one is made, or when the watchdog looks.
-        """
-        self._dropped.append(session)
-
-    def _end_dropped(self) -> None:
-        while self._dropped:
-            try:
-                session = self._dropped.popleft()
-            except IndexError:  # another thread has just taken the last one
-                return
-            if not session.progress.is_closed:
-                text = "session %r was dropped without close_input(); its input ends now"
-                logger.warning(text, session.name)
-            for results in session.results.values():
-                results.abandon()
-            self.entrance.close(session)
-            session.progress.wake()
+        """Notes that nobody holds a session any more; takes no lock, waits for nothing."""
+        self._sessions.drop(session)
 
     def disown(self) -> None:
         """Notes that this process is a fork: what runs here is nothing of ours."""
@@ -308,35 +168,17 @@ class Scheduler:
             )
             raise StreamClosed(message)
 
-    def _finished(self, session: Session) -> None:
-        with self._lock:
-            self._sessions.pop(session, None)
-            if self._changed.count:
-                self._changed.wake()
-
-    def _has_work(self) -> bool:
-        """Tells the watchdog whether there is anything to look at; called by its thread."""
-        self._end_dropped()
-        return bool(self._sessions)
-
-    def _closed_error(self) -> StreamClosed:
-        if self._errors:
-            error = StreamClosed(f"flow {self.plan.name!r} has failed: {self._errors[0]}")
-            error.__cause__ = self._errors[0]
-            return error
-        return StreamClosed(f"flow {self.plan.name!r} is not running: it is {self._state}")
-
     # -- running --------------------------------------------------------------------------------
 
     @property
     def is_running(self) -> bool:
         """Tells whether sessions can be created."""
-        return self._state == "running" and not self._opening and not self._errors
+        return self._life.is_running
 
     @property
     def is_stopped(self) -> bool:
         """Tells whether everything has ended."""
-        return self._state == "stopped"
+        return self._life.state == "stopped"
 
     def pump(self) -> None:
         """Runs what is ready on the calling thread, if the flow is inline."""
@@ -354,49 +196,30 @@ class Scheduler:
             FlowFailed: the flow itself failed.
         """
         self._runner.pump()
-        deadline = None if timeout is None else self._clock.now() + timeout
-        with self._lock:
-            while not self._is_over():
-                left = None if deadline is None else deadline - self._clock.now()
-                if left is not None and left <= 0:
-                    return False
-                self._changed.wait(self._clock, left)
-        if self._errors:
+        if not self._life.wait_while(lambda: not self._sessions.are_over(), timeout):
+            return False
+        if self._life.errors:
             self.stop(drain=False)
         return True
 
     def wait_for(self, session: Session, timeout: float | None = None) -> bool:
         """Waits until ``session`` is over; False if ``timeout`` seconds passed before."""
+        life, known = self._life, self._sessions.known
         self._runner.pump()
-        deadline = None if timeout is None else self._clock.now() + timeout
-        with self._lock:
-            while session in self._sessions and not self._errors:
-                left = None if deadline is None else deadline - self._clock.now()
-                if left is not None and left <= 0:
-                    return False
-                self._changed.wait(self._clock, left)
-        return True
-
-    def _is_over(self) -> bool:
-        if self._errors or self._state == "stopped":
-            return True
-        is_done = bool(self.sources) and all(s.is_finished for s in self.sources.values())
-        return is_done and not self._opened_by_sources
+        return life.wait_while(lambda: session in known and not life.errors, timeout)
 
     def held(self) -> dict[str, int]:
         """Returns what is kept of sessions, by place: nothing when no session is open."""
-        found = self._wiring.held()
-        return {**found, "sessions": len(self._sessions)} if self._sessions else found
+        found, known = self._wiring.held(), self._sessions.known
+        return {**found, "sessions": len(known)} if known else found
 
     def tensor(self, node: str, port: str) -> TensorSpec | None:
         """Returns what the open unit of a node knows of one item at ``port``; None: nothing."""
-        instances = self._wiring.instances.get(node)
-        return None if instances is None else instances.tensor(port)
+        return self._wiring.tensor(node, port)
 
     def statistics(self) -> dict[str, NodeStats]:
         """Returns the figures of every node at this moment."""
-        stages = self._wiring.stages.values()
-        return {stats.node: stats for stage in stages for stats in stage.statistics()}
+        return self._wiring.statistics()
 
     def reload(self, node: str | None) -> None:
         """Lets the shared units of a node (None: of every node that can) take up what is new.
@@ -411,33 +234,14 @@ class Scheduler:
         if not self.is_running:
             message = "the flow does not run; nothing can be reloaded"
             raise StreamClosed(message)
-        nodes = self._wiring.instances
-        for instances in nodes.values() if node is None else [nodes[node]]:
-            try:
-                instances.reload()
-            except NotImplementedError as error:
-                if node is not None:
-                    raise self._reload_error(instances.plan, error) from error
-            except Exception as error:
-                raise self._reload_error(instances.plan, error) from error
-
-    def _reload_error(self, plan: UnitPlan, error: Exception) -> FlowUnitError:
-        return FlowUnitError.from_exception(
-            error, node=plan.node, unit=plan.spec.name, phase="reload"
-        )
+        self._wiring.reload(node)
 
     # -- ending ---------------------------------------------------------------------------------
 
     def failed(self, error: FlowUnitError) -> None:
         """Ends the flow because of an error that belongs to no buffer; does not wait."""
-        with self._lock:
-            if str(error) not in map(str, self._errors):  # not once for each worker of a node
-                self._errors.append(error)
-            is_noticed = self._beginning or self._state != "running"
-            self._changed.wake()
-        if not is_noticed:  # else start or stop is under way, and raises it
-            logger.error("flow %r fails: %s", self.plan.name, error, exc_info=error.__cause__)
-        self._abort()
+        self._life.fail(error)
+        self._ending.abort()
 
     def stop(self, drain: bool = True) -> None:
         """Ends the flow: every unit is closed once, every thread joined. May be called again.
@@ -453,32 +257,33 @@ class Scheduler:
         """
         if self.is_foreign:
             return  # the parent's threads are not ours to end
-        self._check_not_inside()
-        with self._lock:
-            is_new = self._state == "new"
+        self._ending.check_not_inside()
+        life, ending = self._life, self._ending
+        with life.lock:
+            is_new = life.state == "new"
             if is_new:
-                self._state = "stopped"
-            is_first = self._state == "running"
+                life.state = "stopped"
+            is_first = life.state == "running"
             if is_first:
-                self._state, self.is_draining = "stopping", True
-            is_hurried = not (is_first or drain) and self._state == "stopping"
-            self._changed.wake()
-        if is_new:
-            self._abort()  # who waits already for what sources bring is not left to
-        if is_hurried:
-            self._abort()  # somebody else's stop may be draining: nobody is to wait for that
-        with self._lock:
-            while not is_first and self._state != "stopped":
-                self._changed.wait(self._clock, None)
+                life.state, self.is_draining = "stopping", True
+            is_hurried = not (is_first or drain) and life.state == "stopping"
+            life.changed.wake()
+        # Who waits already for what sources bring is not left to; nor does anybody wait for
+        # somebody else's stop, which may be draining.
+        if is_new or is_hurried:
+            ending.abort()
+        with life.lock:
+            while not is_first and life.state != "stopped":
+                life.changed.wait(life.clock, None)
         if is_first:
             try:
-                if drain and not self._errors:
-                    self._drain()
+                if drain and not life.errors:
+                    ending.drain()
             finally:  # Ctrl-C in the middle of it: the threads end all the same
-                self._end()
-        if self._errors:
+                ending.end()
+        if life.errors:
             message = f"flow {self.plan.name!r} failed"
-            raise FlowFailed(message, list(self._errors))
+            raise FlowFailed(message, list(life.errors))
 
     def request_stop(self, drain: bool = True) -> None:
         """Has the flow stopped by another thread, and returns at once.
@@ -493,76 +298,3 @@ class Scheduler:
             self.stop(drain)
         except FlowFailed as error:  # raised again to whoever calls `stop` or `wait`
             logger.debug("flow %r was asked to stop: %s", self.plan.name, error)
-
-    def _check_not_inside(self) -> None:
-        worker = self._runner.worker_here()
-        if worker is not None:
-            message = (
-                f"flow {self.plan.name!r}: stop() was called by node {worker.at.node!r}, "
-                "on a thread that stop() waits for; call request_stop() there"
-            )
-            raise RuntimeError(message)
-
-    def _end(self) -> None:
-        try:
-            try:
-                self._abort()
-            except BaseException:  # Ctrl-C in the middle of it: everyone is told all the same
-                self._abort()
-                raise
-            finally:
-                with self._lock:
-                    while self._is_starting:  # else it would join some, and leave the others
-                        self._changed.wait(self._clock, None)
-                self._errors += self._runner.join(self.options.stop_timeout)
-        finally:
-            with self._lock:
-                self._state = "stopped"
-                self._changed.wake()
-        logger.info("flow %r has stopped", self.plan.name)
-
-    def _drain(self) -> None:
-        """Ends every input and waits until all has passed, as long as something moves.
-
-        What goes on by itself (events that bring events, rows that go round) may do so for
-        ``stop_timeout`` seconds; what is left then has an end.
-        """
-        self._wiring.drain()
-        self._wake_workers()
-        for session in list(self._sessions):
-            if not session.origin:
-                self.entrance.close(session)
-        self._runner.pump()
-        timeout, now = self.options.stop_timeout, self._clock.now()
-        cut_at, looked_at, done = now + timeout, now, self._wiring.done()
-        is_cut = False
-        while self._sessions and not self._errors:
-            with self._lock:
-                if self._sessions and not self._errors:
-                    left = looked_at + timeout - self._clock.now()
-                    self._changed.wait(self._clock, max(0.0, left))
-            now = self._clock.now()
-            if not is_cut and now >= cut_at and self._sessions:
-                is_cut = True
-                self._wiring.end_cycles()
-                self._runner.pump()
-            if now >= looked_at + timeout:
-                looked_at, before, done = now, done, self._wiring.done()
-                if before == done and self._sessions:
-                    text = "flow %r: nothing has moved for %g s; what is left is dropped"
-                    logger.warning(text, self.plan.name, timeout)
-                    return
-
-    def _abort(self) -> None:
-        """Ends every session and wakes every thread; waits for nothing."""
-        with self._lock:
-            self._is_aborted = True  # a session that a source opens from now on ends at once
-            sessions, failure = list(self._sessions), self._closed_error()
-        for session in sessions:
-            session.cancel(failure)
-        self._wiring.close()
-        self._wake_workers()
-
-    def _wake_workers(self) -> None:
-        for worker in self._workers:
-            worker.wake()

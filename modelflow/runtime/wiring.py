@@ -6,7 +6,8 @@ For ``input -> decode -> resize -> output``: the entrance feeds the inbox of "de
 
 from collections.abc import Callable
 
-from modelflow.plan import ExecutionPlan, StagePlan, Target
+from modelflow.errors import FlowUnitError
+from modelflow.plan import ExecutionPlan, StagePlan, Target, UnitPlan
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.entrance import Entrance
 from modelflow.runtime.entry_port import EntryPort
@@ -18,6 +19,8 @@ from modelflow.runtime.leaving import OutputTerminal, SinkTerminal
 from modelflow.runtime.outbox import Receiver, Route
 from modelflow.runtime.session import Session
 from modelflow.runtime.stage import Stage
+from modelflow.runtime.stats import NodeStats
+from modelflow.wire.tensor import TensorSpec
 
 __all__ = ["Wiring"]
 
@@ -92,6 +95,21 @@ class Wiring:
         if self._in_flight is not None:
             self._in_flight.wake()
 
+    def reload(self, node: str | None) -> None:
+        """Lets the shared units of a node (None: of every node that can) take up what is new.
+
+        Raises:
+            FlowUnitError: the node has nothing to reload, or its unit failed to.
+        """
+        for instances in self.instances.values() if node is None else [self.instances[node]]:
+            try:
+                instances.reload()
+            except NotImplementedError as error:
+                if node is not None:
+                    raise _reload_error(instances.plan, error) from error
+            except Exception as error:
+                raise _reload_error(instances.plan, error) from error
+
     def drain(self) -> None:
         """Delays nothing any more: what was to come later comes now."""
         for stage in self.stages.values():
@@ -114,6 +132,16 @@ class Wiring:
     def done(self) -> int:
         """Returns how many calls of units have been made: a figure that grows while things move."""
         return sum(stage.done() for stage in self.stages.values())
+
+    def statistics(self) -> dict[str, NodeStats]:
+        """Returns the figures of every node at this moment."""
+        stages = self.stages.values()
+        return {stats.node: stats for stage in stages for stats in stage.statistics()}
+
+    def tensor(self, node: str, port: str) -> TensorSpec | None:
+        """Returns what the open unit of a node knows of one item at ``port``; None: nothing."""
+        instances = self.instances.get(node)
+        return None if instances is None else instances.tensor(port)
 
     def held(self) -> dict[str, int]:
         """Returns what is kept of sessions, by place: nothing when no session is open."""
@@ -156,6 +184,10 @@ class Wiring:
             any(stage.plan.unit.settings.queue_policy == "reject" for stage in stages),
             lambda: max((stage.expected_wait() or 0.0 for stage in stages), default=0.0) or None,
         )
+
+
+def _reload_error(plan: UnitPlan, error: Exception) -> FlowUnitError:
+    return FlowUnitError.from_exception(error, node=plan.node, unit=plan.spec.name, phase="reload")
 
 
 def _entry_ports(plan: ExecutionPlan) -> dict[str, frozenset[int]]:

@@ -9,10 +9,8 @@ import sys
 import threading
 import traceback
 from collections.abc import Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
-from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError
 from modelflow.plan import UnitPlan
 from modelflow.runtime.call import BatchCall, Call, UnitCall
@@ -20,36 +18,16 @@ from modelflow.runtime.clock import Clock
 from modelflow.runtime.deadlines import carry, deadlines_of, expire, give_up_gone
 from modelflow.runtime.instances import OpeningInterrupted
 from modelflow.runtime.observer import Observer
-from modelflow.runtime.outbox import cut
-from modelflow.runtime.segment import Batch, Columns, Stream
+from modelflow.runtime.owner import WorkerOwner
+from modelflow.runtime.processing import OnDevice, process_by_stream
+from modelflow.runtime.segment import Batch, Columns
 from modelflow.runtime.stage import Stage
-from modelflow.runtime.transfer import Transfer
 from modelflow.runtime.watching import Lap, tell
 
 if TYPE_CHECKING:
     from modelflow.unit.unit import FlowUnit
 
-__all__ = ["Worker", "WorkerOwner"]
-
-
-class WorkerOwner(Protocol):
-    """What a worker tells its owner; each call may come from any worker's thread."""
-
-    is_draining: bool
-    is_watched: bool
-    observer: Observer | None
-
-    def opened(self) -> None:
-        """A unit is open."""
-
-    def wait_until_all_open(self) -> bool:
-        """Waits until every worker's unit is open; False if the flow ends instead."""
-
-    def begun(self) -> None:
-        """A unit has begun."""
-
-    def failed(self, error: FlowUnitError) -> None:
-        """A unit did not open or close, or our own code failed: the flow must end."""
+__all__ = ["Worker"]
 
 
 class Worker:
@@ -84,7 +62,10 @@ class Worker:
         self._device = stage.device_of(number)
         self._is_per_stream = any(unit.spec.is_per_stream for unit in stage.plan.units)
         self._exits = stage.exits
-        self._transfer = stage.transfer(number)
+        self._on_device: OnDevice | None = None
+        transfer = stage.transfer(number)
+        if transfer is not None:
+            self._on_device = OnDevice(transfer, self._at, self._is_per_stream)
         self._ended: Columns = [[] for _ in stage.plan.routes or ("",)]
 
     # -- life -----------------------------------------------------------------------------------
@@ -217,10 +198,10 @@ class Worker:
             # Not by `_enter` and `_leave`: every batch of most graphs passes here.
             self.phase = "process"
             self.busy_since = start = self._clock.now()
-            if self._transfer is not None:
-                results, has_errors = self._process_on_device(self._transfer, batch, has_errors)
+            if self._on_device is not None:
+                results, has_errors = self._on_device.process(self._batch_call, batch, has_errors)
             elif self._is_per_stream:
-                results = self._process_by_stream(batch, has_errors)
+                results = process_by_stream(self._batch_call, batch, has_errors)
             else:
                 results = self._batch_call.process(batch.columns, has_errors, batch.stream_of)
             self.busy_since = None
@@ -245,56 +226,6 @@ class Worker:
         columns = expire(batch.columns, deadlines, now, plan, batch.stream_of)
         batch.columns = columns or batch.columns
         return columns is not None
-
-    def _process_by_stream(self, batch: Batch, has_errors: bool) -> Columns:
-        call = self._batch_call
-        failed, has_given_errors, results = 0, False, []
-        for span, columns in cut(batch, batch.columns):
-            if columns[0]:
-                results.append(call.process(columns, has_errors, partial(_same, span.stream)))
-                failed += call.failed
-                has_given_errors = has_given_errors or call.has_errors
-        call.failed, call.has_errors = failed, has_given_errors
-        return [[b for result in results for b in result[port]] for port in range(len(results[0]))]
-
-    def _process_on_device(
-        self, transfer: Transfer, batch: Batch, has_errors: bool
-    ) -> tuple[Columns, bool]:
-        with transfer.running():
-            has_errors = self._arrive(transfer, batch) or has_errors
-            if self._is_per_stream:
-                results = self._process_by_stream(batch, has_errors)
-            else:
-                results = self._batch_call.process(batch.columns, has_errors, batch.stream_of)
-            try:
-                transfer.depart(results)
-            except Exception as error:
-                self.call.failed, self.call.has_errors = len(batch.columns[0]), True
-                results = [[self._not_moved(error) for _ in column] for column in results]
-        return results, has_errors
-
-    def _arrive(self, transfer: Transfer, batch: Batch) -> bool:
-        """Brings a batch to the worker's device; True where that failed, for all of its rows."""
-        try:
-            batch.columns = transfer.arrive(batch.columns)
-        except Exception as error:
-            columns: list[list[Any]] = list(batch.columns)
-            for place, column in enumerate(columns):
-                bad = [self._not_moved(error) for _ in column]
-                columns[place] = [
-                    [b] if isinstance(cell, list) else b
-                    for b, cell in zip(bad, column, strict=True)
-                ]
-            batch.columns = columns
-            return True
-        return False
-
-    def _not_moved(self, error: Exception) -> Buffer:
-        plan = self.stage.plan.unit
-        failure = FlowUnitError.from_exception(
-            error, node=plan.node, unit=plan.spec.name, phase="transfer"
-        )
-        return Buffer.from_error(failure)
 
     def _count_out(self, batch: Batch) -> None:
         """Notes the rows that are no longer counted in their sessions behind this node."""
@@ -346,7 +277,3 @@ class Worker:
             return ""
         where = traceback.extract_stack(frame)[-1]
         return f"; it is at {where.filename}:{where.lineno} in {where.name}"
-
-
-def _same(stream: Stream, row: int) -> Stream:  # noqa: ARG001 - every row is of this one
-    return stream

@@ -6,7 +6,8 @@ from typing import Any
 
 from modelflow.unit.kind import Kind
 from modelflow.unit.spec import FlowUnitSpec
-from modelflow.unit.unit import Context, FlowUnit, StreamContext
+from modelflow.unit.stream_context import StreamContext
+from modelflow.unit.unit import Context, FlowUnit
 
 __all__ = ["bounded"]
 

@@ -9,7 +9,8 @@ from modelflow.graph.check import prove
 from modelflow.graph.graph import Graph
 from modelflow.graph.node import Edge, Endpoint, Node, Role
 from modelflow.plan import make_plan
-from modelflow.runtime.scheduler import Scheduler, SchedulerOptions
+from modelflow.runtime.options import SchedulerOptions
+from modelflow.runtime.scheduler import Scheduler
 from modelflow.stream_io import StreamIO, answer_of
 from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec
@@ -126,3 +127,9 @@ def results_of(graph, *values, port="input", **options):
         found = flow.session().exchange({port: values}, 30)
     given = {name: told(buffers) for name, buffers in found.items()}
     return next(iter(given.values())) if len(given) == 1 else given
+
+
+def fed_by_a_source():
+    """An inline scheduler with one source, which feeds the output."""
+    nodes = {"source": unit_of(None, inputs=()), "output": "output"}
+    return Running(graph_of(nodes, ["source -> output"]), is_inline=True).scheduler

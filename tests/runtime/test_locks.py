@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from modelflow.runtime import inbox, outbox
+from modelflow.runtime import bounded, outbox
 from modelflow.runtime.locks import ORDER, make_lock
 from tests.runtime.graphs import Running, chain, per_item
 from tests.runtime.ordered_locks import held
@@ -19,7 +19,7 @@ def test_a_lock_is_free_until_it_is_taken():
 
 @pytest.mark.parametrize(("first", "second"), list(itertools.product(ORDER, ORDER)))
 def test_locks_are_taken_in_their_order_alone(first, second, lock_violations):
-    one, other = inbox.make_lock(first), outbox.make_lock(second)
+    one, other = bounded.make_lock(first), outbox.make_lock(second)
     if ORDER.index(first) < ORDER.index(second):
         with one, other:
             assert held() == [first, second]

@@ -1,10 +1,7 @@
-import contextlib
 import threading
-from types import SimpleNamespace
 
 import pytest
 
-from modelflow.buffer import Buffer
 from modelflow.errors import (
     Cancelled,
     DeadlineExceeded,
@@ -16,7 +13,7 @@ from modelflow.errors import (
 )
 from modelflow.unit.kind import Kind
 from modelflow.unit.unit import FlowUnit
-from tests.runtime.fake_clock import FakeClock, Passing
+from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of, told, unit_of
 
 
@@ -406,65 +403,6 @@ def test_a_shared_unit_has_one_instance():
     assert calls == ["open", "close"]
 
 
-def test_a_unit_that_does_not_open_fails_the_start_and_closes_the_others():
-    closed = []
-
-    class Opens(FlowUnit):
-        def close(self):
-            closed.append(1)
-
-    class DoesNot(FlowUnit):
-        def open(self, config):
-            raise OSError("no model here")
-
-    flow = Running(chain(spec_of(Opens), spec_of(DoesNot, name="broken"), spec_of(Opens)))
-    with pytest.raises(FlowFailed) as caught:
-        flow.scheduler.start()
-    (error,) = set(map(str, caught.value.exceptions))
-    assert error == "node 'n1' (unit 'broken') failed in open: OSError: no model here"
-    assert closed
-    with pytest.raises(StreamClosed, match="has failed"):
-        flow.session()
-
-
-def test_a_unit_that_fails_to_close_is_named_by_stop():
-    class DoesNotClose(FlowUnit):
-        def process(self, ctx):
-            ctx.outputs["out"] = ctx.inputs["in"]
-
-        def close(self):
-            raise OSError("busy")
-
-    flow = Running(chain((spec_of(DoesNotClose), {"threads": 1})))
-    flow.scheduler.start()
-    assert flow.infer(1).data == 1
-    with pytest.raises(FlowFailed) as caught:
-        flow.scheduler.stop()
-    assert "failed in close: OSError: busy" in str(caught.value.exceptions[0])
-
-
-def test_a_unit_that_hangs_is_named_and_everyone_else_ends():
-    gate = Gate()
-    settings = {"threads": 1, "batch_size": 1}
-    graph = chain((per_item(add_one), settings), (gate.spec(), settings), (spec_of(), settings))
-    flow = Running(graph, stop_timeout=2)
-    flow.scheduler.start()
-    stream = flow.session()
-    stream.send("input", 1)
-    gate.entered.acquire()
-    with pytest.raises(FlowFailed) as caught:
-        flow.scheduler.stop()
-    (error,) = caught.value.exceptions
-    assert error.node == "n1"
-    assert "did not return within 2 s" in str(error)
-    assert "in wait" in str(error)
-    alive = [t.name for t in threading.enumerate() if t.name.startswith("modelflow/")]
-    assert alive == ["modelflow/test/n1/0"]
-    with pytest.raises(StreamClosed):
-        stream.recv()
-    gate.open.set()
-
-
 def test_a_bug_of_the_runtime_fails_the_flow_and_wakes_everyone(monkeypatch):
     flow = Running(chain(per_item(add_one)))
     flow.scheduler.start()
@@ -522,73 +460,7 @@ def test_an_inline_source_runs_in_wait():
     assert got == list(range(20))
 
 
-def test_ctrl_c_while_draining_still_ends_every_thread(monkeypatch):
-    flow = Running(chain(per_item(add_one)))
-    flow.scheduler.start()
-
-    def interrupt():
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(flow.scheduler, "_drain", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        flow.scheduler.stop()
-    assert not [t for t in threading.enumerate() if t.name.startswith("modelflow/test/n0")]
-    flow.scheduler.stop()
-
-
-# -- waiting, in time that passes while somebody waits -------------------------------------------
-
-
-def test_wait_gives_up_at_its_time_also_when_it_is_woken_too_early():
-    clock = Passing(longest=1.5)
-    with Running(chain(spec_of()), is_inline=True, clock=clock) as flow:
-        assert not flow.scheduler.wait(2.0)
-        assert clock.waits == [1.5, 0.5]
-        session = flow.scheduler.create_session()
-        assert not flow.scheduler.wait_for(session, 2.0)
-        assert clock.waits == [1.5, 0.5] * 2
-        assert not flow.scheduler.wait(0.0)
-        assert not flow.scheduler.wait_for(session, 0.0)
-        flow.scheduler.cancel(session)
-        assert flow.scheduler.wait_for(session, 0.0)
-    assert flow.scheduler.wait(0.0)
-
-
-def test_a_stop_lets_streams_be_held_for_its_time_and_no_longer(caplog):
-    def hold(ctx):
-        ctx.hold()
-        ctx.emit([buffer.data for buffer in ctx.input()])
-
-    clock = Passing(longest=1.5)
-    unit = unit_of(hold, kind=Kind.STREAM)
-    flow = Running(chain(unit), is_inline=True, clock=clock, stop_timeout=2.0)
-    flow.scheduler.start()
-    stream = flow.session()
-    stream.send("input", 1)
-    assert flow.scheduler.held() == {"inbox of 'n0'": 1, "sessions": 1}
-    flow.scheduler.stop()
-    assert clock.waits == [1.5, 0.5]
-    assert told(stream) == [1]
-    assert (flow.scheduler.held(), caplog.text) == ({}, "")
-
-
-# -- what is refused, and in which words ---------------------------------------------------------
-
-
-def test_a_flow_says_why_no_session_can_be_made():
-    flow = Running(chain(spec_of()), is_inline=True)
-    with pytest.raises(StreamClosed, match="flow 'test' is not running: it is new"):
-        flow.session()
-    with flow:
-        with pytest.raises(StreamClosed, match="flow 'test' is running; it can be started once"):
-            flow.scheduler.start()
-        assert [flow.scheduler.create_session().name for _ in range(2)] == ["1", "2"]
-    with pytest.raises(StreamClosed, match="flow 'test' is not running: it is stopped"):
-        flow.session()
-    nodes = {"a": counting_source(1), "b": counting_source(1), "x": "output", "y": "output"}
-    sources = Running(graph_of(nodes, ["a -> x", "b -> y"]), is_inline=True)
-    with pytest.raises(StreamClosed, match="has no input; it is fed by its sources: 'a', 'b'"):
-        sources.session()
+# -- what is refused ----------------------------------------------------------------------------
 
 
 def test_a_flow_of_another_process_is_refused_and_left_alone():
@@ -602,147 +474,7 @@ def test_a_flow_of_another_process_is_refused_and_left_alone():
         flow.scheduler.is_foreign = False
 
 
-@pytest.mark.parametrize("error", [NotImplementedError("nothing"), OSError("no file")])
-def test_a_unit_that_does_not_reload_is_named_where_it_was_asked_for(error):
-    def reload():
-        raise error
-
-    units = [unit_of(None, is_shared=True, hooks={"reload": reload}) for _ in range(2)]
-    with Running(chain(*units), is_inline=True) as flow:
-        with pytest.raises(FlowUnitError) as caught:
-            flow.scheduler.reload("n1")
-        found = caught.value
-        assert (found.node, found.unit, found.phase) == ("n1", "forward", "reload")
-        assert found.__cause__ is error
-        assert f"failed in reload: {type(error).__name__}: {error}" in str(found)
-        if isinstance(error, NotImplementedError):
-            flow.scheduler.reload(None)  # those that can
-        else:
-            with pytest.raises(FlowUnitError, match="node 'n0'"):
-                flow.scheduler.reload(None)
-    with pytest.raises(StreamClosed, match="nothing can be reloaded"):
-        flow.scheduler.reload("n1")
-
-
-def test_a_session_that_was_dropped_is_ended_and_named_when_the_next_one_is_made(caplog):
-    with Running(chain(spec_of()), is_inline=True) as flow:
-        first, second = flow.scheduler.create_session(), flow.scheduler.create_session()
-        flow.scheduler.entrance.close(second)
-        for session in (first, second):
-            session.results["output"].put([], False)
-            flow.scheduler.drop(session)
-        flow.scheduler.create_session()
-        assert [s.results["output"].is_abandoned for s in (first, second)] == [True, True]
-        assert first.progress.is_closed
-    said = [r.getMessage() for r in caplog.records if "dropped" in r.getMessage()]
-    assert said == ["session '0' was dropped without close_input(); its input ends now"]
-
-
-def test_an_error_that_several_workers_have_is_one(caplog):
-    flow = Running(chain(spec_of()), is_inline=True)
-    with pytest.raises(FlowFailed) as caught, flow:
-        for _ in range(2):
-            flow.scheduler.failed(FlowUnitError("no good", node="n0"))
-        flow.scheduler.failed(FlowUnitError("no good", node="n1"))
-    assert [error.node for error in caught.value.exceptions] == ["n0", "n1"]
-    assert "flow 'test' fails: node 'n0'" in caplog.text
-
-
-def test_what_is_not_there_has_no_tensor():
-    shared = unit_of(None, is_shared=True, hooks={"tensors": lambda: {"in": "a spec"}})
-    with Running(chain(shared, spec_of()), is_inline=True) as flow:
-        assert flow.scheduler.tensor("nowhere", "in") is None
-        assert flow.scheduler.tensor("n1", "in") is None
-        assert flow.scheduler.tensor("n0", "in") == "a spec"
-
-
-# -- starting and ending, step by step -----------------------------------------------------------
-
-
-def fed_by_a_source():
-    nodes = {"source": unit_of(None, inputs=()), "output": "output"}
-    return Running(graph_of(nodes, ["source -> output"]), is_inline=True).scheduler
-
-
-def test_a_session_of_a_source_counts_until_it_is_over_and_leaves_it_its_errors():
-    scheduler = fed_by_a_source()
-    source = scheduler.sources["source"]
-    opened = scheduler._open_session(source)
-    assert (opened.name, opened.origin, opened.reader) == ("source/0", "source", source.progress)
-    assert scheduler._open_session(source).name == "source/1"
-    assert (scheduler._opened_by_sources, scheduler.held()["sessions"]) == (2, 3)
-    opened.progress.record_errors([Buffer.from_error(FlowUnitError("no good"))])
-    opened.cancel()
-    assert (scheduler._opened_by_sources, scheduler.held()["sessions"]) == (1, 2)
-    assert [str(error) for error in source.progress.errors] == ["no good"]
-
-
-@pytest.mark.parametrize("is_aborted", [True, False])
-def test_a_session_that_a_source_opens_too_late_ends_for_the_same_reason(is_aborted):
-    scheduler, reason = fed_by_a_source(), StreamClosed("it is over")
-    source = scheduler.sources["source"]
-    source.cancel(reason)
-    if is_aborted:
-        scheduler._abort()
-    opened = scheduler._open_session(source)
-    assert opened.is_cancelled
-    text = "flow 'test' is not running: it is new"
-    assert str(opened.failure) == (text if is_aborted else "it is over")
-
-
-@pytest.mark.parametrize("is_given_up", [True, False])
-def test_whoever_has_opened_its_unit_waits_for_the_others(is_given_up, monkeypatch):
-    clock, found = FakeClock(), []
-    scheduler = Running(chain(spec_of()), is_inline=True, clock=clock).scheduler
-
-    def check():
-        if is_given_up:
-            raise ValueError("not like this")
-
-    def wait():
-        found.append(scheduler.wait_until_all_open())
-
-    thread = threading.Thread(target=wait, name="modelflow/test/opened")
-    thread.start()
-    clock.until_waiting()
-    with monkeypatch.context() as patched:
-        patched.setattr(scheduler, "stop", lambda drain: thread.join())
-        with pytest.raises(ValueError, match="not") if is_given_up else contextlib.nullcontext():
-            scheduler.start(check)
-    thread.join()
-    assert found == [not is_given_up]
-    scheduler.stop()
-
-
-def test_a_start_returns_when_every_unit_is_open_is_checked_and_has_begun(monkeypatch):
-    clock, order = FakeClock(), []
-
-    def note(what):
-        clock.until_waiting(2)  # the watchdog, and the start
-        order.append(what)
-
-    def begin():
-        note("begin")
-        scheduler.begun()
-
-    unit = unit_of(None, hooks={"open": lambda _: note("open")})
-    scheduler = Running(chain((unit, {"threads": 1})), clock=clock).scheduler
-    monkeypatch.setattr(scheduler._workers[0], "begin", begin)
-    scheduler.start(lambda: order.append("check"))
-    order.append("started")
-    scheduler.stop()
-    assert order == ["open", "check", "begin", "started"]
-
-
-@pytest.mark.parametrize("phase", ["open", "close"])
-def test_what_start_or_stop_raises_is_not_logged_as_well(phase, caplog):
-    def fail(*_):
-        raise OSError("gone")
-
-    unit = unit_of(None, hooks={phase: fail})
-    with pytest.raises(FlowFailed, match="flow 'test' failed"), Running(chain(unit)):
-        pass
-    assert "fails" not in caplog.text
+# -- stopping ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("drain", [True, False])
@@ -776,23 +508,6 @@ def test_a_second_stop_cuts_the_first_one_short_only_where_it_does_not_drain(dra
         assert "it is stopping" in str(stream._session.failure)
 
 
-def test_a_drain_looks_again_after_its_time_whether_something_has_moved(monkeypatch, caplog):
-    clock, cuts, closed = Passing(longest=1.5), [], []
-    flow = Running(chain(spec_of()), is_inline=True, clock=clock, stop_timeout=2.0)
-    flow.scheduler.start()
-    session = flow.scheduler.create_session()
-    done = iter([0, 1, 2, 2])
-    monkeypatch.setattr(flow.scheduler, "entrance", SimpleNamespace(close=closed.append))
-    monkeypatch.setattr(flow.scheduler._wiring, "done", done.__next__)
-    monkeypatch.setattr(flow.scheduler._wiring, "end_cycles", lambda: cuts.append(clock.now()))
-    flow.scheduler.stop()
-    assert clock.waits == [1.5, 0.5] * 3
-    assert cuts == [1002.0]  # once
-    assert closed == [session]
-    assert session.is_cancelled
-    assert caplog.messages == ["flow 'test': nothing has moved for 2 s; what is left is dropped"]
-
-
 @pytest.mark.parametrize("given", [{}, {"drain": True}, {"drain": False}])
 def test_a_stop_that_is_asked_for_is_made_elsewhere_and_raises_nothing_there(given, monkeypatch):
     scheduler, calls = Running(chain(spec_of()), is_inline=True).scheduler, []
@@ -805,123 +520,3 @@ def test_a_stop_that_is_asked_for_is_made_elsewhere_and_raises_nothing_there(giv
     monkeypatch.setattr("_thread.start_new_thread", lambda function, args: function(*args))
     scheduler.request_stop(**given)
     assert calls == [given.get("drain", True)]
-
-
-def test_a_flow_runs_from_its_start_to_its_stop():
-    flow = Running(chain(spec_of()), is_inline=True)
-    seen = [(flow.scheduler.is_running, flow.scheduler.is_stopped)]
-    with flow:
-        seen.append((flow.scheduler.is_running, flow.scheduler.is_stopped))
-        assert not flow.scheduler.is_draining
-    seen.append((flow.scheduler.is_running, flow.scheduler.is_stopped))
-    assert seen == [(False, False), (True, False), (False, True)]
-    assert flow.scheduler.is_draining
-
-
-def test_options_reach_what_they_are_for():
-    clock, observer = FakeClock(), object()
-    graph = chain((spec_of(), {"threads": 2}), spec_of())
-    options = {"clock": clock, "observer": observer, "results_bound": 7, "watchdog_interval": 3.0}
-    scheduler = Running(graph, **options).scheduler
-    assert scheduler.observer is observer
-    assert scheduler._wiring.stages["n0"].unread_bound == 7
-    assert [(w.stage.plan.name, w.number) for w in scheduler._workers][:3] == [
-        ("n0", 0),
-        ("n0", 1),
-        ("n1", 0),
-    ]
-    watchdog = scheduler._runner._watchdog
-    assert (watchdog._interval, watchdog._clock, watchdog._flow) == (3.0, clock, "test")
-
-
-def test_a_start_that_ctrl_c_breaks_off_drains_nothing(monkeypatch):
-    def interrupt():
-        raise KeyboardInterrupt
-
-    scheduler, drained = fed_by_a_source(), []
-    assert scheduler.sources["source"].name == "source"
-    monkeypatch.setattr(scheduler._runner, "begin", interrupt)
-    monkeypatch.setattr(scheduler, "_drain", lambda: drained.append(1))
-    with pytest.raises(KeyboardInterrupt):
-        scheduler.start()
-    assert (scheduler.is_stopped, drained) == (True, [])
-
-
-@pytest.mark.parametrize("of_one", [True, False])
-def test_who_waits_without_a_limit_is_woken_by_the_end(of_one):
-    clock, found = FakeClock(), []
-    flow = Running(chain(spec_of()), is_inline=True, clock=clock)
-    with flow:
-        session = flow.scheduler.create_session()
-
-        def wait():
-            found.append(flow.scheduler.wait_for(session) if of_one else flow.scheduler.wait())
-
-        thread = threading.Thread(target=wait, name="modelflow/test/wait")
-        thread.start()
-        clock.until_waiting()
-        flow.scheduler.cancel(session)
-    thread.join()
-    assert found == [True]
-
-
-def test_what_a_failed_flow_refuses_has_the_failure_as_its_cause():
-    error = FlowUnitError("no good", node="n0")
-    flow = Running(chain(spec_of()), is_inline=True)
-    with pytest.raises(FlowFailed), flow:
-        flow.scheduler.failed(error)
-        with pytest.raises(StreamClosed, match="flow 'test' has failed: node 'n0'") as refused:
-            flow.session()
-    assert refused.value.__cause__ is error
-
-
-def test_a_failure_while_units_begin_is_raised_by_the_start_and_not_logged(monkeypatch, caplog):
-    scheduler = fed_by_a_source()
-    error = FlowUnitError("no good", node="source")
-    monkeypatch.setattr(scheduler._runner, "begin", lambda: scheduler.failed(error))
-    with pytest.raises(FlowFailed) as caught:
-        scheduler.start()
-    assert caught.value.exceptions == (error,)
-    assert caplog.text == ""
-
-
-def test_a_flow_that_never_started_is_stopped_for_good():
-    scheduler = fed_by_a_source()
-    scheduler.stop()
-    assert scheduler.is_stopped
-    assert scheduler.sources["source"].is_cancelled
-    with pytest.raises(StreamClosed, match="flow 'test' is stopped"):
-        scheduler.start()
-
-
-def test_a_drain_does_not_wait_for_what_ends_at_the_last_moment(monkeypatch):
-    flow = Running(chain(spec_of()), is_inline=True, clock=Passing(), stop_timeout=2.0)
-    flow.scheduler.start()
-    session, lock = flow.scheduler.create_session(), flow.scheduler._lock
-    done = iter([lambda: None, session.cancel])
-
-    class Late:
-        """The flow's lock, which somebody else who ends the session had first."""
-
-        def __enter__(self):
-            if flow.scheduler.is_draining:
-                next(done, lambda: None)()
-            lock.acquire()
-
-        def __exit__(self, *_):
-            lock.release()
-
-    monkeypatch.setattr(flow.scheduler, "entrance", SimpleNamespace(close=lambda _: None))
-    monkeypatch.setattr(flow.scheduler, "_lock", Late())
-    flow.scheduler.stop()
-    assert session.is_cancelled
-    assert session.failure is None  # it was not the stop
-    assert flow.scheduler._clock.waits == []
-
-
-def test_a_stop_inside_a_unit_names_its_node(monkeypatch):
-    scheduler = Running(chain(spec_of()), is_inline=True).scheduler
-    (worker,) = scheduler._workers[:1]
-    monkeypatch.setattr(scheduler._runner, "worker_here", lambda: worker)
-    with pytest.raises(RuntimeError, match=r"flow 'test': stop\(\) was called by node 'n0'"):
-        scheduler.stop()

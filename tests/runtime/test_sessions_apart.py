@@ -50,7 +50,7 @@ def test_a_dropped_session_ends_and_nothing_is_kept_of_it(caplog):
             del stream
         last = flow.session()  # ends those that were dropped
         last.close_input()
-        for session in list(flow.scheduler._sessions):
+        for session in list(flow.scheduler._sessions.known):
             assert flow.scheduler.wait_for(session, 60)
         assert flow.scheduler.held() == {}
     assert "was dropped without close_input(); its input ends now" in caplog.text

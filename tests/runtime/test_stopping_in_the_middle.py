@@ -452,7 +452,7 @@ def test_a_stop_while_the_threads_are_started_ends_every_one_of_them(is_first, m
         if not is_first:
             start()
         stopping.start()
-        while scheduler._state == "running":
+        while scheduler._life.state == "running":
             pass
         if is_first:
             start()

@@ -10,7 +10,7 @@ from modelflow.request import Request, submit
 from modelflow.runtime.watching import Lap, parts_of
 from modelflow.unit.kind import Kind
 from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of, unit_of
-from tests.runtime.kinds.test_loop import round_about
+from tests.runtime.kinds.loop.test_looping import round_about
 
 ONE = {"threads": 1, "batch_size": 4}
 

@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 
 from modelflow.buffer import Buffer
+from modelflow.errors import FlowUnitError, StreamClosed
 from modelflow.plan import make_plan
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.runtime.segment import Batch, Span
@@ -202,3 +203,33 @@ def test_rows_leave_where_a_node_whose_outputs_feed_nothing_changes_their_count(
         stream.close_input()
         assert stream.wait(60)
         assert flow.scheduler._wiring._in_flight.rows == 0
+
+
+@pytest.mark.parametrize("error", [NotImplementedError("nothing"), OSError("no file")])
+def test_a_unit_that_does_not_reload_is_named_where_it_was_asked_for(error):
+    def reload():
+        raise error
+
+    units = [unit_of(None, is_shared=True, hooks={"reload": reload}) for _ in range(2)]
+    with Running(chain(*units), is_inline=True) as flow:
+        with pytest.raises(FlowUnitError) as caught:
+            flow.scheduler.reload("n1")
+        found = caught.value
+        assert (found.node, found.unit, found.phase) == ("n1", "forward", "reload")
+        assert found.__cause__ is error
+        assert f"failed in reload: {type(error).__name__}: {error}" in str(found)
+        if isinstance(error, NotImplementedError):
+            flow.scheduler.reload(None)  # those that can
+        else:
+            with pytest.raises(FlowUnitError, match="node 'n0'"):
+                flow.scheduler.reload(None)
+    with pytest.raises(StreamClosed, match="nothing can be reloaded"):
+        flow.scheduler.reload("n1")
+
+
+def test_what_is_not_there_has_no_tensor():
+    shared = unit_of(None, is_shared=True, hooks={"tensors": lambda: {"in": "a spec"}})
+    with Running(chain(shared, spec_of()), is_inline=True) as flow:
+        assert flow.scheduler.tensor("nowhere", "in") is None
+        assert flow.scheduler.tensor("n1", "in") is None
+        assert flow.scheduler.tensor("n0", "in") == "a spec"

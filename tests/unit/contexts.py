@@ -1,6 +1,6 @@
 """Contexts for tests that call a unit themselves."""
 
-from modelflow.unit.unit import StreamContext
+from modelflow.unit.stream_context import StreamContext
 
 
 def source_context(outputs, state=None):

@@ -19,11 +19,12 @@ from modelflow.runtime.clock import Clock
 from modelflow.runtime.delayed import Delayed
 from modelflow.runtime.entrance import WARN_AFTER, Entrance
 from modelflow.runtime.kind import RunningKind
+from modelflow.runtime.owner import WorkerOwner
 from modelflow.runtime.segment import Batch, Columns, Span
 from modelflow.runtime.session import Session
 from modelflow.runtime.stage import Stage
-from modelflow.runtime.worker import Worker, WorkerOwner
-from modelflow.unit.unit import Opening, StreamContext
+from modelflow.runtime.worker import Worker
+from modelflow.unit.stream_context import Opening, StreamContext
 
 __all__ = ["KIND", "SourceCall", "SourceWorker"]
 

@@ -170,7 +170,7 @@ def test_a_stop_drops_the_sessions_that_are_open():
         stopping.start()
         gate.set()
         stopping.join()
-        assert not flow.scheduler._sessions
+        assert not flow.scheduler._sessions.known
 
 
 @pytest.mark.parametrize("is_failing", [False, True])

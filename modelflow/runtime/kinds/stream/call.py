@@ -13,7 +13,7 @@ from modelflow.buffer import Buffer
 from modelflow.runtime.call import UnitCall, claim
 from modelflow.runtime.kinds.stream.lane import OpenStream
 from modelflow.runtime.segment import Columns
-from modelflow.unit.unit import StreamContext
+from modelflow.unit.stream_context import StreamContext
 
 __all__ = ["StreamCall"]
 

@@ -13,9 +13,10 @@ from modelflow.runtime.kinds.stream.call import StreamCall
 from modelflow.runtime.kinds.stream.lane import Lane, OpenStream, StreamBatch
 from modelflow.runtime.kinds.stream.numbering import Numbering
 from modelflow.runtime.observer import Part
+from modelflow.runtime.owner import WorkerOwner
 from modelflow.runtime.segment import Batch, Segment, Span, Stream
 from modelflow.runtime.stage import Stage
-from modelflow.runtime.worker import Worker, WorkerOwner
+from modelflow.runtime.worker import Worker
 
 __all__ = ["StreamWorker"]
 
@@ -51,8 +52,8 @@ class StreamWorker(Worker):
             stream = lane.open = self._opened(span.stream)
         if span.stream.session.has_deadlines:
             self._expire(batch, deadlines_of(batch.columns))
-        if self._transfer is not None:
-            self._arrive(self._transfer, batch)
+        if self._on_device is not None:
+            self._on_device.arrive(batch)
         start = self._enter("process")
         is_over = self._call(stream, batch)
         self._leave()

@@ -1,30 +1,18 @@
-"""Loop units: a buffer goes round until it leaves by the exit, where the order is restored.
-
-Rows 0 and 1 of a session enter. The unit sends 0 round (as number 0 of the stream that goes round)
-and 1 to the exit: 1 waits, because 0 is still inside. When 0 has come back and leaves, 0 and 1 go
-on.
-"""
+"""The order of a loop: which rows go round, which leave, and which come next."""
 
 import logging
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, FlowUnitError
-from modelflow.plan import StagePlan
-from modelflow.runtime.clock import Clock
-from modelflow.runtime.inbox import Inbox
-from modelflow.runtime.kind import Connection, RunningKind
-from modelflow.runtime.kinds.row_call import RowCall
-from modelflow.runtime.locks import make_lock
+from modelflow.runtime.kinds.loop.inside import Entry, Inside, LoopBatch
 from modelflow.runtime.orders.fifo import Fifo
-from modelflow.runtime.orders.order import InboxPolicy, Order
-from modelflow.runtime.outbox import Outbox, Route
-from modelflow.runtime.segment import Batch, Columns, Segment, Span, Stream
+from modelflow.runtime.orders.order import InboxPolicy
+from modelflow.runtime.segment import Batch, Segment, Span
 from modelflow.runtime.session import Session
 
-__all__ = ["KIND", "LoopCall", "LoopOutbox", "Looping"]
+__all__ = ["ENTRY", "RETURN", "Looping"]
 
 logger = logging.getLogger("modelflow")
 
@@ -32,75 +20,6 @@ logger = logging.getLogger("modelflow")
 WARN_ROUNDS = 10_000
 # Port numbers of a loop's inbox: what enters, and what comes back.
 ENTRY, RETURN = 0, 1
-
-
-class LoopCall(RowCall):
-    """Calls a loop; a cell is the buffer, or None where the row leaves by the other output.
-
-    A row in error leaves by the exit.
-    """
-
-    def _settled(self, values: list[list[Any]], sources: Columns) -> list[Any]:
-        counts = dict(zip(self._outputs, map(len, values), strict=True))
-        if sum(counts.values()) != 1:
-            text = ", ".join(f"{count} values on {name!r}" for name, count in counts.items())
-            message = f"gave {text}; a loop gives one, on one output"
-            raise ValueError(message)
-        return [self._inheriting(given[0], sources) if given else None for given in values]
-
-    def _failed(self, bad: Buffer) -> list[Any]:
-        leaving = self.plan.exit_port
-        return [bad if port == leaving else None for port in range(len(self._outputs))]
-
-
-class _Entry:
-    """A row inside the loop, or an end that waits for the rows before it."""
-
-    __slots__ = ("buffer", "is_done", "is_last", "position", "rounds", "stream")
-
-    def __init__(self, stream: Stream, position: int | None, is_last: bool) -> None:
-        self.stream = stream
-        self.position = position  # None: an end alone
-        self.is_last = is_last
-        self.is_done = position is None
-        self.rounds = 0
-        self.buffer = Buffer()
-
-
-class _Inside:
-    """What a session has inside the loop."""
-
-    __slots__ = ("entries", "going", "has_gone", "is_ending", "stream")
-
-    entries: deque[_Entry]
-    """What has not left yet, in the order in which it entered."""
-    stream: Stream
-    """The numbering of what goes round: a new number each time."""
-    going: dict[int, _Entry]
-    """By that number, what is on its way round."""
-    has_gone: int
-    """How many such numbers were given."""
-    is_ending: bool
-    """The session's end is on its way round."""
-
-    def __init__(self, session: Session) -> None:
-        self.entries = deque()
-        self.stream = Stream(session)
-        self.going = {}
-        self.has_gone = 0
-        self.is_ending = False
-
-
-class _LoopBatch(Batch):
-    """A batch that knows the entry of every row."""
-
-    __slots__ = ("entries",)
-
-    def __init__(
-        self, spans: list[Span], columns: Columns, has_errors: bool, entries: list[_Entry]
-    ) -> None:
-        super().__init__(spans, columns, has_errors)
-        self.entries = entries
 
 
 class _Work:
@@ -127,7 +46,7 @@ class Looping(Fifo):
         super().__init__(policy, width)
         self._node, self._unit = node, unit
         self._returned: deque[Segment] = deque()
-        self._sessions: dict[Session, _Inside] = {}
+        self._sessions: dict[Session, Inside] = {}
         self._inside = 0
         self._most_inside = max(policy.bounds[ENTRY], policy.batch_size)
         self._is_ending = False
@@ -164,10 +83,10 @@ class Looping(Fifo):
         Returns:
             What leaves by the exit, and what goes round.
         """
-        assert isinstance(batch, _LoopBatch)  # made by `cut`
+        assert isinstance(batch, LoopBatch)  # made by `cut`
         leaving: list[Segment] = []
         going: list[Segment] = []
-        touched: dict[_Inside, None] = {}
+        touched: dict[Inside, None] = {}
         for row, entry in enumerate(batch.entries):
             inside = self._sessions.get(entry.stream.session)
             if inside is None:
@@ -191,7 +110,7 @@ class Looping(Fifo):
         return leaving, going
 
     def _sent_round(
-        self, inside: _Inside, entry: _Entry, buffer: Buffer, has_errors: bool
+        self, inside: Inside, entry: Entry, buffer: Buffer, has_errors: bool
     ) -> Segment:
         entry.rounds += 1
         if entry.rounds == WARN_ROUNDS:
@@ -207,7 +126,7 @@ class Looping(Fifo):
         inside.has_gone += 1
         return Segment(inside.stream, range(number, number + 1), [[buffer]], False, has_errors)
 
-    def _cut_off(self, entry: _Entry) -> Buffer:
+    def _cut_off(self, entry: Entry) -> Buffer:
         message = (
             f"the flow stops, and the buffer was still going round (after {entry.rounds} rounds)"
         )
@@ -216,7 +135,7 @@ class Looping(Fifo):
         )
         return Buffer.from_error(error)
 
-    def _release(self, inside: _Inside, leaving: list[Segment], going: list[Segment]) -> None:
+    def _release(self, inside: Inside, leaving: list[Segment], going: list[Segment]) -> None:
         entries = inside.entries
         while entries:
             first = entries[0]
@@ -239,7 +158,7 @@ class Looping(Fifo):
     def cut(self, size: int) -> Batch | None:
         """See `Order.cut`."""
         spans: list[Span] = []
-        entries: list[_Entry] = []
+        entries: list[Entry] = []
         column: list[Buffer] = []
         has_errors = False
         while self._returned and len(column) < size:
@@ -263,20 +182,20 @@ class Looping(Fifo):
             entries += self._enter(entered)
             column += entered.columns[0]
             has_errors = has_errors or entered.has_errors
-        return _LoopBatch(spans, [column], has_errors, entries) if spans else None
+        return LoopBatch(spans, [column], has_errors, entries) if spans else None
 
-    def _enter(self, batch: Batch) -> list[_Entry]:
-        entries: list[_Entry] = []
+    def _enter(self, batch: Batch) -> list[Entry]:
+        entries: list[Entry] = []
         for span in batch.spans:
             session = span.stream.session
             inside = self._sessions.get(session)
             if inside is None:
-                inside = self._sessions[session] = _Inside(session)
-            new = [_Entry(span.stream, position, False) for position in span.positions]
+                inside = self._sessions[session] = Inside(session)
+            new = [Entry(span.stream, position, False) for position in span.positions]
             entries += new
             inside.entries.extend(new)
             if span.is_last:
-                inside.entries.append(_Entry(span.stream, None, True))
+                inside.entries.append(Entry(span.stream, None, True))
         self._inside += len(entries)
         return entries
 
@@ -307,46 +226,3 @@ class Looping(Fifo):
         self._returned.clear()
         self._sessions.clear()
         self._inside = 0
-
-
-class LoopOutbox(Outbox):
-    """Sends what goes round and what leaves, each in its order."""
-
-    def __init__(
-        self, routes: Sequence[Route], inbox: Inbox, order: Looping, exit_port: int
-    ) -> None:
-        """Takes, beside the routes, the inbox with its order, and which output is the exit."""
-        super().__init__(routes, None, 0)
-        self._inbox = inbox
-        self._order = order
-        self._exit = exit_port
-        self._turn = make_lock("outbox")
-
-    def emit(self, batch: Batch, results: Columns, has_errors: bool) -> None:
-        """Sends on what has settled; does not wait."""
-        with self._turn:
-            leaving, going = self._inbox.change(
-                lambda: self._order.settle(batch, results, has_errors, self._exit)
-            )
-            told = self._send([[leaving, going] if self._exit == 0 else [going, leaving]])
-        for receiver in (self._inbox, *told):
-            receiver.call_due()
-
-
-def _order(policy: InboxPolicy, width: int, plan: StagePlan, clock: Clock) -> Order:  # noqa: ARG001
-    return Looping(policy, width, plan.name, plan.unit.spec.name)
-
-
-def _outbox(plan: StagePlan, to: Connection) -> Outbox:
-    assert isinstance(to.order, Looping)  # made by `_order`
-    return LoopOutbox(to.routes, to.inbox, to.order, plan.unit.exit_port)
-
-
-KIND = RunningKind(
-    call=LoopCall,
-    order=_order,
-    outbox=_outbox,
-    is_ordered=False,
-    is_matching=False,
-    is_gathering=False,
-)

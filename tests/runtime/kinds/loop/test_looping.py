@@ -1,12 +1,14 @@
+"""The order of a loop."""
+
 import threading
 
 import pytest
 
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, DeadlineExceeded, FlowUnitError
-from modelflow.runtime.kinds.loop import ENTRY, RETURN, Looping
+from modelflow.runtime.kinds.loop.looping import ENTRY, RETURN, Looping
 from modelflow.runtime.orders.order import InboxPolicy
-from modelflow.runtime.segment import Segment, Stream
+from modelflow.runtime.segment import Segment
 from modelflow.unit.kind import Kind
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, graph_of, per_item, results_of, spec_of, told, unit_of
@@ -30,71 +32,6 @@ def round_about(body, loop=None, **settings):
         {"input": "input", "loop": (loop or until(10), settings), "body": body, "output": "output"},
         ["input -> loop", "loop:back -> body", "body -> loop", "loop:exit -> output"],
     )
-
-
-@inline
-def test_a_buffer_goes_round_until_it_leaves_and_the_order_is_restored(options):
-    found = results_of(round_about(per_item(lambda x: x + 3)), 1, 20, 0, 10, 9, **options)
-    assert found == [10, 20, 12, 10, 12]
-
-
-@inline
-def test_a_loop_may_lead_back_to_itself_at_once(options):
-    def process(ctx):
-        (row,) = ctx.input()
-        ctx.emit([row.data + 1], "exit" if row.data >= 5 else "back")
-
-    loop = unit_of(process, outputs=("exit", "back"), kind=Kind.LOOP)
-    graph = graph_of(
-        {"input": "input", "loop": loop, "output": "output"},
-        ["input -> loop", "loop:back -> loop", "loop:exit -> output"],
-    )
-    assert results_of(graph, 0, 9, 3, **options) == [6, 10, 6]
-
-
-def test_many_more_buffers_than_any_queue_go_round():
-    graph = round_about(
-        (per_item(lambda x: x + 1), {"queue_size": 1, "batch_size": 1, "threads": 2}),
-        until(3),
-        queue_size=1,
-        threads=2,
-    )
-    assert results_of(graph, *([0] * 200)) == [3] * 200
-
-
-def test_an_error_leaves_by_the_exit_in_its_place():
-    assert results_of(round_about(per_item(lambda x: x + 3)), 1, "bad", 2) == [
-        10,
-        "error: is bad",
-        11,
-    ]
-    found = results_of(round_about(per_item(lambda x: x // (x - 4) * 0 + x + 3)), 3, 1, 2)
-    assert found[0] == 12
-    assert "division" in found[1]
-    assert found[2] == 11
-
-
-def test_loops_nest():
-    graph = graph_of(
-        {
-            "input": "input",
-            "outer": until(100),
-            "inner": until(10),
-            "add": per_item(lambda x: x + 4),
-            "times": per_item(lambda x: x * 5),
-            "output": "output",
-        },
-        [
-            "input -> outer",
-            "outer:back -> inner",
-            "inner:back -> add",
-            "add -> inner",
-            "inner:exit -> times",
-            "times -> outer",
-            "outer:exit -> output",
-        ],
-    )
-    assert results_of(graph, 1, 100, 11) == [325, 100, 275]
 
 
 def test_what_never_leaves_can_be_cancelled_and_others_go_on():
@@ -142,30 +79,8 @@ def test_a_deadline_ends_what_never_leaves():
             stream.recv(timeout=30)
 
 
-def test_a_sink_on_the_way_round_sees_every_round():
-    seen = []
-    graph = graph_of(
-        {
-            "input": "input",
-            "loop": until(3),
-            "body": per_item(lambda x: x + 1),
-            "sink": unit_of(lambda ctx: seen.extend(b.data for b in ctx.input()), outputs=()),
-            "output": "output",
-        },
-        [
-            "input -> loop",
-            "loop:back -> body",
-            "body -> loop",
-            "body -> sink",
-            "loop:exit -> output",
-        ],
-    )
-    assert results_of(graph, 0, 2) == [3, 3]
-    assert sorted(seen) == [1, 2, 3, 3]
-
-
 def test_a_buffer_that_goes_round_for_ever_is_named_in_a_warning(monkeypatch, caplog):
-    monkeypatch.setattr("modelflow.runtime.kinds.loop.WARN_ROUNDS", 5)
+    monkeypatch.setattr("modelflow.runtime.kinds.loop.looping.WARN_ROUNDS", 5)
     found = results_of(round_about(per_item(lambda x: x + 1), until(7)), 0, 6)
     assert found == [7, 7]
     (record,) = [r for r in caplog.records if "gone round" in r.message]
@@ -258,72 +173,6 @@ def leaves(here, batch):
     return here.settle(batch, [list(column), [None] * len(column)], False, 0)
 
 
-def test_what_goes_round_gets_a_new_number_each_time_in_a_stream_of_its_own():
-    here, s = looping(bound=4), stream()
-    here.add(ENTRY, [segment(s, 7, 2)])
-    first = sent_round(here, 2)
-    again = sent_round(here, 2)
-    assert [list(part.positions) for part in (*first, *again)] == [[0], [1], [2], [3]]
-    assert {part.stream for part in (*first, *again)} == {first[0].stream}
-    assert first[0].stream is not s
-    leaving, _ = leaves(here, here.cut(8))
-    assert [(part.stream, list(part.positions)) for part in leaving] == [(s, [7]), (s, [8])]
-    assert values(leaving) == ["again again 7", "again again 8"]
-
-
-def test_a_row_waits_for_those_that_entered_before_it():
-    here, s = looping(bound=4), stream()
-    here.add(ENTRY, [segment(s, 0, 3)])
-    batch = here.cut(3)
-    leaving, going = here.settle(
-        batch, [[None, Buffer("b"), Buffer("c")], [Buffer("a"), None, None]], False, 0
-    )
-    assert leaving == []
-    here.add(RETURN, going)
-    leaving, going = leaves(here, here.cut(3))
-    assert values(leaving) == ["a", "b", "c"]
-    assert going == []
-    assert here.held() == 1  # the session, which has not ended
-
-
-def test_the_end_of_a_session_goes_round_before_it_leaves():
-    here, s = looping(bound=4), stream()
-    here.add(ENTRY, [segment(s, 0, 1, is_last=True)])
-    leaving, going = leaves(here, here.cut(4))
-    assert [(list(part.positions), part.is_last) for part in leaving] == [([0], False)]
-    assert [(list(part.positions), part.is_last) for part in going] == [([], True)]
-    here.add(RETURN, going)
-    batch = here.cut(4)
-    assert batch.size == 0
-    leaving, going = here.settle(batch, [[], []], False, 0)
-    assert [(part.stream, list(part.positions), part.is_last) for part in leaving] == [
-        (s, [], True)
-    ]
-    assert (going, here.held()) == ([], 0)
-
-
-def test_the_end_of_a_sub_stream_leaves_with_its_rows_and_the_session_stays():
-    here, s = looping(bound=4), stream()
-    sub = Stream(s.session, s, 0)
-    here.add(ENTRY, [segment(sub, 0, 1, is_last=True)])
-    leaving, going = leaves(here, here.cut(4))
-    assert [(list(part.positions), part.is_last) for part in leaving] == [([0], False), ([], True)]
-    assert (going, here.held()) == ([], 1)
-
-
-def test_two_sessions_go_round_apart():
-    here, one, other = looping(bound=4), stream("one"), stream("other")
-    here.add(ENTRY, [segment(one, 0, 1), segment(other, 0, 1)])
-    going = sent_round(here, 2)
-    assert [part.stream.session for part in going] == [one.session, other.session]
-    assert [list(part.positions) for part in going] == [[0], [0]]
-    here.drop(one.session)
-    batch = here.cut(4)
-    assert batch.size == 1
-    leaving, _ = leaves(here, batch)
-    assert [part.stream for part in leaving] == [other]
-
-
 def test_a_batch_is_filled_with_what_comes_back_and_what_enters_up_to_its_size():
     here, s = looping(bound=8), stream()
     here.add(ENTRY, [segment(s, 0, 8)])
@@ -335,21 +184,6 @@ def test_a_batch_is_filled_with_what_comes_back_and_what_enters_up_to_its_size()
     assert [list(part.positions) for part in leaving] == [[0], [1], [2], [3], [4]]
     assert here.cut(8).size == 3
     assert here.cut(8) is None
-
-
-def test_rows_inside_are_counted_until_they_leave():
-    here, s = looping(bound=2), stream()
-    here.add(ENTRY, [segment(s, 0, 4)])
-    assert here.held() == 1 + 4  # a segment with four rows that are ready
-    sent_round(here, 2)
-    assert here.cut(1) is not None
-    here.add(ENTRY, [])
-    assert here.held() == 1 + 2 + 1 + 1 + 2  # ... of two, one on its way, a session, two inside
-    assert bool(here.waiting)
-    here.clear()
-    assert here.held() == 0
-    here.add(ENTRY, [segment(s, 4, 2)])
-    assert here.cut(2).size == 2
 
 
 def test_an_error_that_leaves_or_goes_round_is_known_as_one():
@@ -384,34 +218,6 @@ def test_what_is_cut_off_by_a_stop_names_node_unit_and_session():
     assert "(after 1 rounds)" in str(bad.error)
     assert isinstance(bad.error.__cause__, Cancelled)
     assert (left.has_errors, going) == (True, [])
-
-
-def test_the_exit_may_be_the_second_output():
-    here, s = looping(bound=4), stream()
-    here.add(ENTRY, [segment(s, 0, 2)])
-    leaving, going = here.settle(
-        here.cut(2), [[None, Buffer("round")], [Buffer("left"), None]], False, 1
-    )
-    assert (values(leaving), values(going)) == (["left"], ["round"])
-
-
-@pytest.mark.parametrize("exit_port", ["back", "exit"])
-def test_a_loop_that_gives_two_is_in_error_and_leaves_by_the_exit(exit_port):
-    def process(ctx):
-        for output in ctx.outputs.values():
-            output.append(1)
-
-    loop = unit_of(process, outputs=("back", "exit"), kind=Kind.LOOP)
-    other = "back" if exit_port == "exit" else "exit"
-    graph = graph_of(
-        {"input": "input", "loop": loop, "body": per_item(lambda x: x), "output": "output"},
-        ["input -> loop", f"loop:{other} -> body", "body -> loop", f"loop:{exit_port} -> output"],
-    )
-    (error,) = results_of(graph, 0)
-    assert (
-        error
-        == "error: gave 1 values on 'back', 1 values on 'exit'; a loop gives one, on one output"
-    )
 
 
 def test_rows_of_a_dropped_session_in_a_batch_do_not_keep_the_others():
@@ -454,11 +260,3 @@ def test_a_session_that_is_not_inside_is_dropped_without_effect():
     sent_round(here, 1)
     here.drop(stream().session)
     assert here.cut(1).size == 1
-
-
-def test_an_error_that_a_loop_sends_round_passes_what_stands_there():
-    def process(ctx):
-        ctx.outputs["back"].append(ValueError("is bad"))
-
-    loop = unit_of(process, outputs=("back", "exit"), kind=Kind.LOOP)
-    assert results_of(round_about(per_item(lambda x: x + 1), loop), 0) == ["error: is bad"]

@@ -1,0 +1,229 @@
+"""`Flow`: what users do with a graph that runs."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from modelflow.buffer import Buffer
+from modelflow.errors import did_you_mean
+from modelflow.flow.life import FlowLife
+from modelflow.graph.graph_port import Signature
+from modelflow.graph.signature import signature_of
+from modelflow.request import Request, SubmittedRows, submit, submit_rows
+from modelflow.runtime.bundle import Party
+from modelflow.runtime.stats import NodeStats
+from modelflow.stream_io import StreamIO, answer_of
+
+__all__ = ["Flow"]
+
+
+class Flow(FlowLife):
+    """A graph and its running engine.
+
+    ::
+
+        with Flow("graph.toml") as flow:
+            answer = flow.infer({"input": jpeg})
+
+    Safe to use from several threads. A flow is started once and stopped once; it may be used after
+    ``fork`` only if it was made after it.
+    """
+
+    def create_stream_io(self, context: Mapping[str, Any] | None = None) -> StreamIO:
+        """Opens a session.
+
+        Args:
+            context: First content of the dict that the session's units share.
+
+        Raises:
+            StreamClosed: the flow does not run, or its graph has no input.
+        """
+        scheduler = self._running_scheduler()
+        stream = StreamIO(scheduler, scheduler.create_session())
+        if context:
+            stream.context.update(context)
+        return stream
+
+    @property
+    def source_streams(self) -> dict[str, StreamIO]:
+        """The sessions of the graph's sources, by node: to receive what they bring to outputs."""
+        scheduler = self._running_scheduler()
+        return {
+            node: StreamIO(scheduler, session, is_owner=False)
+            for node, session in scheduler.sources.items()
+        }
+
+    def infer(
+        self, inputs: Any, timeout: float | None = None, deadline: float | None = None
+    ) -> Any:
+        """Sends one request in a session of its own and returns its answer.
+
+        Args:
+            inputs: ``{input: value}``; where the graph has one input, the value alone will do.
+            timeout: Longest wait in seconds for the whole; None: as long as it takes.
+            deadline: Seconds from now after which nothing is computed for it any more; see
+                `StreamIO.send`.
+
+        Returns:
+            The output's `Buffer`; where the graph has several outputs, ``{output: Buffer}``. An
+            output that does not get exactly one buffer for each that is sent (behind a condition, a
+            stream unit, inside an expand) gives the list of what came out.
+
+        Raises:
+            FlowUnitError: a unit failed on it.
+            DeadlineExceeded: its deadline passed.
+            TimeoutError: no answer in time; the request is cancelled.
+            QueueFullError, StreamClosed, KeyError: as `StreamIO.send`.
+        """
+        columns = self._columns(inputs)
+        stream = self.create_stream_io()
+        found = stream.exchange(columns, timeout, deadline)
+        return answer_of(found, stream.single_outputs)
+
+    def try_infer(
+        self, inputs: Any, timeout: float | None = None, deadline: float | None = None
+    ) -> Any:
+        """Does what `infer` does, but is refused at once where there is no room for the request.
+
+        Raises:
+            QueueFullError: there is no room now, whatever ``queue_policy`` says.
+            FlowUnitError, DeadlineExceeded, TimeoutError, StreamClosed, KeyError: as `infer`.
+        """
+        columns = self._columns(inputs)
+        stream = self.create_stream_io()
+        found = stream.exchange(columns, timeout, deadline, wait=False)
+        return answer_of(found, stream.single_outputs)
+
+    async def ainfer(
+        self, inputs: Any, timeout: float | None = None, deadline: float | None = None
+    ) -> Any:
+        """Does what `infer` does without blocking the event loop."""
+        columns = self._columns(inputs)
+        stream = self.create_stream_io()
+        found = await stream.aexchange(columns, timeout, deadline)
+        return answer_of(found, stream.single_outputs)
+
+    async def try_ainfer(
+        self, inputs: Any, timeout: float | None = None, deadline: float | None = None
+    ) -> Any:
+        """Does what `try_infer` does without blocking the event loop."""
+        columns = self._columns(inputs)
+        stream = self.create_stream_io()
+        found = await stream.aexchange(columns, timeout, deadline, wait=False)
+        return answer_of(found, stream.single_outputs)
+
+    def submit(
+        self, requests: Sequence[Request], on_room: Callable[[], None] | None = None
+    ) -> Sequence[Request]:
+        """Sends whole requests together, under one lock and with one wake-up; waits for nothing.
+
+        None waits for another, each has its own deadline, error and cancel. Their answers come by
+        their callbacks, in any order. In a graph of normal units those of one row share a session.
+
+        Args:
+            requests: Not submitted yet, or returned by an earlier call.
+            on_room: Called once if some are returned, when there may be room for them.
+
+        Returns:
+            Those behind which there was no room, to be submitted again, in order.
+
+        Raises:
+            KeyError: a request has an input that the graph has not; none has gone in.
+            StreamClosed: the flow does not run, or its graph has no input.
+        """
+        scheduler = self._running_scheduler()
+        count, blocker = submit(scheduler, requests)
+        scheduler.pump()
+        if blocker is not None and on_room is not None:
+            blocker.on_gone(on_room)
+        return requests[count:]
+
+    @property
+    def is_row_by_row(self) -> bool:
+        """Tells whether `submit_rows` takes rows: each passes the graph by itself, from one input.
+
+        Raises:
+            StreamClosed: the flow does not run.
+        """
+        scheduler = self._running_scheduler()
+        return scheduler.is_row_by_row and len(scheduler.entrance.names) == 1
+
+    def submit_rows(
+        self, rows: Sequence[Buffer], party: Party, on_room: Callable[[], None] | None = None
+    ) -> SubmittedRows:
+        """Sends requests of one row each together, as `submit` does, at less cost for each.
+
+        None waits for another here either. Where the graph is not `is_row_by_row` they cannot.
+
+        Args:
+            rows: What each brings, for the graph's only input. Nobody else changes an array.
+            party: Who is told what becomes of them, by position, perhaps before this returns, on
+                the thread that brought it about, which it must not hold up.
+            on_room: Called once if there is no room for all, when there may be.
+
+        Returns:
+            How many are on their way, the first ones; the others are not.
+
+        Raises:
+            StreamClosed: the flow does not run.
+        """
+        scheduler = self._running_scheduler()
+        submitted, blocker = submit_rows(scheduler, party, rows)
+        scheduler.pump()
+        if blocker is not None and on_room is not None:
+            blocker.on_gone(on_room)
+        return submitted
+
+    def stats(self) -> dict[str, NodeStats]:
+        """Returns the figures of every node at this moment: counts, batch sizes, times, queues."""
+        return {} if self._scheduler is None else self._scheduler.statistics()
+
+    def reload(self, node: str | None = None) -> None:
+        """Loads the newest version of a node's model in the place of the one that runs.
+
+        The new one is loaded and warmed up on the calling thread, beside the traffic; then batches
+        go to it, and the old one is freed when it has done what it had. Where that fails, the old
+        one goes on.
+
+        Args:
+            node: Whose model; None: those of all nodes that have one.
+
+        Raises:
+            FlowUnitError: the new one does not load, or the node has nothing to reload.
+            KeyError: there is no such node.
+            StreamClosed: the flow does not run.
+        """
+        scheduler = self._running_scheduler()
+        if node is not None and node not in self.plan.nodes:
+            names = ", ".join(self.plan.nodes)
+            message = (
+                f"the graph has no node {node!r}{did_you_mean(node, self.plan.nodes)} "
+                f"(nodes: {names})"
+            )
+            raise KeyError(message)
+        scheduler.reload(node)
+
+    def signature(self) -> Signature:
+        """Returns the names, types and shapes of the graph's inputs and outputs.
+
+        While the flow runs, what the loaded models say of their ports is in it; before, what the
+        units declare. What neither says, ``[serve]`` in the graph file may.
+        """
+        scheduler = self._built()
+        origin = scheduler.plan.origins.get("")
+        single = frozenset[str]() if origin is None else origin.single_outputs
+        return signature_of(self.graph, single, scheduler.tensor)
+
+    def _columns(self, inputs: Any) -> dict[str, tuple[Any]]:
+        """Returns the one value of each input."""
+        names = self.graph.inputs
+        if not names:
+            return {}  # there is no session to be had, which says what feeds the graph
+        if isinstance(inputs, Mapping) and (len(names) != 1 or set(inputs) == set(names)):
+            if set(inputs) != set(names):
+                message = f"got the inputs {sorted(inputs)}; expected {sorted(names)}"
+                raise KeyError(message)
+            return {port: (value,) for port, value in inputs.items()}
+        if len(names) != 1:
+            message = f"the graph has the inputs {list(names)}; give a mapping with each of them"
+            raise KeyError(message)
+        return {names[0]: (inputs,)}

@@ -1,0 +1,277 @@
+"""From a graph to its running engine, and to its end."""
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from modelflow.config.find import find_graph
+from modelflow.errors import GraphError, StreamClosed
+from modelflow.graph.graph import Graph
+from modelflow.graph.read import read_graph
+from modelflow.graph.signature import contradictions
+from modelflow.log import FlowLog
+from modelflow.plan import ExecutionPlan, make_plan
+from modelflow.runtime.at_exit import stop_at_exit
+from modelflow.runtime.options import SchedulerOptions
+from modelflow.runtime.scheduler import Scheduler
+
+__all__ = ["FlowLife"]
+
+
+class FlowLife:
+    """The life of a `Flow`: its graph is read, it starts, it is stopped."""
+
+    def __init__(  # noqa: PLR0913 - each is the user's to set
+        self,
+        source: Any = None,
+        *,
+        overrides: Mapping[str, Any] | None = None,
+        args: Mapping[str, Any] | None = None,
+        units: Iterable[Any] = (),
+        threads: int | None = None,
+        results_bound: int = 1024,
+        stop_timeout: float = 10.0,
+        watchdog_interval: float = 30.0,
+    ) -> None:
+        """Reads and checks the graph, if one is given; starts nothing.
+
+        Args:
+            source: A path, the text of a graph file, a mapping, a `FlowGraphDesc` or a `Graph`.
+            overrides: ``{"node.key": value}``, as ``--set`` on the command line.
+            args: Values for the graph's ``[args]``.
+            units: Flow units that only this flow knows: decorated functions, classes, specs.
+            threads: 0: everything runs on the calling thread, for debugging; None: as planned.
+            results_bound: Buffers of a session between its entrance and its reader at which `send`
+                waits.
+            stop_timeout: Seconds that `stop` lets streams go on by their own events and rows go
+                round in loops, and seconds without any progress after which it no longer waits.
+            watchdog_interval: Seconds in one call of a unit after which a warning names its node.
+
+        Raises:
+            ConfigError, GraphError, PlanError: the graph cannot run; every mistake is listed.
+        """
+        if threads not in (None, 0):
+            message = f"threads: got {threads!r}; expected None, or 0 to run on the calling thread"
+            raise ValueError(message)
+        self._overrides = dict(overrides or {})
+        self._args = dict(args or {})
+        self._units = tuple(units)
+        self._options = SchedulerOptions(
+            is_inline=threads == 0,
+            results_bound=results_bound,
+            stop_timeout=stop_timeout,
+            watchdog_interval=watchdog_interval,
+        )
+        self._graph: Graph | None = None
+        self._scheduler: Scheduler | None = None
+        self._log: FlowLog | None = None
+        self._process = os.getpid()
+        if source is not None:
+            self._read(source, None)
+
+    # -- life -----------------------------------------------------------------------------------
+
+    def _read(self, source: Any, form: str | None) -> None:
+        if isinstance(source, Graph):
+            self._graph = source
+        else:
+            self._graph = read_graph(
+                source,
+                format=form,
+                overrides=self._overrides,
+                args=self._args,
+                units=self._units,
+            )
+
+    def _built(self) -> Scheduler:
+        """Returns the scheduler, made when it is first asked for."""
+        if self._scheduler is None:
+            self._scheduler = Scheduler(make_plan(self.graph), self._options)
+        return self._running_scheduler()
+
+    def start(self) -> Self:
+        """Opens every unit and starts the threads.
+
+        Raises:
+            FlowFailed: a unit did not open; nothing is left running.
+            GraphError: ``[serve]`` in the graph file contradicts a model; nothing is left running.
+            PlanError: this machine or this version cannot run the graph.
+        """
+        scheduler = self._built()
+        config = self.graph.config
+        log = FlowLog(config.log, config.path.parent if config.path else Path())
+        try:
+            scheduler.start(lambda: self._check_models(scheduler))
+        except BaseException:
+            log.close()
+            raise
+        self._log = log
+        stop_at_exit(scheduler)
+        return self
+
+    def _check_models(self, scheduler: Scheduler) -> None:
+        """Compares what the graph file says of its ends with what the loaded models say."""
+        findings = list(contradictions(self.graph, scheduler.tensor))
+        if findings:
+            raise GraphError(findings)
+
+    def run(self) -> None:
+        """Starts the flow, waits until its sources are done, and stops it.
+
+        Raises:
+            FlowFailed: the flow itself failed.
+        """
+        with self:
+            self.wait()
+
+    def wait(self, timeout_ms: float = 0) -> bool:
+        """Waits until every source is done (a flow without sources: until it is stopped).
+
+        Args:
+            timeout_ms: Longest wait in milliseconds; 0: as long as it takes.
+
+        Returns:
+            False if the time passed before.
+
+        Raises:
+            FlowFailed: the flow itself failed.
+        """
+        return self._running_scheduler().wait(timeout_ms / 1e3 if timeout_ms else None)
+
+    def stop(self, drain: bool = True) -> None:
+        """Ends the flow: every unit is closed once, every thread joined. May be called again.
+
+        Args:
+            drain: What has been sent is still worked on, as long as something moves; else it is
+                dropped.
+
+        Raises:
+            FlowFailed: the flow itself failed, or a unit hangs; each inner error names its node.
+        """
+        if self._scheduler is not None:
+            try:
+                self._scheduler.stop(drain)
+            finally:
+                if self._log is not None:
+                    self._log.close()
+
+    def request_stop(self, drain: bool = True) -> None:
+        """Has the flow stopped by another thread, and returns at once; takes no lock.
+
+        What a signal handler calls (`stop` there would wait for the thread that the signal has
+        interrupted), and a flow unit that wants the flow to end. Whoever calls `stop` or `wait`, or
+        leaves the ``with`` block, waits for the end and is told what went wrong.
+        """
+        if self._scheduler is not None:
+            self._scheduler.request_stop(drain)
+
+    def __enter__(self) -> Self:
+        if not self.is_running:
+            self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stops the flow: drains it, unless the block was left by an error."""
+        self.stop(drain=error is None)
+
+    async def __aenter__(self) -> Self:
+        import asyncio  # a third of the time of importing Flow: only for those who use it
+
+        return await asyncio.to_thread(self.__enter__)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        import asyncio
+
+        await asyncio.to_thread(self.stop, error is None)
+
+    @property
+    def graph(self) -> Graph:
+        """The checked graph.
+
+        Raises:
+            StreamClosed: none was given yet.
+        """
+        if self._graph is None:
+            message = "this Flow has no graph yet; give it one: Flow('graph.toml') or init(...)"
+            raise StreamClosed(message)
+        return self._graph
+
+    @property
+    def plan(self) -> ExecutionPlan:
+        """What runs where, and why."""
+        return self._built().plan
+
+    @property
+    def is_running(self) -> bool:
+        """Tells whether sessions can be opened."""
+        return self._scheduler is not None and self._scheduler.is_running
+
+    def _running_scheduler(self) -> Scheduler:
+        if self._scheduler is None:
+            message = "the flow is not running; call start(), or use it in a with block"
+            raise StreamClosed(message)
+        if self._process != os.getpid():
+            message = (
+                "this Flow was made before the process forked, and its threads are not in this "
+                "process; make the Flow after the fork"
+            )
+            raise StreamClosed(message)
+        return self._scheduler
+
+    # -- the names of ModelBox's API, for applications that were written for it --------------------
+
+    def init(self, source: Any, format: str | None = None) -> Self:  # noqa: A002 - the API's name
+        """Reads and checks a graph, as the constructor does where it is given one.
+
+        Args:
+            source: As in the constructor.
+            format: ``toml``, ``yaml``, ``json`` or ``dot``; None: by suffix or content.
+
+        Raises:
+            ConfigError, GraphError: the graph is wrong; every mistake is listed.
+        """
+        self._read(source, format)
+        return self
+
+    def init_by_name(
+        self,
+        name: str,
+        args: Mapping[str, Any] | None = None,
+        graph_dir: str | os.PathLike[str] | None = None,
+    ) -> Self:
+        """Reads the graph whose ``[flow] name`` is ``name``, among those of a folder.
+
+        Args:
+            name: The name.
+            args: Values for its ``[args]``.
+            graph_dir: Where to look; None: among the graphs that come with modelflow.
+
+        Raises:
+            ConfigError: there is none; the message lists those that are there.
+        """
+        self._args |= dict(args or {})
+        return self.init(find_graph(name, graph_dir))
+
+    def build(self) -> Self:
+        """Makes the plan and the queues now, and not in `start`; starts nothing.
+
+        Raises:
+            PlanError: this machine or this version cannot run the graph.
+        """
+        self._built()
+        return self
+
+    start_run = start
+    run_async = start

@@ -1,0 +1,28 @@
+"""How a loop unit is called: a row at a time, which goes round or leaves."""
+
+from typing import Any
+
+from modelflow.buffer import Buffer
+from modelflow.runtime.kinds.row_call import RowCall
+from modelflow.runtime.segment import Columns
+
+__all__ = ["LoopCall"]
+
+
+class LoopCall(RowCall):
+    """Calls a loop; a cell is the buffer, or None where the row leaves by the other output.
+
+    A row in error leaves by the exit.
+    """
+
+    def _settled(self, values: list[list[Any]], sources: Columns) -> list[Any]:
+        counts = dict(zip(self._outputs, map(len, values), strict=True))
+        if sum(counts.values()) != 1:
+            text = ", ".join(f"{count} values on {name!r}" for name, count in counts.items())
+            message = f"gave {text}; a loop gives one, on one output"
+            raise ValueError(message)
+        return [self._inheriting(given[0], sources) if given else None for given in values]
+
+    def _failed(self, bad: Buffer) -> list[Any]:
+        leaving = self.plan.exit_port
+        return [bad if port == leaving else None for port in range(len(self._outputs))]

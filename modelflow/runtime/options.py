@@ -1,0 +1,27 @@
+"""What a flow is told beside its graph."""
+
+from dataclasses import dataclass
+
+from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
+from modelflow.runtime.observer import Observer
+
+__all__ = ["SchedulerOptions"]
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerOptions:
+    """How a flow runs, beside its graph."""
+
+    is_inline: bool = False
+    """Everything runs on the calling thread."""
+    results_bound: int = 1024
+    """Rows of a session between its entrance and its reader at which `send` waits."""
+    stop_timeout: float = 10.0
+    """Seconds that a stop lets streams go on by events and rows go round, and seconds without any
+    progress after which it no longer waits."""
+    watchdog_interval: float = 30.0
+    """Seconds in one call of a unit after which its node is named in a warning."""
+    clock: Clock = SYSTEM_CLOCK
+    """What every wait goes by."""
+    observer: Observer | None = None
+    """Who is told of every batch; None: nobody."""

@@ -1,0 +1,31 @@
+"""What a worker knows of its owner: the scheduler, in a flow."""
+
+from typing import Protocol
+
+from modelflow.errors import FlowUnitError
+from modelflow.runtime.observer import Observer
+
+__all__ = ["WorkerOwner"]
+
+
+class WorkerOwner(Protocol):
+    """What a worker tells its owner; each call may come from any worker's thread."""
+
+    is_draining: bool
+    """No new work is taken: sources end."""
+    is_watched: bool
+    """A session may have a `Watcher`."""
+    observer: Observer | None
+    """Who is told of every batch; None: nobody."""
+
+    def opened(self) -> None:
+        """A unit is open."""
+
+    def wait_until_all_open(self) -> bool:
+        """Waits until every worker's unit is open; False if the flow ends instead."""
+
+    def begun(self) -> None:
+        """A unit has begun."""
+
+    def failed(self, error: FlowUnitError) -> None:
+        """A unit did not open or close, or our own code failed: the flow must end."""

@@ -1,0 +1,67 @@
+"""How a flow starts: the units open, each on its worker's thread, and only then does any begin."""
+
+from collections.abc import Callable
+
+from modelflow.runtime.ending import Ending
+from modelflow.runtime.life import Life
+from modelflow.runtime.runners import Runner
+
+__all__ = ["Starting"]
+
+
+class Starting:
+    """The start of a flow. A stop from another thread, or a Ctrl-C, may come between any two steps.
+
+    Whatever comes, workers that wait until all are open are told: of a start that was given up they
+    close what they have opened.
+    """
+
+    def __init__(self, life: Life, runner: Runner, ending: Ending) -> None:
+        """Starts nothing yet.
+
+        Args:
+            life: The flow's.
+            runner: Who runs its workers.
+            ending: What gives the start up.
+        """
+        self._life = life
+        self._runner = runner
+        self._ending = ending
+
+    def open(self, check: Callable[[], None] | None) -> None:
+        """Has the units opened, and then lets them run.
+
+        Args:
+            check: Called when every unit is open, before anyone runs.
+
+        Raises:
+            FlowUnitError: the system has no more threads.
+        """
+        life = self._life
+        try:
+            self._start_threads()
+            life.wait_while(lambda: life.opening and life.goes_on)
+            if life.goes_on and check is not None:
+                check()
+        except BaseException:
+            self._ending.abort()  # before anyone runs
+            raise
+        finally:  # only now may a unit begin, run, or be closed
+            with life.lock:
+                life.is_opening = False
+                life.changed.wake()
+        self._runner.begin()
+        life.wait_while(lambda: life.beginning and life.goes_on)
+
+    def _start_threads(self) -> None:
+        """Starts them, unless a stop has come first; one that comes meanwhile waits for that."""
+        life = self._life
+        try:
+            with life.lock:
+                life.is_starting = life.state == "running"
+            if life.is_starting:
+                self._runner.start()
+        finally:
+            with life.lock:
+                life.is_starting = False
+                life.changed.wake()

@@ -1,0 +1,145 @@
+"""What comes out of a session: buffers, errors, the end."""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+
+from modelflow.buffer import Buffer
+from modelflow.errors import EndOfStream, did_you_mean
+from modelflow.runtime.progress import Progress
+from modelflow.runtime.results import Results
+from modelflow.runtime.scheduler import Scheduler
+from modelflow.runtime.session import Session
+from modelflow.stream_io.awaiting import signalled, within
+from modelflow.stream_io.values import raise_error, received
+
+__all__ = ["Receiving"]
+
+
+class Receiving:
+    """The receiving side of a `StreamIO`."""
+
+    _scheduler: Scheduler
+    _session: Session
+    _reader: Progress
+    """Counts what is taken; see `Session.reader`."""
+
+    def recv(self, port: str | None = None, timeout: float | None = None) -> Buffer:
+        """Returns the next buffer of the graph output ``port`` (of the only one, if not named).
+
+        Args:
+            port: The graph output.
+            timeout: Longest wait in seconds; None: as long as it takes.
+
+        Raises:
+            FlowUnitError: this buffer failed in a unit; the next `recv` goes on behind it.
+            DeadlineExceeded: its deadline passed.
+            EndOfStream: the input was closed and everything has come out.
+            TimeoutError: nothing came in time.
+            Cancelled, StreamClosed: the session was cancelled, the flow was stopped or failed.
+            KeyError: the graph has no such output.
+        """
+        buffer = self.recv_buffer(port, timeout)
+        if buffer.error is not None:
+            raise_error(buffer)
+        return buffer
+
+    def recv_buffer(self, port: str | None = None, timeout: float | None = None) -> Buffer:
+        """Does what `recv` does, but returns a buffer in error instead of raising it."""
+        results, scheduler = self._results(port), self._scheduler
+        if scheduler.is_foreign or scheduler.options.is_inline:
+            timeout = self._pumped(timeout)
+        buffer = results.get(scheduler.options.clock, timeout)
+        self._reader.took()
+        return received(buffer) if buffer._is_exclusive else buffer
+
+    def _pumped(self, timeout: float | None) -> float | None:
+        """Runs what is ready, in an inline flow; returns how long to wait for a result then."""
+        self._scheduler.check_process()
+        if not self._scheduler.options.is_inline:
+            return timeout
+        self._scheduler.pump()
+        return 0.0  # nobody else runs anything: what is not there now never comes
+
+    def ready_count(self, port: str | None = None) -> int:
+        """Returns how many buffers of an output wait to be received."""
+        return len(self._results(port))
+
+    def is_ready(self, port: str | None = None) -> bool:
+        """Tells whether `recv` would not wait: it has a buffer, or raises."""
+        return self._results(port).is_ready
+
+    def on_ready(self, port: str | None, callback: Callable[[], None]) -> None:
+        """Calls ``callback`` once, when `recv` would not wait (perhaps at once).
+
+        From whichever thread brings the buffer, with no lock held; what it raises is logged. It
+        holds up that thread, so it must not wait.
+        """
+        self._results(port).on_ready(callback)
+
+    def wait_ready(self, port: str | None = None, timeout: float | None = None) -> None:
+        """Waits until `recv` would not.
+
+        Raises:
+            TimeoutError: ``timeout`` seconds passed.
+        """
+        results, clock = self._results(port), self._scheduler.options.clock
+        results.wait_ready(clock, self._pumped(timeout))
+
+    async def arecv(self, port: str | None = None, timeout: float | None = None) -> Buffer:
+        """Does what `recv` does without blocking the event loop."""
+        buffer = await self.arecv_buffer(port, timeout)
+        if buffer.error is not None:
+            raise_error(buffer)
+        return buffer
+
+    async def arecv_buffer(self, port: str | None = None, timeout: float | None = None) -> Buffer:
+        """Does what `recv_buffer` does without blocking the event loop."""
+        results, timeout = self._results(port), self._pumped(timeout)
+
+        async def get() -> Buffer:
+            while (buffer := results.get_nowait()) is None:
+                if timeout == 0:
+                    return results.get(self._scheduler.options.clock, timeout)  # raises
+                await signalled(results.on_ready, results.forget)
+            return buffer
+
+        try:
+            buffer = await within(timeout, get())
+        except TimeoutError as error:
+            message = f"no result within {timeout:g} s"
+            raise TimeoutError(message) from error
+        self._reader.took()
+        return received(buffer)
+
+    def stream(self, port: str | None = None) -> Iterator[Buffer]:
+        """Iterates over `recv` of one output until the end of the stream."""
+        while True:
+            try:
+                yield self.recv(port)
+            except EndOfStream:
+                return
+
+    def __iter__(self) -> Iterator[Buffer]:
+        return self.stream()
+
+    async def astream(self, port: str | None = None) -> AsyncIterator[Buffer]:
+        """Iterates over `arecv` of one output until the end of the stream."""
+        while True:
+            try:
+                yield await self.arecv(port)
+            except EndOfStream:
+                return
+
+    def __aiter__(self) -> AsyncIterator[Buffer]:
+        return self.astream()
+
+    def _results(self, port: str | None) -> Results:
+        results = self._session.results
+        if port is None and len(results) == 1:
+            return next(iter(results.values()))
+        if port is None or port not in results:
+            names = ", ".join(map(repr, results)) or "none"
+            what = "name the output to receive from" if port is None else f"no output {port!r}"
+            near = "" if port is None else did_you_mean(port, results)
+            message = f"{what}{near} (outputs: {names})"
+            raise KeyError(message)
+        return results[port]

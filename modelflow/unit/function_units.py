@@ -1,0 +1,188 @@
+"""The units that call a decorated function: one class a way of calling it."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from modelflow.unit.context import Context
+from modelflow.unit.signature import Signature
+from modelflow.unit.unit import FlowUnit
+
+__all__ = ["FUNCTION_UNITS", "ConditionFunction", "ExpandFunction", "FunctionUnit"]
+
+# A source function gives at most this many values in one call of its unit, and stops sooner where
+# one took longer than this many seconds: a camera's frame does not wait for the next ones.
+_SOURCE_CHUNK = 8
+_SOURCE_PATIENCE = 0.001
+
+
+class FunctionUnit(FlowUnit):
+    """Calls a function for each buffer, or for each batch."""
+
+    def __init__(self, signature: Signature) -> None:
+        """Takes the function, and what its signature says."""
+        self._signature = signature
+        self._options: dict[str, Any] = {}
+        self._items: Iterator[Any] | None = None
+
+    def open(self, config: Mapping[str, Any]) -> None:
+        """Keeps the options, which every call of the function is given."""
+        self._options = dict(config)
+
+    def process(self, ctx: Context) -> None:
+        """Calls the function for each row, for the batch, or for what it brings as a source."""
+        if not self._signature.inputs:
+            self._produce(ctx)
+        elif self._signature.is_batched:
+            self._process_batch(ctx)
+        else:
+            self._process_each(ctx)
+
+    def close(self) -> None:
+        """Ends the generator of a source."""
+        close = getattr(self._items, "close", None)
+        if close is not None:
+            close()  # a generator's own clean-up
+
+    def _process_each(self, ctx: Context) -> None:
+        signature = self._signature
+        for values in zip(*self._columns(ctx), strict=True):
+            try:
+                answer = signature.function(*values, **self._options)
+                given = self._by_output(answer)
+            except Exception as error:
+                if not signature.outputs:
+                    raise  # the batch is tried again one by one, which finds the guilty
+                given = dict.fromkeys(signature.outputs, error)
+            for name, value in given.items():
+                ctx.outputs[name].append(value)
+
+    def _process_batch(self, ctx: Context) -> None:
+        answer = self._signature.function(*self._columns(ctx), **self._options)
+        for name, values in self._by_output(answer).items():
+            if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+                message = (
+                    f"{self._signature.name}() gave {type(values).__name__} for output "
+                    f"{name!r}; a batched function gives a list"
+                )
+                raise TypeError(message)
+            ctx.outputs[name].extend(values)
+
+    def _produce(self, ctx: Context) -> None:
+        start = time.monotonic()
+        for count in range(_SOURCE_CHUNK):
+            try:
+                given = self._by_output(next(self._stream()))
+            except StopIteration:
+                ctx.finish()
+                return
+            except Exception as error:
+                if not count:
+                    raise
+                # What came before goes out first; a generator that raised has nothing more.
+                given = dict.fromkeys(self._signature.outputs, error)
+                ctx.finish()
+            for name, item in given.items():
+                ctx.outputs[name].append(item)
+            if ctx.is_finished or time.monotonic() - start > _SOURCE_PATIENCE:
+                return
+
+    def _stream(self) -> Iterator[Any]:
+        if self._items is None:
+            found = self._signature.function(**self._options)
+            if not isinstance(found, Iterable):
+                message = (
+                    f"{self._signature.name}() returned {type(found).__name__}; a "
+                    "function without inputs is a source: it yields its values, or returns a list"
+                )
+                raise TypeError(message)
+            self._items = iter(found)
+        return self._items
+
+    def _columns(self, ctx: Context) -> list[list[Any]]:
+        return [
+            list(ctx.inputs[name]) if wants else [buffer.data for buffer in ctx.inputs[name]]
+            for name, wants in zip(
+                self._signature.inputs, self._signature.takes_buffers, strict=True
+            )
+        ]
+
+    def _by_output(self, answer: Any) -> dict[str, Any]:
+        outputs, name = self._signature.outputs, self._signature.name
+        if not outputs:
+            return {}
+        if answer is None:
+            expected = f"output {outputs[0]!r}" if len(outputs) == 1 else f"the outputs {outputs}"
+            message = f"{name}() returned None; expected a value for {expected} (no return?)"
+            raise TypeError(message)
+        if len(outputs) == 1:
+            return {outputs[0]: answer}
+        if isinstance(answer, Mapping) and set(answer) == set(outputs):
+            return dict(answer)
+        if isinstance(answer, tuple) and len(answer) == len(outputs):
+            return dict(zip(outputs, answer, strict=True))
+        message = (
+            f"{name}() returned {type(answer).__name__}; expected a tuple of {len(outputs)} "
+            f"values, or a mapping, for the outputs {outputs}"
+        )
+        raise TypeError(message)
+
+
+class ConditionFunction(FunctionUnit):
+    """Calls a function that names an output: a condition, or a loop."""
+
+    def process(self, ctx: Context) -> None:
+        """Sends on the input, or the value given for it, by the output that is named."""
+        signature = self._signature
+        columns = self._columns(ctx)
+        answer = signature.function(*(column[0] for column in columns), **self._options)
+        if isinstance(answer, str) and answer in signature.outputs:
+            ctx.outputs[answer].append(ctx.inputs[signature.inputs[0]][0])
+        elif isinstance(answer, Mapping) and len(answer) == 1 and set(answer) <= set(ctx.outputs):
+            ((output, value),) = answer.items()
+            ctx.outputs[output].append(value)
+        else:
+            message = (
+                f"{signature.name}() returned {answer!r:.80}; expected the name of an output, or "
+                f"{{output: value}} (outputs: {', '.join(signature.outputs)})"
+            )
+            raise TypeError(message)
+
+
+class ExpandFunction(FunctionUnit):
+    """Calls a function that gives the values of a sub-stream."""
+
+    def process(self, ctx: Context) -> None:
+        """Gives the values of the sub-stream of one row."""
+        signature = self._signature
+        columns = self._columns(ctx)
+        answer = signature.function(*(column[0] for column in columns), **self._options)
+        if isinstance(answer, str | bytes | Mapping) or not isinstance(answer, Iterable):
+            message = (
+                f"{signature.name}() gave {type(answer).__name__}; an expand function gives a list "
+                "of values, or yields them"
+            )
+            raise TypeError(message)
+        for item in answer:
+            for name, value in self._by_output(item).items():
+                ctx.outputs[name].append(value)
+
+
+class CollapseFunction(FunctionUnit):
+    """Calls a function that gives one value for the lists of a sub-stream."""
+
+    def process(self, ctx: Context) -> None:
+        """Gives the value for one sub-stream."""
+        answer = self._signature.function(*self._columns(ctx), **self._options)
+        for name, value in self._by_output(answer).items():
+            ctx.outputs[name].append(value)
+
+
+# By the kind that the decorator is told.
+FUNCTION_UNITS: Mapping[str, type[FunctionUnit]] = {
+    "normal": FunctionUnit,
+    "condition": ConditionFunction,
+    "expand": ExpandFunction,
+    "collapse": CollapseFunction,
+    "loop": ConditionFunction,
+}
