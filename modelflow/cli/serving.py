@@ -11,6 +11,7 @@ import click
 from modelflow.cli.serve_settings import settings
 from modelflow.cli.sources import catalogue_of
 from modelflow.cli.termination import termination
+from modelflow.device.heap import settled_heap
 
 if TYPE_CHECKING:
     from modelflow.serve.catalogue import Catalogue
@@ -40,7 +41,7 @@ class Ending(NamedTuple):
 def ending(server: "Server") -> Iterator[Ending]:
     """Has SIGTERM stop a server inside the block, which answers first, and SIGHUP refresh it.
 
-    No thread waits long for another there.
+    No thread waits long for another there, nor for the garbage collector.
     """
     told = Ending(threading.Event(), threading.Event())
 
@@ -53,7 +54,7 @@ def ending(server: "Server") -> Iterator[Ending]:
     before = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH)
     try:
-        with termination(told.asked, finish, server.refresh):
+        with settled_heap(), termination(told.asked, finish, server.refresh):
             yield told
     finally:
         sys.setswitchinterval(before)

@@ -162,6 +162,7 @@ class Server:
                 await asyncio.sleep(0)
         self._is_leaving = True
         await self._end(self._last_seconds)
+        self._is_leaving = False  # it has come: nothing can hasten it any more
         if self._sooner:
             await asyncio.wait(self._sooner)
         if self.last is not None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
-from modelflow.device.heap import give_memory_back
+from modelflow.device.heap import give_memory_back, settle_heap
 from modelflow.errors import Cancelled, EngineError, FlowFailed, StreamClosed, described
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ class Loader:
         except BaseException:
             self.unload(flow, drain=False)
             raise
+        settle_heap()
         return flow
 
     def unload(self, flow: "Flow", drain: bool = True) -> None:

@@ -1,5 +1,6 @@
 """What else lives on the loop of an HTTP server."""
 
+import asyncio
 import threading
 
 import pytest
@@ -45,3 +46,17 @@ def test_a_guest_that_cannot_start_says_why_and_is_not_ended(server):
         server.invite(guest)
     server.close(0.0)
     assert guest.told == []
+
+
+def test_a_close_that_comes_when_all_has_ended_hastens_nothing(server):
+    guest = Guest()
+    server.invite(guest)
+
+    async def last():
+        server.end_within(0.0)
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    server.last = last
+    server.close(2.5)
+    assert guest.told[1:] == [("ends", 2.5)]
