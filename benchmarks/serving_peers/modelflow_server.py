@@ -7,6 +7,7 @@ from dataclasses import replace
 from mean import BATCH, Row, means
 
 import modelflow
+from modelflow.device.heap import settled_heap
 from modelflow.serve.grpc_kind import GrpcKind
 from modelflow.serve.server import ServeOptions, Server
 
@@ -39,5 +40,6 @@ if __name__ == "__main__":
     if len(sys.argv) > 2:
         port, kind = sys.argv[2:]
         options = replace(options, grpc_port=int(port), grpc_server=GrpcKind(kind))
-    with Server({"mean": flow}, options):
+    sys.setswitchinterval(0.001)  # this and the settled heap are as `modelflow serve` has them
+    with settled_heap(), Server({"mean": flow}, options):
         threading.Event().wait()
