@@ -11,6 +11,7 @@ from modelflow.errors import ModelflowError
 from modelflow.graph.graph_port import GraphPort
 from modelflow.http.exchange import Exchange
 from modelflow.serve.limits import ReadLimits
+from modelflow.serve.model import Model
 from modelflow.serve.rows import check_item, values_of
 from modelflow.serve.status import inside, problem_of
 from modelflow.serve.tensors import as_tensor
@@ -33,8 +34,8 @@ class PredictRows:
     wrong with it: nothing is refused here.
     """
 
-    def __init__(self, limits: ReadLimits, alone: Callable[[Exchange], None]) -> None:
-        """Takes what a body may hold, and who answers a request by itself."""
+    def __init__(self, limits: ReadLimits, alone: Callable[[Exchange, Model], None]) -> None:
+        """Takes what a body may hold, and who has a model answer a request by itself."""
         self._limits = limits
         self.alone = alone
 

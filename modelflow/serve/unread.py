@@ -53,7 +53,7 @@ class Unread:
         model = self._model
         if self.row_type is None or model.others:
             for exchange in requests:
-                reader.alone(exchange)
+                reader.alone(exchange, model)
             return
         room = model.room(len(requests))
         taken = requests[:room]
@@ -86,7 +86,7 @@ class Unread:
                 exchange, _ = waiting[place]
                 exchange.on_gone = None
                 model.left()
-                reader.alone(exchange)
+                reader.alone(exchange, model)
             waiting = [waiting[place] for place in places]
         if not waiting:
             return None
