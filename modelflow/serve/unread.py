@@ -23,8 +23,8 @@ __all__ = ["Unread"]
 class Unread:
     """The requests to a model that nobody has read yet. For the server's thread.
 
-    Those of a model whose only input is batched and of numbers, that has no other signatures, and
-    through whose graph each row goes by itself.
+    Those of a model whose only input is batched and of numbers, that has outputs and no other
+    signatures, and through whose graph each row goes by itself.
 
     Attributes:
         row_type: The type of those numbers; None: it is another model, and takes none.
@@ -99,7 +99,7 @@ class Unread:
 
 
 def _row_type(signature: "Signature") -> "np.dtype[Any] | None":
-    if len(signature.inputs) != 1:
+    if len(signature.inputs) != 1 or not signature.outputs:
         return None
     (port,) = signature.inputs
     if port.tensor is None or not port.is_batched or port.tensor.dtype.kind not in "biuf":

@@ -15,8 +15,9 @@ from modelflow.http.exchange import Exchange
 from modelflow.http.request_head import RequestHead
 from modelflow.serve.limits import ReadLimits
 from modelflow.serve.predict_rows import PredictRows
+from modelflow.serve.server import ServeOptions, Server
 from modelflow.unit import function
-from tests.serve.clients import ask, served
+from tests.serve.clients import TYPED, ask, served
 
 PREDICT = "/v1/models/m:predict"
 NUMBERS = st.floats(0, 1e3, width=32) | st.integers(0, 1000)  # below, an id is answered
@@ -272,3 +273,18 @@ def test_who_goes_when_the_flow_has_just_ended_is_counted_once():
         model.mailbox.post(come_and_go)
         assert ended.wait(60)
         assert (model.admission.under_way, model.figures.requests) == (0, 2)
+
+
+def test_a_graph_without_outputs_answers_that_nothing_came_out():
+    @modelflow.flowunit(name="mean", outputs=[])
+    def take(row):
+        assert len(row)
+
+    del function._declared["mean"]
+    graph = TYPED.format(node="").replace("output [type=output]", "").replace("-> output", "")
+    flow = modelflow.Flow(graph.partition("[serve.output")[0], units=[take])
+    with Server({"m": flow}, ServeOptions(http_port=0)) as server:
+        found = _answers(server, [b"".join(map(_row, range(3)))], 3)
+        assert found == [(200, {"predictions": []})] * 3
+        model = server.model("m")
+        assert (model.admission.under_way, model.figures.outcomes["OK"]) == (0, 3)
