@@ -61,7 +61,8 @@ class PredictRows:
         ):  # of one of them, who is told; or they differ; or none is here
             return (), np.empty(0)
         limits = self._limits.json
-        if array.ndim >= limits.depth or array.size > limits.elements * len(array):
+        # Of rows without numbers nobody has counted the lists.
+        if array.ndim >= limits.depth or not 0 < array.size <= limits.elements * len(array):
             return (), array
         return places, array
 

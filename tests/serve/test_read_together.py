@@ -17,6 +17,7 @@ from modelflow.serve.limits import ReadLimits
 from modelflow.serve.predict_rows import PredictRows
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.unit import function
+from modelflow.wire.json_outline import JsonLimits
 from tests.serve.clients import TYPED, ask, served
 
 PREDICT = "/v1/models/m:predict"
@@ -288,3 +289,29 @@ def test_a_graph_without_outputs_answers_that_nothing_came_out():
         assert found == [(200, {"predictions": []})] * 3
         model = server.model("m")
         assert (model.admission.under_way, model.figures.outcomes["OK"]) == (0, 3)
+
+
+DOUBTFUL = [
+    b'{"instances": [[[[1]]]], "instances": [[1]]}',
+    b'{"instances": [[1, 2, 3, 4]], "instances": [[1]]}',
+    b'{"instances": [[[], [], [], []]]}',
+]
+
+
+@pytest.mark.parametrize("body", DOUBTFUL)
+def test_what_is_over_the_limits_of_json_is_refused_whoever_comes_with_it(body):
+    @modelflow.flowunit(name="mean")
+    def whole(row):
+        return row
+
+    del function._declared["mean"]
+    graph = TYPED.format(node="").replace("shape = [-1]", "").replace("shape = []", "")
+    flow = modelflow.Flow(graph, units=[whole])
+    limits = JsonLimits(depth=4, elements=3)
+    with Server({"m": flow}, ServeOptions(http_port=0, json=limits)) as server:
+        (alone,) = _answers(server, [_message(body)], 1)
+        messages = b"".join(map(_message, (body, b'{"instances": [[1, 2]]}')))
+        together, other = _answers(server, [messages], 2)
+        assert alone == together
+        assert (alone[0] in (400, 429), "at most" in alone[1]["error"]) == (True, True)
+        assert other == (200, {"predictions": [[1.0, 2.0]]})
