@@ -66,6 +66,7 @@ class Connection(asyncio.Protocol):
         self._rests_since = self._loop.time()  # or has just connected
         self._lingering: int | None = None  # bytes that are still read and dropped
         self._is_paused = False
+        self._unsent = 0  # bytes, when it was last seen how many the client has not taken
         self._uninvited: Exchange | None = None  # waits to be told to send its body
         self._awaited = "head"  # or "body", "rest": what `_expiry` is for
 
@@ -142,7 +143,7 @@ class Connection(asyncio.Protocol):
         """Reads nothing more of a client that does not take its answers."""
         self._answers.is_writable = False
         self._balance()
-        self._expiry.wait(self._limits.keepalive)
+        self._wait_until_taken()
 
     def resume_writing(self) -> None:
         """Goes on."""
@@ -278,7 +279,13 @@ class Connection(asyncio.Protocol):
 
     def _expire(self) -> None:
         """Ends the connection, which does not send what was to come, or take what it is sent."""
-        if self._lingering is not None or not self._answers.is_writable:
+        assert self._transport is not None  # its end cancels this
+        if self._transport.is_closing() or not self._answers.is_writable:
+            if self._transport.get_write_buffer_size() != self._unsent:
+                self._wait_until_taken()  # slow, but there
+            else:
+                self._transport.abort()  # closed, it would wait until all is taken
+        elif self._lingering is not None:
             self.close()
         elif self._reader.body is not None:
             seconds = f"{self._reader.body.limits.time_out:g} s"
@@ -306,9 +313,15 @@ class Connection(asyncio.Protocol):
             self.close()
 
     def close(self) -> None:
-        """Ends it; what was written is still sent."""
-        if self._transport is not None:
+        """Ends it; what was written is still sent, to a client that takes it in time."""
+        if self._transport is not None and not self._transport.is_closing():
             self._transport.close()
+            self._wait_until_taken()
+
+    def _wait_until_taken(self) -> None:
+        assert self._transport is not None  # something is sent
+        self._unsent = self._transport.get_write_buffer_size()
+        self._expiry.wait(self._limits.keepalive)
 
     def _end(self) -> None:
         """Ends it behind the last answer; who still sends is heard out, so that it arrives."""
@@ -316,7 +329,7 @@ class Connection(asyncio.Protocol):
         if transport is None or self._lingering is not None:
             return
         if not self._reader.is_reading or not transport.can_write_eof():
-            transport.close()
+            self.close()
             return
         transport.write_eof()
         self._lingering = _LINGER_BYTES

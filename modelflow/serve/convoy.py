@@ -77,8 +77,7 @@ class Convoy:
 
     def give_up(self, problem: Problem) -> None:
         """Refuses all: nothing takes them any more."""
-        left = [place for place, (one, _) in enumerate(self._waiting) if not one.is_over]
-        self._model.over(partial(self._fail, left, problem))
+        self._model.over(partial(self._give_up, problem))
 
     # -- what becomes of them: from any thread ----------------------------------------------------
 
@@ -110,6 +109,11 @@ class Convoy:
                 figures.failed(answer.code, 1, now - began)
                 exchange.answer(refusal(answer))
         figures.answered_together(seconds, now - left)
+
+    def _give_up(self, problem: Problem) -> None:
+        # Who has gone, until now, has counted itself out.
+        left = [place for place, (one, _) in enumerate(self._waiting) if not one.is_over]
+        self._fail(left, problem)
 
     def _fail(self, positions: Sequence[int], problem: Problem) -> None:
         now, figures = SYSTEM_CLOCK.now(), self._model.figures

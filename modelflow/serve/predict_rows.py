@@ -11,6 +11,7 @@ from modelflow.errors import ModelflowError
 from modelflow.graph.graph_port import GraphPort
 from modelflow.http.exchange import Exchange
 from modelflow.serve.limits import ReadLimits
+from modelflow.serve.model import Model
 from modelflow.serve.rows import check_item, values_of
 from modelflow.serve.status import inside, problem_of
 from modelflow.serve.tensors import as_tensor
@@ -33,8 +34,8 @@ class PredictRows:
     wrong with it: nothing is refused here.
     """
 
-    def __init__(self, limits: ReadLimits, alone: Callable[[Exchange], None]) -> None:
-        """Takes what a body may hold, and who answers a request by itself."""
+    def __init__(self, limits: ReadLimits, alone: Callable[[Exchange, Model], None]) -> None:
+        """Takes what a body may hold, and who has a model answer a request by itself."""
         self._limits = limits
         self.alone = alone
 
@@ -60,7 +61,8 @@ class PredictRows:
         ):  # of one of them, who is told; or they differ; or none is here
             return (), np.empty(0)
         limits = self._limits.json
-        if array.ndim >= limits.depth or array.size > limits.elements * len(array):
+        # Of rows without numbers nobody has counted the lists.
+        if array.ndim >= limits.depth or not 0 < array.size <= limits.elements * len(array):
             return (), array
         return places, array
 

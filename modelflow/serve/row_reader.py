@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from modelflow.graph.graph_port import GraphPort
+    from modelflow.serve.model import Model
     from modelflow.serve.served_model import ServedModel
     from modelflow.wire.problem import Problem
 
@@ -32,5 +33,5 @@ class RowReader(Protocol):
     ) -> "Sequence[bytes | Problem]":
         """Returns what each row is answered: of each output a buffer for each row has come."""
 
-    def alone(self, exchange: Exchange) -> None:
-        """Answers a request that is to be read by itself."""
+    def alone(self, exchange: Exchange, model: "Model") -> None:
+        """Answers a request that is to be read by itself, and has found its model already."""

@@ -47,6 +47,7 @@ class TensorflowRest:
         """Takes what is served, and what a body may hold."""
         self._models = models
         self._limits = limits
+        self._reader = PredictRows(limits, self._alone)
         self.endpoints: tuple[Endpoint, ...] = (
             endpoint(f"{_MODEL}:predict", POST=self._predict).gathered(self._gathering),
             endpoint(f"{_MODEL}:classify", POST=partial(self._examples, CLASSIFY_METHOD)),
@@ -56,19 +57,21 @@ class TensorflowRest:
         )
 
     def _gathering(self, path: Mapping[str, str]) -> RowGathering:
-        reader = PredictRows(self._limits, partial(self._alone, path))
-        return RowGathering(self._models, path, reader)
+        return RowGathering(self._models, path, self._reader)
 
     def _predict(self, exchange: Exchange, path: Mapping[str, str]) -> None:
-        model, seconds = self._models.find(**path), seconds_of(exchange)
+        self._ask(self._models.find(**path), exchange)
+
+    def _ask(self, model: Model, exchange: Exchange) -> None:
+        seconds = seconds_of(exchange)
         model.expect(seconds)
         sent = whole_body(exchange, self._limits.decompressed)
         self._send(model, exchange, seconds, *read_predict(sent, self._limits.json))
 
-    def _alone(self, path: Mapping[str, str], exchange: Exchange) -> None:
+    def _alone(self, exchange: Exchange, model: Model) -> None:
         """Answers a request that was gathered, and does not go with others."""
         try:
-            self._predict(exchange, path)
+            self._ask(model, exchange)
         except Exception as error:  # noqa: BLE001 - the others are answered all the same
             exchange.answer(refusal_of(error))
 

@@ -23,8 +23,8 @@ __all__ = ["Unread"]
 class Unread:
     """The requests to a model that nobody has read yet. For the server's thread.
 
-    Those of a model whose only input is batched and of numbers, that has no other signatures, and
-    through whose graph each row goes by itself.
+    Those of a model whose only input is batched and of numbers, that has outputs and no other
+    signatures, and through whose graph each row goes by itself.
 
     Attributes:
         row_type: The type of those numbers; None: it is another model, and takes none.
@@ -53,7 +53,7 @@ class Unread:
         model = self._model
         if self.row_type is None or model.others:
             for exchange in requests:
-                reader.alone(exchange)
+                reader.alone(exchange, model)
             return
         room = model.room(len(requests))
         taken = requests[:room]
@@ -86,7 +86,7 @@ class Unread:
                 exchange, _ = waiting[place]
                 exchange.on_gone = None
                 model.left()
-                reader.alone(exchange)
+                reader.alone(exchange, model)
             waiting = [waiting[place] for place in places]
         if not waiting:
             return None
@@ -99,7 +99,7 @@ class Unread:
 
 
 def _row_type(signature: "Signature") -> "np.dtype[Any] | None":
-    if len(signature.inputs) != 1:
+    if len(signature.inputs) != 1 or not signature.outputs:
         return None
     (port,) = signature.inputs
     if port.tensor is None or not port.is_batched or port.tensor.dtype.kind not in "biuf":

@@ -149,3 +149,28 @@ def test_a_request_on_the_way_when_the_server_ends_is_answered_as_the_last(monke
     finally:
         server.close(0.0)
         ending.join()
+
+
+def test_a_client_that_does_not_take_its_answer_loses_the_connection():
+    with serving(handler := Echo(), keepalive=0.05) as connect, connect() as client:
+        client.sendall(request("/held/0") + request("/held/1"))
+        for _ in range(2):
+            assert handler.came.acquire(timeout=60)
+        handler.let_go("/held/0", bytes(1 << 25))  # more than the system keeps of it
+        assert handler.left.acquire(timeout=60)
+        assert handler.gone == ["/held/1"]
+
+
+@pytest.mark.parametrize("headers", [(), ("Connection: close",)])
+def test_a_client_that_takes_its_answer_slowly_gets_all_of_it(headers):
+    size = 1 << 24
+    with serving(handler := Echo(), keepalive=1.0) as connect, connect() as client:
+        client.sendall(request("/held", b"", *headers))
+        assert handler.came.acquire(timeout=60)
+        handler.let_go("/held", bytes(size))
+        pause, taken = threading.Event(), 0
+        while taken < size:
+            pause.wait(0.03)  # all of it takes longer than a connection may rest
+            part = client.recv(1 << 18)
+            assert part
+            taken += len(part)

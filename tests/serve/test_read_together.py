@@ -1,5 +1,6 @@
 """Small requests that come in one turn of the server's loop, and are read together."""
 
+import contextlib
 import http.client
 import json
 import socket
@@ -10,8 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import modelflow
+from modelflow.http.exchange import Exchange
+from modelflow.http.request_head import RequestHead
+from modelflow.serve.limits import ReadLimits
+from modelflow.serve.predict_rows import PredictRows
+from modelflow.serve.server import ServeOptions, Server
 from modelflow.unit import function
-from tests.serve.clients import served
+from modelflow.wire.json_outline import JsonLimits
+from tests.serve.clients import TYPED, ask, served
 
 PREDICT = "/v1/models/m:predict"
 NUMBERS = st.floats(0, 1e3, width=32) | st.integers(0, 1000)  # below, an id is answered
@@ -226,3 +233,85 @@ def test_rows_that_wait_when_the_flow_ends_are_answered():
         assert found[-1][0] == 503
         while model.admission.under_way:
             pass
+
+
+def test_what_waits_unread_when_its_model_is_unloaded_is_answered_by_it():
+    serving, entered, go = _waiting(1, is_repository_open=True)
+    with serving as server, contextlib.ExitStack() as open_clients:
+        model = server.model("m")
+        bodies = [b'{"instances": [[%d]]}' % number for number in range(4)]
+        bodies += [b'{"instances": [[4], [5]]}', b'{"inputs": [[6]]}', b'{"instances": [[7]]}']
+        clients = []
+        for count, body in enumerate(bodies):
+            clients.append(open_clients.enter_context(_connect(server)))
+            clients[-1].sendall(_message(body))
+            while model.admission.under_way <= count:
+                pass
+        assert entered.acquire(timeout=60)
+        assert ask(server, "/v2/repository/models/m/unload", {})[0] == 200
+        go.set()
+        found = [_answer(client) for client in clients]
+        assert [status for status, _ in found] == [200] * 7, found
+        assert found[4][1] == {"predictions": [4.0, 5.0]}
+        assert (model.admission.under_way, model.figures.outcomes["OK"]) == (0, 7)
+
+
+def test_who_goes_when_the_flow_has_just_ended_is_counted_once():
+    ended = threading.Event()
+    with served() as server:
+        model = server.model("m")
+        model.flow.stop()
+        head = RequestHead("POST", PREDICT)
+        exchanges = [Exchange(head, "", lambda *_: None, model.mailbox) for _ in range(2)]
+        for exchange in exchanges:
+            exchange.body = b'{"instances": [[1.0]]}'
+
+        def come_and_go():
+            model.receive(exchanges, PredictRows(ReadLimits(), lambda *_: None))
+            exchanges[0].gone()
+            model.over(ended.set)
+
+        model.mailbox.post(come_and_go)
+        assert ended.wait(60)
+        assert (model.admission.under_way, model.figures.requests) == (0, 2)
+
+
+def test_a_graph_without_outputs_answers_that_nothing_came_out():
+    @modelflow.flowunit(name="mean", outputs=[])
+    def take(row):
+        assert len(row)
+
+    del function._declared["mean"]
+    graph = TYPED.format(node="").replace("output [type=output]", "").replace("-> output", "")
+    flow = modelflow.Flow(graph.partition("[serve.output")[0], units=[take])
+    with Server({"m": flow}, ServeOptions(http_port=0)) as server:
+        found = _answers(server, [b"".join(map(_row, range(3)))], 3)
+        assert found == [(200, {"predictions": []})] * 3
+        model = server.model("m")
+        assert (model.admission.under_way, model.figures.outcomes["OK"]) == (0, 3)
+
+
+DOUBTFUL = [
+    b'{"instances": [[[[1]]]], "instances": [[1]]}',
+    b'{"instances": [[1, 2, 3, 4]], "instances": [[1]]}',
+    b'{"instances": [[[], [], [], []]]}',
+]
+
+
+@pytest.mark.parametrize("body", DOUBTFUL)
+def test_what_is_over_the_limits_of_json_is_refused_whoever_comes_with_it(body):
+    @modelflow.flowunit(name="mean")
+    def whole(row):
+        return row
+
+    del function._declared["mean"]
+    graph = TYPED.format(node="").replace("shape = [-1]", "").replace("shape = []", "")
+    flow = modelflow.Flow(graph, units=[whole])
+    limits = JsonLimits(depth=4, elements=3)
+    with Server({"m": flow}, ServeOptions(http_port=0, json=limits)) as server:
+        (alone,) = _answers(server, [_message(body)], 1)
+        messages = b"".join(map(_message, (body, b'{"instances": [[1, 2]]}')))
+        together, other = _answers(server, [messages], 2)
+        assert alone == together
+        assert (alone[0] in (400, 429), "at most" in alone[1]["error"]) == (True, True)
+        assert other == (200, {"predictions": [[1.0, 2.0]]})

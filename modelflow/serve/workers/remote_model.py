@@ -199,7 +199,7 @@ class RemoteModel:
     def receive(self, requests: "Sequence[Exchange]", reader: "RowReader") -> None:
         """Has each read by itself: they go to the other process together."""
         for exchange in requests:
-            reader.alone(exchange)
+            reader.alone(exchange, self)
 
     def expect(self, deadline: float | None) -> None:
         """Refuses nothing: whether there is room only the other process knows."""

@@ -93,7 +93,8 @@ def read_rows(bodies: Sequence[bytes]) -> list[Any]:
         except ValueError:
             pass  # `read_predict` says why, or takes what this parser does not
         else:
-            if type(document) is dict and len(document) == 1:
+            # A key that stands there twice is one, too, and the limits hold for both.
+            if type(document) is dict and len(document) == 1 and body.count(b":") == 1:
                 found = document.get("instances")
                 if type(found) is list and len(found) == 1 and type(found[0]) is not dict:
                     row = found[0]
