@@ -96,7 +96,10 @@ class Convoy:
     ) -> None:
         model, waiting = self._model, self._waiting
         model.admission.under_way -= len(positions)
-        answers = self._reader.answers(model.outputs, found)
+        try:
+            answers = self._reader.answers(model.outputs, found)
+        except Exception as error:  # noqa: BLE001 - whatever it is, nobody is left waiting
+            answers = [inside(error)] * len(positions)
         now = SYSTEM_CLOCK.now()
         figures, seconds = model.figures, []
         for position, answer in zip(positions, answers, strict=True):

@@ -1,7 +1,10 @@
 """Small requests that a model takes as they came, and reads together when they go in."""
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.http.exchange import Exchange
@@ -12,12 +15,14 @@ from modelflow.serve.row_reader import RowReader
 from modelflow.wire.problem import Code
 
 if TYPE_CHECKING:
-    import numpy as np
+    import numpy.typing as npt
 
     from modelflow.graph.graph_port import Signature
     from modelflow.serve.served_model import ServedModel
 
 __all__ = ["Unread"]
+
+logger = logging.getLogger(__name__)
 
 
 class Unread:
@@ -80,7 +85,7 @@ class Unread:
             return None
         model, reader = self._model, self._reader
         assert reader is not None  # it has come with the first of them
-        places, rows = reader.rows([exchange.body for exchange, _ in waiting], model)
+        places, rows = self._rows(reader, [exchange.body for exchange, _ in waiting])
         if len(places) < len(waiting):
             for place in sorted({*range(len(waiting))}.difference(places)):
                 exchange, _ = waiting[place]
@@ -92,6 +97,15 @@ class Unread:
             return None
         rows.flags.writeable = False  # units see them as they are
         return Convoy(model, reader, waiting, [*map(Buffer, rows)])
+
+    def _rows(
+        self, reader: RowReader, bodies: Sequence[bytes]
+    ) -> "tuple[Sequence[int], npt.NDArray[Any]]":
+        try:
+            return reader.rows(bodies, self._model)
+        except Exception:
+            logger.exception("requests could not be read together; each is read by itself")
+            return (), np.empty(0)
 
     def _gone(self) -> None:
         """Notes that who asked has gone before its request was read."""

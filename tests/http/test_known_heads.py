@@ -112,6 +112,9 @@ class Transport(asyncio.Transport):
     def can_write_eof(self):
         return False
 
+    def get_write_buffer_size(self):
+        return 0
+
     def pause_reading(self):
         pass
 

@@ -315,3 +315,25 @@ def test_what_is_over_the_limits_of_json_is_refused_whoever_comes_with_it(body):
         assert alone == together
         assert (alone[0] in (400, 429), "at most" in alone[1]["error"]) == (True, True)
         assert other == (200, {"predictions": [[1.0, 2.0]]})
+
+
+def test_requests_that_cannot_be_read_together_are_read_each_by_itself(server, monkeypatch, caplog):
+    def rows(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(PredictRows, "rows", rows)
+    found = _answers(server, [b"".join(map(_row, range(3)))], 3)
+    assert [document["predictions"] for _, document in found] == [[0.0], [1.0], [2.0]]
+    assert "could not be read together" in caplog.text
+    assert server.model("m").admission.under_way == 0
+
+
+def test_where_answers_cannot_be_written_each_client_is_told_so(server, monkeypatch):
+    def answers(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(PredictRows, "answers", answers)
+    found = _answers(server, [b"".join(map(_row, range(3)))], 3)
+    assert [status for status, _ in found] == [500] * 3
+    assert "inside the server" in found[0][1]["error"]
+    assert server.model("m").admission.under_way == 0
