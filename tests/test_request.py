@@ -1,7 +1,9 @@
 """Requests as a whole: submitted together, answered by callbacks."""
 
+import gc
 import queue
 import threading
+import weakref
 
 import pytest
 
@@ -521,3 +523,32 @@ def test_rows_in_a_flow_that_stops_fail():
     assert {type(failure) for _, failure in found} <= {StreamClosed, Cancelled}
     with pytest.raises(StreamClosed):
         flow.submit_rows([modelflow.Buffer(0)], party)
+
+
+def test_requests_that_are_over_are_freed_without_a_search_for_cycles():
+    ended = Ended()
+    gc.collect()
+    gc.disable()
+    try:
+        with modelflow.Flow(ECHO, units=[half]) as flow:
+            requests = [modelflow.Request({"input": [2 * n]}, ended) for n in range(4)]
+            flow.submit(requests)
+            requests[3].cancel()
+            ended.wait(4)
+            gone = _marked(requests)
+            requests.clear()
+            ended.requests.clear()
+            assert [one() for one in gone] == [None] * 4
+    finally:
+        gc.enable()
+
+
+class Marked:
+    """Something that can be seen to be gone: a request has no weak references."""
+
+
+def _marked(requests):
+    marks = [Marked() for _ in requests]
+    for request, mark in zip(requests, marks, strict=True):
+        request.inputs = {"input": [mark]}
+    return [*map(weakref.ref, marks)]

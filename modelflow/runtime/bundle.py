@@ -104,6 +104,12 @@ class Bundle:
         if positions:
             self._waiting.difference_update(positions)
             self._due.append(partial(self._party.arrived, positions, found))
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Forgets who waits where nobody does any more: they may know the bundle, too."""
+        if not self._waiting:
+            del self._party
 
     def call_due(self) -> None:
         """Tells of the rows that have come; with no lock held."""
@@ -120,6 +126,7 @@ class Bundle:
             self._waiting.remove(position)
             self.gone.add(position)
             self._due.append(partial(self._party.failed, (position,), failure))
+            self._let_go()
         self.call_due()
 
     def fail(self, failure: Exception) -> None:
@@ -129,4 +136,5 @@ class Bundle:
             self._waiting.clear()
             if positions:
                 self._due.append(partial(self._party.failed, positions, failure))
+                self._let_go()
         self.call_due()

@@ -14,7 +14,6 @@ from modelflow.wire.problem import Problem
 
 if TYPE_CHECKING:
     from modelflow.flow import Flow
-    from modelflow.request import SubmittedRows
     from modelflow.serve.row_reader import RowReader
     from modelflow.serve.served_model import ServedModel
 
@@ -47,7 +46,6 @@ class Convoy:
         self._reader = reader
         self._waiting = waiting
         self._rows = rows
-        self._submitted: SubmittedRows | None = None
 
     def enter(self, flow: "Flow", on_room: Callable[[], None]) -> "Convoy | None":
         """Sends them on their way; returns those that found no room, which go on by themselves.
@@ -65,7 +63,7 @@ class Convoy:
             self._rows = [self._rows[place] for place in here]
         if not here:
             return None
-        self._submitted = submitted = flow.submit_rows(self._rows, self, on_room)
+        submitted = flow.submit_rows(self._rows, self, on_room)
         waiting, rows, count = self._waiting, self._rows, submitted.count
         for position in range(count):
             waiting[position][0].on_gone = partial(submitted.cancel, position)
