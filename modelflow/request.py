@@ -10,7 +10,7 @@ from typing import Any
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, EndOfStream
 from modelflow.runtime.blocker import Blocker
-from modelflow.runtime.bundle import Party
+from modelflow.runtime.bundle import RAISED, Party
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.runtime.gang import Entrant
 from modelflow.runtime.observer import Watcher
@@ -259,7 +259,6 @@ def submit(scheduler: Scheduler, requests: Sequence[Request]) -> tuple[int, Bloc
     return done, None
 
 
-_RAISED = "a callback for the end of a request raised"
 _IS_SINGLE = attrgetter("is_single")
 
 
@@ -274,11 +273,11 @@ class _Riders:
         for place, position in enumerate(positions):
             own = {output: [buffers[place]] for output, buffers in found.items()}
             due.append(partial(self._requests[position].arrived, own))
-        call_each(due, _RAISED)
+        call_each(due, RAISED)
 
     def failed(self, positions: Sequence[int], failure: Exception) -> None:
         told = (partial(self._requests[position].failed, failure) for position in positions)
-        call_each(deque(told), _RAISED)
+        call_each(deque(told), RAISED)
 
 
 class SubmittedRows:

@@ -454,15 +454,22 @@ def test_a_graph_in_which_rows_meet_takes_none_by_themselves():
         assert not flow.is_row_by_row
 
 
-def test_rows_for_which_there_is_no_room_are_not_taken_and_may_come_when_there_is():
-    gate, entered = threading.Event(), threading.Event()
+def waiting():
+    """A unit that waits to be let go; with what says that it works, lets it go, and has come."""
+    entered, gate, seen = threading.Event(), threading.Event(), []
 
     @modelflow.flowunit(name="half")
     def waits(number: int):
+        seen.append(number)
         entered.set()
         gate.wait(60)
         return number
 
+    return waits, entered, gate, seen
+
+
+def test_rows_for_which_there_is_no_room_are_not_taken_and_may_come_when_there_is():
+    waits, entered, gate, _ = waiting()
     graph = ECHO.replace(" half ", " half [batch_size=1, queue_size=2, threads=1] ", 1)
     room = threading.Event()
     with modelflow.Flow(graph, units=[waits]) as flow:
@@ -480,15 +487,7 @@ def test_rows_for_which_there_is_no_room_are_not_taken_and_may_come_when_there_i
 
 
 def test_a_row_that_is_cancelled_fails_at_once_and_the_others_go_on():
-    gate, entered, seen = threading.Event(), threading.Event(), []
-
-    @modelflow.flowunit(name="half")
-    def waits(number: int):
-        seen.append(number)
-        entered.set()
-        gate.wait(60)
-        return number
-
+    waits, entered, gate, seen = waiting()
     graph = ECHO.replace(" half ", " half [batch_size=1, threads=1] ", 1)
     with modelflow.Flow(graph, units=[waits]) as flow:
         submitted = flow.submit_rows([*map(modelflow.Buffer, range(3))], party := Party())
@@ -503,14 +502,7 @@ def test_a_row_that_is_cancelled_fails_at_once_and_the_others_go_on():
 
 
 def test_rows_in_a_flow_that_stops_fail():
-    entered, gate = threading.Event(), threading.Event()
-
-    @modelflow.flowunit(name="half")
-    def waits(number: int):
-        entered.set()
-        gate.wait(60)
-        return number
-
+    waits, entered, gate, _ = waiting()
     graph = ECHO.replace(" half ", " half [batch_size=1, threads=1] ", 1)
     flow = modelflow.Flow(graph, units=[waits]).start()
     flow.submit_rows([*map(modelflow.Buffer, range(3))], party := Party())

@@ -9,7 +9,9 @@ from modelflow.flow.life import FlowLife
 from modelflow.graph.graph_port import Signature
 from modelflow.graph.signature import signature_of
 from modelflow.request import Request, SubmittedRows, submit, submit_rows
+from modelflow.runtime.blocker import Blocker
 from modelflow.runtime.bundle import Party
+from modelflow.runtime.scheduler import Scheduler
 from modelflow.runtime.stats import NodeStats
 from modelflow.stream_io import StreamIO, answer_of
 
@@ -132,9 +134,7 @@ class Flow(FlowLife):
         """
         scheduler = self._running_scheduler()
         count, blocker = submit(scheduler, requests)
-        scheduler.pump()
-        if blocker is not None and on_room is not None:
-            blocker.on_gone(on_room)
+        _go_on(scheduler, blocker, on_room)
         return requests[count:]
 
     @property
@@ -168,9 +168,7 @@ class Flow(FlowLife):
         """
         scheduler = self._running_scheduler()
         submitted, blocker = submit_rows(scheduler, party, rows)
-        scheduler.pump()
-        if blocker is not None and on_room is not None:
-            blocker.on_gone(on_room)
+        _go_on(scheduler, blocker, on_room)
         return submitted
 
     def stats(self) -> dict[str, NodeStats]:
@@ -227,3 +225,12 @@ class Flow(FlowLife):
             message = f"the graph has the inputs {list(names)}; give a mapping with each of them"
             raise KeyError(message)
         return {names[0]: (inputs,)}
+
+
+def _go_on(
+    scheduler: Scheduler, blocker: Blocker | None, on_room: Callable[[], None] | None
+) -> None:
+    """Works on what was submitted, if the flow is inline, and has who found no room told of it."""
+    scheduler.pump()
+    if blocker is not None and on_room is not None:
+        blocker.on_gone(on_room)

@@ -15,9 +15,10 @@ from modelflow.buffer import Buffer
 from modelflow.runtime.locks import make_lock
 from modelflow.runtime.waiting import call_each
 
-__all__ = ["Bundle", "Party"]
+__all__ = ["RAISED", "Bundle", "Party"]
 
-_RAISED = "a callback for the end of a request raised"
+RAISED = "a callback for the end of a request raised"
+"""What is logged where who waited for a request raises."""
 
 
 class Party(Protocol):
@@ -113,7 +114,7 @@ class Bundle:
 
     def call_due(self) -> None:
         """Tells of the rows that have come; with no lock held."""
-        call_each(self._due, _RAISED)
+        call_each(self._due, RAISED)
 
     def leave(self, position: int, failure: Exception) -> None:
         """Gives up a row: it is worked on no more, and its request is told at once.

@@ -55,10 +55,7 @@ class PredictRows:
             check_item(port, array[0])
             model.limits.check_elements(array.size, _WHERE)
             model.limits.check_rows(len(array), _WHERE)
-        except (
-            Problem,
-            IndexError,
-        ):  # of one of them, who is told; or they differ; or none is here
+        except (Problem, IndexError):  # one is wrong, or they differ; or none is here
             return (), np.empty(0)
         limits = self._limits.json
         # Of rows without numbers nobody has counted the lists.
