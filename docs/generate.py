@@ -84,7 +84,7 @@ def graph_file() -> Iterator[str]:
         "`queue_size_PORT` bounds the queue of one input. Anything else is an option of the unit.\n"
     )
     defaults = ", ".join(f"`{name}`" for name in GRAPH_ATTRIBUTES)
-    yield f"As attributes of the graph itself ({defaults}) they are defaults for every node.\n"
+    yield f"What stands in `[graph]` may be an attribute of the DOT graph as well: {defaults}.\n"
     aliases = ", ".join(f"`{theirs}` ({ours})" for theirs, ours in SERVING_ALIASES.items())
     yield f"TensorFlow Serving's names are understood: {aliases}.\n"
     yield "### Accepted without effect\n"

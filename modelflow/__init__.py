@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from modelflow.model import Model
     from modelflow.request import Request
     from modelflow.stream_io import StreamIO
+    from modelflow.unit.advice import Place
     from modelflow.unit.function import flowunit
     from modelflow.unit.kind import Kind
     from modelflow.unit.option import Config, Option, option
@@ -72,6 +73,7 @@ _HOMES = {
         "UnknownFlowUnitError",
     ),
     "modelflow.flow": ("Flow",),
+    "modelflow.unit.advice": ("Place",),
     "modelflow.unit.function": ("flowunit",),
     "modelflow.unit.option": ("Config", "Option", "option"),
     "modelflow.unit.kind": ("Kind",),
@@ -111,6 +113,7 @@ __all__ = [
     "Model",
     "ModelflowError",
     "Option",
+    "Place",
     "PlanError",
     "Port",
     "PortError",

@@ -283,6 +283,23 @@ def test_stats_tell_what_each_node_did(flow):
     assert (stats.node, stats.buffers, stats.errors) == ("half", 10, 0)
 
 
+@pytest.mark.parametrize("fuse", ["off", "auto"])
+def test_nodes_that_run_as_one_stage_unasked_keep_their_errors_and_figures(fuse):
+    graph = (
+        f"digraph {{ fuse={fuse} input [type=input] first [flowunit=half] second [flowunit=half] "
+        "output [type=output] input -> first -> second -> output }"
+    )
+    with modelflow.Flow(graph, units=[half]) as flow:
+        assert len(flow.plan.stages) == (1 if fuse == "auto" else 2)
+        assert flow.infer(8).data == 2
+        with pytest.raises(FlowUnitError, match=r"node 'first'.*3 is odd"):
+            flow.infer(3)
+        with pytest.raises(FlowUnitError, match=r"node 'second'.*5 is odd"):
+            flow.infer(10)
+        figures = {name: (node.buffers, node.errors) for name, node in flow.stats().items()}
+    assert figures == {"first": (3, 1), "second": (3, 1)}
+
+
 def test_a_real_picture_goes_through_real_units():
     cv2 = pytest.importorskip("cv2")
     picture = np.random.default_rng(1).integers(0, 255, (60, 80, 3), np.uint8)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from flowunits.image_decoder.advice import advise_scaled_decode
 from modelflow import FlowUnitSpec, Port, option
 
 
@@ -83,4 +84,5 @@ SPEC = FlowUnitSpec(
     options=ImageDecoderOptions,
     description="Decodes images, turned upright as their EXIF orientation says.",
     group="Image",
+    advise=advise_scaled_decode,
 )

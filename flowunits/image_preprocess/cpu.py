@@ -14,15 +14,22 @@ class ImagePreprocess(FlowUnit):
         self._scale = ChannelScale(config.mean, config.standard_deviation_inverse)
 
     def process(self, ctx: Context) -> None:
-        """Works on each buffer by itself."""
-        ctx.emit_each(self._preprocess)
+        """Works on the batch; those of one shape lie side by side."""
+        converted = [self._converted(buffer) for buffer in ctx.input()]
+        good = [buffer for buffer in converted if isinstance(buffer, Buffer)]
+        layout = self._options.output_layout
+        scaled = self._scale.apply_all([(buffer.data, layout) for buffer in good])
+        for buffer, data in zip(good, scaled, strict=True):
+            buffer.data = data
+        ctx.emit(converted)
 
-    def _preprocess(self, buffer: Buffer) -> Buffer:
+    def _converted(self, buffer: Buffer) -> Buffer | ValueError:
         options = self._options
-        image = read_image(buffer, allow_nv12=options.out_pix_fmt is not None)
-        pix_fmt = options.out_pix_fmt or image.pix_fmt.removesuffix("p")
-        image = convert_color(image, pix_fmt, options.output_layout)
-        out = image.to_buffer()
-        self._scale.check_channels(image.data.shape, image.layout, "in_image")
-        out.data = self._scale.apply(image.data, image.layout)
-        return out
+        try:
+            image = read_image(buffer, allow_nv12=options.out_pix_fmt is not None)
+            pix_fmt = options.out_pix_fmt or image.pix_fmt.removesuffix("p")
+            image = convert_color(image, pix_fmt, options.output_layout)
+            self._scale.check_channels(image.data.shape, image.layout, "in_image")
+        except ValueError as error:  # of this image alone
+            return error
+        return image.to_buffer()

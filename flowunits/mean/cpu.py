@@ -13,5 +13,5 @@ class Mean(FlowUnit):
         self._scale = ChannelScale(config.mean)
 
     def process(self, ctx: Context) -> None:
-        """Works on each buffer by itself."""
-        ctx.emit_each(self._scale.read)
+        """Works on the batch; those of one shape lie side by side."""
+        ctx.emit(self._scale.read_all(ctx.input()))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from modelflow import FlowUnitSpec, Port, option
-from modelflow.image import Interpolation
+from modelflow.image import INTERPOLATION_HELP, Interpolation
 
 _SHARE = {"top": 0, "left": 0, "center": 1, "bottom": 2, "right": 2}
 
@@ -37,7 +37,7 @@ class PaddingOptions:
         help="Resize the image to the largest size that fits; false: it must fit as it is.",
     )
     interpolation: Interpolation = option(  # noqa: RUF009 - a field, as the others
-        "inter_linear", help="OpenCV's interpolation."
+        "inter_linear", help=INTERPOLATION_HELP
     )
 
     def size(self, width: int, height: int) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from modelflow import FlowUnitSpec, Port, option
-from modelflow.image import Interpolation
+from modelflow.image import INTERPOLATION_HELP, Interpolation
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class ResizeOptions:
         help="The height to resize to, in pixels.", aliases=("height",), minimum=1, maximum=65535
     )
     interpolation: Interpolation = option(  # noqa: RUF009 - a field, as the others
-        "inter_linear", help="OpenCV's interpolation."
+        "inter_linear", help=INTERPOLATION_HELP
     )
     keep_ratio: bool = option(
         False,

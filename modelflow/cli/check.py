@@ -22,19 +22,23 @@ __all__ = ["check"]
     help="Print the plan (what runs where, and why), and what the graph takes and gives.",
 )
 def check(graph: GraphChoice, verbose: bool) -> int:
-    """Finds every mistake of a graph, and prints each with its line.
+    """Finds every mistake of a graph, and prints each with its line. Advises where the same may
+    be had for less, which is no mistake.
 
     \b
     modelflow check graph.toml
     modelflow check -v graph.toml --set 'infer.device=cpu'
     """
     from modelflow.flow import Flow
+    from modelflow.graph.advice import advice
 
     flow = Flow(graph.read())
     rows = flow.plan.rows()
     checked = flow.graph
     for note in checked.notes:
         click.echo(f"note: {note}", err=True)
+    for sentence in advice(checked):
+        click.echo(f"advice: {sentence}", err=True)
     if verbose:
         _print_table(rows)
         signature = flow.signature()
@@ -53,10 +57,11 @@ def check(graph: GraphChoice, verbose: bool) -> int:
 def _print_table(rows: list[dict[str, str]]) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(*rows[0] if rows else (), box=None, pad_edge=False)
     for row in rows:
-        table.add_row(*row.values())
+        table.add_row(*map(Text, row.values()))  # as it is: brackets are no markup
     is_terminal = sys.stdout.isatty()
     # In a pipe nothing is cut: the table is as wide as it wants to be.
     Console(width=None if is_terminal else 500).print(table)

@@ -5,7 +5,7 @@ The reference manual, the graph reader and the plan read them here. A new attrib
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from modelflow.unit.option import option
@@ -81,3 +81,18 @@ class NodeSettings(NodeOptions):
 
     queue_sizes: Mapping[str, int] = field(default_factory=dict)
     """``queue_size_PORT``: the bound of that input's queue, by port."""
+    inherited: frozenset[str] = frozenset()
+    """The attributes whose value is the graph's default, not the node's own."""
+
+    @property
+    def given(self) -> frozenset[str]:
+        """The attributes that the node itself sets to something else than their default."""
+        return frozenset(
+            field.name
+            for field in fields(self)
+            if field.name not in {"inherited", *self.inherited}
+            and getattr(self, field.name) != getattr(_UNSET, field.name)
+        )
+
+
+_UNSET = NodeSettings()

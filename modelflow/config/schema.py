@@ -81,6 +81,17 @@ SECTIONS: Mapping[str, tuple[Option, ...]] = MappingProxyType(
             Option("queue_size", int | None, None, "Default of the node attribute.", **_POSITIVE),
             Option("batch_size", int | None, None, "Default of the node attribute.", **_POSITIVE),
             Option("deviceid", str | None, None, "Default of the node attribute."),
+            Option(
+                "fuse",
+                Literal["off", "auto"],
+                "off",
+                "auto: neighbours run as one stage, as if they bore the same `fuse`, where one "
+                "feeds the other and nothing else, the same batch_size and cpu_affinity hold for "
+                "both, and neither says anything of its threads, workers or queue: normal units on "
+                "the cpu, no sinks, none with a shared instance, calls a stream, or threads that "
+                "the unit sets. Nodes that bear a name obey it. off: only what bears a name is "
+                "joined.",
+            ),
             Option("thread-num", int | None, None, "ModelBox's pool size; without effect."),
             Option("max-thread-num", int | None, None, "ModelBox's pool size; without effect."),
             Option("max_executor_thread_num", int | None, None, "ModelBox's; without effect."),
@@ -163,8 +174,8 @@ NODE_ATTRIBUTES: tuple[Option, ...] = (
     *options_of(NodeOptions),
 )
 
-# Defaults that may stand in the graph itself, for every node.
-GRAPH_ATTRIBUTES = ("queue_size", "batch_size", "deviceid", "need_check_output")
+# Keys of [graph] that may stand in the DOT graph itself.
+GRAPH_ATTRIBUTES = ("queue_size", "batch_size", "deviceid", "fuse", "need_check_output")
 
 # Accepted on nodes and named in a note: ModelBox reads them, they have no meaning here.
 IGNORED_ATTRIBUTES = ("queue_size_event", "queue_size_external", "output_type", "need_check_output")

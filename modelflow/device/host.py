@@ -9,6 +9,7 @@ import numpy.typing as npt
 from modelflow.device.device import CPU, Device
 from modelflow.device.memory import Memory
 from modelflow.device.pool import empty
+from modelflow.device.rows import joined
 
 __all__ = ["HostMemory", "fill"]
 
@@ -43,12 +44,13 @@ class HostMemory(Memory):
         device: Device = CPU,  # noqa: ARG002 - there is one
         shape: tuple[int, ...] | None = None,
     ) -> npt.NDArray[Any]:
-        """Gathers into an array of the pool; a single item that fits as it is gives a view."""
+        """Gathers into an array of the pool; what lies there as wanted already gives a view."""
         first = items[0]
         wanted = np.dtype(dtype)
-        if size == 1 and first.dtype == wanted and first.flags.c_contiguous and shape is None:
-            view: npt.NDArray[Any] = first[np.newaxis]
-            return view
+        if size == len(items) and first.dtype == wanted and shape is None:
+            view = _as_it_lies(items)
+            if view is not None:
+                return view
         whole = (size, *(first.shape if shape is None else shape))
         if wanted.hasobject:  # text
             staged: npt.NDArray[Any] = np.full(whole, b"", object)
@@ -65,6 +67,13 @@ class HostMemory(Memory):
     def download(self, arrays: Sequence[Any]) -> list[npt.NDArray[Any]]:
         """Returns the arrays as they are."""
         return list(arrays)
+
+
+def _as_it_lies(items: Sequence[Any]) -> npt.NDArray[Any] | None:
+    if len(items) > 1:
+        return joined(items)
+    view: npt.NDArray[Any] = items[0][np.newaxis]
+    return view if view.flags.c_contiguous else None
 
 
 def fill(

@@ -73,7 +73,8 @@ class LoadedModel(ABC):
 
         Args:
             inputs: Input port -> C-contiguous array of the port's dtype in `memory`, axis 0 the
-                batch. It belongs to the caller, who reuses it after the call.
+                batch. It belongs to the caller, who reuses it after the call; it is not to be
+                written to, as it may be the memory of the items themselves.
 
         Returns:
             Output port -> array. One that shares memory with an input is copied by the caller.

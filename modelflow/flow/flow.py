@@ -216,7 +216,8 @@ class Flow(FlowLife):
         names = self.graph.inputs
         if not names:
             return {}  # there is no session to be had, which says what feeds the graph
-        if isinstance(inputs, Mapping) and (len(names) != 1 or set(inputs) == set(names)):
+        is_mapping = type(inputs) is dict or isinstance(inputs, Mapping)
+        if is_mapping and (len(names) != 1 or set(inputs) == set(names)):
             if set(inputs) != set(names):
                 message = f"got the inputs {sorted(inputs)}; expected {sorted(names)}"
                 raise KeyError(message)

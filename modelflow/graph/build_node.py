@@ -140,13 +140,14 @@ class NodeBuilder:
         values: dict[str, Any] = {}
         for name in _SETTINGS:
             values[name] = self._attribute(node, name)
-        for name in ("batch_size", "queue_size"):
-            if values[name] is None:
-                values[name] = self._config.graph.get(name)
+        inherited = {name for name in ("batch_size", "queue_size") if values[name] is None}
+        values |= {name: self._config.graph.get(name) for name in inherited}
         for theirs, ours in SERVING_ALIASES.items():
             if theirs in given:
                 values[ours] = self._serving(node, theirs, values)
-        return NodeSettings(**values, queue_sizes=self._queue_sizes(node, given, spec))
+                inherited.discard(ours)
+        queue_sizes = self._queue_sizes(node, given, spec)
+        return NodeSettings(**values, queue_sizes=queue_sizes, inherited=frozenset(inherited))
 
     def _queue_sizes(
         self, node: NodeConfig, given: Mapping[str, Any], spec: FlowUnitSpec | None

@@ -11,10 +11,11 @@ from modelflow.image.color import PIX_FMTS, PixFmt, convert_color
 from modelflow.image.encode import ENCODINGS, encode_image
 from modelflow.image.image import Image, empty_image, read_image
 from modelflow.image.labels import read_labels
-from modelflow.image.opencv import Interpolation, interpolation_flag, opencv
+from modelflow.image.opencv import INTERPOLATION_HELP, Interpolation, interpolation_flag, opencv
 
 __all__ = [
     "ENCODINGS",
+    "INTERPOLATION_HELP",
     "PIX_FMTS",
     "Box",
     "ChannelScale",

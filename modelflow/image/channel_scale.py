@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -34,16 +35,44 @@ class ChannelScale:
         self.scale = np.array(scale, np.float32) if any(value != 1 for value in scale) else None
         self._rows: dict[int, tuple[Values | None, Values | None]] = {}
 
-    def read(self, buffer: Buffer, where: str = "in_data") -> npt.NDArray[np.float32]:
-        """Returns the scaled data of a buffer, in a new array of the same shape.
+    def read_all(
+        self, buffers: Sequence[Buffer], where: str = "in_data"
+    ) -> list[npt.NDArray[np.float32] | ValueError]:
+        """Returns the scaled data of each buffer, for one that does not fit what `check` raises.
 
         The channels are the axis that the meta ``layout`` says: the last (``hwc``, the default),
-        or the third from the end (``chw``).
-
-        Raises:
-            ValueError: see `check`.
+        or the third from the end (``chw``). See `apply_all`.
         """
-        return self.apply(*self.check(buffer, where))
+        found = [self._checked(buffer, where) for buffer in buffers]
+        scaled = self.apply_all([one for one in found if type(one) is tuple])
+        if len(scaled) == len(found):
+            return [*scaled]
+        rest = iter(scaled)
+        return [one if isinstance(one, ValueError) else next(rest) for one in found]
+
+    def apply_all(
+        self, batch: Sequence[tuple[npt.NDArray[np.generic], str]]
+    ) -> list[npt.NDArray[np.float32]]:
+        """Returns the scaled data of each pair of data and layout, which `check` has found to fit.
+
+        Neighbours of one shape are rows of one new array: who makes a batch of them need not copy
+        them again.
+        """
+        if len(batch) == 1:
+            return [self.apply(*batch[0])]
+        scaled = []
+        for shape, neighbours in groupby(batch, lambda pair: pair[0].shape):
+            pairs = list(neighbours)
+            rows = empty((len(pairs), *shape), np.float32)
+            for (data, layout), out in zip(pairs, rows, strict=True):
+                scaled.append(self.apply(data, layout, out))
+        return scaled
+
+    def _checked(self, buffer: Buffer, where: str) -> tuple[Any, str] | ValueError:
+        try:
+            return self.check(buffer, where)
+        except ValueError as error:
+            return error
 
     def check(self, buffer: Buffer, where: str = "in_data") -> tuple[Any, str]:
         """Returns a buffer's data, which may also lie on a device, and its layout.
@@ -85,10 +114,19 @@ class ChannelScale:
                 )
                 raise ValueError(message)
 
-    def apply(self, data: npt.NDArray[np.generic], layout: str) -> npt.NDArray[np.float32]:
-        """Returns the scaled ``data``, which `check` or `check_channels` has found to fit."""
+    def apply(
+        self, data: npt.NDArray[np.generic], layout: str, out: Values | None = None
+    ) -> npt.NDArray[np.float32]:
+        """Returns the scaled ``data``, which `check` or `check_channels` has found to fit.
+
+        Args:
+            data: Numbers.
+            layout: ``hwc`` or ``chw``.
+            out: Where to, C-contiguous, of the shape of ``data``; None: a new array.
+        """
         channels = _channels(data.shape, layout)
-        out = empty(data.shape, np.float32)
+        if out is None:
+            out = empty(data.shape, np.float32)
         if layout == "chw" and data.ndim > 2:
             mean, scale = (_as_planes(v) for v in (self.mean, self.scale))
             _scale(data, mean, scale, out)

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from modelflow.config.node_settings import NodeSettings
@@ -83,6 +85,8 @@ class StagePlan:
     """The processors that its threads may use; empty: any."""
     executor: str = "thread"
     """Where the units run: ``"thread"``, or ``"process"``: each worker has one a unit."""
+    chain_reason: str = ""
+    """Of several units: why they run as one stage."""
 
     @property
     def name(self) -> str:
@@ -175,6 +179,16 @@ class ExecutionPlan:
         """Every node, with the stage that runs it."""
         return {node: stage for stage in self.stages.values() for node in stage.nodes}
 
+    @cached_property
+    def feeders(self) -> dict[Target, set[str]]:
+        """For every input that is fed: the stages and inputs of the graph that feed it."""
+        found: dict[Target, set[str]] = {}
+        fed = [(name, target) for name, route in self.entries.items() for target in route]
+        fed += [(s.name, target) for s in self.stages.values() for target in chain(*s.routes)]
+        for name, target in fed:
+            found.setdefault(target, set()).add(name)
+        return found
+
     def rows(self) -> list[dict[str, str]]:
         """Explains the plan as a table: one row a node, the same columns in each."""
         return [
@@ -193,7 +207,7 @@ def _row(stage: StagePlan, place: int) -> dict[str, str]:
         "node": unit.node,
         "unit": _unit(unit.spec),
         "device": ", ".join(map(str, stage.devices)),
-        "threads": f"on those of {stage.name}"
+        "threads": f"on those of {stage.name} ({stage.chain_reason})"
         if place
         else f"{stage.threads} ({stage.threads_reason})",
         "batch": f"{stage.batch_size}{waits}",

@@ -16,6 +16,7 @@ from modelflow.plan.execution_plan import (
     UnitPlan,
 )
 from modelflow.plan.fuse import fuse
+from modelflow.plan.fuse_unasked import fuse_unasked
 from modelflow.plan.origins import find_origins, nodes_between
 
 __all__ = ["make_plan"]
@@ -51,7 +52,8 @@ def make_plan(graph: Graph, *, processors: int | None = None) -> ExecutionPlan:
         max_in_flight=graph.max_in_flight,
         merges={maker.target(merge.edges[0]): maker.merge(merge) for merge in graph.scopes.merges},
     )
-    return fuse(plan, {name: node.location for name, node in graph.nodes.items()})
+    plan = fuse(plan, {name: node.location for name, node in graph.nodes.items()})
+    return fuse_unasked(plan, processors) if graph.config.graph.get("fuse") == "auto" else plan
 
 
 class _Maker:

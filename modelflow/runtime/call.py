@@ -67,6 +67,7 @@ class UnitCall(Call):
         self.inputs = plan.inputs
         self.spec = spec = plan.spec
         self._outputs = tuple(port.name for port in spec.outputs)
+        self._is_one_to_one = len(self.inputs) == len(self._outputs) == 1
         self._is_single = plan.consumers == (1,)
         self._is_exception_visible = plan.is_exception_visible
         self._inherits_meta = spec.inherits_meta

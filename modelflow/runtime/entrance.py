@@ -279,7 +279,9 @@ class Entrance:
         progress = session.progress
         if progress.is_closed or port.name in progress.ended:
             raise self._ended(session)
-        if progress.has_entered(port.name) >= progress.sent:  # a new row, not a partner
+        # A new row, not a partner of one; of a whole request nothing is unread.
+        is_free = progress.is_collected and self._in_flight is None
+        if not is_free and progress.has_entered(port.name) >= progress.sent:
             blocker = self._entry_blocker(session, "send to", port.name)
             if blocker is not None:
                 return blocker
@@ -327,7 +329,7 @@ class Entrance:
         for buffer in buffers:
             has_errors = has_errors or buffer.error is not None
         segment = Segment(session.stream, positions, [list(buffers)], is_last, has_errors)
-        return port.append((segment,))
+        return port.append((segment,), session.relay)
 
     # -- waiting --------------------------------------------------------------------------------
 

@@ -6,16 +6,17 @@ and one, and the next call of ``take`` gives the last.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from modelflow.runtime.bounded import Bounded
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
 from modelflow.runtime.joining.match import Matcher
 from modelflow.runtime.orders.order import InboxPolicy, Order
+from modelflow.runtime.seat import Relay, Seat, Stander
 from modelflow.runtime.segment import Batch, Segment
 from modelflow.runtime.session import Session
-from modelflow.runtime.stats import QueueStats
-from modelflow.runtime.waiting import Waiting
+from modelflow.runtime.stats import QueueStats, WorkerStats
 
 __all__ = ["Inbox"]
 
@@ -54,13 +55,26 @@ class Inbox(Bounded):
         self.ports = tuple(ports)
         self.stats = QueueStats() if policy.is_measured else None
         self._waiting = order.waiting
+        self._size = policy.batch_size
         # Producers stop at the bound: a batch of that many rows cannot become fuller.
         self._full = min(policy.batch_size, *policy.bounds)
-        self._work = Waiting(self._lock)
+        # The workers that wait for something to do; the last to come is the first to be woken.
+        self._resting: list[Seat] = []
+        # The one that waits for a fuller batch, if any; the others rest meanwhile.
+        self._collector: Seat | None = None
         # Nothing is to be noted of what arrives.
         self._is_plain = self.stats is None and not policy.batch_timeout
-        self._is_collecting = False
+        whole = order.add_whole if self._is_plain and matcher is None else None
+        self.append_whole = None if whole is None else partial(self._append_whole, whole)
+        # Several workers share what waits, unless batches are what is wanted: by an engine, or by
+        # ``batch_timeout_ms``.
+        self._is_shared = self._is_plain and policy.workers > 1 and policy.batch_size > 1
         self._oldest: float | None = None
+
+    @property
+    def waiting(self) -> object:
+        """True where there is something to take; always the same object."""
+        return self._waiting
 
     @property
     def ready(self) -> int:
@@ -69,8 +83,14 @@ class Inbox(Bounded):
 
     # -- producers ------------------------------------------------------------------------------
 
-    def append(self, port: int, segments: Sequence[Segment]) -> bool:
+    def append(self, port: int, segments: Sequence[Segment], relay: Relay | None = None) -> bool:
         """Puts segments at the end of a port's queue, whatever its bound; never waits.
+
+        Args:
+            port: The port.
+            segments: What it is given.
+            relay: What the calling thread may go on with; it is lent the seat of a worker that
+                rests, or that one is woken.
 
         Returns:
             True: `call_due` must follow once the caller holds no lock.
@@ -84,12 +104,31 @@ class Inbox(Bounded):
                 self._order.add(port, segments)  # a cancelled session's are dropped when taken
             else:
                 self._add(port, segments)
-            if self._waiting:  # as in `_wake_worker`, without a call for every row
-                if self._is_collecting:
-                    self._wake_worker()
-                elif self._work.count:
-                    self._work.wake_one()
+            if self._collector is not None:
+                self._wake_collector(self._collector)
+            elif self._resting and self._waiting:
+                self._offer(relay)
             return bool(self._room.due)
+
+    def _append_whole(
+        self, add: Callable[[Batch], None], batch: Batch, relay: Relay | None
+    ) -> bool:
+        """Does what `append` does for a batch as it has left the stage before."""
+        with self._lock:
+            if self._is_closed:
+                return False
+            add(batch)
+            if self._resting:
+                self._offer(relay)
+            return bool(self._room.due)
+
+    def _offer(self, relay: Relay | None) -> None:
+        """Has one of those who rest woken, or its seat lent to who has brought what there is."""
+        for seat in reversed(self._resting):
+            if seat.tenant is None and not seat.is_called:
+                if relay is None or not relay.takes(seat):
+                    seat.wake()
+                return
 
     def _match(self, matcher: Matcher, port: int, segments: Sequence[Segment]) -> None:
         for segment in segments:
@@ -112,45 +151,96 @@ class Inbox(Bounded):
 
     # -- workers --------------------------------------------------------------------------------
 
-    def take(self) -> Batch | None:
-        """Waits for a batch; None once the inbox is closed."""
+    def seat(self, worker: Stander | None = None, stats: WorkerStats | None = None) -> Seat:
+        """Returns a new place here, for a worker that will `take`; ``stats`` count its calls."""
+        return Seat(self._lock, worker, stats)
+
+    def take(self, seat: Seat | None = None) -> Batch | None:
+        """Waits for a batch; None once the inbox is closed.
+
+        While the seat is lent it sleeps on: who is in the seat wakes it with `give_back`. Where
+        that one owes a wait for room, what it returns is a batch of nothing.
+        """
         order, waiting = self._order, self._waiting
+        seat = seat or self.seat()
         batch = None
         with self._lock:
-            while batch is None and not self._is_closed:
+            while batch is None and (seat.tenant is not None or not self._is_closed):
+                if seat.tenant is not None:
+                    self._rest(seat, None)
+                    continue
+                if seat.is_owing:
+                    seat.is_owing = False
+                    batch = Batch([], [[]], False)
+                    break
                 # Looked at once: what it brings in is seen in the next line.
                 remaining = order.next_due() if order.has_delays else None
-                if waiting and not self._is_collecting:
-                    if not self.policy.batch_timeout or self._is_due():
-                        batch = self._cut()
-                        if self._work.count and waiting:
+                if waiting and self._collector is None:
+                    if not self.policy.batch_timeout or self._is_due(seat):
+                        batch = order.cut(self._share(seat) if self._is_shared else self._size)
+                        if self._room.count or not self._is_plain:
+                            self._note_cut(batch)
+                        if self._resting and waiting:
                             self._wake_worker()
                     continue  # it may have waited: look again at everything
-                self._work.wait(self._clock, remaining)
+                self._rest(seat, remaining)
         if self._room.due:
             self._room.call_due()
         return batch
 
-    def take_nowait(self) -> Batch | None:
-        """Returns a batch of what is ready, or None; waits where only delayed events are left."""
+    def take_nowait(self, seat: Seat | None = None) -> Batch | None:
+        """Returns a batch of what is ready, or None; waits where only delayed events are left.
+
+        Args:
+            seat: The seat that the calling thread was lent, if any.
+        """
         batch, order, waiting = None, self._order, self._waiting
         if not waiting and not order.has_delays:
             return None
         with self._lock:
             while order.has_delays and (left := order.next_due()) is not None and not waiting:
-                self._work.wait(self._clock, left)
+                self._rest(self.seat(), left)
             while waiting and batch is None:
-                batch = self._cut()
+                part = self._share(seat) if self._is_shared and seat is not None else self._size
+                batch = order.cut(part)
+                if self._room.count or not self._is_plain:
+                    self._note_cut(batch)
+            if self._resting and waiting:  # others need not wait for this call
+                self._wake_worker()
         if self._room.due:
             self._room.call_due()
         return batch
 
-    def _is_due(self) -> bool:
+    def _rest(self, seat: Seat, timeout: float | None) -> None:
+        self._resting.append(seat)
+        try:
+            seat.rest(self._clock, timeout)
+        finally:
+            self._resting.remove(seat)
+
+    def give_back(self, seat: Seat, relay: Relay, is_owing: bool) -> None:
+        """Takes back a seat that was lent: its worker's own thread rests there again, or works.
+
+        Args:
+            seat: The seat.
+            relay: Who was lent it.
+            is_owing: Its worker is to wait for room behind the stage before it takes more.
+        """
+        with self._lock:
+            if seat.tenant is relay:  # else it was given back, and may be somebody else's
+                seat.is_owing = is_owing
+                seat.tenant = None
+            if is_owing or self._is_closed:
+                seat.wake()
+            elif self._waiting:
+                self._wake_worker()
+
+    def _is_due(self, seat: Seat) -> bool:
         """Waits for a fuller batch; True when one is to be cut."""
         policy, order, waiting = self.policy, self._order, self._waiting
         if order.ready == 0:
             return True
-        self._is_collecting = True
+        self._collector = seat
         try:
             while waiting and order.ready < self._full and not self._is_closed:
                 if self._oldest is None:  # what was paused has come back
@@ -158,20 +248,38 @@ class Inbox(Bounded):
                 left = self._oldest + policy.batch_timeout - self._clock.now()
                 if left <= 0:
                     break
-                self._work.wait(self._clock, left)
+                seat.rest(self._clock, left)
         finally:
-            self._is_collecting = False
+            self._collector = None
         return bool(waiting)  # nothing waits in a closed one
 
-    def _wake_worker(self) -> None:
-        # While one worker fills its batch, the others sleep: only a broadcast surely reaches it.
-        if not self._is_collecting:
-            self._work.wake_one()
-        elif self._order.ready >= self._full:
-            self._work.wake()
+    def _share(self, seat: Seat) -> int:
+        """Returns the most rows that a worker takes of a burst: its part of what waits.
 
-    def _cut(self) -> Batch | None:
-        batch = self._order.cut(self.policy.batch_size)
+        All, where a call is not worth waking another thread for.
+        """
+        if seat.is_cheap:
+            return self._size
+        return min(self._size, -(-self._order.ready // self.policy.workers) or 1)
+
+    def _wake_worker(self) -> None:
+        """Has one of those who rest do something about what waits."""
+        if self._collector is not None:
+            self._wake_collector(self._collector)
+        else:
+            self._offer(None)
+
+    def _wake_collector(self, collector: Seat) -> None:
+        if self._order.ready >= self._full:
+            collector.wake()
+
+    def _wake_all(self) -> None:
+        for seat in self._resting:
+            seat.wake()
+        if self._collector is not None:
+            self._collector.wake()
+
+    def _note_cut(self, batch: Batch | None) -> None:
         if not self._is_plain:
             if self.stats is not None and batch is not None:
                 self._measure(self.stats, batch)
@@ -179,7 +287,6 @@ class Inbox(Bounded):
                 self._oldest = self._clock.now() if self._waiting else None
         if self._room.count and self._order.is_roomy():
             self._room.wake()
-        return batch
 
     def _measure(self, stats: QueueStats, batch: Batch) -> None:
         size = batch.size
@@ -208,7 +315,7 @@ class Inbox(Bounded):
         with self._lock:
             self._order.resume(session)
             self._room.wake()  # the session's senders, whatever is free
-            if self._waiting and self._work.count:
+            if self._waiting:
                 self._wake_worker()
 
     def change(self, change: Callable[[], Result]) -> Result:
@@ -219,7 +326,7 @@ class Inbox(Bounded):
         """
         with self._lock:
             result = change()
-            if self._work.count and (self._waiting or self._order.has_delays):
+            if self._waiting or self._order.has_delays:
                 self._wake_worker()
             if self._room.count and self._order.is_roomy():
                 self._room.wake()
@@ -229,13 +336,13 @@ class Inbox(Bounded):
         """Delays nothing any more: what was to come later comes now."""
         with self._lock:
             self._order.drain()
-            self._work.wake()
+            self._wake_all()
 
     def end_cycles(self) -> None:
         """Lets nothing go on by itself any more: events that bring events, rows that go round."""
         with self._lock:
             self._order.end_cycles()
-            self._work.wake()
+            self._wake_all()
 
     def discard(self, session: Session) -> None:
         """Drops everything that is queued of a session, and its state."""
@@ -243,7 +350,7 @@ class Inbox(Bounded):
             self._drop(session)
             self._room.wake()
             if self._waiting:
-                self._work.wake()
+                self._wake_all()
         self._room.call_due()
 
     def _drop(self, session: Session) -> None:
@@ -263,6 +370,6 @@ class Inbox(Bounded):
             self._order.clear()
             if self._matcher is not None:
                 self._matcher.clear()
-            self._work.wake()
+            self._wake_all()
             self._room.wake()
         self._room.call_due()

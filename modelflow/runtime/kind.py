@@ -64,5 +64,7 @@ class RunningKind:
     """With several workers, what they give must be put in order again."""
     is_matching: bool = True
     """Several inputs are paired, row by row."""
+    is_lendable: bool = True
+    """A thread that has brought a batch may run it."""
     is_gathering: bool = True
     """``batch_timeout_ms`` is obeyed."""

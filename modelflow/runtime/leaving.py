@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from modelflow.runtime.bundle import Bundle
 from modelflow.runtime.results import Results
+from modelflow.runtime.seat import Relay
 from modelflow.runtime.segment import Segment
 from modelflow.runtime.session import Session
 
@@ -19,6 +20,8 @@ __all__ = ["OutputTerminal", "SinkTerminal", "Terminal"]
 
 class Terminal:
     """Counts rows out, and notes the ends of sessions; never full (see `Entrance`)."""
+
+    append_whole = None
 
     def __init__(self, exits: Mapping[str, int]) -> None:
         """Takes, by origin, the terminal's place among the exits of a session."""
@@ -82,7 +85,12 @@ class OutputTerminal(Terminal):
         super().__init__(exits)
         self._output = output
 
-    def append(self, port: int, segments: Sequence[Segment]) -> bool:  # noqa: ARG002 - one port
+    def append(
+        self,
+        port: int,  # noqa: ARG002 - there is one
+        segments: Sequence[Segment],
+        relay: Relay | None = None,  # noqa: ARG002 - nobody works here
+    ) -> bool:
         """Gives each segment to its session; True: `call_due` must follow."""
         is_due = False
         for segment in segments:
@@ -111,7 +119,12 @@ class SinkTerminal(Terminal):
         super().__init__(exits)
         self._node = node
 
-    def append(self, port: int, segments: Sequence[Segment]) -> bool:  # noqa: ARG002 - one port
+    def append(
+        self,
+        port: int,  # noqa: ARG002 - there is one
+        segments: Sequence[Segment],
+        relay: Relay | None = None,  # noqa: ARG002 - nobody works here
+    ) -> bool:
         """Notes each segment at its session; True: `call_due` must follow."""
         is_due = False
         for segment in segments:

@@ -26,8 +26,9 @@ ORDER = (
 # Whose wait on a condition a Ctrl-C breaks off has it again: a plain lock need not be, and would
 # then be let go for another thread that holds it.
 Lock = threading.RLock
+_new = type(threading.RLock())  # itself: the name above is a function around it
 
 
 def make_lock(name: str) -> Lock:  # noqa: ARG001 - for those that replace it
     """Returns a new lock; ``name`` is its place in `ORDER`."""
-    return threading.RLock()
+    return _new()

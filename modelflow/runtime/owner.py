@@ -1,9 +1,12 @@
 """What a worker knows of its owner: the scheduler, in a flow."""
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from modelflow.errors import FlowUnitError
 from modelflow.runtime.observer import Observer
+
+if TYPE_CHECKING:
+    from modelflow.runtime.session import Session
 
 __all__ = ["WorkerOwner"]
 
@@ -26,6 +29,9 @@ class WorkerOwner(Protocol):
 
     def begun(self) -> None:
         """A unit has begun."""
+
+    def cancel(self, session: "Session") -> None:
+        """Ends a session whose rows are lost."""
 
     def failed(self, error: FlowUnitError) -> None:
         """A unit did not open or close, or our own code failed: the flow must end."""

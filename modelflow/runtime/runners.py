@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from modelflow.errors import FlowUnitError
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.kinds.source import SourceWorker
+from modelflow.runtime.orders.fifo import Fifo
 from modelflow.runtime.watchdog import Watchdog
 from modelflow.runtime.worker import Worker
 
@@ -92,6 +93,9 @@ class ThreadRunner:
 
     def worker_here(self) -> Worker | None:
         """Returns the worker whose thread is calling, if any."""
+        worker = _busy_here(self._workers)
+        if worker is not None:
+            return worker
         here = threading.current_thread()
         pairs = zip(self._workers, self._threads, strict=True)
         return next((worker for worker, thread in pairs if thread is here), None)
@@ -104,7 +108,7 @@ class ThreadRunner:
         for worker, thread in zip(self._workers, self._threads, strict=True):
             if thread.ident is not None:
                 thread.join(max(0.0, deadline - self._clock.now()))
-            if thread.is_alive():
+            if thread.is_alive() and not worker.is_away:  # whom it stands in for is named
                 hung.append(worker.hung_error(timeout))
         if self._watchdog.thread.ident is not None:
             self._watchdog.thread.join()
@@ -116,7 +120,8 @@ class InlineRunner:
 
     def __init__(self, workers: Sequence[Worker]) -> None:
         self._workers = workers
-        self._running: list[Worker] = []
+        # Each with what is true where it may have something to do.
+        self._running: list[tuple[Worker, object]] = []
         # Of several calling threads one runs the stages; a callback that it calls may pump again.
         self._turn = threading.RLock()
 
@@ -125,11 +130,11 @@ class InlineRunner:
         for worker in self._workers:
             if not worker.try_open():
                 return
-            self._running.append(worker)
+            self._running.append((worker, _work_of(worker)))
 
     def begin(self) -> None:
         """Lets every source begin."""
-        for worker in self._running:
+        for worker, _ in self._running:
             worker.begin()
 
     def pump(self) -> None:
@@ -138,31 +143,38 @@ class InlineRunner:
             moving = True
             while moving:
                 moving = False
-                for worker in list(self._running):
-                    moving = self._step(worker) or moving
-
-    def _step(self, worker: Worker) -> bool:
-        is_moving = False
-        while worker.try_step():
-            is_moving = True
-            if isinstance(worker, SourceWorker):
-                break  # first what it has brought
-        return is_moving
+                for worker, work in list(self._running):
+                    while work and worker.try_step():
+                        moving = True
+                        if isinstance(worker, SourceWorker):
+                            break  # first what it has brought
 
     def wake(self) -> None:
         """Does nothing."""
 
     def worker_here(self) -> Worker | None:
         """Returns the worker whose unit is calling, if any."""
-        here = threading.get_ident()
-        busy = (worker for worker in self._workers if worker.phase != "idle")
-        return next((worker for worker in busy if worker.thread_id == here), None)
+        return _busy_here(self._workers)
 
     def join(self, timeout: float) -> list[FlowUnitError]:  # noqa: ARG002 - nothing waits here
         """Closes every unit."""
         with self._turn:
-            for worker in self._running:
+            for worker, _ in self._running:
                 worker.finish()
                 worker.try_close()
             self._running = []
         return []
+
+
+def _work_of(worker: Worker) -> object:
+    """Returns what is true where a worker may have something to do: mostly it is known."""
+    order = worker.stage.order
+    is_known = isinstance(order, Fifo) and not isinstance(worker, SourceWorker)
+    return order.waiting if is_known else True
+
+
+def _busy_here(workers: Sequence[Worker]) -> Worker | None:
+    """Returns the worker whose unit, or seat, the calling thread is in."""
+    here = threading.get_ident()
+    busy = (worker for worker in workers if worker.phase != "idle" or worker.seat.tenant)
+    return next((worker for worker in busy if worker.thread_id == here), None)

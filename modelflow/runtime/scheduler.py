@@ -6,6 +6,7 @@ every queue and joins every thread. Who is in it `Sessions` knows, how far it ha
 """
 
 import _thread
+import asyncio
 import logging
 from collections.abc import Callable
 
@@ -17,6 +18,7 @@ from modelflow.runtime.life import Life
 from modelflow.runtime.observer import Observer
 from modelflow.runtime.options import SchedulerOptions
 from modelflow.runtime.runners import InlineRunner, Runner, ThreadRunner
+from modelflow.runtime.seat import Relay
 from modelflow.runtime.session import Session
 from modelflow.runtime.sessions import Sessions
 from modelflow.runtime.starting import Starting
@@ -143,9 +145,29 @@ class Scheduler:
         self._runner.wake()
         return made
 
+    def caller_of(self, session: Session, *, is_timed: bool) -> Relay | None:
+        """Has the only caller of the flow work for its answer itself; None: others do.
+
+        There is nobody then whose rows its own could be one batch with, and a thread that only
+        waits. A caller within an event loop is left to wait: units may run loops of their own.
+        """
+        if self.options.is_inline or len(self._sessions.known) > 1:
+            return None
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:  # there is none
+            session.relay = Relay(None, self._sessions.known, is_timed=is_timed)
+        return session.relay
+
     def cancel(self, session: Session) -> None:
         """Ends a session and drops what is queued for it; wakes whoever waits to send for it."""
         self._wiring.cancel(session)
+
+    def abandon(self, session: Session) -> None:
+        """Cancels a session whose caller breaks off, perhaps in the middle of its end."""
+        self._wiring.cancel(session)
+        if session.is_finished:
+            session.finish()
 
     def drop(self, session: Session) -> None:
         """Notes that nobody holds a session any more; takes no lock, waits for nothing."""

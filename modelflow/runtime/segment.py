@@ -209,6 +209,20 @@ class Batch:
         ]
         return cls(spans, columns, has_errors)
 
+    def segments(self) -> list[Segment]:
+        """Returns its rows as what travels where it cannot go on as a whole: a segment a span."""
+        if len(self.spans) == 1:
+            (span,) = self.spans
+            stream, positions, is_last = span.stream, span.positions, span.is_last
+            return [Segment(stream, positions, self.columns, is_last, self.has_errors)]
+        made, start = [], 0
+        for span in self.spans:
+            end = start + len(span.positions)
+            rows = [column[start:end] for column in self.columns]
+            made.append(Segment(span.stream, span.positions, rows, span.is_last, self.has_errors))
+            start = end
+        return made
+
     @property
     def size(self) -> int:
         """How many rows there are; 0 where only an end of stream passes."""

@@ -11,6 +11,7 @@ from modelflow.runtime.in_flight import InFlight
 from modelflow.runtime.observer import Watcher
 from modelflow.runtime.progress import Progress
 from modelflow.runtime.results import Results, SharedResults
+from modelflow.runtime.seat import Relay
 from modelflow.runtime.segment import Stream
 from modelflow.runtime.waiting import call_each
 
@@ -39,6 +40,7 @@ class Session:
         "name",
         "origin",
         "progress",
+        "relay",
         "results",
         "single_outputs",
         "stream",
@@ -67,6 +69,8 @@ class Session:
     """Some row was sent with a deadline (`Buffer` carries it), or has been given up."""
     bundle: Bundle | None
     """Who waits for each of its rows; None: its results are read as one stream."""
+    relay: Relay | None
+    """What whoever sends goes on with on its own thread; None: with nothing."""
     watcher: Watcher | None
     """Who is told of every batch that its rows are in; None: nobody."""
 
@@ -95,8 +99,7 @@ class Session:
         self.origin = origin
         self.context = {}
         self.stream = Stream(self)
-        self.bundle = None
-        self.watcher = None
+        self.bundle = self.watcher = self.relay = None
         self.results = {
             output: Results() if opener is None else SharedResults(opener.results[output])
             for output in ends.outputs
@@ -140,7 +143,10 @@ class Session:
             call_each(self._on_end, _END_RAISED, self.name)
 
     def finish(self) -> None:
-        """Tells everyone that the session is over; called once, with no lock held."""
+        """Tells everyone that the session is over; called once, with no lock held.
+
+        Once more where a Ctrl-C may have come in the middle of it: who was told is not told again.
+        """
         if self._on_end:
             call_each(self._on_end, _END_RAISED, self.name)
         self._on_finished(self)  # last: who waits for the end finds everyone told

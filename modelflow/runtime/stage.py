@@ -47,6 +47,8 @@ class Stage:
     """The counters of its workers."""
     unit_stats: tuple[list[WorkerStats], ...]
     """The same by unit; of a stage with one unit these are its own."""
+    is_lendable: bool
+    """A thread of a stage before it may run it, as far as the stage goes."""
     unread_bound: int
     """Unread results of a session at which a stream unit makes no more of them."""
 
@@ -78,6 +80,13 @@ class Stage:
         self.inbox = Inbox(
             plan.name, inputs, policy, self.order, clock, is_matching=kind.is_matching
         )
+        self.is_lendable = kind.is_lendable and not (
+            plan.cpu_affinity
+            or policy.batch_timeout
+            or policy.is_measured
+            or plan.executor != "thread"
+            or any(device.kind != "cpu" for device in plan.devices)
+        )
         self.outbox = Outbox((), None, 0)
         self.exits = {}
         self.stats = [WorkerStats() for _ in range(plan.threads)]
@@ -100,6 +109,7 @@ class Stage:
             batch_timeout=plan.batch_timeout if self.kind.is_gathering else 0.0,
             byte_bound=plan.unit.settings.queue_bytes,
             unmatched_bounds=tuple(unmatched) if entry_ports else (),
+            workers=plan.threads,
             is_ordered=self._is_ordered,
             is_measured=plan.batch_size > 1 and any(unit.spec.is_shared for unit in plan.units),
         )

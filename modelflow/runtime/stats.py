@@ -10,6 +10,8 @@ __all__ = ["NodeStats", "QueueStats", "WorkerStats"]
 
 # Waits of less than 2**-3 ms are not told apart.
 _LEAST = -3
+# How fast what a call has cost is forgotten where later ones cost less.
+_FORGETTING = 0.125
 
 
 class WorkerStats:
@@ -20,6 +22,8 @@ class WorkerStats:
         buffers: Rows that were given to it.
         errors: Rows that failed in it.
         busy: Seconds spent in the unit.
+        cost: Seconds that a call takes now: dear at once, and cheap again slowly; infinite before
+            the first.
         sizes: Batch size -> how many calls had it.
         seconds: Batch size -> seconds spent in those calls.
         moved: Buffers that were copied from or to a device.
@@ -30,6 +34,7 @@ class WorkerStats:
         "batches",
         "buffers",
         "busy",
+        "cost",
         "errors",
         "moved",
         "moved_bytes",
@@ -42,6 +47,7 @@ class WorkerStats:
         self.buffers = 0
         self.errors = 0
         self.busy = 0.0
+        self.cost = math.inf
         self.sizes: Counter[int] = Counter()
         self.seconds: defaultdict[int, float] = defaultdict(float)
         self.moved = 0
@@ -55,6 +61,11 @@ class WorkerStats:
         self.busy += seconds
         self.sizes[size] += 1
         self.seconds[size] += seconds
+        cost = self.cost
+        if cost > seconds and self.batches > 1:
+            self.cost = cost + (seconds - cost) * _FORGETTING
+        else:
+            self.cost = seconds
 
     def count_transfer(self, buffers: int, size: int) -> None:
         """Adds buffers that were copied between devices, ``size`` bytes together."""

@@ -20,6 +20,7 @@ from modelflow.runtime.instances import OpeningInterrupted
 from modelflow.runtime.observer import Observer
 from modelflow.runtime.owner import WorkerOwner
 from modelflow.runtime.processing import OnDevice, process_by_stream
+from modelflow.runtime.seat import Relay, Seat
 from modelflow.runtime.segment import Batch, Columns
 from modelflow.runtime.stage import Stage
 from modelflow.runtime.watching import Lap, tell
@@ -43,6 +44,8 @@ class Worker:
     """The clock's time at which the phase began; None while idle."""
     thread_id: int
     """The thread that runs it, once one does."""
+    seat: Seat
+    """Its place at the stage's inbox."""
     call: Call
     """What calls the unit, once it is open."""
     _batch_call: BatchCall
@@ -52,7 +55,10 @@ class Worker:
         self.number = number
         self.phase = "idle"
         self.busy_since = None
-        self.thread_id = 0
+        self.thread_id = self._own_thread = 0
+        self.seat = stage.inbox.seat(self, stage.stats[number])
+        # What its thread goes on with elsewhere; and of whoever runs it now.
+        self._own = self._relay = Relay(stage.inbox.waiting)
         self._at = stage.plan.unit
         self._units: list[FlowUnit] = []
         self._stats = stage.stats[number]
@@ -72,6 +78,7 @@ class Worker:
 
     def main(self) -> None:
         """Opens the unit, works until the flow ends, closes the unit: what the thread runs."""
+        self._own_thread = threading.get_ident()
         if self.stage.plan.cpu_affinity:
             # Of this thread alone; those that an engine starts from it inherit it.
             os.sched_setaffinity(0, self.stage.plan.cpu_affinity)
@@ -103,6 +110,7 @@ class Worker:
                 return False
             self._leave()
         self.call = call = self.call_of(self.stage.calls_of(self._units))
+        self.seat.is_lendable = self.stage.is_lendable and all(map(_is_free, self._units))
         if isinstance(call, BatchCall):  # the kinds that are not have workers of their own
             self._batch_call = call
         self._owner.opened()
@@ -135,7 +143,7 @@ class Worker:
         return self.call.plan if self.phase == "process" else self._at
 
     def try_step(self) -> bool:
-        """Does one batch of what is ready, on the calling thread; False if there was none."""
+        """Does what `step` does, on the calling thread; what goes wrong goes to the owner."""
         self.thread_id = threading.get_ident()
         try:
             return self.step()
@@ -152,20 +160,70 @@ class Worker:
         if self._observer is not None:
             self._loop_observed(self._observer)
             return
-        while (batch := inbox.take()) is not None:
-            self.run(batch)
+        own, seat = self._own, self.seat
+        while (batch := inbox.take(seat)) is not None:
+            if batch.spans:
+                self._relay = own
+                self.run(batch)
+            if own.seats:
+                own.go_on()
             outbox.wait_for_room()
 
     def _loop_observed(self, observer: Observer) -> None:
         inbox, outbox, node = self.stage.inbox, self.stage.outbox, self.stage.plan.name
         clock, free = self._clock, self._clock.now()
-        while (batch := inbox.take()) is not None:
-            observer.took(node, self.number, batch.size, free, clock.now())
-            self.run(batch)
+        while (batch := inbox.take(self.seat)) is not None:
+            if batch.spans:
+                observer.took(node, self.number, batch.size, free, clock.now())
+                self._relay = self._own
+                self.run(batch)
+            self._own.go_on()
             done = clock.now()
             outbox.wait_for_room()
             free = clock.now()
             observer.blocked(node, self.number, done, free)
+
+    def stand_in(self, relay: Relay) -> None:
+        """Does one batch of what waits, on the calling thread, and gives the seat back.
+
+        What is behind goes on with ``relay``, too. Nothing is lost if the thread is a caller's and
+        a Ctrl-C comes: whose rows were in the batch is told that they were given up.
+        """
+        batch, is_owing = None, False
+        self.thread_id, self._relay = threading.get_ident(), relay
+        try:
+            batch = self.stage.inbox.take_nowait(self.seat)
+            if batch is not None:
+                if self._observer is not None:
+                    now, node = self._clock.now(), self.stage.plan.name
+                    self._observer.took(node, self.number, batch.size, now, now)
+                self.run(batch)
+                is_owing = self.stage.outbox.is_blocked()
+        except KeyboardInterrupt:
+            for span in () if batch is None else batch.spans:
+                self._owner.cancel(span.stream.session)
+            raise
+        except BaseException as error:
+            self._report(error, "process")
+        finally:
+            self.rise(relay, is_owing=is_owing)
+
+    def rise(self, relay: Relay, *, is_owing: bool) -> None:
+        """Gives back the seat that ``relay`` was lent; harmless where that was done before.
+
+        Args:
+            relay: Whose it was.
+            is_owing: Our own thread is to wait for room behind the stage before it takes more.
+        """
+        if self.seat.tenant is relay:
+            self._leave()
+            self.thread_id, self._relay = self._own_thread, self._own
+        self.stage.inbox.give_back(self.seat, relay, is_owing)
+
+    @property
+    def is_away(self) -> bool:
+        """Tells whether its thread runs another worker."""
+        return bool(self._own.seats)
 
     def wake(self) -> None:
         """Wakes the worker where it waits for anything but its inbox: the flow drains or stops."""
@@ -207,12 +265,15 @@ class Worker:
             self.busy_since = None
             self.phase = "idle"
             has_errors = has_errors or self.call.has_errors
-            end = self._note(size, start)
+            end = self._clock.now()
+            self._stats.count(size, self.call.failed, end - start)
+            if self._observer is not None:
+                self._observer.called(self.stage.plan.name, self.number, size, start, end)
             if self._owner.is_watched:
                 tell(batch.spans, results, self._laps(start, end), self._device)
             if deadlines is not None:
                 carry(deadlines, results)
-        self.stage.outbox.emit(batch, results, has_errors)
+        self.stage.outbox.emit(batch, results, has_errors, self._relay)
         if self._exits:
             self._count_out(batch)
 
@@ -277,3 +338,17 @@ class Worker:
             return ""
         where = traceback.extract_stack(frame)[-1]
         return f"; it is at {where.filename}:{where.lineno} in {where.name}"
+
+
+def _is_free(unit: "FlowUnit") -> bool:
+    """Tells whether a unit may be called on another thread than the one that has opened it.
+
+    The nearest class that says so counts, or that makes something: a mixin or a dataclass may.
+    """
+    for kind in type(unit).__mro__:
+        own = vars(kind)
+        if "is_any_thread" in own:
+            return bool(own["is_any_thread"])
+        if "open" in own or "__init__" in own:
+            break
+    return False

@@ -5,16 +5,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from modelflow.buffer import Buffer
-from modelflow.http.exchange import Exchange
-from modelflow.http.reply import Reply
 from modelflow.runtime.clock import SYSTEM_CLOCK
-from modelflow.serve.refusal import JSON, refusal
 from modelflow.serve.status import inside, problem_of
 from modelflow.wire.problem import Problem
 
 if TYPE_CHECKING:
     from modelflow.flow import Flow
-    from modelflow.serve.row_reader import RowReader
+    from modelflow.serve.row_reader import Asker, RowReader
     from modelflow.serve.served_model import ServedModel
 
 __all__ = ["Convoy"]
@@ -31,7 +28,7 @@ class Convoy:
         self,
         model: "ServedModel",
         reader: "RowReader",
-        waiting: Sequence[tuple[Exchange, float]],
+        waiting: "Sequence[tuple[Asker, float]]",
         rows: Sequence[Buffer],
     ) -> None:
         """Takes requests that the model has admitted.
@@ -94,21 +91,22 @@ class Convoy:
     ) -> None:
         model, waiting = self._model, self._waiting
         model.admission.under_way -= len(positions)
+        reader = self._reader
         try:
-            answers = self._reader.answers(model.outputs, found)
+            answers = reader.answers(model, found)
         except Exception as error:  # noqa: BLE001 - whatever it is, nobody is left waiting
             answers = [inside(error)] * len(positions)
+        reply = reader.reply
         now = SYSTEM_CLOCK.now()
         figures, seconds = model.figures, []
         for position, answer in zip(positions, answers, strict=True):
-            exchange, began = waiting[position]
-            if type(answer) is bytes:
-                seconds.append(now - began)
-                exchange.answer(Reply(200, answer, JSON))
-            else:
-                assert isinstance(answer, Problem)  # there is no other
+            asker, began = waiting[position]
+            if isinstance(answer, Problem):
                 figures.failed(answer.code, 1, now - began)
-                exchange.answer(refusal(answer))
+                asker.answer(reader.refusal(answer))
+            else:
+                seconds.append(now - began)
+                asker.answer(reply(answer))
         figures.answered_together(seconds, now - left)
 
     def _give_up(self, problem: Problem) -> None:
@@ -119,8 +117,8 @@ class Convoy:
     def _fail(self, positions: Sequence[int], problem: Problem) -> None:
         now, figures = SYSTEM_CLOCK.now(), self._model.figures
         self._model.admission.under_way -= len(positions)
-        reply = refusal(problem)
+        reply = self._reader.refusal(problem)
         for position in positions:
-            exchange, began = self._waiting[position]
+            asker, began = self._waiting[position]
             figures.failed(problem.code, 1, now - began)
-            exchange.answer(reply)
+            asker.answer(reply)

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy.typing as npt
 
-from modelflow.graph.graph_port import Signature
-from modelflow.http.exchange import Exchange, Visit
+from modelflow.graph.graph_port import GraphPort, Signature
+from modelflow.http.exchange import Visit
 from modelflow.serve.batching import Batching
 from modelflow.serve.limits import ModelLimits
 from modelflow.wire.not_found import no_signature
@@ -15,7 +15,7 @@ from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE
 
 if TYPE_CHECKING:
     from modelflow.buffer import Buffer
-    from modelflow.serve.row_reader import RowReader
+    from modelflow.serve.row_reader import Asker, RowReader
     from modelflow.wire.tf_serving.predict import Types
 
 __all__ = ["Inference", "Model", "with_signature"]
@@ -94,6 +94,7 @@ class Model(Protocol):
     version: int
     signature: Signature
     types: "Types"
+    outputs: Mapping[str, GraphPort]
     limits: ModelLimits
     signature_name: str
     method: str
@@ -119,7 +120,7 @@ class Model(Protocol):
             Problem: there is no room for it.
         """
 
-    def receive(self, requests: "Sequence[Exchange]", reader: "RowReader") -> None:
+    def receive(self, requests: "Sequence[Asker]", reader: "RowReader") -> None:
         """Takes small requests that have come together, and answers each, now or later.
 
         Args:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 import modelflow
 from modelflow.graph.graph_port import GraphPort
 from modelflow.http.exchange import Visit
@@ -156,8 +158,9 @@ def infer(
     """
     _check(request, model)
     arrays = {name: tensor.array for name, tensor in request.inputs.items()}
-    deadline = earlier(seconds, _timeout(request))
-    return model.infer(arrays, done, deadline, visit, is_stream=is_stream)
+    if request.parameters:
+        seconds = earlier(seconds, _timeout(request))
+    return model.infer(arrays, done, seconds, visit, is_stream=is_stream)
 
 
 def answer_of(call: Inference, request: InferRequest) -> InferAnswer:
@@ -166,13 +169,12 @@ def answer_of(call: Inference, request: InferRequest) -> InferAnswer:
     Raises:
         Problem: the request failed, or an output is no tensor of scores.
     """
-    ports = {port.name: port for port in call.model.signature.outputs}
-    tensors = tuple(
-        tensor_of(ports[name], value, request)
-        for name, value in call.outputs().items()
-        if not request.outputs or name in request.outputs
-    )
-    return InferAnswer(call.model.name, str(call.model.version), tensors, request.id)
+    values, model = call.outputs(), call.model
+    tensors = []
+    for name, value in values.items():
+        if not request.outputs or name in request.outputs:
+            tensors.append(tensor_of(model.outputs[name], value, request))
+    return InferAnswer(model.name, str(model.version), tuple(tensors), request.id)
 
 
 def tensor_of(port: GraphPort, value: Any, request: InferRequest) -> InferTensor:
@@ -181,7 +183,7 @@ def tensor_of(port: GraphPort, value: Any, request: InferRequest) -> InferTensor
     Raises:
         Problem: classes are wanted, and it is no tensor of scores.
     """
-    array = as_tensor(value)
+    array = value if isinstance(value, np.ndarray) else as_tensor(value)
     asked = request.outputs.get(port.name)
     if asked is not None and asked.classes:
         array = classified(array, asked.classes, port.labels, f"output {port.name!r}")
@@ -189,15 +191,19 @@ def tensor_of(port: GraphPort, value: Any, request: InferRequest) -> InferTensor
 
 
 def _check(request: InferRequest, model: Model) -> None:
-    ports = {port.name: port for port in model.signature.inputs}
     for name, tensor in request.inputs.items():
-        wanted = ports[name].tensor if name in ports else None
-        if wanted is not None and tensor.datatype != datatype_of(wanted.dtype):
+        wanted = model.types.get(name)
+        if wanted is not None and tensor.datatype != datatype_of(wanted):
             message = (
                 f"inference input '{name}' data-type is '{tensor.datatype}', but model "
-                f"'{model.name}' expects '{datatype_of(wanted.dtype)}'"
+                f"'{model.name}' expects '{datatype_of(wanted)}'"
             )
             raise Problem(message)
+    if request.outputs:
+        _check_outputs(request, model)
+
+
+def _check_outputs(request: InferRequest, model: Model) -> None:
     known = [port.name for port in model.signature.outputs]
     for name in request.outputs:
         if name not in known:

@@ -1,6 +1,7 @@
 """TensorFlow Serving's predict requests of one row each, read and answered together."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,8 +11,10 @@ from modelflow.buffer import Buffer
 from modelflow.errors import ModelflowError
 from modelflow.graph.graph_port import GraphPort
 from modelflow.http.exchange import Exchange
+from modelflow.http.reply import Reply
 from modelflow.serve.limits import ReadLimits
 from modelflow.serve.model import Model
+from modelflow.serve.refusal import JSON, refusal
 from modelflow.serve.rows import check_item, values_of
 from modelflow.serve.status import inside, problem_of
 from modelflow.serve.tensors import as_tensor
@@ -22,7 +25,7 @@ from modelflow.wire.tf_serving.predict import predict_answer, read_rows, rows_an
 if TYPE_CHECKING:
     from modelflow.serve.served_model import ServedModel
 
-__all__ = ["PredictRows"]
+__all__ = ["PredictRows", "column_of"]
 
 _WHERE = "'instances'"
 
@@ -38,6 +41,8 @@ class PredictRows:
         """Takes what a body may hold, and who has a model answer a request by itself."""
         self._limits = limits
         self.alone = alone
+        self.reply = partial(Reply, 200, headers=JSON)
+        self.refusal = refusal
 
     def rows(
         self, bodies: Sequence[bytes], model: "ServedModel"
@@ -64,12 +69,12 @@ class PredictRows:
         return places, array
 
     def answers(
-        self, ports: Mapping[str, GraphPort], found: Mapping[str, Sequence[Buffer]]
+        self, model: "ServedModel", found: Mapping[str, Sequence[Buffer]]
     ) -> Sequence[bytes | Problem]:
         """Returns the document that answers each row."""
-        columns = {}
+        columns, ports = {}, model.outputs
         for name, buffers in found.items():
-            column = _column(buffers) if ports[name].is_batched else None
+            column = column_of(buffers) if ports[name].is_batched else None
             if column is None:
                 break
             columns[name] = column
@@ -84,7 +89,7 @@ class PredictRows:
         ]
 
 
-def _column(buffers: Sequence[Buffer]) -> npt.NDArray[Any] | None:
+def column_of(buffers: Sequence[Buffer]) -> npt.NDArray[Any] | None:
     """Returns what came out of an output as an array; None: it is not numbers of one shape."""
     data = []
     for buffer in buffers:

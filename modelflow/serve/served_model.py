@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from modelflow.flow import Flow
-from modelflow.http.exchange import Exchange, Visit
+from modelflow.http.exchange import Visit
 from modelflow.http.mailbox import Mailbox
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.serve.admission import Admission
@@ -18,14 +18,14 @@ from modelflow.serve.figures import ModelFigures
 from modelflow.serve.gangway import Gangway
 from modelflow.serve.limits import ModelLimits
 from modelflow.serve.model import with_signature
-from modelflow.serve.row_reader import RowReader
+from modelflow.serve.row_reader import Asker, RowReader
 from modelflow.serve.rows import items_of
 from modelflow.serve.unread import Unread
 from modelflow.wire.problem import Code
 from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE, PREDICT_METHOD
 
 if TYPE_CHECKING:
-    from modelflow.graph.graph_port import Signature
+    from modelflow.graph.graph_port import GraphPort, Signature
     from modelflow.wire.tf_serving.predict import Types
 
 __all__ = ["ServedModel"]
@@ -75,7 +75,7 @@ class ServedModel:
             port.name: None if port.tensor is None else port.tensor.dtype
             for port in self.signature.inputs
         }
-        self.outputs = {port.name: port for port in self.signature.outputs}
+        self.outputs: Mapping[str, GraphPort] = {port.name: port for port in self.signature.outputs}
         self.mailbox = mailbox
         self.flow = flow
         self.limits = limits
@@ -151,7 +151,7 @@ class ServedModel:
         self._gangway.add(call)
         return call
 
-    def receive(self, requests: Sequence[Exchange], reader: RowReader) -> None:
+    def receive(self, requests: Sequence[Asker], reader: RowReader) -> None:
         """Takes small requests that have come together, and sends them if there is room.
 
         Args:

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from modelflow.buffer import Buffer
-from modelflow.http.exchange import Exchange
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.serve.convoy import Convoy
-from modelflow.serve.refusal import refusal
-from modelflow.serve.row_reader import RowReader
+from modelflow.serve.row_reader import Asker, RowReader
 from modelflow.wire.problem import Code
 
 if TYPE_CHECKING:
@@ -39,14 +37,14 @@ class Unread:
         """Takes what they are sent to; they count there from the beginning."""
         self._model = model
         self.row_type = _row_type(model.signature) if model.flow.is_row_by_row else None
-        self._requests: list[Exchange] = []
+        self._requests: list[Asker] = []
         self._began: list[float] = []  # when each of them came
         self._reader: RowReader | None = None
 
     def __len__(self) -> int:
         return len(self._requests)
 
-    def add(self, requests: Sequence[Exchange], reader: RowReader) -> None:
+    def add(self, requests: Sequence[Asker], reader: RowReader) -> None:
         """Takes requests that have come together: they are read when there is room in the graph.
 
         Those for which the model has no room are refused.
@@ -57,41 +55,41 @@ class Unread:
         """
         model = self._model
         if self.row_type is None or model.others:
-            for exchange in requests:
-                reader.alone(exchange, model)
+            for asker in requests:
+                reader.alone(asker, model)
             return
         room = model.room(len(requests))
         taken = requests[:room]
         model.admission.take(len(taken))
-        for exchange in taken:
-            exchange.on_gone = self._gone
+        for asker in taken:
+            asker.on_gone = self._gone
         self._reader = reader
         self._requests += taken
         self._began += [SYSTEM_CLOCK.now()] * len(taken)
         if len(taken) < len(requests):
-            reply = refusal(model.admission.refuse(len(requests) - len(taken)))
-            for exchange in requests[room:]:
-                exchange.answer(reply)
+            reply = reader.refusal(model.admission.refuse(len(requests) - len(taken)))
+            for asker in requests[room:]:
+                asker.answer(reply)
 
     def read(self) -> Convoy | None:
         """Reads all that are here; returns those that go on together, None: none do."""
         waiting = [
-            (exchange, began)
-            for exchange, began in zip(self._requests, self._began, strict=True)
-            if not exchange.is_over  # who asked has gone
+            (asker, began)
+            for asker, began in zip(self._requests, self._began, strict=True)
+            if not asker.is_over  # who asked has gone
         ]
         self._requests, self._began = [], []
         if not waiting:
             return None
         model, reader = self._model, self._reader
         assert reader is not None  # it has come with the first of them
-        places, rows = self._rows(reader, [exchange.body for exchange, _ in waiting])
+        places, rows = self._rows(reader, [asker.body for asker, _ in waiting])
         if len(places) < len(waiting):
             for place in sorted({*range(len(waiting))}.difference(places)):
-                exchange, _ = waiting[place]
-                exchange.on_gone = None
+                asker, _ = waiting[place]
+                asker.on_gone = _nothing
                 model.left()
-                reader.alone(exchange, model)
+                reader.alone(asker, model)
             waiting = [waiting[place] for place in places]
         if not waiting:
             return None
@@ -99,7 +97,7 @@ class Unread:
         return Convoy(model, reader, waiting, [*map(Buffer, rows)])
 
     def _rows(
-        self, reader: RowReader, bodies: Sequence[bytes]
+        self, reader: RowReader, bodies: Sequence[Any]
     ) -> "tuple[Sequence[int], npt.NDArray[Any]]":
         try:
             return reader.rows(bodies, self._model)
@@ -119,3 +117,7 @@ def _row_type(signature: "Signature") -> "np.dtype[Any] | None":
     if port.tensor is None or not port.is_batched or port.tensor.dtype.kind not in "biuf":
         return None
     return port.tensor.dtype
+
+
+def _nothing() -> None:
+    """What is called where nobody works on a request yet."""

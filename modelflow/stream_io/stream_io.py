@@ -25,6 +25,8 @@ class StreamIO(Sending, Receiving):
     sent is still worked on, its results are nobody's.
     """
 
+    _is_owner = False  # a Ctrl-C may end `__init__`
+
     def __init__(self, scheduler: Scheduler, session: Session, *, is_owner: bool = True) -> None:
         """Made by `Flow`; ``is_owner``: the session is dropped with this object."""
         self._scheduler = scheduler
@@ -33,9 +35,8 @@ class StreamIO(Sending, Receiving):
         self._is_owner = is_owner
 
     def __del__(self) -> None:
-        session = self._session
-        if self._is_owner and not session.progress.is_finished:
-            self._scheduler.drop(session)
+        if self._is_owner and not self._session.progress.is_finished:
+            self._scheduler.drop(self._session)
 
     @property
     def context(self) -> dict[str, Any]:
@@ -104,8 +105,11 @@ class StreamIO(Sending, Receiving):
         clock, entrance = scheduler.options.clock, scheduler.entrance
         end = None if timeout is None else clock.now() + timeout
         answers: dict[str, list[Buffer]] = {}
-        session.progress.is_collected = True
+        relay = None
         try:
+            session.progress.is_collected = True
+            if wait:
+                relay = scheduler.caller_of(session, is_timed=end is not None)
             for port, values in inputs.items():
                 buffers = [sent(value) for value in values]
                 if wait:
@@ -113,6 +117,8 @@ class StreamIO(Sending, Receiving):
                     entrance.send(
                         session, port, buffers, is_last=True, timeout=left, deadline=deadline
                     )
+                    if relay is not None:
+                        relay.go_on()
                 else:
                     self._try_send(port, buffers, deadline, is_last=True)
             if not session.progress.is_closed:  # not every input was given values
@@ -122,7 +128,9 @@ class StreamIO(Sending, Receiving):
                 left = None if end is None else max(0.0, end - clock.now())
                 answers[output] = list(map(received, results.get_all(clock, left)))
         except BaseException:  # also Ctrl-C: nobody waits for the rest
-            self.cancel()
+            if relay is not None:
+                relay.give_back()
+            scheduler.abandon(session)
             raise
         return answers
 

@@ -19,6 +19,8 @@ _SOURCE_PATIENCE = 0.001
 class FunctionUnit(FlowUnit):
     """Calls a function for each buffer, or for each batch."""
 
+    is_any_thread = True
+
     def __init__(self, signature: Signature) -> None:
         """Takes the function, and what its signature says."""
         self._signature = signature
@@ -46,6 +48,9 @@ class FunctionUnit(FlowUnit):
 
     def _process_each(self, ctx: Context) -> None:
         signature = self._signature
+        if len(signature.inputs) == len(signature.outputs) == 1:
+            self._process_simply(ctx, signature)
+            return
         for values in zip(*self._columns(ctx), strict=True):
             try:
                 answer = signature.function(*values, **self._options)
@@ -56,6 +61,23 @@ class FunctionUnit(FlowUnit):
                 given = dict.fromkeys(signature.outputs, error)
             for name, value in given.items():
                 ctx.outputs[name].append(value)
+
+    def _process_simply(self, ctx: Context, signature: Signature) -> None:
+        """As for more ports, without lists of lists and a mapping for each row."""
+        function, options = signature.function, self._options
+        (column,), (given,), (wants,) = (
+            ctx.inputs.values(),
+            ctx.outputs.values(),
+            signature.takes_buffers,
+        )
+        for buffer in column:
+            try:
+                answer = function(buffer if wants else buffer.data, **options)
+                if answer is None:
+                    self._by_output(answer)  # raises
+            except Exception as error:  # noqa: BLE001 - of this row alone, whatever it is
+                answer = error
+            given.append(answer)
 
     def _process_batch(self, ctx: Context) -> None:
         answer = self._signature.function(*self._columns(ctx), **self._options)

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from modelflow.errors import ConfigError, Location, OptionsError, did_you_mean
+from modelflow.unit.advice import Advise
 from modelflow.unit.kind import Kind, Traits
 from modelflow.unit.option import Config, Option, options_of
 from modelflow.unit.port import Port
@@ -59,6 +60,8 @@ class FlowUnitSpec:
         required_files: Files that must be there before the unit can run (a model).
         location: Where the unit was declared, for messages.
         notes: Sentences that ``modelflow check`` says of a node that runs this unit.
+        advise: Gives what ``modelflow check`` advises where the unit stands in a graph; see
+            `modelflow.unit.advice`.
     """
 
     name: str
@@ -87,6 +90,7 @@ class FlowUnitSpec:
     required_files: tuple[Path, ...] = ()
     location: Location | None = None
     notes: tuple[str, ...] = ()
+    advise: Advise | None = None
     option_list: tuple[Option, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -39,6 +39,13 @@ class FlowUnit:
     batch_size: int = 1
     allowed_batch_sizes: tuple[int, ...] = ()
 
+    is_any_thread: ClassVar[bool] = True
+    """Whether `process` may be called on another thread than the one that has opened the unit, if
+    never on two at once: short calls are then made by the thread that brings the data, and those
+    for a lone `Flow.infer` by its caller. False, unless the class says True, where it has an `open`
+    or ``__init__`` of its own: what that makes (a database's connection, say) may belong to its
+    thread."""
+
     def open(self, config: Any) -> None:
         """Loads what the unit needs; called once, on the worker's thread (a shared unit's: once).
 

@@ -104,7 +104,7 @@ class Protocol:
         Raises:
             Problem: they are no such message.
         """
-        message = self[name]()
+        message = (self._classes.get(name) or self[name])()
         try:
             message.ParseFromString(data)
         except DecodeError as error:

@@ -18,13 +18,17 @@ from modelflow.wire.datatype import DATATYPES
 from modelflow.wire.json_text import json_of
 from modelflow.wire.problem import Problem, shown
 
-__all__ = ["BF16", "checked_shape", "element_type", "from_raw", "to_raw"]
+__all__ = ["BF16", "checked_shape", "element_type", "from_raw", "plain_numbers", "to_raw"]
 
 BF16 = "BF16"
 """The name of the type that NumPy does not have."""
 
 _LENGTH = struct.Struct("<I")
 _MOST_AXES = 32  # NumPy 1 has no more
+# The types whose bytes are their numbers, whatever these are, as they are sent.
+_STORED = {
+    name: dtype.newbyteorder("<") for name, dtype in DATATYPES.items() if dtype.kind in "iuf"
+}
 
 
 def element_type(datatype: object, where: str) -> np.dtype[Any]:
@@ -60,6 +64,24 @@ def checked_shape(shape: object, where: str) -> tuple[int, ...]:
         message = f"{where}: {len(shape)} axes; at most {_MOST_AXES} are possible"
         raise Problem(message)
     return tuple(shape)
+
+
+def plain_numbers(data: bytes, datatype: str, shape: tuple[int, ...]) -> npt.NDArray[Any] | None:
+    """Returns what `from_raw` would, of most tensors; None: it is to be asked, and may refuse.
+
+    Args:
+        data: All of its bytes.
+        datatype: What is said of its type.
+        shape: What is said of its shape: any integers.
+    """
+    stored = _STORED.get(datatype)
+    if stored is None or len(shape) > _MOST_AXES:
+        return None
+    try:
+        array = np.ndarray(shape, stored, data)
+    except (TypeError, ValueError):  # there are fewer bytes, or it is no shape
+        return None
+    return array if array.nbytes == len(data) else None
 
 
 def from_raw(
@@ -115,6 +137,9 @@ def to_raw(array: npt.NDArray[Any], datatype: str, where: str) -> bytes:
     Raises:
         Problem: an element has no form as bytes.
     """
+    stored = _STORED.get(datatype)
+    if stored is not None:
+        return array.astype(stored, copy=False).tobytes()
     dtype = element_type(datatype, where)
     if dtype.kind == "O":
         parts: list[bytes] = []
@@ -126,7 +151,7 @@ def to_raw(array: npt.NDArray[Any], datatype: str, where: str) -> bytes:
         if array.dtype.itemsize == 2:
             return array.tobytes()
         return _bf16_bits(array).tobytes()
-    return array.astype(dtype.newbyteorder("<"), copy=False).tobytes()
+    return array.astype(dtype, copy=False).tobytes()
 
 
 def _elements(data: bytes | memoryview, count: int, where: str) -> npt.NDArray[Any]:

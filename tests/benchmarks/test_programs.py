@@ -19,6 +19,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
             ("forward, batch 1", "identity, batch 8", "Flow.infer, us, median", "sessions/s"),
         ),
         ("image_pipeline", ("400x300", "640x480", "1920x1080")),
+        ("chains", ("400x300, one session", "640x480, a session an item", "3 nodes that wait")),
         ("import_time", ("import numpy", "import modelflow", "% of a processor")),
         ("sessions", ("1000", "8", "50")),
         ("kinds", ("condition, merged", "most buffers by which", "KiB an idle session")),

@@ -15,7 +15,7 @@ default = 8
 [graph]
 graphconf = '''digraph small {
     input  [type=input]
-    decode [flowunit=image_decoder]
+    decode [flowunit=image_decoder, scaled_decode=false]
     shrink [flowunit=resize, image_width="$width", image_height=6]
     output [type=output]
     input -> decode -> shrink -> output

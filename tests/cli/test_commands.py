@@ -15,7 +15,7 @@ def test_check_says_that_all_is_well(modelflow):
 def test_check_lists_every_mistake_with_its_line(modelflow, folder):
     text = (folder / "small.toml").read_text()
     wrong = text.replace("resize", "resise").replace(
-        "image_decoder]", "image_decoder, pix_fmt=rbg]"
+        "image_decoder,", "image_decoder, pix_fmt=rbg,"
     )
     (folder / "wrong.toml").write_text(wrong)
     done = modelflow("check", "wrong.toml")
@@ -28,12 +28,33 @@ def test_check_lists_every_mistake_with_its_line(modelflow, folder):
     )
 
 
+def test_check_advises_and_all_is_well_nevertheless(modelflow, folder):
+    text = (folder / "small.toml").read_text()
+    (folder / "full.toml").write_text(text.replace(", scaled_decode=false", ""))
+    done = modelflow("check", "full.toml")
+    assert done.returncode == 0
+    assert "full.toml: ok: 4 nodes" in done.stdout
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("advice: full.toml:9: node 'decode': only resize reads its pictures")
+    assert "scaled_decode=true, min_width=8, min_height=6:" in line
+
+
 def test_check_verbose_explains_the_plan(modelflow):
     done = modelflow("check", "-v", "small.toml", "--set", "shrink.threads=3")
     row = next(line for line in done.stdout.splitlines() if line.startswith("shrink"))
     assert "3 (as the node says)" in row
     assert "in_image 32" in row
     assert "transfers: none" in done.stdout
+
+
+def test_check_verbose_shows_which_nodes_run_as_one_stage_and_why(modelflow, folder):
+    text = (folder / "small.toml").read_text()
+    (folder / "auto.toml").write_text(text.replace("[graph]", '[graph]\nfuse = "auto"'))
+    (folder / "named.toml").write_text(text.replace("image_height=6", "image_height=6, fuse=a"))
+    auto = modelflow("check", "-v", "auto.toml")
+    assert "on those of decode ([graph] fuse=auto)" in auto.stdout, auto.stderr
+    named = modelflow("check", "-v", "named.toml", "--set", "decode.fuse=a")
+    assert "on those of decode (fuse=a)" in named.stdout, named.stderr
 
 
 def test_check_verbose_prints_what_the_graph_takes_and_gives(modelflow):

@@ -95,6 +95,14 @@ def test_single_item_is_not_copied(doubling):
     assert np.shares_memory(model.staged[0], item)
 
 
+def test_items_that_lie_side_by_side_are_not_copied(doubling):
+    unit, model = doubling("? 4", warmup="none")
+    block = np.arange(12, dtype=np.float32).reshape(3, 4)
+    found = call(unit, x=list(block))["y"]
+    assert np.shares_memory(model.staged[0], block)
+    np.testing.assert_array_equal(found, block * 2)
+
+
 def test_results_are_views_of_one_array(doubling):
     unit, _ = doubling("? 4")
     first, second = call(unit, x=items(4, 4))["y"]

@@ -231,6 +231,35 @@ def test_read_only_items_make_no_warning(torchscript_model):
     assert load(torchscript_model).run({"features": array})["output"].shape == (5, 3)
 
 
+def test_a_module_that_writes_to_its_inputs_leaves_read_only_arrays_as_they_are(torch, tmp_path):
+    class Greedy(torch.nn.Module):
+        def forward(self, a):
+            return a.mul_(2)
+
+    path = tmp_path / "greedy.pt"
+    torch.jit.save(torch.jit.trace(Greedy(), torch.zeros(1, 2)), str(path))
+    model = load(path)
+    array = np.ones((3, 2), np.float32)
+    array.flags.writeable = False
+    for _ in range(3):
+        assert (model.run({"a": array})["output"] == 2).all()
+        assert (array == 1).all()
+
+
+def test_a_module_that_only_reads_is_given_read_only_arrays_uncopied(torch, tmp_path):
+    class Same(torch.nn.Module):
+        def forward(self, a):
+            return a
+
+    path = tmp_path / "same.pt"
+    torch.jit.save(torch.jit.trace(Same(), torch.zeros(1, 2)), str(path))
+    model = load(path)
+    array = np.ones((3, 2), np.float32)
+    array.flags.writeable = False
+    model.run({"a": array})
+    assert np.shares_memory(model.run({"a": array})["output"], array)
+
+
 def test_cuda_graph_needs_a_cuda_device(torchscript_model):
     with pytest.raises(EngineError, match=r"cuda_graph: got true on the device cpu:0; it needs"):
         load(torchscript_model, cuda_graph=True)

@@ -7,6 +7,7 @@ import pytest
 from flowunits import color_convert, image_encoder, image_preprocess, mean, normalize
 from flowunits.packed_planar_transpose import SPEC as TRANSPOSE
 from modelflow import Buffer
+from modelflow.device import CPU, memory_of
 from modelflow.testing import run_unit
 from tests.flowunits.conftest import planar_buffer
 
@@ -240,3 +241,32 @@ def test_encoder_gives_the_bytes_of_opencv(photo, image_format, flag):
 def test_encoder_names_an_image_too_large_for_its_format():
     message = error_of(image_encoder.SPEC, np.zeros((1, 70_000, 3), np.uint8), format="webp")
     assert "70000 x 1 pixels, which webp cannot hold" in message
+
+
+SCALING = [(mean.SPEC, {"mean": "1,2,3"}), (normalize.SPEC, TEXT), (image_preprocess.SPEC, TEXT)]
+
+
+def batch_of(spec, images, options):
+    (column,) = run_unit(spec, {spec.inputs[0].name: images}, **options).values()
+    return column
+
+
+@pytest.mark.parametrize(("spec", "options"), SCALING)
+def test_what_is_scaled_together_lies_side_by_side(photo, spec, options):
+    images = [photo, photo[::-1], photo[:, ::-1]]
+    found = [buffer.data for buffer in batch_of(spec, images, options)]
+    batch = memory_of("cpu").gather(found, 3, np.float32, CPU)
+    for image, data in zip(images, found, strict=True):
+        assert np.shares_memory(batch, data)
+        np.testing.assert_array_equal(data, one(spec, image, **options).data)
+
+
+@pytest.mark.parametrize(("spec", "options"), SCALING)
+def test_each_image_of_a_mixed_batch_is_scaled_by_itself(photo, spec, options):
+    images = [photo, photo[:, :, :2], photo, photo[:8], planar_buffer(photo), photo]
+    found = batch_of(spec, images, options)
+    assert [buffer.has_error() for buffer in found] == [False, True, False, False, False, False]
+    for place in (0, 2, 3, 4, 5):
+        alone = one(spec, images[place], **options)
+        np.testing.assert_array_equal(found[place].data, alone.data)
+        assert found[place].meta == alone.meta

@@ -148,6 +148,17 @@ def test_settings_come_from_the_node_else_from_the_graph():
     assert settings.batch_timeout_ms == 1.5
 
 
+def test_what_a_node_sets_itself_is_told_from_the_graphs_defaults():
+    nodes = build(
+        "queue_size=5 one [batch_size=3, queue_policy=block] two [flowunit=one, queue_size=5] "
+        "three [flowunit=one, max_batch_size=2, max_enqueued_batches=4] "
+        "i -> one -> two -> three -> o"
+    ).nodes
+    assert nodes["one"].settings.given == {"batch_size"}
+    assert nodes["two"].settings.given == {"queue_size"}
+    assert nodes["three"].settings.given == {"batch_size", "queue_size"}
+
+
 def test_tensorflow_servings_names_are_understood():
     settings = (
         build(

@@ -39,7 +39,7 @@ def test_the_table_has_a_row_for_each_node():
     rows = plan_of(ONE, ONE).rows()
     assert [(row["node"], row["threads"], row["queue"], row["feeds"]) for row in rows] == [
         ("n0", "1 (as the node says)", "in 32", "n1"),
-        ("n1", "on those of n0", "-", "output"),
+        ("n1", "on those of n0 (fuse=a)", "-", "output"),
     ]
 
 
@@ -121,3 +121,8 @@ def test_nothing_else_may_feed_the_second():
 def test_a_name_that_only_one_node_bears_is_an_error():
     with pytest.raises(PlanError, match="node 'n0': fuse='a': no other node bears this name"):
         plan_of(ONE, {})
+
+
+def test_a_queue_size_that_is_the_graphs_is_not_the_nodes_own():
+    both = {**ONE, "queue_size": 64, "inherited": frozenset({"queue_size"})}
+    assert plan_of(both, both).stages["n0"].bounds == (64,)

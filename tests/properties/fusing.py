@@ -1,11 +1,13 @@
-"""Gives neighbours of a drawn graph the same ``fuse``, wherever the plan takes it."""
+"""Has neighbours of a drawn graph run as one stage: by name wherever that may be, or unasked."""
 
 from modelflow.errors import PlanError
 from modelflow.plan import make_plan
+from modelflow.unit.kind import Kind
 from tests.runtime.graphs import graph_of
 
 # The attributes that must be the same all along a chain.
 _SHARED = ("threads", "batch_size")
+_OF_THE_GRAPH = {"batch_size": 3, "queue_size": 4, "inherited": frozenset({"queue_size"})}
 
 
 def fuse_wherever(nodes, edges):
@@ -15,6 +17,21 @@ def fuse_wherever(nodes, edges):
         if isinstance(nodes[first], tuple) and isinstance(nodes[second], tuple):
             nodes = _tried(nodes, edges, first, second)
     return nodes
+
+
+def without_own(node):
+    """Returns the node with the sizes of the graph, so that the plan may fuse it unasked.
+
+    A node with a ``split_size`` keeps what was drawn for it, and so a stage of its own.
+    """
+    if not isinstance(node, tuple):
+        return node
+    spec, settings = node
+    is_fusible = spec.kind is Kind.NORMAL and spec.inputs and spec.outputs
+    if not is_fusible or "split_size" in settings:
+        return node
+    visible = {key: settings[key] for key in settings if key == "is_exception_visible"}
+    return spec, {**_OF_THE_GRAPH, **visible}
 
 
 def _tried(nodes, edges, first, second):

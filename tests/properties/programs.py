@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.properties.blocks import Branch, Chain, Fork, Join, Loop, Map, Split, Tap
 from tests.properties.drawing import Drawing
-from tests.properties.fusing import fuse_wherever
+from tests.properties.fusing import fuse_wherever, without_own
 from tests.properties.stream_blocks import Delay, Expand, Repeat
 from tests.properties.tokens import LOW, End, Expected, Row
 from tests.properties.units import SourceUnit
@@ -50,7 +50,8 @@ class Program:
     block: Chain
     max_in_flight: int | None
     sources: list[Any] = field(default_factory=list)
-    is_fused: bool = False
+    fuse: str = "off"
+    """What becomes one stage: "named" neighbours, those that nobody has named ("auto"), none."""
 
     def __post_init__(self):
         self.joins = [Join({}) for _ in range(self.inputs - 1)]
@@ -66,8 +67,12 @@ class Program:
         for source in self.sources:
             source.build(drawing)
         nodes, edges = drawing.nodes, drawing.edges
-        nodes = fuse_wherever(nodes, edges) if self.is_fused else nodes
-        return graph_of(nodes, edges, max_in_flight=self.max_in_flight)
+        match self.fuse:
+            case "named":
+                nodes = fuse_wherever(nodes, edges)
+            case "auto":
+                nodes = {name: without_own(node) for name, node in nodes.items()}
+        return graph_of(nodes, edges, max_in_flight=self.max_in_flight, fuse=self.fuse)
 
     def columns(self, values):
         """What to send to each input for the rows ``values``."""
@@ -171,7 +176,8 @@ def programs(draw, size=4):
     for _ in range(draw(st.sampled_from([0, 0, 1, 2]))):
         block = Chain([draw(_block(2, 0, 0, is_free=True)), Tap(draw(st.booleans()), 0, {})])
         sources.append(Source(draw(st.integers(0, 12)), block))
-    return Program(draw(st.integers(1, 2)), chain, in_flight, sources, draw(st.booleans()))
+    fuse = draw(st.sampled_from(["off", "named", "auto"]))
+    return Program(draw(st.integers(1, 2)), chain, in_flight, sources, fuse)
 
 
 sessions = st.lists(st.lists(st.integers(0, LOW - 1), max_size=12), min_size=1, max_size=3)

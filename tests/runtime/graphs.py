@@ -45,7 +45,7 @@ def per_item(function, **more):
     return spec_of(Map, name=function.__name__.replace("<lambda>", "map"), **more)
 
 
-def graph_of(nodes, edges, *, max_in_flight=None, name="test"):
+def graph_of(nodes, edges, *, max_in_flight=None, name="test", fuse="off"):
     """A graph: ``nodes`` maps names to "input", "output", a spec or (spec, settings)."""
     found = {}
     for node, what in nodes.items():
@@ -67,7 +67,8 @@ def graph_of(nodes, edges, *, max_in_flight=None, name="test"):
     proof = prove(found, ends)
     if proof.scopes.findings:
         raise GraphError(proof.scopes.findings)
-    return Graph(name, proof.order, tuple(ends), max_in_flight, FlowConfig((), ()), proof.scopes)
+    config = FlowConfig((), (), graph={"fuse": fuse})
+    return Graph(name, proof.order, tuple(ends), max_in_flight, config, proof.scopes)
 
 
 def chain(*specs, **more):

@@ -547,7 +547,7 @@ def test_a_send_that_is_woken_too_early_waits_until_the_end_of_its_time():
 
 
 def test_a_send_that_breaks_off_behind_the_count_of_its_row_cancels_its_session(monkeypatch):
-    def break_off(port, segments):
+    def break_off(port, segments, relay):
         raise KeyboardInterrupt
 
     way = Way(in_flight=1)

@@ -10,7 +10,9 @@ class Taker:
     def __init__(self, is_due):
         self.is_due, self.got = is_due, []
 
-    def append(self, port, segments):
+    append_whole = None
+
+    def append(self, port, segments, _relay=None, /):
         for segment in segments:
             for buffer in segment.columns[0]:
                 assert buffer.meta == {}

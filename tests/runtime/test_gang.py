@@ -47,7 +47,7 @@ def test_all_enter_under_one_lock_of_each_queue(monkeypatch):
     appended = []
     append = Inbox.append
 
-    def noting(inbox, port, segments):
+    def noting(inbox, port, segments, relay):
         appended.append(len(segments))
         return append(inbox, port, segments)
 
@@ -164,7 +164,7 @@ def test_a_request_that_is_over_before_it_enters_is_passed_over():
 
 
 def test_a_gang_that_ctrl_c_breaks_off_in_the_middle_is_cancelled(monkeypatch):
-    def interrupt(inbox, port, segments):
+    def interrupt(inbox, port, segments, relay):
         raise KeyboardInterrupt
 
     with Running(chain(spec_of())) as flow:

@@ -142,6 +142,34 @@ def test_one_worker_collects_while_another_sleeps_and_none_is_lost():
     assert sorted(functools.reduce(operator.iadd, taken, [])) == list(range(6))
 
 
+def test_who_was_woken_for_a_full_batch_is_woken_again_when_it_has_rested():
+    clock = FakeClock()
+    box, s = inbox(clock=clock, batch_size=2, batch_timeout=60), stream()
+    taken, is_taken = [], threading.Semaphore(0)
+
+    def work():
+        while (batch := box.take(seat)) is not None:
+            taken.append(data(batch))
+            is_taken.release()
+
+    seat = box.seat()
+    worker = threading.Thread(target=work, name="modelflow/test")
+    worker.start()
+    try:
+        clock.until_waiting()
+        box.append(0, [segment(s, 0, 1)])
+        clock.until_sleeping()
+        box.append(0, [segment(s, 1, 1)])
+        assert is_taken.acquire(timeout=60)
+        clock.until_waiting()  # it rests again
+        box.append(0, [segment(s, 2, 2)])
+        assert is_taken.acquire(timeout=20)
+    finally:
+        box.close()
+        worker.join()
+    assert taken == [[0, 1], [2, 3]]
+
+
 def test_byte_bound_counts_arrays_and_texts():
     box, s = inbox(byte_bound=10), stream()
     box.append(0, [Segment(s, range(1), [[Buffer(b"x" * 10)]], False, False)])

@@ -32,7 +32,11 @@ class Receiver:
         self.got, self.ports, self.calls = [], [], 0
         self.has_waiting = has_waiting
 
-    def append(self, port, segments):
+    @property
+    def append_whole(self):
+        return None
+
+    def append(self, port, segments, _relay=None, /):
         assert segments, "there is nothing to append"
         self.got += segments
         self.ports.append(port)
@@ -120,10 +124,68 @@ def test_a_cancelled_stream_is_forgotten():
     assert not box._sessions
 
 
+class Whole(Receiver):
+    """Takes batches as they are."""
+
+    def __init__(self):
+        super().__init__()
+        self.batches = []
+
+    @property
+    def append_whole(self):
+        return self._take
+
+    def _take(self, batch, _relay=None):
+        self.batches.append([(span.stream, list(span.positions)) for span in batch.spans])
+        assert [buffer.data for buffer in batch.columns[0]] == [
+            position for span in batch.spans for position in span.positions
+        ]
+        return False
+
+
+def test_a_batch_whose_spans_all_have_their_turn_goes_on_as_it_is():
+    to, a, b = Whole(), stream(), stream()
+    box = Outbox([((to, 0),)], Gate(), 100)
+    emit(box, (a, 0, 0, 1, False), (b, 0, 0, 1, False))
+    emit(box, (a, 1, 1, 1, True), (b, 1, 1, 1, False))
+    assert to.batches == [[(a, [0]), (b, [0])], [(a, [1]), (b, [1])]]
+    assert (to.got, list(box._sessions)) == ([], [b.session])
+
+
+def test_a_batch_of_which_a_part_is_ahead_of_its_turn_waits_with_that_part_alone():
+    to, a, b = Whole(), stream(), stream()
+    box = Outbox([((to, 0),)], Gate(), 100)
+    emit(box, (a, 1, 1, 1, False), (b, 0, 0, 1, False))
+    assert (to.values(a), to.values(b)) == ([], [0])
+    emit(box, (a, 0, 0, 1, False))
+    assert to.values(a) == [0, 1]
+    assert to.batches == []
+    emit(box, (a, 2, 2, 1, True))
+    assert to.batches == [[(a, [2])]]
+
+
+def test_two_spans_of_one_session_in_a_batch_keep_their_turns():
+    to, a, b = Whole(), stream(), stream()
+    box = Outbox([((to, 0),)], Gate(), 100)
+    emit(box, (a, 0, 0, 1, False), (b, 0, 0, 1, True), (a, 1, 1, 1, True))
+    assert (to.values(a), to.values(b)) == ([0, 1], [0])
+    assert not box._sessions
+
+
+def test_a_batch_with_a_cancelled_session_goes_on_without_it():
+    to, gone, other = Whole(), stream(), stream()
+    box = Outbox([((to, 0),)], Gate(), 100)
+    gone.session.is_cancelled = True
+    emit(box, (gone, 0, 0, 1, False), (other, 0, 0, 1, True))
+    assert (to.batches, to.values(gone), to.values(other)) == ([], [], [0])
+
+
 class Marking(Receiver):
     """Writes to what it is given at once, as a worker may."""
 
-    def append(self, port, segments):
+    append_whole = None
+
+    def append(self, port, segments, _relay=None, /):
         for segment in segments:
             for buffer in segment.columns[0]:
                 assert buffer.meta == {}

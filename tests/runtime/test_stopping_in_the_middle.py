@@ -380,7 +380,7 @@ def interrupted_append(where, monkeypatch):
     """Ctrl-C comes where a queue is given something."""
     append = Inbox.append
 
-    def interrupt(inbox, port, segments):
+    def interrupt(inbox, port, segments, relay):
         if where == "behind":
             append(inbox, port, segments)
         raise KeyboardInterrupt

@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as hnp
 
 from modelflow.wire.datatype import DATATYPES, datatype_of
 from modelflow.wire.problem import Problem
-from modelflow.wire.raw_tensor import checked_shape, element_type, from_raw, to_raw
+from modelflow.wire.raw_tensor import checked_shape, element_type, from_raw, plain_numbers, to_raw
 
 NUMBERS = [name for name in DATATYPES if name != "BYTES"]
 
@@ -25,6 +25,29 @@ def test_a_tensor_comes_back_bit_for_bit(drawn):
     found = from_raw(to_raw(array, name, "x"), name, array.shape, "x")
     np.testing.assert_array_equal(found, array)
     assert found.dtype == array.dtype
+
+
+EXTENTS = st.integers(-2, 4) | st.sampled_from([1 << 31, 1 << 62, -(1 << 63), (1 << 63) - 1])
+
+
+@given(
+    st.binary(max_size=48),
+    st.sampled_from([*DATATYPES, "BF16", "nothing", ""]),
+    st.lists(EXTENTS, max_size=3).map(tuple) | st.integers(0, 70).map(lambda count: (1,) * count),
+)
+def test_what_is_read_at_once_is_what_is_read_with_care(data, name, shape):
+    found = plain_numbers(data, name, shape)
+    try:
+        dtype = element_type(name, "x")
+        wanted = from_raw(data, name, checked_shape(shape, "x"), "x")
+    except Problem:
+        assert found is None
+        return
+    if found is None:
+        assert dtype.kind not in "iuf" or name == "BF16"
+        return
+    np.testing.assert_array_equal(found, wanted, strict=True)
+    assert (found.dtype, found.flags.writeable) == (wanted.dtype, False)
 
 
 @given(st.lists(st.binary()))

@@ -53,12 +53,15 @@ class TorchModel(LoadedModel):
         self._module: Any = module
         self._graphs = CudaGraphs(self._call, self._device) if options.cuda_graph else None
         self._sizes = frozenset(request.batch_sizes)
+        # Until its last call has shown it, a module may write to its inputs, which others read too.
+        self._is_reader = False
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Runs one batch; see `LoadedModel.run`."""
         torch = self._torch
+        # Before the inference mode, in which PyTorch does not count what is written to a tensor.
+        tensors = [self._tensor(inputs[name]) for name in self._arguments]
         with torch.inference_mode():
-            tensors = [self._tensor(inputs[name]) for name in self._arguments]
             try:
                 if self._graphs is not None and len(tensors[0]) in self._sizes:
                     results = self._graphs.run(tensors)
@@ -70,6 +73,7 @@ class TorchModel(LoadedModel):
             except (RuntimeError, IndexError, ValueError, TypeError) as error:
                 raise self._error(error) from error
             if self._is_on_host:
+                self._is_reader = not any(tensor._version for tensor in tensors)
                 return dict(zip(self._names, map(_array, results), strict=True))
             return dict(zip(self._names, results, strict=True))
 
@@ -99,7 +103,9 @@ class TorchModel(LoadedModel):
 
     def _tensor(self, value: Any) -> Any:
         if isinstance(value, np.ndarray):
-            value = self._torch.from_numpy(_as_writable(value))
+            if not value.flags.writeable:
+                value = np.asarray(_Writable(value)) if self._is_reader else value.copy()
+            value = self._torch.from_numpy(value)
         return value
 
     def _error(self, error: Exception) -> EngineError:
@@ -115,14 +121,9 @@ def _array(tensor: Any) -> npt.NDArray[Any]:
 
 
 class _Writable:
-    """An array's memory, said to be writable."""
+    """An array's memory, said to be writable: PyTorch knows no read-only tensors, and warns."""
 
     def __init__(self, array: npt.NDArray[Any]) -> None:
         self._array = array  # keeps the memory
         pointer, _ = array.__array_interface__["data"]
         self.__array_interface__ = {**array.__array_interface__, "data": (pointer, False)}
-
-
-def _as_writable(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    # PyTorch knows no read-only tensors, and warns; a model does not write to its inputs.
-    return array if array.flags.writeable else np.asarray(_Writable(array))

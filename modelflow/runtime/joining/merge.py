@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.locks import make_lock
 from modelflow.runtime.outbox import Receiver
+from modelflow.runtime.seat import Relay
 from modelflow.runtime.segment import Segment, Stream
 from modelflow.runtime.waiting import Waiting
 
@@ -66,7 +67,9 @@ class Merge:
         self._room = Waiting(self._lock)
         self._is_closed = False
 
-    def append(self, port: int, segments: Sequence[Segment]) -> bool:
+    append_whole = None
+
+    def append(self, port: int, segments: Sequence[Segment], relay: Relay | None = None) -> bool:
         """Takes in what a branch brings, or the order; passes on what has its turn.
 
         Returns:
@@ -93,7 +96,7 @@ class Merge:
                 return False
             self._room.wake()
             # Under the lock: what goes on must be appended in its order.
-            return self._target.append(self._port, due)
+            return self._target.append(self._port, due, relay)
 
     def call_due(self) -> None:
         """Calls those who waited for what has happened in the input behind."""

@@ -75,6 +75,8 @@ class ConditionCall(RowCall):
 class ConditionOutbox(Outbox):
     """Parts rows by output, and tells the inputs where branches meet again in which order."""
 
+    is_row_for_row = False
+
     def __init__(
         self,
         routes: Sequence[Route],

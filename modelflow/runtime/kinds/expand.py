@@ -37,6 +37,8 @@ class ExpandCall(RowCall):
 class ExpandOutbox(Outbox):
     """Sends each row as a stream, ended, whose parent is the row's own stream."""
 
+    is_row_for_row = False
+
     def _pieces(self, batch: Batch, results: Columns, has_errors: bool) -> list[Routed]:
         pieces: list[Routed] = []
         for span, columns in cut(batch, results):

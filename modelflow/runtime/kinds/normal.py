@@ -40,16 +40,20 @@ class NormalCall(UnitCall, BatchCall):
         if self._in_place:
             columns = self._writable(columns)
         size = len(columns[0])
-        outputs: dict[str, list[Any]] = {name: [] for name in self._outputs}
-        context = Context(dict(zip(self.inputs, columns, strict=True)), outputs)
         if self._is_per_stream:
             context = self._context(columns, stream_of(0))
+        elif self._is_one_to_one:
+            context = Context({self.inputs[0]: columns[0]}, {self._outputs[0]: []})
+        else:
+            context = self._context(columns, None)
         failed, has_errors = self.failed, self.has_errors
         try:
             # Not `_run`: this is the call that every item of most graphs passes.
             returned: object = self.unit.process(context)  # type: ignore[func-returns-value]
             if returned is not None:
                 raise returned_error(returned)
+            if self._is_one_to_one:
+                return [self._settled(context.outputs[self._outputs[0]], 0, columns)]
             if not self._outputs:
                 return [columns[0]]
             return [

@@ -284,4 +284,4 @@ class SourceWorker(Worker):
 # An item that the source has emitted, and said nothing else of.
 _EMITTED = Opening({}, {}, None, None)
 
-KIND = RunningKind(call=SourceCall, worker=SourceWorker, is_ordered=False)
+KIND = RunningKind(call=SourceCall, worker=SourceWorker, is_ordered=False, is_lendable=False)

@@ -7,7 +7,8 @@ order.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from modelflow.runtime.orders.order import InboxPolicy, bytes_of, first_rows
 from modelflow.runtime.segment import Batch, Segment, Span
@@ -32,10 +33,17 @@ class Fifo:
         self._policy = policy
         self._width = width
         self._bound = min(policy.bounds)
+        self._is_ordered = policy.is_ordered
         # A batch needs neither tickets nor the time of its oldest row.
         self._is_plain = not (policy.is_ordered or policy.is_measured)
-        self._queue: deque[Segment] = deque()
+        # Rows need not be weighed or timed.
+        self._is_simple = policy.byte_bound is None and not policy.is_measured
+        # A batch that has come whole stays so unless it is to be joined, or cut.
+        self._queue: deque[Segment | Batch] = deque()
         self.waiting: object = self._queue
+        self.add_whole: Callable[[Batch], None] | None = None
+        if type(self) is Fifo and self._is_simple:
+            self.add_whole = self._add_whole
         self._tickets: dict[Session, int] = {}
         self._paused: dict[Session, deque[Segment]] = {}
         self._paused_rows = 0
@@ -49,6 +57,10 @@ class Fifo:
         self.ready = ready
         if self._policy.byte_bound is not None:
             self.ready_bytes += sum(map(bytes_of, segments))
+
+    def _add_whole(self, batch: Batch) -> None:
+        self._queue.append(batch)
+        self.ready += len(batch.columns[0])
 
     def has_room(self, port: int, session: Session | None) -> bool:
         """See `Order.has_room`; a session that is paused has none."""
@@ -76,11 +88,47 @@ class Fifo:
 
     def cut(self, size: int) -> Batch | None:
         """See `Order.cut`."""
+        if not self._queue:
+            return None
+        first = self._queue[0]
+        if isinstance(first, Batch):
+            if self._goes_whole(first, size):
+                return self._whole(first)
+        elif len(self._queue) == 1 and self._is_simple:
+            count = len(first.positions)
+            if count <= size and not (self._paused or first.stream.session.is_cancelled):
+                self._queue.popleft()
+                self.ready -= count
+                return self._alone(first)
         picked: list[Segment] = []
         self._take_rows(self._queue, size, picked)
         if not picked:
             return None
         return Batch.of(picked, self._width) if self._is_plain else self._batch(picked)
+
+    def _goes_whole(self, batch: Batch, size: int) -> bool:
+        """Tells whether the first batch is what is to be taken: no more, no less, no other."""
+        rows = len(batch.columns[0])
+        if rows > size or (rows < size and len(self._queue) > 1) or self._paused:
+            return False
+        for span in batch.spans:  # noqa: SIM110 - a generator for every batch costs more
+            if span.stream.session.is_cancelled:
+                return False
+        return True
+
+    def _whole(self, batch: Batch) -> Batch:
+        self._queue.popleft()
+        self.ready -= len(batch.columns[0])
+        for span in batch.spans:
+            span.ticket = self._ticket(span) if self._is_ordered else None
+        return batch
+
+    def _alone(self, segment: Segment) -> Batch:
+        """As `_batch` for one, without a list of it: what most requests travel as."""
+        span = Span(segment.stream, segment.positions, segment.is_last)
+        if self._is_ordered:
+            span.ticket = self._ticket(span)
+        return Batch([span], segment.columns, segment.has_errors)
 
     def _batch(self, picked: list[Segment]) -> Batch:
         policy = self._policy
@@ -94,7 +142,7 @@ class Fifo:
                 span.ticket = self._ticket(span)
         return batch
 
-    def _take_rows(self, segments: deque[Segment], size: int, picked: list[Segment]) -> int:
+    def _take_rows(self, segments: "deque[Any]", size: int, picked: list[Segment]) -> int:
         """Moves up to ``size`` rows, and the ends behind them, to ``picked``; says how many lack.
 
         What is left of a cancelled session is dropped, and that of a paused one put aside.
@@ -103,6 +151,10 @@ class Fifo:
         has_bytes = self._policy.byte_bound is not None
         while segments:
             segment = segments[0]
+            if type(segment) is Batch:
+                segments.popleft()
+                segments.extendleft(reversed(segment.segments()))
+                continue
             count = len(segment.positions)
             if lacking == 0 and count:
                 break
@@ -134,7 +186,7 @@ class Fifo:
         if session.bundle is not None:
             return None  # its rows have no order to keep
         ticket = self._tickets.get(session, 0)
-        if not span.is_session_end:
+        if not (span.is_last and span.stream.depth == 0):  # `is_session_end`, without a call
             self._tickets[session] = ticket + 1
             return ticket
         self._tickets.pop(session, None)
@@ -170,11 +222,18 @@ class Fifo:
 
     def drop(self, session: Session) -> None:
         """See `Order.drop`."""
-        kept = [segment for segment in self._queue if segment.stream.session is not session]
+        kept = [one for one in self._all() if one.stream.session is not session]
         self._queue.clear()  # the same object: see `Order.waiting`
         self._queue.extend(kept)
         self._count_anew(kept)
         self._forget(session)
+
+    def _all(self) -> Iterator[Segment]:
+        for one in self._queue:
+            if isinstance(one, Batch):
+                yield from one.segments()
+            else:
+                yield one
 
     def _count_anew(self, kept: Sequence[Segment]) -> None:
         """Counts the rows that are left: a Ctrl-C may have come between one and its count."""

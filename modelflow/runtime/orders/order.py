@@ -1,7 +1,7 @@
 """What an inbox needs of the order in which it hands out rows; the bounds that it keeps."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -30,6 +30,8 @@ class InboxPolicy:
     unmatched_bounds: tuple[int, ...] = ()
     """For each port, the buffers without a partner at which its producers wait; empty: never. Only
     the graph's inputs have it: a caller may forget the other port."""
+    workers: int = 1
+    """How many take from this inbox."""
     is_ordered: bool = False
     """Spans get tickets, because several workers take from this inbox."""
     is_measured: bool = False
@@ -51,6 +53,8 @@ class Order(Protocol):
     """The bytes of their data, where the policy bounds them."""
     has_delays: bool
     """`next_due` has something to do."""
+    add_whole: Callable[[Batch], None] | None
+    """Takes in a batch as it has left the stage before; None: it has to come in segments."""
 
     def add(self, port: int, segments: Sequence[Segment]) -> None:
         """Takes in what has arrived at a port, or the matched rows of all ports."""

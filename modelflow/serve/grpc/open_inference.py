@@ -1,6 +1,6 @@
 """The Open Inference Protocol over gRPC: ``inference.GRPCInferenceService``."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 from modelflow.serve.configuration import configuration
 from modelflow.serve.feed import Feed
 from modelflow.serve.fleet import Census, Fleet
+from modelflow.serve.grpc.infer_gathering import InferGathering
 from modelflow.serve.grpc.infer_stream import InferParts, stream_answer, stream_problem
 from modelflow.serve.grpc.rpc import Rpc
 from modelflow.serve.grpc.service import Service
@@ -68,7 +69,13 @@ class OpenInferenceGrpc:
             "RepositoryModelUnload": self._unload,
         }
         self.services: tuple[Service, ...] = (
-            Service("inference.GRPCInferenceService", OPEN_INFERENCE, answers, groups=_GROUPS),
+            Service(
+                "inference.GRPCInferenceService",
+                OPEN_INFERENCE,
+                answers,
+                groups=_GROUPS,
+                gathers={"ModelInfer": InferGathering(stock.models, _ask).add},
+            ),
         )
 
     def _ready(self, rpc: Rpc, _: Any) -> None:
@@ -98,7 +105,7 @@ class OpenInferenceGrpc:
         def told(census: Census) -> None:
             found = statistics_of(models, census.pictures)
             answer = OPEN_INFERENCE["inference.ModelStatisticsResponse"](model_stats=found)
-            rpc.settle(lambda: [answer])
+            rpc.answer(answer)
 
         self._fleet.census(told)
 
@@ -119,15 +126,14 @@ class OpenInferenceGrpc:
     def _infer(self, rpc: Rpc, message: Any) -> None:
         request = infer_request(message)
         model = find_model(self._models, request.model_name, request.model_version)
-        _send(rpc, model, request, lambda call: infer_message(answer_of(call, request)))
+        _ask(rpc, model, request)
 
     def _stream_infer(self, rpc: Rpc, message: Any) -> None:
         rpc.refusal = partial(stream_problem, message)
         request = infer_request(message)
         model = find_model(self._models, request.model_name, request.model_version)
         if all(port.is_single for port in model.signature.outputs):
-            whole = lambda call: stream_answer(answer_of(call, request), is_final=True)  # noqa: E731
-            _send(rpc, model, request, whole)
+            _send(rpc, model, request, _whole_stream)
         else:
             send = lambda done: infer(  # noqa: E731
                 model, request, done, rpc.seconds, rpc.visit, is_stream=True
@@ -135,22 +141,34 @@ class OpenInferenceGrpc:
             Feed(InferParts(model, request, message), send).begin(rpc)
 
 
+def _ask(rpc: Rpc, model: Model, request: InferRequest) -> None:
+    _send(rpc, model, request, _answer)
+
+
 def _send(
-    rpc: Rpc, model: Model, request: InferRequest, answer: Callable[[Inference], Any]
+    rpc: Rpc,
+    model: Model,
+    request: InferRequest,
+    answer: Callable[[InferRequest, Inference], Any],
 ) -> None:
     """Sends a request that has one answer."""
-
-    def done(call: Inference) -> None:
-        rpc.settle(lambda: [answer(call)])
-
+    done = partial(rpc.settle, answer, request)
     rpc.on_gone = infer(model, request, done, rpc.seconds, rpc.visit).cancel
 
 
+def _answer(request: InferRequest, call: Inference) -> Any:
+    return infer_message(answer_of(call, request))
+
+
+def _whole_stream(request: InferRequest, call: Inference) -> Any:
+    return stream_answer(answer_of(call, request), is_final=True)
+
+
 def _changed(rpc: Rpc, name: str, error: Exception | None) -> None:
-    def done() -> Iterator[Any]:
+    def done() -> Any:
         if error is not None:
             raise error
-        yield OPEN_INFERENCE[f"inference.{name}"]()
+        return OPEN_INFERENCE[f"inference.{name}"]()
 
     rpc.settle(done)
 

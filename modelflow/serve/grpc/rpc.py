@@ -5,7 +5,7 @@ each message, and takes the answers when its client has room for them.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from modelflow.http.exchange import Visit
@@ -28,11 +28,13 @@ class Rpc:
         on_room: Called when an answer is on its way to the client, and none waits behind it.
         on_end: Called when it is over, whatever the reason.
         on_answer: Called when there is something to `take`.
+        body: The message, of one that is answered together with others; else None.
         refusal: Makes an answer of what went wrong; None: it ends the call.
     """
 
     __slots__ = (
         "_answers",
+        "body",
         "is_over",
         "on_answer",
         "on_end",
@@ -46,6 +48,7 @@ class Rpc:
     def __init__(self, seconds: float | None, visit: Visit | None = None) -> None:
         self.seconds = seconds
         self.visit = visit
+        self.body: Any = None
         self.is_over = False
         self.on_gone: Callable[[], None] = _nothing
         self.on_room: Callable[[], None] = _nothing
@@ -70,7 +73,7 @@ class Rpc:
             self._answers.append(message)
             self.on_answer()
 
-    def answer(self, message: Any) -> None:
+    def answer(self, message: Any, /) -> None:
         """Gives the last answer."""
         self.send(message)
         self.end()
@@ -79,18 +82,16 @@ class Rpc:
         """Says in place of an answer what went wrong."""
         self.answer(problem if self.refusal is None else self.refusal(problem))
 
-    def settle(self, make: Callable[[], Iterable[Any]]) -> None:
-        """Gives the answers that ``make`` makes, the last one last, or says why it does not."""
+    def settle(self, make: Callable[..., Any], *given: Any) -> None:
+        """Gives the last answer, which ``make`` makes of ``given``, or says why it does not."""
         try:
-            messages = list(make())
+            message = make(*given)
         except Problem as problem:
             self.refuse(problem)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client is not left waiting
             self.refuse(inside(error))
         else:
-            for message in messages:
-                self.send(message)
-            self.end()
+            self.answer(message)
 
     def end(self) -> None:
         """Ends it: there is no further answer."""

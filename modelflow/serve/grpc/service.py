@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from modelflow.serve.grpc.rpc import Rpc
@@ -27,6 +28,8 @@ class Method:
         is_stream_out: Any number of answers go out.
         parse: Gives the message that bytes hold; raises `Problem`.
         answer: Answers one.
+        gather: Takes one that came whole, to be answered with others; its message is its `body`.
+            None: ``answer`` does.
     """
 
     name: str
@@ -36,6 +39,7 @@ class Method:
     is_stream_out: bool
     parse: Callable[[bytes], Any]
     answer: Answerer
+    gather: Callable[[Rpc], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,7 @@ class Service:
         missing: What is said of the methods that nobody answers.
         groups: What a key must open to call a method (None: nothing), where it is not
             `Group.INFER`.
+        gathers: What takes the small messages of a method, in the place of who answers.
     """
 
     name: str
@@ -56,6 +61,7 @@ class Service:
     answers: Mapping[str, Answerer]
     missing: Mapping[str, str] = field(default_factory=dict)
     groups: Mapping[str, Group | None] = field(default_factory=dict)
+    gathers: Mapping[str, Callable[[Rpc], None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         described = self.protocol.methods(self.name).keys()
@@ -72,12 +78,10 @@ class Service:
                 self.groups.get(name, Group.INFER),
                 descriptor.client_streaming,
                 descriptor.server_streaming,
-                self._parser(descriptor.input_type.full_name),
+                partial(self.protocol.parse, descriptor.input_type.full_name),
                 self.answers.get(name) or self._refuser(name),
+                self.gathers.get(name),
             )
-
-    def _parser(self, message: str) -> Callable[[bytes], Any]:
-        return lambda data: self.protocol.parse(message, data)
 
     def _refuser(self, name: str) -> Answerer:
         def refuse(rpc: Rpc, _: Any) -> None:

@@ -1,6 +1,6 @@
 """Classify, Regress and MultiInference: the answers, and several signatures asked at once."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -83,21 +83,21 @@ class Tasks:
         if len(self._done) == len(self._tasks):
             self._rpc.settle(self._answer)
 
-    def _answer(self) -> Iterator[Any]:
+    def _answer(self) -> Any:
         answer = TF_SERVING["tensorflow.serving.MultiInferenceResponse"]()
         for place, (task, model) in enumerate(self._tasks):
             result = answer.results.add()
             _fill_spec(result.model_spec, model)
             found = _result(self._done[place], task.method_name)
             getattr(result, _RESULTS[task.method_name]).CopyFrom(found)
-        yield answer
+        return answer
 
     def _cancel(self) -> None:
         for call in self._calls.values():
             call.cancel()
 
 
-def examples_response(call: Inference, method: str) -> Any:
+def examples_response(method: str, call: Inference) -> Any:
     """Returns the ``ClassificationResponse`` or ``RegressionResponse`` of a call.
 
     Raises:

@@ -1,6 +1,5 @@
 """TensorFlow Serving over gRPC: ``PredictionService`` and ``ModelService``."""
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -67,14 +66,9 @@ class TensorflowGrpc:
     def _predict(self, rpc: Rpc, message: Any) -> None:
         model = self._find(message.model_spec)
         model = model.with_signature(message.model_spec.signature_name)
-        wanted = wanted_outputs(
-            message.output_filter, [port.name for port in model.signature.outputs]
-        )
+        wanted = wanted_outputs(message.output_filter, model.outputs)
         arrays = predict_arrays(message, model.types, most_elements=model.limits.elements)
-
-        def done(call: Inference) -> None:
-            rpc.settle(lambda: [_prediction(call, wanted)])
-
+        done = partial(rpc.settle, _prediction, wanted)
         rpc.on_gone = model.infer(arrays, done, rpc.seconds, rpc.visit).cancel
 
     def _metadata(self, rpc: Rpc, message: Any) -> None:
@@ -95,10 +89,7 @@ class TensorflowGrpc:
     def _examples(self, method: str, rpc: Rpc, message: Any) -> None:
         model = self._find(message.model_spec).with_signature(message.model_spec.signature_name)
         examples = examples_of_input(message.input)
-
-        def done(call: Inference) -> None:
-            rpc.settle(lambda: [examples_response(call, method)])
-
+        done = partial(rpc.settle, examples_response, method)
         rpc.on_gone = send_examples(model, method, examples, done, rpc.seconds, rpc.visit).cancel
 
     def _tasks(self, rpc: Rpc, message: Any) -> None:
@@ -117,12 +108,12 @@ class TensorflowGrpc:
 
 
 def _reloaded(rpc: Rpc, error: Exception | None) -> None:
-    def done() -> Iterator[Any]:
+    def done() -> Any:
         if error is not None:
             raise error
         answer = TF_SERVING["tensorflow.serving.ReloadConfigResponse"]()
         answer.status.error_code = 0
-        yield answer
+        return answer
 
     rpc.settle(done)
 
@@ -136,9 +127,9 @@ def _named(spec: Any) -> tuple[str, str, str]:
     return spec.name, version, spec.version_label
 
 
-def _prediction(call: Inference, wanted: tuple[str, ...]) -> Any:
-    outputs = outputs_of(call)
-    chosen, model = {name: outputs[name] for name in wanted}, call.model
+def _prediction(wanted: tuple[str, ...], call: Inference) -> Any:
+    outputs, model = outputs_of(call), call.model
+    chosen = {name: outputs[name] for name in wanted}
     return predict_response(model.name, model.version, model.signature_name, chosen)
 
 

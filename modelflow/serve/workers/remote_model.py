@@ -9,7 +9,7 @@ import numpy.typing as npt
 from modelflow.buffer import Buffer
 from modelflow.errors import EndOfStream
 from modelflow.graph.graph_port import GraphPort, Signature
-from modelflow.http.exchange import Exchange, Visit
+from modelflow.http.exchange import Visit
 from modelflow.serve.batching import Batching
 from modelflow.serve.limits import ModelLimits
 from modelflow.serve.link.parcel import dtype_of
@@ -19,7 +19,7 @@ from modelflow.wire.problem import Problem
 from modelflow.wire.tensor import TensorSpec
 
 if TYPE_CHECKING:
-    from modelflow.serve.row_reader import RowReader
+    from modelflow.serve.row_reader import Asker, RowReader
     from modelflow.serve.workers.messenger import Messenger
     from modelflow.wire.tf_serving.predict import Types
 
@@ -174,6 +174,7 @@ class RemoteModel:
             port.name: None if port.tensor is None else port.tensor.dtype
             for port in self.signature.inputs
         }
+        self.outputs: Mapping[str, GraphPort] = {port.name: port for port in self.signature.outputs}
         most, sizes, seconds = document["batching"]
         self.batching = Batching(most, tuple(sizes), seconds)
         self.limits = limits
@@ -196,10 +197,10 @@ class RemoteModel:
         """
         return with_signature(self, self.others, name)
 
-    def receive(self, requests: "Sequence[Exchange]", reader: "RowReader") -> None:
+    def receive(self, requests: "Sequence[Asker]", reader: "RowReader") -> None:
         """Has each read by itself: they go to the other process together."""
-        for exchange in requests:
-            reader.alone(exchange, self)
+        for asker in requests:
+            reader.alone(asker, self)
 
     def expect(self, deadline: float | None) -> None:
         """Refuses nothing: whether there is room only the other process knows."""

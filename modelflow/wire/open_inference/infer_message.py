@@ -17,7 +17,7 @@ from modelflow.wire.open_inference.infer import (
 )
 from modelflow.wire.open_inference.messages import OPEN_INFERENCE
 from modelflow.wire.problem import Problem, shown
-from modelflow.wire.raw_tensor import checked_shape, element_type, from_raw, to_raw
+from modelflow.wire.raw_tensor import checked_shape, element_type, from_raw, plain_numbers, to_raw
 
 __all__ = ["infer_message", "infer_request"]
 
@@ -55,20 +55,19 @@ def infer_request(message: Any) -> InferRequest:
         raise Problem(text)
     inputs: dict[str, InferTensor] = {}
     for at, tensor in enumerate(message.inputs):
-        where = f"input {shown(tensor.name)}"
-        if tensor.name in inputs:
-            text = f"{where}: given twice; expected once"
+        name = tensor.name
+        if name in inputs:
+            text = f"input {shown(name)}: given twice; expected once"
             raise Problem(text)
-        inputs[tensor.name] = _tensor(tensor, raw[at] if raw else None, where)
+        inputs[name] = _tensor(tensor, raw[at] if raw else None)
     if not inputs:
         text = "request: no inputs; expected one tensor or more"
         raise Problem(text)
-    asked = (RequestedOutput.of(one.name, _plain(one.parameters)) for one in message.outputs)
     return InferRequest(
         inputs=inputs,
-        outputs={output.name: output for output in asked},
+        outputs=_asked(message.outputs) if message.outputs else {},
         id=message.id,
-        parameters=_plain(message.parameters),
+        parameters=_plain(message.parameters) if message.parameters else {},
         model_name=message.model_name,
         model_version=message.model_version,
     )
@@ -83,17 +82,29 @@ def infer_message(answer: InferAnswer) -> Any:
     message = OPEN_INFERENCE["inference.ModelInferResponse"](
         model_name=answer.model_name, model_version=answer.model_version, id=answer.id
     )
-    _fill(message.parameters, answer.parameters)
+    if answer.parameters:
+        _fill(message.parameters, answer.parameters)
     for output in answer.outputs:
         tensor = message.outputs.add(name=output.name, datatype=output.datatype)
         tensor.shape.extend(output.array.shape)
-        _fill(tensor.parameters, output.parameters)
+        if output.parameters:
+            _fill(tensor.parameters, output.parameters)
         raw = to_raw(output.array, output.datatype, f"output {output.name!r}")
         message.raw_output_contents.append(raw)
     return message
 
 
-def _tensor(tensor: Any, raw: bytes | None, where: str) -> InferTensor:
+def _asked(outputs: Any) -> dict[str, RequestedOutput]:
+    return {one.name: RequestedOutput.of(one.name, _plain(one.parameters)) for one in outputs}
+
+
+def _tensor(tensor: Any, raw: bytes | None) -> InferTensor:
+    if raw is not None and not tensor.HasField("contents"):
+        plain = plain_numbers(raw, tensor.datatype, tuple(tensor.shape))
+        if plain is not None:
+            parameters = _plain(tensor.parameters) if tensor.parameters else {}
+            return InferTensor(tensor.name, tensor.datatype, plain, parameters)
+    where = f"input {shown(tensor.name)}"
     dtype = element_type(tensor.datatype, where)
     shape = checked_shape(list(tensor.shape), where)
     if raw is None:

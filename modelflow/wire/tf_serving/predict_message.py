@@ -1,6 +1,6 @@
 """Predict over gRPC: ``PredictRequest`` to arrays, arrays to ``PredictResponse``."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ def predict_arrays(
     Raises:
         Problem: inputs are missing or too many, or a tensor is not of its type, or malformed.
     """
-    sent = message.inputs.keys()
+    sent = {*message.inputs}  # its own keys are compared one by one
     if sent != inputs.keys():
         text = (
             f"input size does not match signature: {len(sent)}!={len(inputs)} "
@@ -43,15 +43,15 @@ def predict_arrays(
     arrays: dict[str, npt.NDArray[Any]] = {}
     for name, dtype in inputs.items():
         where, tensor = f"input {name!r}", message.inputs[name]
-        if dtype is not None and tensor.dtype != type_number(dtype):
-            found, expected = _type(tensor.dtype), _type(type_number(dtype))
+        if dtype is not None and tensor.dtype != (number := type_number(dtype)):
+            found, expected = _type(tensor.dtype), _type(number)
             text = f"{where}: dtype {found}; expected {expected}, as the signature says"
             raise Problem(text)
         arrays[name] = array_of_proto(tensor, where, most_elements=most_elements)
     return arrays
 
 
-def wanted_outputs(output_filter: Iterable[str], outputs: Sequence[str]) -> tuple[str, ...]:
+def wanted_outputs(output_filter: Iterable[str], outputs: Collection[str]) -> tuple[str, ...]:
     """Returns the outputs that a request asks for, all of them where it names none.
 
     Raises:

@@ -55,9 +55,9 @@ def type_number(dtype: np.dtype[Any]) -> int:
     Raises:
         Problem: TensorFlow has no such type.
     """
-    if dtype.name == "bfloat16":
-        return _NUMBERS["DT_BFLOAT16"]
     name = _OF_DTYPE.get(np.dtype(np.object_) if dtype.kind in "SU" else dtype)
+    if name is None and dtype.name == "bfloat16":
+        name = "DT_BFLOAT16"
     if name is None:
         message = f"element type {dtype.name}: TensorFlow has none for it"
         raise Problem(message, Code.UNIMPLEMENTED)
@@ -164,7 +164,7 @@ def _form(number: int, where: str) -> tuple[str, str, str]:
 
 
 def _shape(shape: Any, where: str) -> tuple[int, ...]:
-    extents = tuple(dim.size for dim in shape.dim)
+    extents = tuple([dim.size for dim in shape.dim])
     if shape.unknown_rank or min(extents, default=0) < 0 or len(extents) > _MOST_AXES:
         said = "unknown" if shape.unknown_rank else shown(list(extents))
         message = (

@@ -27,6 +27,8 @@ def test_each_unit_is_called_with_what_the_one_before_gave_on_one_thread():
     threads, sizes = set(), []
 
     class Seen(FlowUnit):
+        is_any_thread = False
+
         def process(self, ctx):
             threads.add(threading.current_thread().name)
             sizes.append(len(ctx.input()))

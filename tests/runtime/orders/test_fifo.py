@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from modelflow.runtime.orders import fifo
 from modelflow.runtime.orders.fifo import Fifo
 from modelflow.runtime.orders.order import InboxPolicy
+from modelflow.runtime.segment import Batch
 from tests.runtime.test_inbox import data, segment, stream
 
 
@@ -213,3 +214,116 @@ def test_an_end_alone_in_a_measured_queue_has_not_waited():
     here = order(is_measured=True)
     here.add(0, [segment(stream(), 0, 0, is_last=True)])
     assert here.cut(1).arrived == 0.0
+
+
+# -- batches that have come whole ---------------------------------------------------------------
+
+
+def whole(*segments):
+    """A batch as it leaves a stage."""
+    return Batch.of(segments, 1)
+
+
+def test_a_batch_of_as_many_rows_as_are_taken_goes_on_as_it_is():
+    here, a, b = order(), stream("a"), stream("b")
+    first, second = whole(segment(a, 0, 2), segment(b, 0, 2)), whole(segment(a, 2, 4))
+    for batch in (first, second):
+        here.add_whole(batch)
+    assert here.ready == 8
+    assert here.cut(4) is first
+    assert here.cut(4) is second
+    assert (here.ready, here.held()) == (0, 0)
+
+
+def test_a_smaller_batch_goes_on_as_it_is_where_nothing_else_waits():
+    here = order()
+    batch = whole(segment(stream(), 0, 2))
+    here.add_whole(batch)
+    assert here.cut(4) is batch
+
+
+def test_smaller_batches_are_joined_and_larger_ones_cut():
+    here, a, b = order(), stream("a"), stream("b")
+    here.add_whole(whole(segment(a, 0, 2)))
+    here.add_whole(whole(segment(a, 2, 1), segment(b, 0, 4)))
+    found = [here.cut(4), here.cut(4)]
+    assert [rows_of(batch) for batch in found] == [
+        [("a", 0), ("a", 1), ("a", 2), ("b", 0)],
+        [("b", 1), ("b", 2), ("b", 3)],
+    ]
+    assert [data(batch) for batch in found] == [[0, 1, 2, 0], [1, 2, 3]]
+
+
+def test_rows_of_a_cancelled_session_are_dropped_from_a_whole_batch():
+    here, gone, other = order(), stream("gone"), stream("other")
+    here.add_whole(whole(segment(gone, 0, 2), segment(other, 0, 2)))
+    gone.session.is_cancelled = True
+    assert rows_of(here.cut(4)) == [("other", 0), ("other", 1)]
+    assert here.ready == 0
+
+
+def test_a_session_is_dropped_out_of_whole_batches():
+    here, gone, other = order(), stream("gone"), stream("other")
+    here.add_whole(whole(segment(gone, 0, 2), segment(other, 0, 1)))
+    here.add_whole(whole(segment(gone, 2, 2)))
+    here.drop(gone.session)
+    assert here.ready == 1
+    assert rows_of(here.cut(8)) == [("other", 0)]
+
+
+def test_a_paused_session_is_put_aside_out_of_a_whole_batch():
+    here, held, other = order(), stream("held"), stream("other")
+    here.pause(held.session)
+    here.add_whole(whole(segment(held, 0, 1), segment(other, 0, 1)))
+    assert rows_of(here.cut(2)) == [("other", 0)]
+    here.resume(held.session)
+    assert rows_of(here.cut(2)) == [("held", 0)]
+
+
+def test_a_whole_batch_has_the_tickets_of_the_stage_that_it_comes_to():
+    ordered, plain, s = order(is_ordered=True), order(), stream()
+    for here, tickets in ((ordered, [0, 1]), (plain, [None, None])):
+        for first in (0, 2):
+            batch = whole(segment(s, first, 2))
+            batch.spans[0].ticket = 7
+            here.add_whole(batch)
+        assert [here.cut(2).spans[0].ticket for _ in range(2)] == tickets
+
+
+def test_batches_are_not_taken_whole_where_rows_are_weighed_or_timed():
+    assert order(byte_bound=100).add_whole is None
+    assert order(is_measured=True).add_whole is None
+
+
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4)))),
+        max_size=12,
+    ),
+    st.integers(1, 8),
+    st.integers(1, 4),
+)
+def test_whole_batches_give_the_same_rows_as_their_segments(parts, size, every):
+    streams = [stream(name) for name in "abc"]
+    sent = [0, 0, 0]
+    both, found = (order(bound=1000), order(bound=1000)), ([], [])
+    for turn, (is_whole, spans) in enumerate(parts):
+        made = []
+        for which, count in spans:
+            made.append(segment(streams[which], sent[which], count))
+            sent[which] += count
+        if is_whole and made:
+            both[0].add_whole(whole(*made))
+        else:
+            both[0].add(0, made)
+        both[1].add(0, made)
+        for here, rows in zip(both, found, strict=True):
+            if turn % every == 0 and (batch := here.cut(size)) is not None:
+                rows += rows_of(batch)
+    for here, rows in zip(both, found, strict=True):
+        while here.waiting:
+            batch = here.cut(size)
+            assert batch is None or batch.size <= size
+            rows += [] if batch is None else rows_of(batch)
+        assert here.ready == 0
+    assert found[0] == found[1]

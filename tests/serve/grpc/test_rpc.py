@@ -34,17 +34,21 @@ def test_a_problem_is_an_answer_where_the_protocol_has_one():
     assert taken(rpc) == ["no"]
 
 
-def test_what_fails_while_answers_are_made_is_said_and_sends_none_of_them():
+def test_the_last_answer_is_made_or_why_it_is_not_is_said():
     def make(error):
-        yield "half"
+        if error is None:
+            return "made"
         raise error
 
     rpc = Rpc(None)
-    rpc.settle(lambda: make(Problem("no", Code.ABORTED)))
+    rpc.settle(make, None)
+    assert (taken(rpc), rpc.is_over) == (["made"], True)
+    rpc = Rpc(None)
+    rpc.settle(make, Problem("no", Code.ABORTED))
     with pytest.raises(Problem, match="no"):
         taken(rpc)
     rpc = Rpc(None)
-    rpc.settle(lambda: make(ZeroDivisionError("a secret")))
+    rpc.settle(make, ZeroDivisionError("a secret"))
     with pytest.raises(Problem, match="inside the server") as found:
         taken(rpc)
     assert found.value.code is Code.INTERNAL

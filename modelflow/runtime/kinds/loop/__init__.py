@@ -33,4 +33,5 @@ KIND = RunningKind(
     is_ordered=False,
     is_matching=False,
     is_gathering=False,
+    is_lendable=False,
 )

@@ -6,6 +6,7 @@ from modelflow.runtime.inbox import Inbox
 from modelflow.runtime.kinds.loop.looping import Looping
 from modelflow.runtime.locks import make_lock
 from modelflow.runtime.outbox import Outbox, Route
+from modelflow.runtime.seat import Relay
 from modelflow.runtime.segment import Batch, Columns
 
 __all__ = ["LoopOutbox"]
@@ -19,17 +20,20 @@ class LoopOutbox(Outbox):
     ) -> None:
         """Takes, beside the routes, the inbox with its order, and which output is the exit."""
         super().__init__(routes, None, 0)
-        self._inbox = inbox
+        self._loop = inbox
         self._order = order
         self._exit = exit_port
         self._turn = make_lock("outbox")
 
-    def emit(self, batch: Batch, results: Columns, has_errors: bool) -> None:
+    def emit(
+        self, batch: Batch, results: Columns, has_errors: bool, relay: Relay | None = None
+    ) -> None:
         """Sends on what has settled; does not wait."""
         with self._turn:
-            leaving, going = self._inbox.change(
+            leaving, going = self._loop.change(
                 lambda: self._order.settle(batch, results, has_errors, self._exit)
             )
-            told = self._send([[leaving, going] if self._exit == 0 else [going, leaving]])
-        for receiver in (self._inbox, *told):
+            told = self._send([[leaving, going] if self._exit == 0 else [going, leaving]], relay)
+        self._loop.call_due()
+        for receiver in told:
             receiver.call_due()

@@ -22,4 +22,5 @@ KIND = RunningKind(
     worker=StreamWorker,
     is_ordered=False,
     is_gathering=False,
+    is_lendable=False,
 )

@@ -7,7 +7,7 @@ its stream ends when the rows are over and no event is left.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from modelflow.runtime.clock import Clock
@@ -32,6 +32,7 @@ class BySession:
         self.ready = 0
         self.ready_bytes = 0
         self.has_delays = False
+        self.add_whole: Callable[[Batch], None] | None = None
         self._policy = policy
         self._width = width
         self._bound = min(policy.bounds)

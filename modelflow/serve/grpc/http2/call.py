@@ -109,6 +109,16 @@ class GrpcCall:
             self._deadline = loop.time() + seconds
             self._timer = loop.call_at(self._deadline, self._expire)
 
+    def go_on(self, rpc: Rpc, *, is_begun: bool) -> None:
+        """Goes on with its only message, whose answer is perhaps there, or partly written."""
+        self.is_heard, self._is_begun = True, is_begun
+        self._coming.append(rpc)
+        rpc.on_answer = self.pump
+        if is_begun:
+            self._line.flush()
+            self._line.park(self)
+        self.pump()
+
     # -- what comes -------------------------------------------------------------------------------
 
     @property
@@ -171,28 +181,13 @@ class GrpcCall:
             if self._method.is_stream_in:
                 while not self.is_full and (data := self._reader.next()) is not None:
                     self._begin(data)
-            else:
-                self._read_one()
+            elif (only := self._reader.only(self._method.path, self.is_heard)) is not None:
+                self._begin(only)
             if self.is_heard and not self.is_full and not self._reader.is_between:
                 message = f"{self._method.path}: the call ends in the middle of a message"
                 raise Problem(message, Code.INTERNAL)
         except Problem as problem:
             self._refuse(problem)
-
-    def _read_one(self) -> None:
-        """Begins with the only message, when it is sure that there is no other."""
-        self._reader.look()
-        if self._reader.has_more:
-            message = f"{self._method.path}: there are several messages; expected one"
-            raise Problem(message, Code.UNIMPLEMENTED)
-        if not self.is_heard:
-            return
-        data = self._reader.next()
-        if data is not None:
-            self._begin(data)
-        elif self._reader.is_between:
-            message = f"{self._method.path}: there is no message; expected one"
-            raise Problem(message, Code.UNIMPLEMENTED)
 
     def _begin(self, data: bytes) -> None:
         self.passage.bytes_in += len(data)

@@ -9,6 +9,7 @@ from modelflow.wire.problem import Problem, shown
 
 __all__ = [
     "ACCEPTED",
+    "LONGEST_TIME",
     "OK",
     "CallHead",
     "Pairs",
@@ -17,6 +18,7 @@ __all__ = [
     "seconds_of",
     "texts_of",
     "trailers_of",
+    "without_deadline",
 ]
 
 Pairs = list[tuple[bytes, bytes]]
@@ -26,6 +28,9 @@ _GRPC = b"application/grpc"
 _PER_HEADER = 32
 _UNITS = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
 _DIGITS = 8  # at most, of a time
+
+LONGEST_TIME = 64
+"""No deadline that is one takes so many bytes of a head."""
 
 ACCEPTED: Pairs = [(b"content-type", _GRPC), (b"grpc-accept-encoding", ENCODINGS)]
 """The headers of every answer."""
@@ -73,6 +78,15 @@ def head_of(headers: Iterable[tuple[bytes, bytes]], marks: frozenset[bytes]) -> 
             is_marked = True
     is_grpc = kind == _GRPC or kind.startswith((_GRPC + b"+", _GRPC + b";"))
     return CallHead(is_grpc, time_out, encoding, size, is_marked)
+
+
+def without_deadline(headers: Sequence[tuple[bytes, bytes]]) -> tuple[Pairs, bytes | None]:
+    """Returns the headers without ``grpc-timeout``, and that; None: it is not there just once."""
+    found = [at for at, (name, _) in enumerate(headers) if name == b"grpc-timeout"]
+    if len(found) != 1:
+        return [*headers], None
+    at = found[0]
+    return [*headers[:at], *headers[at + 1 :]], headers[at][1]
 
 
 def seconds_of(time_out: bytes | None) -> float | None:

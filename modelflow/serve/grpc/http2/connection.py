@@ -10,11 +10,10 @@ from zttp import H2ErrorCode
 from modelflow.http.connections import Member
 from modelflow.http.expiry import Expiry
 from modelflow.serve.grpc.http2.frames import opening
+from modelflow.serve.grpc.http2.incoming import Incoming
 from modelflow.serve.grpc.http2.live_calls import LiveCalls
-from modelflow.serve.grpc.http2.refusals import refuse_call, refuse_request
 from modelflow.serve.grpc.http2.switchboard import Switchboard
 from modelflow.serve.grpc.http2.wear import Wear, Worn
-from modelflow.wire.problem import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,10 +35,12 @@ class GrpcConnection(asyncio.Protocol):
 
     host: str
     """The client's address."""
+    peer: str
+    """The same, as gRPC says it."""
 
     def __init__(self, board: Switchboard, before: Member | None = None) -> None:
         """Takes what all connections share, and what has stood for it among them until now."""
-        self.host = self._peer = ""
+        self.host = self.peer = ""
         self._board = board
         self._before = before
         self._all = board.connections
@@ -48,6 +49,7 @@ class GrpcConnection(asyncio.Protocol):
         self._http2 = zttp.Connection(zttp.SERVER, zttp.HTTP2)
         self._wear = Wear()
         self._calls = LiveCalls(board, self._send_soon, self._rest)
+        self._incoming = Incoming(board, self._calls, self._http2, self)
         self._expiry = Expiry(self._loop, self._expire)
         self._last = 0  # stream
         self._is_met = False  # the client has said that it speaks HTTP/2
@@ -57,9 +59,9 @@ class GrpcConnection(asyncio.Protocol):
         self._is_dirty = False  # `_flush` is coming
         self._has_room = False  # the client has made some in this turn
         self._takes: dict[type, Callable[[Any], None]] = {
-            zttp.Request: self._request,
-            zttp.Data: self._data,
-            zttp.EndOfMessage: self._end_of_message,
+            zttp.Request: self._incoming.request,
+            zttp.Data: self._incoming.data,
+            zttp.EndOfMessage: self._incoming.end,
             zttp.RstStream: self._reset,
             zttp.WindowUpdate: self._window,
             zttp.Settings: self._settings,
@@ -75,7 +77,7 @@ class GrpcConnection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple):
             self.host = peer[0]
-            self._peer = f"ipv{6 if ':' in self.host else 4}:{_joined(*peer[:2])}"
+            self.peer = f"ipv{6 if ':' in self.host else 4}:{_joined(*peer[:2])}"
         if self._before is not None:
             self._all.forget(self._before)
         limits = self._board.limits
@@ -102,7 +104,7 @@ class GrpcConnection(asyncio.Protocol):
         self._is_dirty = True  # all of it is sent below, at once
         if not self._read(data):
             return
-        self._calls.look()
+        self._incoming.look()
         if self._has_room:
             self._has_room = False
             self._calls.go_on()
@@ -117,7 +119,7 @@ class GrpcConnection(asyncio.Protocol):
                 if self._is_deaf:
                     break
         except zttp.RemoteProtocolError as error:  # it has said so to the client
-            _log.debug("%s: %s", self._peer, error)
+            _log.debug("%s: %s", self.peer, error)
             self._linger()
         return not self._is_deaf
 
@@ -138,49 +140,27 @@ class GrpcConnection(asyncio.Protocol):
 
     # -- what comes -------------------------------------------------------------------------------
 
-    def _request(self, request: zttp.Request) -> None:
-        number = request.stream_id
-        stream = self._http2.stream(number)
-        self._age(self._wear.stream())
-        if self._is_shut or len(self._calls) >= self._board.limits.streams:
-            stream.reset(H2ErrorCode.REFUSED_STREAM)
-            return
-        self._last = number
-        head = self._board.head(request)
-        if refuse_request(request, head, stream):
-            return
-        try:
-            call = self._board.begin(self._calls, stream, request, head, self._peer)
-        except Problem as problem:
-            refuse_call(problem, stream, is_heard=request.end_stream)
-            return
-        if not self._calls:
-            self._all.resting.pop(self, None)
-            self._expiry.due = None
-        self._calls.add(call)
-        call.is_heard = request.end_stream
-        self._board.admit(call, head)
-        if request.end_stream:
-            call.end()
+    def takes(self, stream: int) -> bool:
+        """Tells whether there may be a further call."""
+        worn = self._wear.stream()
+        if worn is not Worn.NOT:
+            self._age(worn)
+        calls = self._calls
+        is_full = len(calls.others) + len(calls.whole) >= self._board.limits.streams
+        if self._is_shut or is_full:
+            return False
+        self._last = stream
+        return True
 
-    def _data(self, event: zttp.Data) -> None:
-        call = self._calls.find(event.stream_id)
-        if call is not None:
-            self._calls.hear(call, event.data)
-            if call.is_full:
-                self._calls.credit.hold(call, self._http2.data_to_send())
-
-    def _end_of_message(self, event: zttp.EndOfMessage) -> None:
-        call = self._calls.find(event.stream_id)
-        if call is not None:
-            call.end()
+    def wake(self) -> None:
+        """Notes that there is a call again."""
+        self._all.resting.pop(self, None)
+        self._expiry.due = None
 
     def _reset(self, event: zttp.RstStream) -> None:
         if event.error_code != H2ErrorCode.STREAM_CLOSED:  # that is said of what came too late
             self._age(self._wear.reset())
-        call = self._calls.find(event.stream_id)
-        if call is not None:
-            self._calls.gone(call)
+        self._calls.gone(event.stream_id)
 
     def _window(self, _: zttp.WindowUpdate) -> None:
         self._has_room = True

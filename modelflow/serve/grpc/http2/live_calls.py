@@ -8,6 +8,7 @@ from modelflow.serve.grpc.http2.call import GrpcCall
 from modelflow.serve.grpc.http2.frames import Credit
 from modelflow.serve.grpc.http2.refusals import end_stream
 from modelflow.serve.grpc.http2.switchboard import Switchboard
+from modelflow.serve.grpc.http2.whole_call import WholeCall
 
 __all__ = ["LiveCalls"]
 
@@ -19,6 +20,9 @@ class LiveCalls:
         flush: Sends soon what was written to the streams.
         is_writable: The client takes what it is sent.
         credit: What clients may not send yet.
+        others: Those that are no whole ones, by stream.
+        whole: The whole ones, by stream.
+        begun: Those of them that may turn out to be none; only within a turn.
     """
 
     def __init__(
@@ -30,21 +34,23 @@ class LiveCalls:
         self.credit = Credit()
         self._board = board
         self._emptied = emptied
-        self._all: dict[int, GrpcCall] = {}
+        self.others: dict[int, GrpcCall] = {}
+        self.whole: dict[int, WholeCall] = {}
+        self.begun: dict[int, WholeCall] = {}
         self._parked: dict[GrpcCall, None] = {}  # whose client has yet to take what it was sent
         self._heard: list[GrpcCall] = []  # in this turn
 
     def __len__(self) -> int:
-        return len(self._all)
+        return len(self.others) + len(self.whole)
 
     def add(self, call: GrpcCall) -> None:
         """Takes up a call."""
-        self._all[call.stream.stream_id] = call
+        self.others[call.stream.stream_id] = call
         self._heard.append(call)
 
     def find(self, stream: int) -> GrpcCall | None:
         """Returns the call of a stream; None: it has none any more."""
-        return self._all.get(stream)
+        return self.others.get(stream)
 
     def hear(self, call: GrpcCall, data: bytes) -> None:
         """Gives a call what has come for it."""
@@ -70,20 +76,29 @@ class LiveCalls:
 
     def pump(self) -> None:
         """Sends what there is of all."""
-        for call in tuple(self._all.values()):
+        for call in tuple(self.others.values()):
             call.pump()
 
-    def gone(self, call: GrpcCall) -> None:
-        """Notes that the client has given a call up."""
-        call.gone()
-        self._forget(call)
+    def gone(self, stream: int) -> None:
+        """Notes that the client has given up the call of a stream, if there is one."""
+        call = self.others.get(stream)
+        if call is not None:
+            call.gone()
+            self._forget(call)
+        elif (whole := self.whole.get(stream)) is not None:
+            self._take_out(whole)
+            whole.leave()
+            self._look_if_empty()
 
     def drop_all(self) -> None:
         """Tells every call that nobody waits for it."""
-        for call in tuple(self._all.values()):
+        for whole in tuple(self.whole.values()):
+            self._take_out(whole)
+            whole.leave()
+        for call in tuple(self.others.values()):
             call.gone()
             self._board.forget(call)
-        self._all.clear()
+        self.others.clear()
         self._parked.clear()
 
     # -- the calls' calls -------------------------------------------------------------------------
@@ -112,8 +127,52 @@ class LiveCalls:
         self.flush()
 
     def _forget(self, call: GrpcCall) -> None:
-        del self._all[call.stream.stream_id]
+        del self.others[call.stream.stream_id]
         self._parked.pop(call, None)
         self._board.forget(call)
-        if not self._all:
+        self._look_if_empty()
+
+    def _look_if_empty(self) -> None:
+        if not self.others and not self.whole:
             self._emptied()
+
+    # -- the whole calls' calls, and those that are none after all ------------------------------
+
+    def finished(self, call: WholeCall) -> None:
+        """Notes that a call is answered, and its stream ended."""
+        self._take_out(call)
+        self.flush()
+        if not self.others and not self.whole:
+            self._emptied()
+
+    def left(self, call: WholeCall) -> None:
+        """Notes that nobody works on a call any more."""
+        self._board.limits.messages.give_back(call.size)
+
+    def begin_other(self, whole: WholeCall, peer: str) -> None:
+        """Has a call begin as any other: it is no whole one."""
+        self._take_out(whole)
+        board, request = self._board, whole.request
+        head = board.head(request)
+        call = board.begin(self, whole.stream, request, head, peer)
+        self.add(call)
+        board.admit(call, head)
+        if whole.data:
+            self.left(whole)  # it takes its bytes itself
+            self.hear(call, whole.data)
+
+    def hand_over(self, call: WholeCall, *, is_begun: bool) -> GrpcCall:
+        """Has a call go on as any other, whose answer does not go out at once."""
+        self._take_out(call)
+        board, request = self._board, call.request
+        other = board.begin(self, call.stream, request, board.head(request), "")
+        self.others[call.stream.stream_id] = other
+        other.wait(call.left_seconds())
+        other.go_on(call, is_begun=is_begun)
+        return other
+
+    def _take_out(self, whole: WholeCall) -> None:
+        number = whole.stream.stream_id
+        del self.whole[number], self._board.calls[whole]
+        self.begun.pop(number, None)
+        whole.stop_waiting()

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from modelflow.http.body import BodyBudget
 from modelflow.wire.problem import Code, Problem, shown
 
-__all__ = ["ENCODINGS", "MessageReader", "framed"]
+__all__ = ["ENCODINGS", "MessageReader", "framed", "is_plain", "plain_message"]
 
 _PREFIX = 5
 # How zlib is told of each form; `deflate` is the zlib form.
@@ -102,6 +102,28 @@ class MessageReader:
         self._budget.give_back(self.size - rest)
         return self._unpacked(data) if self._is_packed else data
 
+    def only(self, where: str, is_all: bool) -> bytes | None:
+        """Returns the only message, when it is sure that there is no other; None: not yet.
+
+        Args:
+            where: What is called, for messages.
+            is_all: Everything has come.
+
+        Raises:
+            Problem: as `next`; there are several, or there is none.
+        """
+        self.look()
+        if self.has_more:
+            message = f"{where}: there are several messages; expected one"
+            raise Problem(message, Code.UNIMPLEMENTED)
+        if not is_all:
+            return None
+        found = self.next()
+        if found is None and self.is_between:
+            message = f"{where}: there is no message; expected one"
+            raise Problem(message, Code.UNIMPLEMENTED)
+        return found
+
     def drop(self) -> None:
         """Gives everything back: nobody will read it."""
         self._budget.give_back(self._held)
@@ -178,6 +200,17 @@ class MessageReader:
     def _too_long(self, found: int) -> Problem:
         text = f"Received message larger than max ({found} vs. {self._most})"
         return Problem(text, Code.RESOURCE_EXHAUSTED)
+
+
+def is_plain(data: bytes, most: int) -> bool:
+    """Tells whether data are one whole message of at most so many bytes, not compressed."""
+    size = len(data) - _PREFIX
+    return 0 <= size <= most and not data[0] and int.from_bytes(data[1:_PREFIX], "big") == size
+
+
+def plain_message(data: bytes) -> bytes:
+    """Returns the message that data are, of which `is_plain` is true."""
+    return data[_PREFIX:]
 
 
 def framed(message: bytes) -> bytes:

@@ -14,6 +14,7 @@ from modelflow.http.mailbox import Mailbox
 from modelflow.http.tls import TlsOptions, server_context
 from modelflow.serve.grpc.address import address_of, in_use, own_socket
 from modelflow.serve.grpc.health import Health
+from modelflow.serve.grpc.http2.call import GrpcCall
 from modelflow.serve.grpc.http2.switchboard import Switchboard
 from modelflow.serve.grpc.limits import GrpcLimits
 from modelflow.serve.grpc.reflection import Reflection
@@ -101,7 +102,8 @@ class Http2Server:
         self._health.close()
         await self._listening.aclose()
         for call in tuple(board.calls):
-            call.close()
+            if isinstance(call, GrpcCall):  # a whole one takes no further messages
+                call.close()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(board.connections.until_ended(), seconds)
         board.connections.abort()

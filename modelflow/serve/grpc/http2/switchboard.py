@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 from modelflow.http.connections import Connections
 from modelflow.http.patience import Patience
 from modelflow.serve.grpc.http2.call import GrpcCall, Line
-from modelflow.serve.grpc.http2.call_head import CallHead, head_of, seconds_of, texts_of
+from modelflow.serve.grpc.http2.call_head import (
+    LONGEST_TIME,
+    CallHead,
+    head_of,
+    seconds_of,
+    texts_of,
+)
+from modelflow.serve.grpc.http2.known_calls import LONGEST, KnownCalls
 from modelflow.serve.grpc.http2.message_reader import MessageReader
 from modelflow.serve.grpc.limits import GrpcLimits
 from modelflow.serve.grpc.passage import Passage
@@ -16,6 +23,8 @@ from modelflow.wire.problem import Code, Problem, shown
 
 if TYPE_CHECKING:
     from zttp import Request, Stream
+
+    from modelflow.serve.grpc.http2.whole_call import WholeCall
 
 __all__ = ["Switchboard"]
 
@@ -29,6 +38,8 @@ class Switchboard:
         connections: All of the server's.
         reading: The calls whose message has begun, and is not there.
         writing: The calls whose answer has begun, and is not taken.
+        heads: The heads of the usual calls.
+        calls: All that are under way.
     """
 
     def __init__(
@@ -44,7 +55,8 @@ class Switchboard:
         self.connections = connections
         self.reading = Patience(limits.message_time_out, _late)
         self.writing = Patience(limits.connections.keepalive, _unread)
-        self.calls: dict[GrpcCall, None] = {}
+        self.heads = KnownCalls()
+        self.calls: dict[GrpcCall | WholeCall, None] = {}
         self._methods: dict[bytes, Method] = {
             method.path.encode(): method for service in services for method in service.methods()
         }
@@ -66,6 +78,21 @@ class Switchboard:
         if len(self.calls) >= self.limits.calls:
             text = f"there are {len(self.calls)} calls; no further one is taken now"
             raise Problem(text, Code.RESOURCE_EXHAUSTED)
+        return method
+
+    def usual(self, head: CallHead, target: bytes, time_out: bytes | None) -> Method | None:
+        """Returns what a head calls, if its calls are to be tried as whole ones; see `KnownCalls`.
+
+        Args:
+            head: That of a call which has begun.
+            target: What it calls.
+            time_out: The deadline that the next one may have another of; None: it has none.
+        """
+        method = self._methods[target]
+        is_seen = head.is_marked or self.reception.sees_all or head.time_out != time_out
+        most = min(LONGEST, self.limits.connections.header_bytes - LONGEST_TIME)
+        if is_seen or head.size > most or method.is_stream_in or method.is_stream_out:
+            return None
         return method
 
     def head(self, request: "Request") -> CallHead:

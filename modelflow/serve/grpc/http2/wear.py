@@ -37,6 +37,8 @@ class Wear:
     def stream(self) -> Worn:
         """Counts a stream that begins."""
         self._streams += 1
+        if self._streams < _STREAMS and self._resets < _RESETS:
+            return Worn.NOT
         return self.state
 
     def reset(self) -> Worn:

@@ -1,0 +1,85 @@
+"""Graphs of nodes that do nothing, used in the standard ways: what they cost is the runtime's."""
+
+from collections.abc import Callable
+
+import modelflow
+
+__all__ = ["SAME", "WORKLOADS", "exchanged", "graph", "inferred", "streamed"]
+
+
+class Same(modelflow.FlowUnit):
+    """Gives what it gets."""
+
+    def process(self, ctx: modelflow.Context) -> None:
+        """Gives what it gets."""
+        ctx.outputs["out"] = ctx.inputs["in"]
+
+
+SAME = modelflow.FlowUnitSpec(
+    name="same",
+    devices={"cpu": Same},
+    inputs=(modelflow.Port("in"),),
+    outputs=(modelflow.Port("out"),),
+)
+
+
+def graph(nodes: int, attributes: str) -> str:
+    """Returns input -> same -> ... -> output."""
+    names = [f"n{i}" for i in range(nodes)]
+    declared = " ".join(f"{name} [flowunit=same {attributes}]" for name in names)
+    chain = " -> ".join(["input", *names, "output"])
+    return f"digraph {{ input [type=input] output [type=output] {declared} {chain} }}"
+
+
+def streamed(attributes: str, sessions: int = 1) -> Callable[[int], None]:
+    """Items through four nodes, sent while they are received, over open sessions in turn."""
+
+    def run(items: int) -> None:
+        with modelflow.Flow(graph(4, attributes), units=[SAME]) as flow:
+            streams = [flow.create_stream_io() for _ in range(sessions)]
+            for start in range(0, items, 512):
+                for i in range(start, min(start + 512, items)):
+                    streams[i % sessions].send("input", i)
+                for i in range(start, min(start + 512, items)):
+                    streams[i % sessions].recv("output")
+            for stream in streams:
+                stream.cancel()
+
+    return run
+
+
+def inferred(threads: int | None) -> Callable[[int], None]:
+    """One request after the other."""
+
+    def run(items: int) -> None:
+        with modelflow.Flow(graph(4, "threads=1"), units=[SAME], threads=threads) as flow:
+            for i in range(items):
+                flow.infer(i)
+
+    return run
+
+
+def exchanged(rows: int) -> Callable[[int], None]:
+    """One session after the other of so many rows each, on the calling thread."""
+
+    def run(items: int) -> None:
+        with modelflow.Flow(graph(4, "threads=1 batch_size=8"), units=[SAME], threads=0) as flow:
+            for start in range(0, items, rows):
+                with flow.create_stream_io() as stream:
+                    stream.exchange({"input": range(start, start + rows)})
+
+    return run
+
+
+# Each with a number of items that shows its cost. What runs on the calling thread alone costs the
+# same in every run; where threads meet, it depends on who comes first how full batches are.
+WORKLOADS: dict[str, tuple[Callable[[int], None], int]] = {
+    "infer": (inferred(None), 1024),
+    "infer, threads=0": (inferred(0), 1024),
+    "64 rows a session, batch 8, threads=0": (exchanged(64), 8192),
+    "streamed, batch 1": (streamed("threads=1 batch_size=1"), 4096),
+    "streamed, batch 8": (streamed("threads=1 batch_size=8"), 8192),
+    "streamed, batch 8, 2 threads a node": (streamed("threads=2 batch_size=8"), 8192),
+    "streamed, batch 8, as one stage": (streamed("threads=1 batch_size=8 fuse=a"), 8192),
+    "streamed, batch 8, 1000 sessions": (streamed("threads=1 batch_size=8", 1000), 8192),
+}

@@ -1,0 +1,73 @@
+"""Two stages that run as one: no queue and no other thread between them. Pure."""
+
+from collections import Counter
+from dataclasses import replace
+
+from modelflow.plan.execution_plan import ExecutionPlan, StagePlan, Target
+
+__all__ = ["OF_QUEUES", "joined", "obstacle"]
+
+OF_QUEUES = (
+    "queue_size",
+    "queue_bytes",
+    "queue_sizes",
+    "queue_policy",
+    "batch_timeout_ms",
+    "split_size",
+)
+"""The attributes that belong to a queue; a node inside a chain has none."""
+
+
+def obstacle(plan: ExecutionPlan, before: StagePlan, stage: StagePlan) -> str | None:
+    """Returns why a stage cannot go on where another ends; None: it can.
+
+    Args:
+        plan: The whole, for what else feeds the two.
+        before: The stage that would go on.
+        stage: The stage of one unit that it would go on with.
+    """
+    for unit in (before.units[-1], stage.unit):
+        if unit.spec.is_source or not unit.spec.kind.traits.is_plain:
+            kind = "source" if unit.spec.is_source else f"{unit.spec.kind} unit"
+            return f"unit {unit.spec.name!r} is a {kind}; chains are of normal units"
+    targets = [target for route in before.routes for target in route]
+    wanted = {Target(stage.name, place) for place in range(len(stage.unit.inputs))}
+    feeders = {feeder for target in wanted for feeder in plan.feeders[target]}
+    is_alone = Counter(targets) == Counter(wanted) and feeders == {before.nodes[-1]}
+    if not is_alone or wanted & plan.merges.keys():
+        return (
+            f"{before.nodes[-1]!r} must feed {stage.name!r} and nothing else, each output one "
+            "input, and nothing else may feed it"
+        )
+    for what in ("threads", "batch_size", "devices", "cpu_affinity", "executor"):
+        one, other = getattr(before, what), getattr(stage, what)
+        if one != other:
+            return f"{what} differ: {_shown(one)} and {_shown(other)}; say the same for both"
+    own = [key for key in OF_QUEUES if key in stage.unit.settings.given]
+    return f"it has no queue of its own there; leave {own[0]} out" if own else None
+
+
+def joined(before: StagePlan, stage: StagePlan, reason: str) -> StagePlan:
+    """Returns the two as one stage, under the name of the first.
+
+    Args:
+        before: A stage behind which nothing stands in the way of the other; see `obstacle`.
+        stage: The other.
+        reason: Why they are one, for who reads the plan.
+    """
+    places = {target.port: place for place, route in enumerate(before.routes) for target in route}
+    sources = tuple(places[port] for port in range(len(stage.unit.inputs)))
+    return replace(
+        stage,
+        units=(*before.units, replace(stage.unit, sources=sources)),
+        threads_reason=before.threads_reason,
+        bounds=before.bounds,
+        moves=before.moves or stage.moves,
+        chain_reason=reason,
+    )
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple | frozenset):
+        return ", ".join(map(str, sorted(value, key=str))) or "any"
+    return str(value)

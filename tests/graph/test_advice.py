@@ -1,0 +1,50 @@
+from modelflow.graph.advice import advice
+from modelflow.graph.read import read_graph
+from modelflow.unit.port import Port
+from modelflow.unit.spec import FlowUnitSpec
+from modelflow.unit.unit import FlowUnit
+
+
+def advised(seen, sentence):
+    """A unit that notes the places that it is asked about."""
+
+    def advise(place, readers):
+        seen.append((place, readers))
+        return sentence
+
+    return FlowUnitSpec(
+        "one", {"cpu": FlowUnit}, inputs=(Port("in"),), outputs=(Port("out"),), advise=advise
+    )
+
+
+GRAPH = """digraph {
+    input [type=input]
+    a [flowunit=one, batch_size=3]
+    b [flowunit=one]
+    output [type=output]
+    more [type=output]
+    input -> a -> b -> output
+    a -> more
+}"""
+
+
+def test_advice_names_the_file_the_line_and_the_node():
+    graph = read_graph(GRAPH, units=[advised([], "do it otherwise")])
+    first, second = advice(graph)
+    assert first == "<text>:3: node 'a': do it otherwise"
+    assert second == "<text>:4: node 'b': do it otherwise"
+
+
+def test_a_unit_is_asked_with_all_that_reads_what_it_gives():
+    seen = []
+    assert advice(read_graph(GRAPH, units=[advised(seen, None)])) == []
+    (a, readers), (b, last) = seen
+    assert (a.node, a.unit, set(a.devices), set(a.written)) == ("a", "one", {"cpu"}, set())
+    assert [(place.node, place.unit) for place in readers] == [("b", "one"), ("more", "")]
+    assert b.node == "b"
+    assert [place.node for place in last] == ["output"]
+
+
+def test_units_that_advise_nothing_are_not_asked():
+    graph = "digraph { input [type=input] resize [width=4, height=4] output [type=output] "
+    assert advice(read_graph(graph + "input -> resize -> output }")) == []
