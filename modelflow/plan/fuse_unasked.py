@@ -14,7 +14,7 @@ from modelflow.plan.execution_plan import ExecutionPlan, StagePlan, Target
 __all__ = ["fuse_unasked"]
 
 # What a node says of its own threads or queue is meant for a stage of its own.
-_OWN = frozenset({*OF_QUEUES, "threads", "workers", "allowed_batch_sizes", "fuse"})
+_OWN = frozenset({*OF_QUEUES, "threads", "workers", "fuse"})
 _REASON = "[graph] fuse=auto"
 
 

@@ -112,15 +112,17 @@ class Inbox(Bounded):
 
     def _append_whole(
         self, add: Callable[[Batch], None], batch: Batch, relay: Relay | None
-    ) -> bool:
-        """Does what `append` does for a batch as it has left the stage before."""
+    ) -> None:
+        """Does what `append` does for a batch as it has left the stage before.
+
+        Nothing is matched or dropped here, so nobody is to be called for it.
+        """
         with self._lock:
             if self._is_closed:
-                return False
+                return
             add(batch)
             if self._resting:
                 self._offer(relay)
-            return bool(self._room.due)
 
     def _offer(self, relay: Relay | None) -> None:
         """Has one of those who rest woken, or its seat lent to who has brought what there is."""

@@ -19,8 +19,11 @@ class Receiver(Protocol):
     """What an outbox can feed: an inbox, a meeting of branches, the results of the sessions."""
 
     @property
-    def append_whole(self) -> Callable[[Batch, Relay | None], bool] | None:
-        """Does what `append` does for a batch as it is, at the only port; None: it is to be cut."""
+    def append_whole(self) -> Callable[[Batch, Relay | None], None] | None:
+        """Does what `append` does for a batch as it is, at the only port; None: it is to be cut.
+
+        Nobody is to be called for it.
+        """
 
     def append(self, port: int, segments: Sequence[Segment], relay: Relay | None = None, /) -> bool:
         """Takes segments in, without waiting; True: `call_due` must follow with no lock held.
@@ -146,7 +149,8 @@ class Outbox:
         batch.columns = results if len(results) == 1 else [results[0]]
         batch.has_errors = has_errors
         if self._append_whole is not None:
-            return self._append_whole(batch, relay)
+            self._append_whole(batch, relay)
+            return False
         return to[0].append(to[1], batch.segments(), relay)
 
     def _passes(self, batch: Batch) -> bool:

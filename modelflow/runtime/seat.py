@@ -120,7 +120,10 @@ class Relay:
         return True
 
     def go_on(self) -> None:
-        """Does a batch on each seat that it was lent, and on those that it is lent by them."""
+        """Does a batch on each seat that it was lent, and on those that it is lent by them.
+
+        After a Ctrl-C, or a fault of the runtime, `give_back` must follow.
+        """
         seats = self.seats
         try:
             while seats:
@@ -131,8 +134,6 @@ class Relay:
                 seats.popleft()
         finally:
             self._is_in = False
-            if seats:  # Ctrl-C on a caller's thread
-                self.give_back()
 
     def give_back(self) -> None:
         """Gives back every seat, as far as it has gone; harmless where that was done before."""

@@ -57,8 +57,7 @@ class Worker:
         self.busy_since = None
         self.thread_id = self._own_thread = 0
         self.seat = stage.inbox.seat(self, stage.stats[number])
-        # What its thread goes on with elsewhere; and of whoever runs it now.
-        self._own = self._relay = Relay(stage.inbox.waiting)
+        self._own = Relay(stage.inbox.waiting)  # what its thread goes on with elsewhere
         self._at = stage.plan.unit
         self._units: list[FlowUnit] = []
         self._stats = stage.stats[number]
@@ -91,6 +90,7 @@ class Worker:
             self.finish()
         except BaseException as error:
             self._report(error, "process")
+            self._own.give_back()
         self.try_close()
 
     def try_open(self) -> bool:
@@ -163,8 +163,7 @@ class Worker:
         own, seat = self._own, self.seat
         while (batch := inbox.take(seat)) is not None:
             if batch.spans:
-                self._relay = own
-                self.run(batch)
+                self.run(batch, own)
             if own.seats:
                 own.go_on()
             outbox.wait_for_room()
@@ -175,8 +174,7 @@ class Worker:
         while (batch := inbox.take(self.seat)) is not None:
             if batch.spans:
                 observer.took(node, self.number, batch.size, free, clock.now())
-                self._relay = self._own
-                self.run(batch)
+                self.run(batch, self._own)
             self._own.go_on()
             done = clock.now()
             outbox.wait_for_room()
@@ -190,14 +188,14 @@ class Worker:
         a Ctrl-C comes: whose rows were in the batch is told that they were given up.
         """
         batch, is_owing = None, False
-        self.thread_id, self._relay = threading.get_ident(), relay
+        self.thread_id = threading.get_ident()
         try:
             batch = self.stage.inbox.take_nowait(self.seat)
             if batch is not None:
                 if self._observer is not None:
                     now, node = self._clock.now(), self.stage.plan.name
                     self._observer.took(node, self.number, batch.size, now, now)
-                self.run(batch)
+                self.run(batch, relay)
                 is_owing = self.stage.outbox.is_blocked()
         except KeyboardInterrupt:
             for span in () if batch is None else batch.spans:
@@ -217,7 +215,7 @@ class Worker:
         """
         if self.seat.tenant is relay:
             self._leave()
-            self.thread_id, self._relay = self._own_thread, self._own
+            self.thread_id = self._own_thread
         self.stage.inbox.give_back(self.seat, relay, is_owing)
 
     @property
@@ -240,8 +238,13 @@ class Worker:
 
     # -- a batch --------------------------------------------------------------------------------
 
-    def run(self, batch: Batch) -> None:
-        """Calls the unit for a batch and sends the results on; does not wait."""
+    def run(self, batch: Batch, relay: Relay | None = None) -> None:
+        """Calls the unit for a batch and sends the results on; does not wait.
+
+        Args:
+            batch: What the unit is given.
+            relay: What the calling thread may go on with itself; None: others must be woken.
+        """
         size = len(batch.columns[0])  # as `Batch.size`, without a call for every batch
         has_errors = batch.has_errors
         results = self._ended
@@ -273,7 +276,7 @@ class Worker:
                 tell(batch.spans, results, self._laps(start, end), self._device)
             if deadlines is not None:
                 carry(deadlines, results)
-        self.stage.outbox.emit(batch, results, has_errors, self._relay)
+        self.stage.outbox.emit(batch, results, has_errors, relay)
         if self._exits:
             self._count_out(batch)
 

@@ -15,16 +15,17 @@ class Gate:
     """An inbox, as far as an outbox knows it."""
 
     def __init__(self):
-        self.paused = []
+        self.paused, self.is_due = [], False
 
     def pause(self, session):
         self.paused.append(session)
 
     def resume(self, session):
         self.paused.remove(session)
+        self.is_due = True
 
     def call_due(self):
-        pass
+        self.is_due = False
 
 
 class Receiver:
@@ -140,7 +141,6 @@ class Whole(Receiver):
         assert [buffer.data for buffer in batch.columns[0]] == [
             position for span in batch.spans for position in span.positions
         ]
-        return False
 
 
 def test_a_batch_whose_spans_all_have_their_turn_goes_on_as_it_is():
@@ -162,6 +162,15 @@ def test_a_batch_of_which_a_part_is_ahead_of_its_turn_waits_with_that_part_alone
     assert to.batches == []
     emit(box, (a, 2, 2, 1, True))
     assert to.batches == [[(a, [2])]]
+
+
+def test_what_nothing_can_overtake_does_not_take_with_it_what_waits_for_its_turn():
+    to, free, ordered = Whole(), stream(), stream()
+    box = Outbox([((to, 0),)], Gate(), 100)
+    emit(box, (free, None, 0, 1, True), (ordered, 1, 1, 1, True))
+    assert (to.values(free), to.values(ordered)) == ([0], [])
+    emit(box, (ordered, 0, 0, 1, False))
+    assert to.values(ordered) == [0, 1]
 
 
 def test_two_spans_of_one_session_in_a_batch_keep_their_turns():
@@ -240,7 +249,7 @@ def test_a_paused_session_that_ends_is_resumed():
     emit(box, (s, 1, 1, 1, True))
     assert gate.paused == [s.session]
     emit(box, (s, 0, 0, 1, False))
-    assert gate.paused == []
+    assert (gate.paused, gate.is_due) == ([], False)
 
 
 def test_of_what_has_become_nothing_nothing_is_appended():

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from modelflow.buffer import Buffer
-from modelflow.errors import FlowUnitError
+from modelflow.errors import FlowUnitError, StreamClosed
 from modelflow.runtime.inbox import Inbox
 from modelflow.runtime.orders.fifo import Fifo
 from modelflow.runtime.orders.order import InboxPolicy
@@ -375,6 +375,89 @@ def test_a_unit_that_hangs_on_another_stages_thread_is_the_one_that_is_named():
     assert "threading.py" in str(caught.value.exceptions[0])  # where the borrowed thread is
 
 
+def test_a_stage_whose_calls_others_make_is_held_up_by_a_full_queue_behind_it():
+    called, arrived, clock = {"n0": 0, "n1": 0}, threading.Condition(), FakeClock()
+    gate = threading.Event()
+    gate.set()
+
+    def counting(name):
+        def process(ctx):
+            with arrived:
+                called[name] += 1
+                arrived.notify_all()
+            ctx.emit(ctx.input())
+
+        return process
+
+    def slow(ctx):
+        assert gate.wait(60)
+        ctx.emit(ctx.input())
+
+    bound = unit_of(counting("n0"), hooks={"open": lambda _: None})
+    specs = [
+        (bound, {"threads": 1, "queue_size": 64}),
+        (unit_of(counting("n1")), {"threads": 1, "queue_size": 64}),
+        (unit_of(slow, hooks={"open": lambda _: None}), {"threads": 1, "queue_size": 1}),
+    ]
+    rows = range(3, 15)
+    with Running(chain(*specs), clock=clock) as flow, flow.session() as stream:
+        for value in range(3):  # now the calls are known to be short
+            stream.send("input", value)
+            assert stream.recv("output").data == value
+        gate.clear()
+        for value in rows:
+            stream.send("input", value)
+            with arrived:
+                while called["n0"] <= value:
+                    assert arrived.wait(60)
+            clock.until_waiting(2)  # the first two stages
+        taken = called["n1"] - 3
+        gate.set()
+        assert [stream.recv("output").data for _ in rows] == list(rows)
+    assert taken == 2  # one is being worked on, one fills the queue
+
+
+def test_a_fault_of_the_runtime_on_a_thread_with_anothers_seat_ends_both(monkeypatch):
+    def go_on(self):
+        raise ZeroDivisionError("a fault")
+
+    flow = Running(chain(noting([], is_any_thread=False), noting([])), clock=FakeClock())
+    flow.scheduler.start()
+    stream = flow.session()
+    for value in range(2):
+        stream.send("input", value)
+        stream.recv("output")
+    monkeypatch.setattr(Relay, "go_on", go_on)
+    stream.send("input", 2)
+    with pytest.raises(StreamClosed):
+        stream.recv("output")
+    with pytest.raises(ExceptionGroup) as caught:
+        flow.scheduler.stop()
+    assert [str(error.__cause__) for error in caught.value.exceptions] == ["a fault"]
+
+
+def test_a_unit_that_hangs_on_its_own_thread_after_others_have_called_it_is_found_there():
+    inside, release = threading.Event(), threading.Event()
+
+    def process(ctx):
+        if ctx.input()[0].data == "hang":
+            inside.set()
+            assert release.wait(60)
+        ctx.emit(ctx.input())
+
+    flow = Running(chain(alone(unit_of(process))), clock=FakeClock())
+    flow.scheduler.start()
+    flow.infer(1, timeout=None)  # on this thread
+    with flow.session() as other:
+        other.send("input", "hang")
+        assert inside.wait(60)
+        (worker,) = flow.scheduler._workers
+        assert "in wait" in worker.position()  # this one is in `position`
+        release.set()
+        other.recv("output")
+    flow.scheduler.stop()
+
+
 # -- seats --------------------------------------------------------------------------------------
 
 
@@ -509,16 +592,40 @@ def test_who_takes_a_part_on_anothers_thread_has_the_next_worker_woken_for_the_r
 
 
 def test_seats_that_nobody_goes_on_with_are_given_back():
-    class Standing:
-        def rise(self, relay, *, is_owing):
-            box.give_back(seat, relay, is_owing)
-
     box, relay = box_of(), Relay([])
     seat = resting(box)
-    seat.worker = Standing()
+    seat.worker = Standing(box, seat)
     box.append(0, [row()], relay)
     relay.give_back()
     assert (list(relay.seats), seat.tenant, seat.is_called) == ([], None, True)
+    assert seat.is_owing  # nobody knows how far it had come
+
+
+def test_a_caller_that_has_gone_on_takes_no_long_call_beside_a_short_one():
+    relay, box, other = Relay(None), box_of(), box_of()
+    for _ in range(2):
+        cheap, dear = resting(box, cost=0.0), resting(other, cost=1.0)
+        cheap.worker = Standing(box, cheap)
+        box.append(0, [row()], relay)
+        other.append(0, [row()], relay)
+        assert (cheap.tenant, dear.tenant) == (relay, None)
+        relay.go_on()
+        box._resting.clear()
+        other._resting.clear()
+
+
+class Standing:
+    """A worker, as far as a relay knows it."""
+
+    def __init__(self, box, seat):
+        self.box, self.seat = box, seat
+
+    def stand_in(self, relay):
+        self.box.take_nowait(self.seat)
+        self.rise(relay, is_owing=False)
+
+    def rise(self, relay, *, is_owing):
+        self.box.give_back(self.seat, relay, is_owing)
 
 
 # -- bursts -------------------------------------------------------------------------------------

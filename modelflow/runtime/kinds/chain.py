@@ -12,6 +12,7 @@ from modelflow.runtime.clock import Clock
 from modelflow.runtime.deadlines import carry, deadlines_of, expire
 from modelflow.runtime.kind import RunningKind
 from modelflow.runtime.kinds.normal import NormalCall
+from modelflow.runtime.seat import Relay
 from modelflow.runtime.segment import Batch, Columns
 from modelflow.runtime.stats import WorkerStats
 from modelflow.runtime.watching import Lap
@@ -77,11 +78,11 @@ class ChainWorker(Worker):
         self._chain = ChainCall(links, stats, self._clock)
         return self._chain
 
-    def run(self, batch: Batch) -> None:
+    def run(self, batch: Batch, relay: Relay | None = None) -> None:
         """Calls the units for a batch and sends the results on; does not wait."""
         self._chain.has_deadlines = False
         self._chain.is_watched = self._owner.is_watched
-        super().run(batch)
+        super().run(batch, relay)
 
     def _laps(self, start: float, end: float) -> Sequence[Lap]:  # noqa: ARG002 - it knows better
         return self._chain.laps

@@ -14,6 +14,7 @@ from modelflow.runtime.kinds.stream.lane import Lane, OpenStream, StreamBatch
 from modelflow.runtime.kinds.stream.numbering import Numbering
 from modelflow.runtime.observer import Part
 from modelflow.runtime.owner import WorkerOwner
+from modelflow.runtime.seat import Relay
 from modelflow.runtime.segment import Batch, Segment, Span, Stream
 from modelflow.runtime.stage import Stage
 from modelflow.runtime.worker import Worker
@@ -38,7 +39,11 @@ class StreamWorker(Worker):
         while (batch := self.stage.inbox.change(self._order.abandoned)) is not None:
             self.run(batch)
 
-    def run(self, batch: Batch) -> None:
+    def run(
+        self,
+        batch: Batch,
+        relay: Relay | None = None,  # noqa: ARG002 - who is behind is always woken
+    ) -> None:
         """Calls the unit for a batch of one stream, and sends the results on."""
         assert isinstance(batch, StreamBatch)  # made by the order of this kind
         lane, (span,) = batch.lane, batch.spans
