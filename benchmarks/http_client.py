@@ -129,7 +129,7 @@ async def load(
         "statuses": dict(seen.statuses),
         "lost": seen.lost,
         "told": seen.told,
-        "errors": answers - seen.statuses[200],
+        "errors": seen.statuses.total() - seen.statuses[200],
         "refused": seen.refused,
     }
 

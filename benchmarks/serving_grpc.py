@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import os
 import re
+import shutil
 import socket
 import statistics
 import subprocess
@@ -124,6 +125,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     is_quick = parser.parse_args().quick
+    if shutil.which("h2load") is None:
+        parser.error("h2load is not installed; it comes with nghttp2 (Debian: nghttp2-client)")
     rounds = 1 if is_quick else 5
     rows = []
     with contextlib.ExitStack() as stack:

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from modelflow.runtime.bounded import Bounded
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
+from modelflow.runtime.filling import Filling
 from modelflow.runtime.joining.match import Matcher
 from modelflow.runtime.orders.order import InboxPolicy, Order
 from modelflow.runtime.seat import Relay, Seat, Stander
@@ -56,20 +57,17 @@ class Inbox(Bounded):
         self.stats = QueueStats() if policy.is_measured else None
         self._waiting = order.waiting
         self._size = policy.batch_size
-        # Producers stop at the bound: a batch of that many rows cannot become fuller.
-        self._full = min(policy.batch_size, *policy.bounds)
         # The workers that wait for something to do; the last to come is the first to be woken.
         self._resting: list[Seat] = []
-        # The one that waits for a fuller batch, if any; the others rest meanwhile.
-        self._collector: Seat | None = None
-        # Nothing is to be noted of what arrives.
-        self._is_plain = self.stats is None and not policy.batch_timeout
-        whole = order.add_whole if self._is_plain and matcher is None else None
+        # None: nothing is to be noted of what arrives.
+        self._filling: Filling | None = None
+        if policy.batch_timeout or self.stats is not None:
+            self._filling = Filling(policy, order, self.stats, clock)
+        whole = order.add_whole if self._filling is None and matcher is None else None
         self.append_whole = None if whole is None else partial(self._append_whole, whole)
         # Several workers share what waits, unless batches are what is wanted: by an engine, or by
         # ``batch_timeout_ms``.
-        self._is_shared = self._is_plain and policy.workers > 1 and policy.batch_size > 1
-        self._oldest: float | None = None
+        self._is_shared = self._filling is None and policy.workers > 1 and policy.batch_size > 1
 
     @property
     def waiting(self) -> object:
@@ -100,12 +98,12 @@ class Inbox(Bounded):
                 return False
             if self._matcher is not None:
                 self._match(self._matcher, port, segments)
-            elif self._is_plain:
+            elif self._filling is None:
                 self._order.add(port, segments)  # a cancelled session's are dropped when taken
             else:
                 self._add(port, segments)
-            if self._collector is not None:
-                self._wake_collector(self._collector)
+            if self._filling is not None and self._filling.collector is not None:
+                self._filling.wake()
             elif self._resting and self._waiting:
                 self._offer(relay)
             return bool(self._room.due)
@@ -143,12 +141,8 @@ class Inbox(Bounded):
             self._room.wake()
 
     def _add(self, port: int, segments: Sequence[Segment]) -> None:
-        if self.policy.batch_timeout and not self._waiting:
-            self._oldest = self._clock.now()
-        if self.stats is not None:
-            now = self._clock.now()
-            for segment in segments:
-                segment.arrived = now
+        if self._filling is not None:
+            self._filling.arrive(segments)
         self._order.add(port, segments)
 
     # -- workers --------------------------------------------------------------------------------
@@ -163,7 +157,7 @@ class Inbox(Bounded):
         While the seat is lent it sleeps on: who is in the seat wakes it with `give_back`. Where
         that one owes a wait for room, what it returns is a batch of nothing.
         """
-        order, waiting = self._order, self._waiting
+        order, waiting, filling = self._order, self._waiting, self._filling
         seat = seat or self.seat()
         batch = None
         with self._lock:
@@ -177,10 +171,10 @@ class Inbox(Bounded):
                     break
                 # Looked at once: what it brings in is seen in the next line.
                 remaining = order.next_due() if order.has_delays else None
-                if waiting and self._collector is None:
-                    if not self.policy.batch_timeout or self._is_due(seat):
+                if waiting and (filling is None or filling.collector is None):
+                    if filling is None or filling.is_over(seat):
                         batch = order.cut(self._share(seat) if self._is_shared else self._size)
-                        if self._room.count or not self._is_plain:
+                        if self._room.count or filling is not None:
                             self._note_cut(batch)
                         if self._resting and waiting:
                             self._wake_worker()
@@ -205,7 +199,7 @@ class Inbox(Bounded):
             while waiting and batch is None:
                 part = self._share(seat) if self._is_shared and seat is not None else self._size
                 batch = order.cut(part)
-                if self._room.count or not self._is_plain:
+                if self._room.count or self._filling is not None:
                     self._note_cut(batch)
             if self._resting and waiting:  # others need not wait for this call
                 self._wake_worker()
@@ -237,24 +231,6 @@ class Inbox(Bounded):
             elif self._waiting:
                 self._wake_worker()
 
-    def _is_due(self, seat: Seat) -> bool:
-        """Waits for a fuller batch; True when one is to be cut."""
-        policy, order, waiting = self.policy, self._order, self._waiting
-        if order.ready == 0:
-            return True
-        self._collector = seat
-        try:
-            while waiting and order.ready < self._full and not self._is_closed:
-                if self._oldest is None:  # what was paused has come back
-                    self._oldest = self._clock.now()
-                left = self._oldest + policy.batch_timeout - self._clock.now()
-                if left <= 0:
-                    break
-                seat.rest(self._clock, left)
-        finally:
-            self._collector = None
-        return bool(waiting)  # nothing waits in a closed one
-
     def _share(self, seat: Seat) -> int:
         """Returns the most rows that a worker takes of a burst: its part of what waits.
 
@@ -266,44 +242,22 @@ class Inbox(Bounded):
 
     def _wake_worker(self) -> None:
         """Has one of those who rest do something about what waits."""
-        if self._collector is not None:
-            self._wake_collector(self._collector)
+        if self._filling is not None and self._filling.collector is not None:
+            self._filling.wake()
         else:
             self._offer(None)
-
-    def _wake_collector(self, collector: Seat) -> None:
-        if self._order.ready >= self._full:
-            collector.wake()
 
     def _wake_all(self) -> None:
         for seat in self._resting:
             seat.wake()
-        if self._collector is not None:
-            self._collector.wake()
+        if self._filling is not None and self._filling.collector is not None:
+            self._filling.collector.wake()
 
     def _note_cut(self, batch: Batch | None) -> None:
-        if not self._is_plain:
-            if self.stats is not None and batch is not None:
-                self._measure(self.stats, batch)
-            if self.policy.batch_timeout:
-                self._oldest = self._clock.now() if self._waiting else None
+        if self._filling is not None:
+            self._filling.note_cut(batch)
         if self._room.count and self._order.is_roomy():
             self._room.wake()
-
-    def _measure(self, stats: QueueStats, batch: Batch) -> None:
-        size = batch.size
-        if not size:
-            return
-        waited = self._clock.now() - batch.arrived
-        if size >= self.policy.batch_size:
-            reason = "full"
-        elif self.policy.batch_timeout and waited >= self.policy.batch_timeout:
-            reason = "timeout"
-        elif batch.spans[-1].is_last:
-            reason = "end_of_stream"
-        else:
-            reason = "nothing_waiting"
-        stats.count(reason, waited)
 
     # -- control --------------------------------------------------------------------------------
 

@@ -9,13 +9,16 @@ and errors are those of "resize" all the same; its own thread sleeps on.
 import threading
 from collections import deque
 from collections.abc import Sized
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.locks import Lock
 from modelflow.runtime.stats import WorkerStats
 
-__all__ = ["CHEAP", "Relay", "Seat", "Stander"]
+if TYPE_CHECKING:
+    from modelflow.unit.unit import FlowUnit
+
+__all__ = ["CHEAP", "Relay", "Seat", "Stander", "is_any_thread"]
 
 # Seconds that a call may take on another stage's thread, which its own work then waits for. About
 # what it costs to wake a thread on a busy machine; longer calls would gain nothing.
@@ -142,3 +145,17 @@ class Relay:
             assert worker is not None  # as above
             worker.rise(self, is_owing=True)
             self.seats.popleft()
+
+
+def is_any_thread(unit: "FlowUnit") -> bool:
+    """Tells whether a unit may be called on another thread than the one that has opened it.
+
+    The nearest class that says so counts, or that makes something: a mixin or a dataclass may.
+    """
+    for kind in type(unit).__mro__:
+        own = vars(kind)
+        if "is_any_thread" in own:
+            return bool(own["is_any_thread"])
+        if "open" in own or "__init__" in own:
+            break
+    return False

@@ -20,7 +20,7 @@ from modelflow.runtime.instances import OpeningInterrupted
 from modelflow.runtime.observer import Observer
 from modelflow.runtime.owner import WorkerOwner
 from modelflow.runtime.processing import OnDevice, process_by_stream
-from modelflow.runtime.seat import Relay, Seat
+from modelflow.runtime.seat import Relay, Seat, is_any_thread
 from modelflow.runtime.segment import Batch, Columns
 from modelflow.runtime.stage import Stage
 from modelflow.runtime.watching import Lap, tell
@@ -110,7 +110,7 @@ class Worker:
                 return False
             self._leave()
         self.call = call = self.call_of(self.stage.calls_of(self._units))
-        self.seat.is_lendable = self.stage.is_lendable and all(map(_is_free, self._units))
+        self.seat.is_lendable = self.stage.is_lendable and all(map(is_any_thread, self._units))
         if isinstance(call, BatchCall):  # the kinds that are not have workers of their own
             self._batch_call = call
         self._owner.opened()
@@ -341,17 +341,3 @@ class Worker:
             return ""
         where = traceback.extract_stack(frame)[-1]
         return f"; it is at {where.filename}:{where.lineno} in {where.name}"
-
-
-def _is_free(unit: "FlowUnit") -> bool:
-    """Tells whether a unit may be called on another thread than the one that has opened it.
-
-    The nearest class that says so counts, or that makes something: a mixin or a dataclass may.
-    """
-    for kind in type(unit).__mro__:
-        own = vars(kind)
-        if "is_any_thread" in own:
-            return bool(own["is_any_thread"])
-        if "open" in own or "__init__" in own:
-            break
-    return False

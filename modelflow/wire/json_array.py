@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from modelflow.wire.datatype import datatype_of
 from modelflow.wire.problem import Problem, shown
+from modelflow.wire.shape import MOST_AXES
 
 __all__ = ["array_of", "is_b64", "json_type"]
 
-_MOST_AXES = 32  # NumPy 1 has no more
 _FEW = 64  # values, for which Python is quicker than NumPy's calls
 _NUMBERS = frozenset({int, float})
 _ENDS = {size: float(np.finfo(f"f{size}").max) for size in (2, 4, 8)}
@@ -88,8 +88,8 @@ def _flattened(value: Any, where: str) -> tuple[tuple[int, ...], list[Any], set[
             )
             raise Problem(message)
         shape.append(length)
-        if len(shape) > _MOST_AXES:
-            message = f"{where}: lists nested over {_MOST_AXES} deep; a tensor has fewer axes"
+        if len(shape) > MOST_AXES:
+            message = f"{where}: lists nested over {MOST_AXES} deep; a tensor has fewer axes"
             raise Problem(message)
         level = level[0] if len(level) == 1 else list(chain.from_iterable(level))
     return tuple(shape), level, kinds

@@ -7,7 +7,6 @@ back bit for bit.
 
 import math
 import struct
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,14 +16,14 @@ from modelflow.errors import did_you_mean
 from modelflow.wire.datatype import DATATYPES
 from modelflow.wire.json_text import json_of
 from modelflow.wire.problem import Problem, shown
+from modelflow.wire.shape import MOST_AXES
 
-__all__ = ["BF16", "checked_shape", "element_type", "from_raw", "plain_numbers", "to_raw"]
+__all__ = ["BF16", "element_type", "from_raw", "plain_numbers", "to_raw"]
 
 BF16 = "BF16"
 """The name of the type that NumPy does not have."""
 
 _LENGTH = struct.Struct("<I")
-_MOST_AXES = 32  # NumPy 1 has no more
 # The types whose bytes are their numbers, whatever these are, as they are sent.
 _STORED = {
     name: dtype.newbyteorder("<") for name, dtype in DATATYPES.items() if dtype.kind in "iuf"
@@ -48,24 +47,6 @@ def element_type(datatype: object, where: str) -> np.dtype[Any]:
     return found
 
 
-def checked_shape(shape: object, where: str) -> tuple[int, ...]:
-    """Returns a shape that came as a list.
-
-    Raises:
-        Problem: it is no list of lengths.
-    """
-    if not isinstance(shape, Sequence) or isinstance(shape, (str, bytes)):
-        message = f"{where}: shape {shown(shape)}; expected a list of integers"
-        raise Problem(message)
-    if not all(type(extent) is int and extent >= 0 for extent in shape):
-        message = f"{where}: shape {shown(list(shape))}; expected integers of 0 or more"
-        raise Problem(message)
-    if len(shape) > _MOST_AXES:
-        message = f"{where}: {len(shape)} axes; at most {_MOST_AXES} are possible"
-        raise Problem(message)
-    return tuple(shape)
-
-
 def plain_numbers(data: bytes, datatype: str, shape: tuple[int, ...]) -> npt.NDArray[Any] | None:
     """Returns what `from_raw` would, of most tensors; None: it is to be asked, and may refuse.
 
@@ -75,11 +56,11 @@ def plain_numbers(data: bytes, datatype: str, shape: tuple[int, ...]) -> npt.NDA
         shape: What is said of its shape: any integers.
     """
     stored = _STORED.get(datatype)
-    if stored is None or len(shape) > _MOST_AXES:
+    if stored is None or len(shape) > MOST_AXES or min(shape, default=1) < 1:
         return None
     try:
         array = np.ndarray(shape, stored, data)
-    except (TypeError, ValueError):  # there are fewer bytes, or it is no shape
+    except (TypeError, ValueError):  # there are fewer bytes, or more elements than there can be
         return None
     return array if array.nbytes == len(data) else None
 

@@ -8,7 +8,8 @@ from hypothesis.extra import numpy as hnp
 
 from modelflow.wire.datatype import DATATYPES, datatype_of
 from modelflow.wire.problem import Problem
-from modelflow.wire.raw_tensor import checked_shape, element_type, from_raw, plain_numbers, to_raw
+from modelflow.wire.raw_tensor import element_type, from_raw, plain_numbers, to_raw
+from modelflow.wire.shape import checked_shape
 
 NUMBERS = [name for name in DATATYPES if name != "BYTES"]
 
@@ -44,7 +45,7 @@ def test_what_is_read_at_once_is_what_is_read_with_care(data, name, shape):
         assert found is None
         return
     if found is None:
-        assert dtype.kind not in "iuf" or name == "BF16"
+        assert dtype.kind not in "iuf" or name == "BF16" or 0 in shape
         return
     np.testing.assert_array_equal(found, wanted, strict=True)
     assert (found.dtype, found.flags.writeable) == (wanted.dtype, False)
@@ -140,12 +141,6 @@ def test_objects_that_are_no_bytes_go_out_as_json():
 def test_each_lie_about_a_length_is_a_problem(data, datatype, shape, said):
     with pytest.raises(Problem, match=said):
         from_raw(data, datatype, shape, "x")
-
-
-@pytest.mark.parametrize("shape", [None, 3, "33", [1.0], [True], [-1], ["1"], [[1]], [1] * 33])
-def test_what_is_no_shape_is_a_problem(shape):
-    with pytest.raises(Problem, match=r"^x: "):
-        checked_shape(shape, "x")
 
 
 @pytest.mark.parametrize("name", ["fp32", "FP8", "", None, 3, []])

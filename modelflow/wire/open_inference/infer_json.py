@@ -20,7 +20,8 @@ from modelflow.wire.open_inference.infer import (
     RequestedOutput,
 )
 from modelflow.wire.problem import Problem, shown
-from modelflow.wire.raw_tensor import BF16, checked_shape, element_type, from_raw
+from modelflow.wire.raw_tensor import BF16, element_type, from_raw
+from modelflow.wire.shape import checked_shape
 
 __all__ = ["read_infer"]
 

@@ -17,7 +17,8 @@ from modelflow.wire.open_inference.infer import (
 )
 from modelflow.wire.open_inference.messages import OPEN_INFERENCE
 from modelflow.wire.problem import Problem, shown
-from modelflow.wire.raw_tensor import checked_shape, element_type, from_raw, plain_numbers, to_raw
+from modelflow.wire.raw_tensor import element_type, from_raw, plain_numbers, to_raw
+from modelflow.wire.shape import checked_shape
 
 __all__ = ["infer_message", "infer_request"]
 

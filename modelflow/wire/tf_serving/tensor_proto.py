@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.wire.problem import Code, Problem, shown
+from modelflow.wire.problem import Code, Problem
+from modelflow.wire.shape import checked_shape
 from modelflow.wire.tf_serving.messages import TF_SERVING
 
 __all__ = ["MOST_ELEMENTS", "array_of_proto", "dtype_of", "fill_proto", "type_number"]
@@ -41,7 +42,6 @@ _FORMS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
 _OF_DTYPE = {
     np.dtype(memory): name for name, (memory, _, _) in _FORMS.items() if name != "DT_BFLOAT16"
 }
-_MOST_AXES = 32  # NumPy 1 has no more
 # Two gigabytes of float32: a shape of a few bytes may ask for any number of elements.
 MOST_ELEMENTS = 1 << 29
 """Of a tensor whose values repeat, unless a caller says otherwise."""
@@ -164,14 +164,10 @@ def _form(number: int, where: str) -> tuple[str, str, str]:
 
 
 def _shape(shape: Any, where: str) -> tuple[int, ...]:
-    extents = tuple([dim.size for dim in shape.dim])
-    if shape.unknown_rank or min(extents, default=0) < 0 or len(extents) > _MOST_AXES:
-        said = "unknown" if shape.unknown_rank else shown(list(extents))
-        message = (
-            f"{where}: shape {said}; expected {_MOST_AXES} lengths of 0 or more, or fewer of them"
-        )
+    if shape.unknown_rank:
+        message = f"{where}: shape unknown; expected lengths of 0 or more"
         raise Problem(message)
-    return extents
+    return checked_shape([dim.size for dim in shape.dim], where)
 
 
 def _of_content(content: bytes, name: str, shape: tuple[int, ...], where: str) -> npt.NDArray[Any]:
