@@ -65,8 +65,8 @@ class ImageDecoder(FlowUnit):
             pixels = self._decode_jpeg(data, header, factor)
         else:
             pixels = self._decode_any(data, header, factor)
-        image = Image(pixels, self._pix_fmt)
-        return convert_color(image, self._options.pix_fmt)
+        image, wanted = Image(pixels, self._pix_fmt), self._options.pix_fmt
+        return image if wanted == self._pix_fmt else convert_color(image, wanted)
 
     def _factor(self, header: Header) -> int:
         if not self._options.scaled_decode or header.format != "jpeg":

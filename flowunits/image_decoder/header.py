@@ -15,6 +15,9 @@ _ORIENTATION, _TIFF_WIDTH, _TIFF_HEIGHT = 0x0112, 0x0100, 0x0101
 _SHORT, _LONG = 3, 4
 # Markers without a length: TEM, RST0..7, SOI.
 _BARE = {0x01, *range(0xD0, 0xD9)}
+# Those of which nothing is read: DHT, DQT, DRI, COM, and what applications add, but for APP1.
+_PASSED = {0xC4, 0xDB, 0xDD, 0xFE, 0xE0, *range(0xE2, 0xF0)}
+_SEGMENT = struct.Struct(">BBH")  # 0xff, the marker, and the length of what follows with its own
 # Start of frame, but for DHT, JPG and DAC, which lie in the same range.
 _FRAMES = set(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _BASELINE, _EXTENDED, _PROGRESSIVE = 0xC0, 0xC1, 0xC2
@@ -144,9 +147,13 @@ def _read_jpeg(data: memoryview) -> Header:
     orientation, frame, is_huffman = 1, None, False
     at = 2
     for _ in range(_MAX_SEGMENTS):
-        while data[at] == 0xFF and data[at + 1] == 0xFF:  # fill bytes
+        lead, marker, length = _SEGMENT.unpack_from(data, at)
+        if lead == 0xFF and marker in _PASSED:
+            at += 2 + length
+            continue
+        while lead == marker == 0xFF:  # fill bytes
             at += 1
-        lead, marker = data[at], data[at + 1]
+            marker = data[at + 1]
         if lead != 0xFF:
             message = (
                 f"image_decoder: got a JPEG image with {lead:#04x} at byte {at}; expected a marker "
@@ -156,13 +163,12 @@ def _read_jpeg(data: memoryview) -> Header:
         at += 2
         if marker in _BARE:
             continue
-        (length,) = struct.unpack_from(">H", data, at)
-        segment = data[at + 2 : at + length]
+        length = data[at] << 8 | data[at + 1]
         if marker in _FRAMES:
-            frame = _read_frame(marker, segment)
+            frame = _read_frame(marker, data[at + 2 : at + length])
             is_huffman = marker in _HUFFMAN
-        elif marker == 0xE1 and bytes(segment[:6]) == b"Exif\0\0":
-            orientation = _exif_orientation(segment[6:])
+        elif marker == 0xE1 and bytes(data[at + 2 : at + min(length, 8)]) == b"Exif\0\0":
+            orientation = _exif_orientation(data[at + 8 : at + length])
         elif marker == 0xDA and frame is not None:
             width, height, is_plain = frame
             least = width * height // _BLOCK // 8 if is_huffman else 0

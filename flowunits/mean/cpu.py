@@ -6,7 +6,7 @@ from modelflow.image import ChannelScale
 
 
 class Mean(FlowUnit):
-    """NumPy's float32 ``x - mean``, into reused memory."""
+    """``x - mean`` in float32, into reused memory."""
 
     def open(self, config: MeanOptions) -> None:
         """Takes the options."""

@@ -30,12 +30,14 @@ class _Block(np.ndarray[Any, Any]):
 class _Lease(np.ndarray[Any, Any]):
     """A view of a block; when the last array over it is gone, the block returns to the pool."""
 
-    pool: "ArrayPool | None" = None
-    block: _Block | None = None
+    __slots__ = ("pool",)
+
+    pool: "ArrayPool"
 
     def __del__(self) -> None:
-        if self.pool is not None and self.block is not None:
-            self.pool._give_back(self.block)
+        block = self.base
+        if type(block) is _Block:  # a view of a lease, which somebody has made, has none
+            self.pool._give_back(block)
 
 
 class ArrayPool:
@@ -81,10 +83,9 @@ class ArrayPool:
         size = count * item.itemsize
         if size < _SMALLEST:
             return np.empty(shape, item)
-        block = self._take(_size_class(size))
-        lease = block[:size].view(_Lease)
-        lease.pool, lease.block = self, block
-        return lease.view(item, np.ndarray).reshape(shape)
+        lease = _Lease(size, np.uint8, self._take(_size_class(size)))
+        lease.pool = self
+        return np.ndarray(shape, item, lease)
 
     def _take(self, size: int) -> _Block:
         with self._lock:

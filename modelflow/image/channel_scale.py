@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from itertools import groupby
 from typing import Any
 
@@ -11,11 +12,13 @@ import numpy.typing as npt
 from modelflow.buffer import Buffer
 from modelflow.device import array_dtype, empty
 from modelflow.image.image import check_size
-from modelflow.image.row import shape_of
+from modelflow.image.opencv import opencv
+from modelflow.image.row import is_as_said, shape_of
 
 __all__ = ["ChannelScale"]
 
 Values = npt.NDArray[np.float32]
+_UINT8 = np.dtype(np.uint8)
 
 
 class ChannelScale:
@@ -34,6 +37,11 @@ class ChannelScale:
         self.mean = np.array(mean, np.float32) if any(value != 0 for value in mean) else None
         self.scale = np.array(scale, np.float32) if any(value != 1 for value in scale) else None
         self._rows: dict[int, tuple[Values | None, Values | None]] = {}
+        # As OpenCV takes it for three channels: a number for each of four.
+        self._mean_of_three = None
+        if self.mean is not None and len(self.mean) in (1, 3):
+            self._mean_of_three = (*map(float, np.resize(self.mean, 3)), 0.0)
+            opencv()  # now, not with the first image
 
     def read_all(
         self, buffers: Sequence[Buffer], where: str = "in_data"
@@ -89,6 +97,9 @@ class ChannelScale:
             found = type(data).__name__ if dtype is None else f"a {dtype} array"
             message = f"{where}: got {found}; expected an array of numbers"
             raise ValueError(message)
+        if is_as_said(buffer, tuple(data.shape)):
+            self.check_channels(data.shape, "hwc", where)
+            return data, "hwc"
         named = shape_of(buffer)
         if data.ndim == 1 and named is not None and data.shape[0] == math.prod(named):
             data = data.reshape(named)
@@ -135,6 +146,11 @@ class ChannelScale:
         data = np.ascontiguousarray(data)
         width = data.shape[-2] * channels if data.ndim > 2 else data.shape[-1]
         mean, scale = self._rows_of(width)
+        if self._mean_of_three is not None and _is_colour(data):
+            # The same numbers: it calculates in float32, too. NumPy takes twice as long.
+            cv2 = opencv()
+            cv2.subtract(data, self._mean_of_three, dst=out, dtype=cv2.CV_32F)
+            data, mean = out, None
         shape = (data.size // width if width else 0, width)
         _scale(data.reshape(shape), mean, scale, out.reshape(shape))
         return out
@@ -180,10 +196,21 @@ def _as_planes(values: Values | None) -> Values | None:
     return None if values is None else values[:, None, None]
 
 
+def _is_colour(data: npt.NDArray[np.generic]) -> bool:
+    """Tells whether it is an image of three channels of 8 bits, side by side."""
+    return data.dtype is _UINT8 and data.ndim == 3 and data.shape[2] == 3 and data.size > 0
+
+
+@cache
+def _is_wide(dtype: np.dtype[Any]) -> bool:
+    """Tells whether NumPy calculates with such numbers and float32 in more than float32."""
+    return np.result_type(dtype, np.float32) != np.float32
+
+
 def _scale(
     data: npt.NDArray[np.generic], mean: Values | None, scale: Values | None, out: Values
 ) -> None:
-    if np.result_type(data.dtype, np.float32) != np.float32:
+    if _is_wide(data.dtype):
         # NumPy would calculate in float64 and round once, not twice.
         np.copyto(out, data, casting="same_kind")
         data = out

@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 from modelflow.buffer import Buffer
 from modelflow.device import array_dtype, empty
-from modelflow.image.row import CHANNELS, unrolled
+from modelflow.image.row import CHANNELS, is_as_said, unrolled
 
 __all__ = ["Image", "Pixels", "check_size", "empty_image", "read_image"]
 
 _PLANAR = ("bgrp", "rgbp")
+_UINT8 = np.dtype(np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +82,13 @@ class Image(Pixels):
         ``width_stride`` (bytes) and ``height_stride`` (rows) are those of a plane: rows lie side by
         side, without gaps.
         """
-        in_row = 1 if self.is_planar else self.channel
+        width, height, channel = self.width, self.height, self.channel
         meta = {
-            "width": self.width,
-            "height": self.height,
-            "width_stride": self.width * in_row,
-            "height_stride": self.height,
-            "channel": self.channel,
+            "width": width,
+            "height": height,
+            "width_stride": width if self.is_planar else width * channel,
+            "height_stride": height,
+            "channel": channel,
             "pix_fmt": self.pix_fmt,
             "layout": self.layout,
         }
@@ -116,6 +117,15 @@ def read_image(buffer: Buffer, where: str = "in_image", *, allow_nv12: bool = Fa
     Raises:
         ValueError: the data is no image, or its meta contradict its array; the message says how.
     """
+    data = buffer.data
+    if type(data) is np.ndarray and data.dtype is _UINT8 and is_as_said(buffer, data.shape):
+        pix_fmt = buffer.get("pix_fmt")
+        if CHANNELS[pix_fmt] == data.shape[2] and data.size:
+            return Image(data, pix_fmt)
+    return _read_with_care(buffer, where, allow_nv12)
+
+
+def _read_with_care(buffer: Buffer, where: str, allow_nv12: bool) -> Image:
     data = unrolled(buffer, where)
     dtype = array_dtype(data)
     if dtype is None:

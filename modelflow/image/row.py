@@ -8,10 +8,21 @@ import numpy as np
 from modelflow.buffer import Buffer
 from modelflow.device import array_dtype
 
-__all__ = ["CHANNELS", "shape_of", "unrolled"]
+__all__ = ["CHANNELS", "is_as_said", "shape_of", "unrolled"]
 
 CHANNELS = {"bgr": 3, "rgb": 3, "bgrp": 3, "rgbp": 3, "gray": 1}
 _PLANAR = ("bgrp", "rgbp")
+_PACKED = ("bgr", "rgb", "gray")
+
+
+def is_as_said(buffer: Buffer, shape: tuple[int, ...]) -> bool:
+    """Tells whether the meta of a buffer say that it is a packed image of this shape (H, W, C).
+
+    As those do of every image that a unit gives: it need not be looked at any closer.
+    """
+    get = buffer.get
+    is_packed = get("layout") == "hwc" and get("pix_fmt") in _PACKED
+    return is_packed and (get("height"), get("width"), get("channel")) == shape
 
 
 def unrolled(buffer: Buffer, where: str) -> Any:

@@ -24,6 +24,10 @@ __all__ = ["load_class", "names_in", "unit_defaults"]
 _PREFIX = "modelflow_unit_folder_"
 _MODULES_GROUP = "modelflow.unit_modules"
 _lock = threading.Lock()
+# Python 3.11 counts how deep a syntax tree is in one place for all threads, and refuses the tree
+# ("AST constructor recursion depth mismatch") where two have made one at once.
+_parsing = threading.Lock()
+_ATTEMPTS = 100
 
 
 def load_class(
@@ -103,8 +107,15 @@ def _unit_modules() -> Mapping[str, str]:
 
 
 def _parsed(file: Path) -> ast.Module:
+    source = file.read_bytes()
     try:
-        return ast.parse(file.read_bytes(), str(file))
+        with _parsing:
+            for _ in range(_ATTEMPTS):
+                try:
+                    return ast.parse(source, str(file))
+                except SystemError:  # another library's thread was parsing
+                    continue
+            return ast.parse(source, str(file))
     except ValueError as error:  # Python 3.11's way to refuse a zero byte
         raise SyntaxError(str(error)) from error
 

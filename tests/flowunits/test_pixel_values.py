@@ -3,17 +3,23 @@
 import cv2
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 from flowunits import color_convert, image_encoder, image_preprocess, mean, normalize
 from flowunits.packed_planar_transpose import SPEC as TRANSPOSE
 from modelflow import Buffer
 from modelflow.device import CPU, memory_of
+from modelflow.image import ChannelScale
 from modelflow.testing import run_unit
 from tests.flowunits.conftest import planar_buffer
 
 MEAN = np.array([123.68, 116.78, 103.94], np.float32)
 SCALE = np.array([0.017, 0.018, 0.019], np.float32)
 TEXT = {"mean": "123.68,116.78,103.94", "standard_deviation_inverse": "0.017,0.018,0.019"}
+
+NUMBERS = st.floats(-(2.0**40), 2.0**40, width=32)
 
 
 def one(spec, data, **options):
@@ -47,6 +53,17 @@ def test_normalize_is_that_of_numpy_for_packed_and_planar(photo):
     np.testing.assert_array_equal(planar.data, expected.transpose(2, 0, 1))
     alone = one(normalize.SPEC, photo, standard_deviation_inverse="0.017,0.018,0.019")
     np.testing.assert_array_equal(alone.data, as_float(photo) * SCALE)
+
+
+@given(
+    hnp.arrays(np.uint8, st.tuples(st.integers(0, 5), st.integers(0, 9), st.just(3))),
+    st.lists(NUMBERS, min_size=3, max_size=3) | st.lists(NUMBERS, min_size=1, max_size=1),
+    st.lists(NUMBERS, min_size=3, max_size=3) | st.just([]),
+)
+def test_images_of_any_size_are_scaled_as_numpy_does(image, mean, scale):
+    wanted = (image.astype(np.float32) - np.float32(mean)) * np.float32(scale or 1)
+    found = ChannelScale(mean, scale).apply(image, "hwc")
+    np.testing.assert_array_equal(found, wanted, strict=True)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "uint16", "bool"])

@@ -1,3 +1,4 @@
+import ast
 import re
 import sys
 
@@ -188,6 +189,22 @@ def test_a_file_with_a_zero_byte_is_no_python(folder):
     (folder / "double.py").write_bytes(b"class Double: \x00")
     with pytest.raises(ConfigError, match=r"double.py.*: Python: "):
         read_unit(folder / "double.toml")
+
+
+def test_a_file_is_read_again_where_python_has_mixed_it_up_with_another_threads(
+    folder, monkeypatch
+):
+    plain, calls = ast.parse, []
+
+    def parse(*given):
+        calls.append(given)
+        if len(calls) % 3:
+            raise SystemError("AST constructor recursion depth mismatch (before=87, after=84)")
+        return plain(*given)
+
+    monkeypatch.setattr(ast, "parse", parse)
+    assert read_unit(folder / "double.toml").name == "double"
+    assert len(calls) > 2
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def test_a_graph_is_told_of_the_trace(tmp_path):
     Told.seen.clear()
     body = {"inputs": [{"name": "input", "shape": [1, 1], "datatype": "FP32", "data": [1.0]}]}
     headers = {"traceparent": PARENT, "tracestate": "a=1", "x-request-id": "mine"}
-    with grpc_served(Told) as server:
+    with grpc_served(Told, node="batch_size=8, threads=1") as server:
         for path, document in (
             (PREDICT, {"instances": [[1.0]]}),
             ("/v2/models/m/infer", body),
@@ -255,7 +255,7 @@ def test_a_request_without_a_log_makes_no_more_calls(server):
 def test_a_graph_is_told_of_the_trace_of_a_stream(tmp_path):
     Told.seen.clear()
     headers = {"traceparent": PARENT, "x-request-id": "mine"}
-    with grpc_served(Told) as server:
+    with grpc_served(Told, node="batch_size=8, threads=1") as server:
         path = "/v2/models/m/generate_stream"
         assert send(server, "POST", path, b'{"input": [1.0]}', headers)[0] == 200
         with grpc.insecure_channel(server.grpc_address) as channel:
