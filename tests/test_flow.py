@@ -1,6 +1,7 @@
 import asyncio
 import os
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -289,7 +290,8 @@ def test_nodes_that_run_as_one_stage_unasked_keep_their_errors_and_figures(fuse)
         f"digraph {{ fuse={fuse} input [type=input] first [flowunit=half] second [flowunit=half] "
         "output [type=output] input -> first -> second -> output }"
     )
-    with modelflow.Flow(graph, units=[half]) as flow:
+    computing = replace(half.SPEC, is_compute_bound=True)
+    with modelflow.Flow(graph, units=[computing]) as flow:
         assert len(flow.plan.stages) == (1 if fuse == "auto" else 2)
         assert flow.infer(8).data == 2
         with pytest.raises(FlowUnitError, match=r"node 'first'.*3 is odd"):

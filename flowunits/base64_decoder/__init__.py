@@ -36,4 +36,5 @@ SPEC = FlowUnitSpec(
     options=Base64DecoderOptions,
     description="Decodes base64 text, or a base64 field of a JSON object.",
     group="Generic",
+    is_compute_bound=True,
 )

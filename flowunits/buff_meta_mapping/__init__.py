@@ -50,4 +50,5 @@ SPEC = FlowUnitSpec(
     options=BuffMetaMappingOptions,
     description="Copies a meta value to another key and maps it by rules.",
     group="Generic",
+    is_compute_bound=True,
 )

@@ -57,4 +57,5 @@ SPEC = FlowUnitSpec(
     options=CenterCropOptions,
     description="Cuts the middle out of each image; an odd rest stays at the right and below.",
     group="Image",
+    is_compute_bound=True,
 )

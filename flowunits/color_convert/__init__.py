@@ -40,4 +40,5 @@ SPEC = FlowUnitSpec(
     options=ColorConvertOptions,
     description="Converts images between pixel formats, as cv2.cvtColor does.",
     group="Image",
+    is_compute_bound=True,
 )

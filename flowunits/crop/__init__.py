@@ -48,4 +48,5 @@ SPEC = FlowUnitSpec(
     options=CropOptions,
     description="Cuts a region out of each image; one that leaves the image is an error.",
     group="Image",
+    is_compute_bound=True,
 )

@@ -61,4 +61,5 @@ SPEC = FlowUnitSpec(
     options=DrawBboxOptions,
     description="Draws boxes with class and score into images.",
     group="Image",
+    is_compute_bound=True,
 )

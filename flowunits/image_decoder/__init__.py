@@ -84,5 +84,6 @@ SPEC = FlowUnitSpec(
     options=ImageDecoderOptions,
     description="Decodes images, turned upright as their EXIF orientation says.",
     group="Image",
+    is_compute_bound=True,
     advise=advise_scaled_decode,
 )

@@ -32,4 +32,5 @@ SPEC = FlowUnitSpec(
     options=ImageEncoderOptions,
     description="Encodes images as JPEG, PNG, WebP, BMP or TIFF.",
     group="Image",
+    is_compute_bound=True,
 )

@@ -50,4 +50,5 @@ SPEC = FlowUnitSpec(
     options=ImagePreprocessOptions,
     description="Makes images a model's input: colour order, layout, mean and scale in one pass.",
     group="Image",
+    is_compute_bound=True,
 )

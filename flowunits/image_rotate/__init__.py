@@ -40,4 +40,5 @@ SPEC = FlowUnitSpec(
     options=ImageRotateOptions,
     description="Turns images clockwise by 0, 90, 180 or 270 degrees.",
     group="Image",
+    is_compute_bound=True,
 )

@@ -35,4 +35,5 @@ SPEC = FlowUnitSpec(
     options=MeanOptions,
     description="Subtracts a mean from each channel; gives float32.",
     group="Image",
+    is_compute_bound=True,
 )

@@ -42,4 +42,5 @@ SPEC = FlowUnitSpec(
     options=NmsOptions,
     description="Keeps the best of overlapping boxes, class by class.",
     group="Inference",
+    is_compute_bound=True,
 )

@@ -41,4 +41,5 @@ SPEC = FlowUnitSpec(
     options=NormalizeOptions,
     description="Subtracts a mean from each channel and scales it; gives float32.",
     group="Image",
+    is_compute_bound=True,
 )

@@ -26,4 +26,5 @@ SPEC = FlowUnitSpec(
     ),
     description="Turns packed images (hwc) into planar ones (chw).",
     group="Image",
+    is_compute_bound=True,
 )

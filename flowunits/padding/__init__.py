@@ -108,4 +108,5 @@ SPEC = FlowUnitSpec(
     options=PaddingOptions,
     description="Fits each image into one size, keeping its ratio, with bars around it.",
     group="Image",
+    is_compute_bound=True,
 )

@@ -62,4 +62,5 @@ SPEC = FlowUnitSpec(
     options=ResizeOptions,
     description="Resizes images, as cv2.resize does.",
     group="Image",
+    is_compute_bound=True,
 )

@@ -34,4 +34,5 @@ SPEC = FlowUnitSpec(
     options=TopKOptions,
     description="Names the best classes of a classifier's scores.",
     group="Inference",
+    is_compute_bound=True,
 )

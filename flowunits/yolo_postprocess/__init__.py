@@ -142,4 +142,5 @@ SPEC = FlowUnitSpec(
     options=YoloPostprocessOptions,
     description="Turns the tensors of YOLO v3, v5 and YOLOX into boxes.",
     group="Inference",
+    is_compute_bound=True,
 )

@@ -83,14 +83,14 @@ SECTIONS: Mapping[str, tuple[Option, ...]] = MappingProxyType(
             Option("deviceid", str | None, None, "Default of the node attribute."),
             Option(
                 "fuse",
-                Literal["off", "auto"],
-                "off",
+                Literal["auto", "off"],
+                "auto",
                 "auto: neighbours run as one stage, as if they bore the same `fuse`, where one "
-                "feeds the other and nothing else, the same batch_size and cpu_affinity hold for "
-                "both, and neither says anything of its threads, workers or queue: normal units on "
-                "the cpu, no sinks, none with a shared instance, calls a stream, or threads that "
-                "the unit sets. Nodes that bear a name obey it. off: only what bears a name is "
-                "joined.",
+                "feeds the other and nothing else, both only compute (their units say so: "
+                "`is_compute_bound`), the same batch_size and cpu_affinity hold for both, and "
+                "neither says anything of its threads, workers or queue: normal units on the cpu, "
+                "no sinks, none with a shared instance, calls a stream, or threads that the unit "
+                "sets. Nodes that bear a name obey it. off: only what bears a name is joined.",
             ),
             Option("thread-num", int | None, None, "ModelBox's pool size; without effect."),
             Option("max-thread-num", int | None, None, "ModelBox's pool size; without effect."),

@@ -1,8 +1,9 @@
 """Joins neighbours that nobody has named into one stage: ``[graph] fuse="auto"``. Pure.
 
-A stage in the middle of a chain costs a queue, a lock and often a thread switch for every batch.
-Where the plan is free to choose (normal units on the cpu, whose threads nobody has set), a stage
-that feeds the next and nothing else takes it in.
+A stage in the middle of a chain costs a queue, a lock and often a thread switch for every batch,
+and more threads than processors fight for these. Where the plan is free to choose (normal units on
+the cpu that only compute, whose threads nobody has set), a stage that feeds the next and nothing
+else takes it in. Units that may wait gain by threads of their own, so they keep them.
 """
 
 from dataclasses import replace
@@ -43,7 +44,7 @@ def fuse_unasked(plan: ExecutionPlan, processors: int) -> ExecutionPlan:
 def _is_free(stage: StagePlan) -> bool:
     """Tells whether nothing that a node or unit says of itself asks for a stage of its own."""
     spec = stage.unit.spec
-    if spec.is_source or not spec.kind.traits.is_plain:
+    if spec.is_source or not (spec.kind.traits.is_plain and spec.is_compute_bound):
         return False
     says = spec.is_shared or spec.is_per_stream or spec.is_sink or spec.threads is not None
     is_on_cpu = all(device.kind == CPU.kind for device in stage.devices)

@@ -53,7 +53,7 @@ def make_plan(graph: Graph, *, processors: int | None = None) -> ExecutionPlan:
         merges={maker.target(merge.edges[0]): maker.merge(merge) for merge in graph.scopes.merges},
     )
     plan = fuse(plan, {name: node.location for name, node in graph.nodes.items()})
-    return fuse_unasked(plan, processors) if graph.config.graph.get("fuse") == "auto" else plan
+    return fuse_unasked(plan, processors) if graph.config.graph.get("fuse") != "off" else plan
 
 
 class _Maker:

@@ -152,6 +152,8 @@ def is_any_thread(unit: "FlowUnit") -> bool:
 
     The nearest class that says so counts, or that makes something: a mixin or a dataclass may.
     """
+    if unit.spec is not None and unit.spec.is_compute_bound:
+        return True
     for kind in type(unit).__mro__:
         own = vars(kind)
         if "is_any_thread" in own:

@@ -43,6 +43,9 @@ class FlowUnitSpec:
         max_batch_size: The most buffers that a call may get; None: no bound.
         threads: The default of the node attribute; None: the plan chooses.
         is_shared: One instance a node, re-entrant, instead of one a worker.
+        is_compute_bound: Calls do nothing but compute: they wait for no network, disk or other
+            thread, and need no thread of their own. Neighbours may run as one stage, and any thread
+            may make the calls, whatever the class says (`FlowUnit.is_any_thread`).
         is_exception_visible: The unit can be given buffers in error (`Buffer.error`).
         is_exception_given: It is, also where its node does not say so (ModelBox's rule).
         is_session_opened: A source each of whose buffers begins a session of its own: they do not
@@ -78,6 +81,7 @@ class FlowUnitSpec:
     max_batch_size: int | None = None
     threads: int | None = None
     is_shared: bool = False
+    is_compute_bound: bool = False
     is_exception_visible: bool = False
     is_exception_given: bool = False
     is_session_opened: bool = False

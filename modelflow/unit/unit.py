@@ -44,7 +44,7 @@ class FlowUnit:
     never on two at once: short calls are then made by the thread that brings the data, and those
     for a lone `Flow.infer` by its caller. False, unless the class says True, where it has an `open`
     or ``__init__`` of its own: what that makes (a database's connection, say) may belong to its
-    thread."""
+    thread. A unit whose spec says that it `is_compute_bound` may always."""
 
     def open(self, config: Any) -> None:
         """Loads what the unit needs; called once, on the worker's thread (a shared unit's: once).

@@ -275,13 +275,13 @@ flowunit = "crop"
 
 
 def test_a_wrong_way_to_fuse_is_told_with_the_right_ones_wherever_it_stands():
-    expected = "got 'atuo'; expected one of 'off', 'auto'; did you mean 'auto'?"
+    expected = "got 'atuo'; expected one of 'auto', 'off'; did you mean 'auto'?"
     assert found("[graph]\nfuse = 'atuo'\n") == [f"<text>:2: [graph]: key 'fuse': {expected}"]
     (line,) = found("digraph { fuse=atuo a }")
     assert line.endswith(f"graph attribute 'fuse': {expected}")
 
 
-def test_a_dot_graph_may_say_that_its_neighbours_are_fused():
-    assert read_config("digraph { fuse=auto a }").graph["fuse"] == "auto"
-    assert read_config("digraph { graph [fuse=auto] a }").graph["fuse"] == "auto"
-    assert read_config("digraph { a }").graph["fuse"] == "off"
+def test_a_dot_graph_may_say_that_its_neighbours_are_not_fused():
+    assert read_config("digraph { fuse=off a }").graph["fuse"] == "off"
+    assert read_config("digraph { graph [fuse=off] a }").graph["fuse"] == "off"
+    assert read_config("digraph { a }").graph["fuse"] == "auto"

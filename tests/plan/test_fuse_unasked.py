@@ -7,8 +7,12 @@ from modelflow.unit.kind import Kind
 from tests.runtime.graphs import chain, graph_of, spec_of
 
 
+def computing(**more):
+    return spec_of(**{"is_compute_bound": True, **more})
+
+
 def plan_of(*settings, processors=2, fuse="auto"):
-    nodes = ((spec_of(name=f"u{n}"), s) for n, s in enumerate(settings))
+    nodes = ((computing(name=f"u{n}"), s) for n, s in enumerate(settings))
     return make_plan(chain(*nodes, fuse=fuse), processors=processors)
 
 
@@ -71,20 +75,26 @@ def test_nodes_that_bear_a_name_obey_it():
 
 @pytest.mark.parametrize(
     "more",
-    [{"is_shared": True}, {"is_per_stream": True}, {"threads": 2}, {"kind": Kind.STREAM}],
+    [
+        {"is_shared": True},
+        {"is_per_stream": True},
+        {"threads": 2},
+        {"kind": Kind.STREAM},
+        {"is_compute_bound": False},
+    ],
     ids=lambda more: next(iter(more)),
 )
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_unit_that_is_not_like_any_other_has_a_stage_of_its_own(more, place):
-    specs = [spec_of(), spec_of()]
-    specs[place] = spec_of(**more)
+    specs = [computing(), computing()]
+    specs[place] = computing(**more)
     graph = chain(*((spec, {"batch_size": 2}) for spec in specs), fuse="auto")
     assert chains_of(make_plan(graph, processors=2)) == [("n0",), ("n1",)]
 
 
 def test_sources_and_sinks_have_stages_of_their_own():
     graph = graph_of(
-        {"s": spec_of(inputs=()), "n": spec_of(), "end": spec_of(outputs=())},
+        {"s": computing(inputs=()), "n": computing(), "end": computing(outputs=())},
         ["s -> n", "n -> end"],
         fuse="auto",
     )
@@ -95,8 +105,8 @@ def test_what_feeds_or_is_fed_by_another_as_well_is_parted_there():
     graph = graph_of(
         {
             **dict.fromkeys(["input", "more"], "input"),
-            **dict.fromkeys(["first", "fork", "left", "last"], spec_of()),
-            "join": spec_of(inputs=("in", "more")),
+            **dict.fromkeys(["first", "fork", "left", "last"], computing()),
+            "join": computing(inputs=("in", "more")),
             **dict.fromkeys(["output", "other"], "output"),
         },
         [

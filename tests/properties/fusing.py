@@ -1,5 +1,7 @@
 """Has neighbours of a drawn graph run as one stage: by name wherever that may be, or unasked."""
 
+from dataclasses import replace
+
 from modelflow.errors import PlanError
 from modelflow.plan import make_plan
 from modelflow.unit.kind import Kind
@@ -31,7 +33,7 @@ def without_own(node):
     if not is_fusible or "split_size" in settings:
         return node
     visible = {key: settings[key] for key in settings if key == "is_exception_visible"}
-    return spec, {**_OF_THE_GRAPH, **visible}
+    return replace(spec, is_compute_bound=True), {**_OF_THE_GRAPH, **visible}
 
 
 def _tried(nodes, edges, first, second):

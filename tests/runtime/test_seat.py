@@ -115,6 +115,11 @@ def test_a_class_that_makes_something_by_whatever_way_stays_on_its_thread(kind, 
         assert flow.scheduler._workers[0].seat.is_lendable is is_lendable
 
 
+def test_a_unit_that_only_computes_may_be_called_on_any_thread_whatever_its_class_makes():
+    with Running(chain(alone(spec_of(Bound, is_compute_bound=True)))) as flow:
+        assert flow.scheduler._workers[0].seat.is_lendable
+
+
 def test_where_another_session_is_open_the_stages_run_on_their_own_threads():
     threads = []
     with Running(chain(noting(threads))) as flow, flow.session():
