@@ -81,6 +81,10 @@ class Buffer:
         """Returns the meta value of ``key``, or ``default``."""
         return default if self._meta is None else self._meta.get(key, default)
 
+    def get_many(self, *keys: str) -> tuple[Any, ...]:
+        """Returns the meta values of the keys, None for those that are not there."""
+        return tuple(map((self._meta or {}).get, keys))
+
     def set(self, key: str, value: Any) -> None:
         """Sets one meta value."""
         self.meta[key] = value

@@ -19,8 +19,9 @@ class Resize(FlowUnit):
 
     def _resize(self, buffer: Buffer) -> Buffer:
         image = read_image(buffer)
-        width, height = self._options.size(image.width, image.height)
-        if (width, height) == (image.width, image.height):
+        *before, _ = image.size
+        width, height = after = self._options.size(*before)
+        if after == tuple(before):
             return image.to_buffer()
         out = image.like(width, height)
         cv2 = opencv()

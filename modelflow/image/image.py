@@ -64,12 +64,20 @@ class Image(Pixels):
     __slots__ = ()
 
     @property
+    def size(self) -> tuple[int, int, int]:
+        """The width, the height and the number of channels, in this order."""
+        if self.layout == "hwc" and self.pix_fmt != "nv12":  # of most images, and known at once
+            height, width, channel = self.data.shape
+            return width, height, channel
+        return self.width, self.height, self.channel
+
+    @property
     def planes(self) -> list[npt.NDArray[np.uint8]]:
         """What a function that knows packed arrays alone is to be called with, one after another.
 
         The whole array of a packed image, or each plane of a planar one as (H, W, 1).
         """
-        return [plane[:, :, None] for plane in self.data] if self.is_planar else [self.data]
+        return [plane[:, :, None] for plane in self.data] if self.layout == "chw" else [self.data]
 
     def like(self, width: int, height: int) -> "Image":
         """Returns an uninitialised image of another size and the same format."""
@@ -82,11 +90,11 @@ class Image(Pixels):
         ``width_stride`` (bytes) and ``height_stride`` (rows) are those of a plane: rows lie side by
         side, without gaps.
         """
-        width, height, channel = self.width, self.height, self.channel
+        width, height, channel = self.size
         meta = {
             "width": width,
             "height": height,
-            "width_stride": width if self.is_planar else width * channel,
+            "width_stride": width if self.layout == "chw" else width * channel,
             "height_stride": height,
             "channel": channel,
             "pix_fmt": self.pix_fmt,

@@ -20,9 +20,8 @@ def is_as_said(buffer: Buffer, shape: tuple[int, ...]) -> bool:
 
     As those do of every image that a unit gives: it need not be looked at any closer.
     """
-    get = buffer.get
-    is_packed = get("layout") == "hwc" and get("pix_fmt") in _PACKED
-    return is_packed and (get("height"), get("width"), get("channel")) == shape
+    pix_fmt, layout, *said = buffer.get_many("pix_fmt", "layout", "height", "width", "channel")
+    return tuple(said) == shape and layout == "hwc" and pix_fmt in _PACKED
 
 
 def unrolled(buffer: Buffer, where: str) -> Any:
@@ -63,8 +62,7 @@ def shape_of(buffer: Buffer) -> tuple[int, ...] | None:
     (H, W, C), under layout ``chw`` (C, H, W), for nv12 (H * 3 / 2, W). C is the meta ``channel``,
     else that of the ``pix_fmt``, else 3.
     """
-    width, height = buffer.get("width"), buffer.get("height")
-    pix_fmt, layout = buffer.get("pix_fmt"), buffer.get("layout")
+    width, height, pix_fmt, layout = buffer.get_many("width", "height", "pix_fmt", "layout")
     channel = buffer.get("channel", CHANNELS.get(pix_fmt or "", 3))
     if not all(isinstance(number, int | np.integer) for number in (width, height, channel)):
         return None
