@@ -1,19 +1,25 @@
 """Decode, resize, mean as a graph (P3, P3b), against the same OpenCV calls in a thread pool.
 
-python benchmarks/image_pipeline.py [--quick]
+And against other pipelines, where they are installed (pip install spdl tensorflow torch). Processor
+time is that of this process and of those that it has started, taken in ticks of the system.
+
+    python benchmarks/image_pipeline.py [--quick] [--rounds 7]
 """
 
 import argparse
 import os
+import statistics
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import cv2
 import numpy as np
-from measure import medians, print_table, session_rate
+from image_peers import installed
+from machine import cpu_seconds, machine
+from measure import print_table, session_rate
 from sklearn.datasets import load_sample_image
 
 import modelflow
@@ -76,49 +82,81 @@ def client_rate(ask: Callable[[], object], count: int) -> float:
     return count // CLIENTS * CLIENTS / (time.perf_counter() - start)
 
 
+def programs_of(
+    flow: modelflow.Flow, scaled: modelflow.Flow, jpeg: bytes, count: int
+) -> dict[str, tuple[str, Callable[[], float]]]:
+    """Returns what is measured: name -> what it is compared with, and what gives its rate."""
+    stream, ask = "pool, one stream", "pool, clients"
+    peers = {
+        name: (stream, partial(rate, plain, jpeg, count)) for name, rate in installed().items()
+    }
+    return {
+        stream: (stream, partial(pool_rate, jpeg, count)),
+        "one session": (stream, partial(session_rate, flow, jpeg, count)),
+        "one session, scaled": (stream, partial(session_rate, scaled, jpeg, count)),
+        **peers,
+        ask: (ask, partial(pool_client_rate, jpeg, count)),
+        "a session an image": (ask, partial(client_rate, partial(flow.infer, jpeg), count)),
+    }
+
+
+def measured(
+    programs: Mapping[str, tuple[str, Callable[[], float]]], count: int, rounds: int
+) -> list[tuple[str, float, str, float, str]]:
+    """Runs all in turn; returns rates and microseconds an image, each with its ratio."""
+    rates: dict[str, list[float]] = {name: [] for name in programs}
+    costs: dict[str, list[float]] = {name: [] for name in programs}
+    for turn in range(rounds + 1):
+        for name, (_, program) in programs.items():
+            before = cpu_seconds(os.getpid())
+            rate = program()
+            if turn or not rounds:  # the first warms up
+                rates[name].append(rate)
+                costs[name].append((cpu_seconds(os.getpid()) - before) * 1e6 / count)
+    return [
+        (
+            name,
+            statistics.median(rates[name]),
+            _ratio(rates[name], rates[base]),
+            statistics.median(costs[name]),
+            _ratio(costs[name], costs[base]),
+        )
+        for name, (base, _) in programs.items()
+    ]
+
+
+def _ratio(values: Sequence[float], others: Sequence[float]) -> str:
+    ratios = sorted(value / (other or 1.0) for value, other in zip(values, others, strict=True))
+    return f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+
+
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="few images: to see that it runs")
-    quick = parser.parse_args().quick
+    parser.add_argument("--rounds", type=int, default=7, help="how often each is measured")
+    given = parser.parse_args()
     cv2.setNumThreads(1)  # for both sides: the threads are those of the pool and of the nodes
     rows = []
-    for width, height in SIZES:
-        jpeg = photograph(width, height)
-        count = 16 if quick else max(80, 60_000_000 // (width * height) * 4)
-        with (
-            modelflow.Flow(GRAPH.format(decode="")) as flow,
-            modelflow.Flow(GRAPH.format(decode=SCALED)) as scaled,
-        ):
-            assert np.array_equal(flow.infer(jpeg).data, plain(jpeg)), "not the same pixels"
-            found = medians(
-                {
-                    "pool": partial(pool_rate, jpeg, count),
-                    "session": partial(session_rate, flow, jpeg, count),
-                    "pool clients": partial(pool_client_rate, jpeg, count),
-                    "clients": partial(client_rate, partial(flow.infer, jpeg), count),
-                    "scaled": partial(session_rate, scaled, jpeg, count),
-                },
-                1 if quick else 5,
-            )
-        rows.append(
-            (
-                f"{width}x{height}, {len(jpeg) // 1024} KiB",
-                found["pool"],
-                found["session"],
-                found["session"] / found["pool"],
-                found["clients"],
-                found["clients"] / found["pool clients"],
-                found["clients"] / found["pool"],
-                found["scaled"] / found["pool"],
-            )
-        )
+    with machine() as ran_on:
+        for width, height in SIZES:
+            jpeg = photograph(width, height)
+            count = 16 if given.quick else max(160, 100_000_000 // (width * height))
+            with (
+                modelflow.Flow(GRAPH.format(decode="")) as flow,
+                modelflow.Flow(GRAPH.format(decode=SCALED)) as scaled,
+            ):
+                assert np.array_equal(flow.infer(jpeg).data, plain(jpeg)), "not the same pixels"
+                programs = programs_of(flow, scaled, jpeg, count)
+                found = measured(programs, count, 0 if given.quick else given.rounds)
+            rows += [(f"{width}x{height}", *row) for row in found]
     print_table(
-        f"img/s on {len(os.sched_getaffinity(0))} processors: JPEG -> decode -> resize 224 -> "
-        f"mean; 'clients': a session an image, {CLIENTS} threads",
-        ("image", "pool", "session", "/pool", "clients", "/pool clients", "/pool", "scaled/pool"),
+        "JPEG -> decode -> resize 224 -> mean; ratios to the pool (least to most); "
+        f"'clients', 'a session an image': {CLIENTS} threads that each wait for their image",
+        ("image", "what", "img/s", "/pool", "us CPU", "/pool"),
         rows,
     )
+    print(ran_on)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from child import started
 
-__all__ = ["GRAPHS", "Served", "machine"]
+__all__ = ["GRAPHS", "Served"]
 
 GRAPHS = Path(__file__).resolve().parent / "serving_graphs"
 _SAMPLE = re.compile(r"^([\w:]+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
@@ -120,33 +120,3 @@ class Served:
     def _status(self, name: str) -> str:
         text = Path(f"/proc/{self._process.pid}/status").read_text()
         return re.search(rf"^{name}:\s+(\d+)", text, re.MULTILINE)[1]
-
-
-class machine:  # noqa: N801 - a block: with machine() as ran_on
-    """What a benchmark ran on: its processors, and what others took of them meanwhile."""
-
-    def __enter__(self) -> "machine":
-        """Begins to count."""
-        self._began, self._busy, self._own = time.monotonic(), _busy(), _own()
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        """Ends counting."""
-
-    def __str__(self) -> str:
-        """Says it, for the time until now."""
-        seconds = time.monotonic() - self._began
-        others = (_busy() - self._busy - (_own() - self._own)) / seconds
-        return f"ran on {os.cpu_count()} processors, of which others took {max(0.0, others):.1f}"
-
-
-def _busy() -> float:
-    """Processor seconds of the machine that were not idle."""
-    fields = [int(one) for one in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
-    return (sum(fields[:8]) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
-
-
-def _own() -> float:
-    """Processor seconds of this process and of those that it has started and that have ended."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system

@@ -26,11 +26,11 @@ from pathlib import Path
 
 import numpy as np
 from child import started
+from machine import cpu_seconds
 from measure import print_table
 
 HERE = Path(__file__).resolve().parent
 PEERS = {"mosec": "mosec", "litserve": "litserve", "triton": "pytriton"}  # name -> module
-TICK = os.sysconf("SC_CLK_TCK")
 CLIENT = "wrk" if shutil.which("wrk") else "http_client.py"
 """Who asks. The one in Python costs more than some servers: their rate at 64 connections is its."""
 
@@ -166,31 +166,6 @@ def asked(port: int, request_file: Path, connections: int, seconds: float) -> di
         message = f"{seen['answers']} answers, {seen['errors']} of them errors; "
         raise RuntimeError(message + f"connections lost: {seen['lost']}")
     return seen
-
-
-def cpu_seconds(process: int) -> float:
-    """Returns the processor time of a process and all that it has started and that still runs."""
-    total = 0.0
-    for one in _family(process):
-        try:
-            fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
-        except OSError:  # it has just ended
-            continue
-        total += (int(fields[11]) + int(fields[12])) / TICK
-    return total
-
-
-def _family(process: int) -> list[int]:
-    """Returns a process and all that it has started."""
-    found = [process]
-    for thread in Path(f"/proc/{process}/task").glob("*"):
-        try:
-            children = (thread / "children").read_text().split()
-        except OSError:  # the thread has just ended
-            continue
-        for child in children:
-            found += _family(int(child))
-    return found
 
 
 def compare(

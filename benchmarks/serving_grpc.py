@@ -26,8 +26,8 @@ from pathlib import Path
 import grpc
 import numpy as np
 from child import started
+from machine import machine
 from measure import print_table
-from served import machine
 
 from modelflow.wire.open_inference.messages import OPEN_INFERENCE
 

@@ -20,9 +20,10 @@ from pathlib import Path
 
 import numpy as np
 from child import started
+from machine import machine
 from measure import print_table
 from resnet import write_resnet
-from served import GRAPHS, Served, machine
+from served import GRAPHS, Served
 
 CLIENT = str(Path(__file__).resolve().parent / "http_client.py")
 SIDE = 32

@@ -18,9 +18,10 @@ import time
 from pathlib import Path
 
 import numpy as np
+from machine import machine
 from measure import print_table
 from open_loop import request_of
-from served import GRAPHS, Served, machine
+from served import GRAPHS, Served
 from serving_graphs.paced_unit import noted, room_for_notes
 
 PATH = "/v1/models/paced:predict"

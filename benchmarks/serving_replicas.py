@@ -20,8 +20,8 @@ import time
 from pathlib import Path
 
 from child import started
+from machine import cpu_seconds
 from measure import print_table
-from serving import cpu_seconds
 
 HERE = Path(__file__).resolve().parent
 PEERS = HERE / "serving_peers"

@@ -14,8 +14,9 @@ import threading
 import time
 
 import numpy as np
+from machine import machine
 from measure import print_table
-from served import GRAPHS, Served, machine
+from served import GRAPHS, Served
 
 CLIENTS = 4
 PATH = "/v1/models/dense:predict"
