@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 from child import started
+from machine import cpu_seconds, switches
 from measure import print_table
 
 from modelflow.config.find import ready_graphs
@@ -65,6 +66,10 @@ class Served:
     def __exit__(self, *_: object) -> None:
         """Ends it, however it stands."""
         self._stack.close()
+
+    def costs(self) -> tuple[float, int]:
+        """Returns the seconds of processor time, and the waits of its threads, so far."""
+        return cpu_seconds(self._process.pid), switches(self._process.pid)
 
     def threads(self) -> int:
         """Returns how many threads it has."""
@@ -162,20 +167,25 @@ def main() -> None:
         with Served(*settings) as served:
             expected = asyncio.run(_answers(served.port, bodies)) if not settings else None
             load = Load(served.port, bodies, expected)
-            before = served.threads()
+            before, (cpu, waits) = served.threads(), served.costs()
             asyncio.run(load.run(given.connections, seconds))
-            after = served.threads()
+            after, (cpu_after, waits_after) = served.threads(), served.costs()
             status = served.stop()
         p50, p99 = (float(np.percentile(load.times, p)) * 1e3 for p in (50, 99))
         counts = " ".join(f"{code}:{count}" for code, count in sorted(load.statuses.items()))
-        rate = sum(load.statuses.values()) / seconds
-        rows.append([title, rate, p50, p99, counts, load.wrong, after - before, status])
+        answers = sum(load.statuses.values())
+        cost = [(cpu_after - cpu) / answers * 1e6, (waits_after - waits) / answers]
+        found = [p50, p99, *cost, counts, load.wrong, after - before, status]
+        rows.append([title, answers / seconds, *found])
     print_table(
         f"{given.connections} connections, mnist_http",
-        ["", "requests/s", "p50, ms", "p99, ms", "statuses", "wrong", "threads more", "exit"],
+        [
+            *("", "requests/s", "p50, ms", "p99, ms", "us CPU", "switches", "statuses", "wrong"),
+            *("threads more", "exit"),
+        ],
         rows,
     )
-    print(f"\nwrong answers: {rows[0][5]}")
+    print(f"\nwrong answers: {rows[0][7]}")
     assert threading.active_count() == 1
 
 

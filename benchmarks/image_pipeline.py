@@ -66,20 +66,20 @@ def pool_client_rate(jpeg: bytes, count: int) -> float:
         return client_rate(lambda: pool.submit(plain, jpeg).result(), count)
 
 
-def client_rate(ask: Callable[[], object], count: int) -> float:
+def client_rate(ask: Callable[[], object], count: int, clients: int = CLIENTS) -> float:
     """Returns answers a second to client threads that each wait for theirs."""
 
     def use() -> None:
-        for _ in range(count // CLIENTS):
+        for _ in range(count // clients):
             ask()
 
-    threads = [threading.Thread(target=use) for _ in range(CLIENTS)]
+    threads = [threading.Thread(target=use) for _ in range(clients)]
     start = time.perf_counter()
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return count // CLIENTS * CLIENTS / (time.perf_counter() - start)
+    return count // clients * clients / (time.perf_counter() - start)
 
 
 def programs_of(

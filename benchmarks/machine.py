@@ -4,7 +4,7 @@ import os
 import time
 from pathlib import Path
 
-__all__ = ["cpu_seconds", "machine"]
+__all__ = ["cpu_seconds", "machine", "switches"]
 
 _TICK = os.sysconf("SC_CLK_TCK")
 
@@ -21,6 +21,18 @@ def cpu_seconds(process: int) -> float:
         except OSError:  # it has just ended
             continue
         total += sum(map(int, fields[11:15])) / _TICK  # its own, and of its children that ended
+    return total
+
+
+def switches(process: int) -> int:
+    """Returns how often the threads that a process has now have waited for something."""
+    total = 0
+    for status in Path(f"/proc/{process}/task").glob("*/status"):
+        try:
+            text = status.read_text()
+        except OSError:  # the thread has just ended
+            continue
+        total += int(text.partition("\nvoluntary_ctxt_switches:")[2].split(maxsplit=1)[0])
     return total
 
 

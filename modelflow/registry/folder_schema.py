@@ -31,6 +31,12 @@ BASE_KEYS: tuple[Option, ...] = (
     Option("max_batch_size", int | None, None, "Most buffers in a call; 0: no bound.", minimum=0),
     Option("default_batch_size", int | None, None, "Default of batch_size.", minimum=1),
     Option("exception_visible", bool, False, "It can be given buffers in error."),
+    Option(
+        "compute_bound",
+        bool,
+        False,
+        "Calls do nothing but compute, on any thread: neighbours of that sort are one stage.",
+    ),
     Option("is_input_contiguous", bool, True, "ModelBox's; batches are always gathered once."),
 )
 

@@ -150,6 +150,7 @@ class UnitFileReader:
             batch_size=base["default_batch_size"],
             max_batch_size=base["max_batch_size"] or (1 if kind is Kind.STREAM else None),
             is_exception_visible=base["exception_visible"],
+            is_compute_bound=base["compute_bound"],
             is_same_count=base["stream_same_count"],
             notes=notes,
             required_files=(file,),
@@ -180,6 +181,7 @@ class UnitFileReader:
             accepts_any_option=True,
             batch_size=base["default_batch_size"],
             max_batch_size=base["max_batch_size"],
+            is_compute_bound=base["compute_bound"],
             required_files=(library,),
             **self._common(base),
         )

@@ -60,6 +60,14 @@ def test_a_python_unit_is_found_below_a_folder_and_runs(folder):
     assert [buffer.data for buffer in found["out"]] == [("first", 3), ("first", 6)]
 
 
+@pytest.mark.parametrize("said", [False, True])
+def test_a_unit_says_in_its_file_that_it_only_computes(folder, said):
+    more = "\ncompute_bound = true" if said else ""
+    file = folder / "double.toml"
+    file.write_text(UNIT.replace("stream = false", "stream = false" + more))
+    assert read_unit(file).is_compute_bound is said
+
+
 def test_config_gives_defaults_and_their_types(folder):
     spec = read_unit(folder / "double.toml")
     assert spec.configure({}).factor == 2
