@@ -105,7 +105,7 @@ def streamed(flow: modelflow.Flow, count: int) -> float:
 def hop_table(count: int, rounds: int) -> None:
     """Prints the cost of an item a hop, and its slope between short and long chains."""
     rows = []
-    for unit, batch_size in (("forward", 1), ("forward", 8), ("forward", 32), ("identity", 8)):
+    for unit, batch_size in (("forward", 1), ("forward", 8), ("forward", 16), ("identity", 8)):
         flows = {hops: chain(unit, hops, batch_size).start() for hops in (2, HOPS, 6)}
         programs: dict[str, Callable[[], float]] = {
             "bare": partial(bare, count, 1),
