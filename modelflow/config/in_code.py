@@ -107,6 +107,13 @@ class FlowGraphDesc:
         """Sets the default of the node attribute ``batch_size``."""
         self._graph["batch_size"] = batch_size
 
+    def set_fuse(self, is_fused: bool) -> None:
+        """Lets neighbours that only compute run as one stage (the default), or leaves them apart.
+
+        Those that bear a common ``fuse`` run as one stage either way.
+        """
+        self._graph["fuse"] = "auto" if is_fused else "off"
+
     def set_drivers_dir(self, drivers_dir_list: str | Sequence[str]) -> None:
         """Sets the folders that are searched for flow units."""
         folders = drivers_dir_list

@@ -17,7 +17,13 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
     [
         (
             "overhead",
-            ("forward, batch 1", "forward, batch 16", "identity, batch 8", "Flow.infer, us, median", "sessions/s"),
+            (
+                "forward, batch 1",
+                "forward, batch 16",
+                "identity, batch 8",
+                "Flow.infer, us, median",
+                "sessions/s",
+            ),
         ),
         ("image_pipeline", ("400x300", "640x480", "1920x1080")),
         ("chains", ("400x300, one session", "640x480, a session an item", "3 nodes that wait")),

@@ -13,6 +13,7 @@ def small():
     mean = desc.add_node("mean", source=resize["out_image"], mean="1,2,3", name="my_mean")
     desc.add_output("result", mean[0])
     desc.set_queue_size(5)
+    desc.set_fuse(False)
     desc.set_batch_size(2)
     return desc
 
@@ -21,6 +22,7 @@ def test_a_graph_is_built_with_every_order_of_arguments():
     graph = read_graph(small())
     assert list(graph.nodes) == ["image", "image_decoder", "resize", "my_mean", "result"]
     assert graph.nodes["resize"].settings.queue_size == 5
+    assert graph.config.graph["fuse"] == "off"
     assert graph.nodes["resize"].options["image_width"] == "8"
 
 
