@@ -1,3 +1,6 @@
+import importlib.util
+import inspect
+
 import pytest
 
 from tests.mutants import ALLOWED, Mutant, mutant_of, read_reasons, report, unused
@@ -101,3 +104,21 @@ def test_the_list_of_survivors_has_a_reason_for_each():
         read_reasons(ENTRY.format(" "))
     with pytest.raises(ValueError, match="class 1: got"):
         read_reasons("[[class]]\nchange = 'a'")
+
+
+@pytest.mark.parametrize("mutant", read_reasons(ALLOWED.read_text()).mutants, ids=str)
+def test_the_line_of_each_survivor_stands_in_its_function(mutant):
+    path = mutant.function.split(".")
+    depth = next(n for n in range(len(path), 0, -1) if _is_module(".".join(path[:n])))
+    found = importlib.import_module(".".join(path[:depth]))
+    for name in path[depth:]:
+        found = inspect.getattr_static(found, name)
+    found = getattr(found, "fget", None) or getattr(found, "__func__", found)
+    assert mutant.was in inspect.getsource(found)
+
+
+def _is_module(name):
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # its parent is no package
+        return False
