@@ -1,5 +1,6 @@
 import importlib.util
 import inspect
+from typing import Any
 
 import pytest
 
@@ -110,7 +111,7 @@ def test_the_list_of_survivors_has_a_reason_for_each():
 def test_the_line_of_each_survivor_stands_in_its_function(mutant):
     path = mutant.function.split(".")
     depth = next(n for n in range(len(path), 0, -1) if _is_module(".".join(path[:n])))
-    found = importlib.import_module(".".join(path[:depth]))
+    found: Any = importlib.import_module(".".join(path[:depth]))
     for name in path[depth:]:
         found = inspect.getattr_static(found, name)
     found = getattr(found, "fget", None) or getattr(found, "__func__", found)

@@ -54,7 +54,7 @@ class Bounded:
         """Tells whether a producer of ``port`` may go on now (with buffers of ``session``)."""
         return self._is_closed or (
             self._order.has_room(port, session)
-            and not (self.policy.unmatched_bounds and self.is_unmatched(port))
+            and (self._matcher is None or not self.is_unmatched(port))
         )
 
     def room(self, port: int) -> float:

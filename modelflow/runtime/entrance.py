@@ -113,7 +113,7 @@ class Entrance:
             QueueFullError: there is no room and the node says ``queue_policy=reject``.
             StreamClosed, Cancelled: the session has ended.
         """
-        port = self.port(name)
+        port = self._ports.get(name) or self.port(name)
         due = None if deadline is None else self._clock.now() + deadline
         blocker = self._try(session, port, buffers, is_last, due)
         if blocker is not None:
@@ -279,8 +279,11 @@ class Entrance:
         progress = session.progress
         if progress.is_closed or port.name in progress.ended:
             raise self._ended(session)
-        # A new row, not a partner of one; of a whole request nothing is unread.
-        is_free = progress.is_collected and self._in_flight is None
+        # Of a whole request nothing is unread.
+        is_free = self._in_flight is None and (
+            progress.is_collected or progress.unread < self._unread_bound
+        )
+        # A new row, not a partner of one.
         if not is_free and progress.has_entered(port.name) >= progress.sent:
             blocker = self._entry_blocker(session, "send to", port.name)
             if blocker is not None:

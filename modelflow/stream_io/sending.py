@@ -56,7 +56,8 @@ class Sending:
             scheduler.check_process()
         buffers = (sent(data, copy),)
         scheduler.entrance.send(self._session, port, buffers, timeout=timeout, deadline=deadline)
-        scheduler.pump()
+        if scheduler.options.is_inline:
+            scheduler.pump()
 
     def try_send(
         self, port: str, data: Any, deadline: float | None = None, *, copy: bool = False
