@@ -10,6 +10,8 @@ from modelflow.http.request_source import REQUEST
 class HttpserverSyncReply(FlowUnit):
     """Hands answers to the server's thread."""
 
+    is_any_thread = True
+
     def open(self, config: HttpserverSyncReplyOptions) -> None:
         """Takes the options."""
         self._content_type = config.content_type
