@@ -28,5 +28,6 @@ docs:  ## write the generated reference pages anew
 mutants:  ## break the runtime on purpose, and list what no test notices (hours; ONLY="outbox kinds.normal")
 	$(PYTHON) tests/mutants.py $(ONLY)
 
-benchmarks:  ## the benchmark tables of the runtime (minutes)
-	for program in overhead image_pipeline import_time sessions; do $(PYTHON) benchmarks/$$program.py || exit 1; done
+benchmarks:  ## the benchmark tables of the runtime (a quarter of an hour; on a quiet machine)
+	for program in bounds overhead sessions image_pipeline chains saturated http_load import_time; do \
+		echo; echo "== $$program"; $(PYTHON) benchmarks/$$program.py || exit 1; done

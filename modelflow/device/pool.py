@@ -79,7 +79,7 @@ class ArrayPool:
         item = np.dtype(dtype)
         count = 1
         for extent in shape:
-            count *= extent
+            count *= int(extent)  # NumPy's own integers may be too small for the product
         size = count * item.itemsize
         if size < _SMALLEST:
             return np.empty(shape, item)

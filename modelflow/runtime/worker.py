@@ -164,6 +164,7 @@ class Worker:
         while (batch := inbox.take(seat)) is not None:
             if batch.spans:
                 self.run(batch, own)
+            del batch  # nobody who waits keeps rows
             if own.seats:
                 own.go_on()
             outbox.wait_for_room()
@@ -175,6 +176,7 @@ class Worker:
             if batch.spans:
                 observer.took(node, self.number, batch.size, free, clock.now())
                 self.run(batch, self._own)
+            del batch  # as above
             self._own.go_on()
             done = clock.now()
             outbox.wait_for_room()

@@ -30,6 +30,11 @@ def test_arrays_are_plain_writable_and_contiguous():
     assert array.dtype == np.float32
 
 
+@pytest.mark.parametrize("side", [np.int8(100), np.int64(200)])
+def test_a_shape_may_be_of_numbers_of_numpy(side):
+    assert empty((side, side, 3)).shape == (side, side, 3)
+
+
 def test_steady_use_allocates_nothing_new():
     pool = ArrayPool()
     pool.empty((1 << 20,))

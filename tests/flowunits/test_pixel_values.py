@@ -124,6 +124,12 @@ def test_mean_names_what_does_not_fit(photo, data, meta, expected):
     assert expected in buffers[1].get_error_msg()
 
 
+def test_meta_of_any_type_stand_in_nobodys_way(photo):
+    stack = np.stack([photo, photo])
+    buffer = Buffer(stack, {"height": np.array([4, 4])})
+    np.testing.assert_array_equal(one(mean.SPEC, buffer).data, as_float(stack) - MEAN)
+
+
 @pytest.mark.parametrize("layout", ["hwc", "chw"])
 @pytest.mark.parametrize("source", ["packed", "planar"])
 def test_preprocess_is_convert_mean_scale_and_layout(photo, layout, source):

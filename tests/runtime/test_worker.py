@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import weakref
 
 import pytest
 
@@ -507,3 +508,41 @@ def test_rows_of_an_origin_that_is_counted_elsewhere_are_not_counted_here():
         assert stream.recv().data == 1
         assert flow.scheduler._wiring._in_flight.rows == 1
         stream.cancel()
+
+
+class Thing:
+    """Data that can be told to be gone."""
+
+
+@pytest.mark.parametrize("fuse", ["off", "a"])
+@pytest.mark.parametrize("is_observed", [False, True])
+def test_a_worker_that_waits_keeps_no_rows(fuse, is_observed):
+    clock = FakeClock()
+    settings = {"threads": 1} if fuse == "off" else {"threads": 1, "fuse": fuse}
+    specs = [(unit_of(forward, hooks={"open": lambda _: None}), settings) for _ in range(2)]
+    observer = Observing() if is_observed else None
+    with Running(chain(*specs), clock=clock, observer=observer) as flow, flow.session() as stream:
+        thing = Thing()
+        known = weakref.ref(thing)
+        stream.send("input", thing)
+        del thing
+        assert type(stream.recv("output").data) is Thing
+        clock.until_waiting(len(flow.scheduler._workers))
+        assert known() is None
+
+
+def forward(ctx):
+    ctx.emit(ctx.input())
+
+
+class Observing:
+    """Looks on."""
+
+    def took(self, *_):
+        pass
+
+    def called(self, *_):
+        pass
+
+    def blocked(self, *_):
+        pass

@@ -2,18 +2,21 @@
 
 Units "decode" and "resize" in a chain, a batch of five: "decode" is called with five buffers,
 "resize" with the five that it gave. A row that fails in "decode", or whose deadline passes there,
-passes "resize" in error, as it would in a stage of its own.
+passes "resize" in error, as it would in a stage of its own; so does one that is cancelled there.
 """
 
 from collections.abc import Sequence
 
+from modelflow.buffer import Buffer
+from modelflow.errors import Cancelled, FlowUnitError
+from modelflow.plan import UnitPlan
 from modelflow.runtime.call import BatchCall, StreamOf, UnitCall
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.deadlines import carry, deadlines_of, expire
 from modelflow.runtime.kind import RunningKind
 from modelflow.runtime.kinds.normal import NormalCall
 from modelflow.runtime.seat import Relay
-from modelflow.runtime.segment import Batch, Columns
+from modelflow.runtime.segment import Batch, Columns, Span
 from modelflow.runtime.stats import WorkerStats
 from modelflow.runtime.watching import Lap
 from modelflow.runtime.worker import Worker
@@ -28,6 +31,8 @@ class ChainCall(BatchCall):
     """A row of the batch may have one."""
     is_watched: bool
     """The laps are wanted."""
+    spans: Sequence[Span]
+    """Whose rows the batch holds, while it is worked on."""
     laps: list[Lap]
     """When each unit was called for the batch, where that is wanted."""
 
@@ -40,6 +45,7 @@ class ChainCall(BatchCall):
         self.plan = calls[0].plan
         self.failed = 0
         self.has_errors = self.has_deadlines = self.is_watched = False
+        self.spans = ()
         self.laps = []
 
     def process(self, columns: Columns, has_errors: bool, stream_of: StreamOf) -> Columns:
@@ -49,6 +55,10 @@ class ChainCall(BatchCall):
             self.plan = plan = call.plan
             if plan.sources:
                 columns = [columns[source] for source in plan.sources]
+            for span in self.spans:
+                if span.stream.session.is_cancelled:
+                    columns, has_errors = _given_up(columns, plan, stream_of), True
+                    break
             deadlines = None
             if self.has_deadlines:
                 deadlines = deadlines_of(columns)
@@ -82,7 +92,9 @@ class ChainWorker(Worker):
         """Calls the units for a batch and sends the results on; does not wait."""
         self._chain.has_deadlines = False
         self._chain.is_watched = self._owner.is_watched
+        self._chain.spans = batch.spans
         super().run(batch, relay)
+        self._chain.spans = ()  # nobody who waits keeps a session
 
     def _laps(self, start: float, end: float) -> Sequence[Lap]:  # noqa: ARG002 - it knows better
         return self._chain.laps
@@ -90,6 +102,22 @@ class ChainWorker(Worker):
     def _expire(self, batch: Batch, deadlines: Sequence[float | None]) -> bool:  # noqa: ARG002
         self._chain.has_deadlines = True  # it looks before each unit, the first among them
         return False
+
+
+def _given_up(columns: Columns, plan: UnitPlan, stream_of: StreamOf) -> Columns:
+    """Puts an error in the place of every row whose session was cancelled: nobody will see it."""
+    first = list(columns[0])
+    for row, buffer in enumerate(first):
+        stream = stream_of(row)
+        if stream is not None and stream.session.is_cancelled and buffer.error is None:
+            error = FlowUnitError.from_exception(
+                Cancelled("its session was cancelled before the unit was called"),
+                node=plan.node,
+                unit=plan.spec.name,
+                session=stream.session.name,
+            )
+            first[row] = Buffer.from_error(error, buffer.meta)
+    return [first, *columns[1:]]
 
 
 KIND = RunningKind(call=NormalCall, worker=ChainWorker)

@@ -5,8 +5,9 @@ import threading
 import pytest
 
 from modelflow.buffer import Buffer
-from modelflow.errors import FlowFailed, FlowUnitError
+from modelflow.errors import Cancelled, FlowFailed, FlowUnitError
 from modelflow.plan import UnitPlan
+from modelflow.runtime.gang import Entrant
 from modelflow.runtime.kinds.chain import ChainCall
 from modelflow.runtime.kinds.normal import NormalCall
 from modelflow.runtime.segment import Stream
@@ -155,6 +156,34 @@ def test_a_deadline_that_passes_in_one_unit_is_seen_before_the_next():
     assert called == []
     assert buffer.error.node == "n1"
     assert "its deadline passed before the unit was called" in str(buffer.error)
+
+
+def test_what_is_cancelled_in_one_unit_is_given_to_none_behind_it():
+    seen = []
+
+    def cancel(ctx):
+        for row in ctx.input():
+            if row.data == "gone":
+                flows[0].scheduler.cancel(sessions["gone"])
+        ctx.emit(ctx.input())
+
+    def note(ctx):
+        seen.extend(row.data for row in ctx.input())
+        ctx.emit(ctx.input())
+
+    settings = {"threads": 1, "batch_size": 2, "fuse": "a"}
+    graph = chain((unit_of(cancel), settings), (unit_of(note), settings))
+    flows, sessions = [], {}
+    with Running(graph) as flow:
+        flows.append(flow)
+        streams = {name: flow.session() for name in ("gone", "stays")}
+        sessions.update({name: stream._session for name, stream in streams.items()})
+        entrants = [Entrant(sessions[name], {"input": [Buffer(name)]}, None) for name in streams]
+        assert flow.scheduler.entrance.enter_many(entrants) == (2, None)
+        assert streams["stays"].recv("output").data == "stays"
+        with pytest.raises(Cancelled):
+            streams["gone"].recv("output")
+    assert seen == ["stays"]
 
 
 def test_units_that_need_their_stream_are_called_for_one_at_a_time():
