@@ -1,7 +1,7 @@
 """Decode, resize, mean as a graph (P3, P3b), against the same OpenCV calls in a thread pool.
 
-And against other pipelines, where they are installed (pip install spdl-core tensorflow torch). Processor
-time is that of this process and of those that it has started, taken in ticks of the system.
+And against other pipelines, where they are installed (pip install spdl-core tensorflow torch).
+Processor time is that of this process and of those that it has started, in ticks of the system.
 
     python benchmarks/image_pipeline.py [--quick] [--rounds 7]
 """
