@@ -70,6 +70,11 @@ class ArrayPool:
         # Re-entrant: the collector may run a lease's __del__ while this thread holds the lock.
         self._lock = threading.RLock()
 
+    @property
+    def idle_bytes(self) -> int:
+        """How many bytes wait for reuse."""
+        return self._idle_bytes
+
     def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike = np.uint8) -> npt.NDArray[Any]:
         """Returns an uninitialised, C-contiguous, writable array of that shape and dtype.
 

@@ -12,7 +12,7 @@ from modelflow.request import Request, SubmittedRows, submit, submit_rows
 from modelflow.runtime.blocker import Blocker
 from modelflow.runtime.bundle import Party
 from modelflow.runtime.scheduler import Scheduler
-from modelflow.runtime.stats import NodeStats
+from modelflow.runtime.stats import FlowStats
 from modelflow.stream_io import StreamIO, answer_of
 
 __all__ = ["Flow"]
@@ -171,9 +171,17 @@ class Flow(FlowLife):
         _go_on(scheduler, blocker, on_room)
         return submitted
 
-    def stats(self) -> dict[str, NodeStats]:
-        """Returns the figures of every node at this moment: counts, batch sizes, times, queues."""
-        return {} if self._scheduler is None else self._scheduler.statistics()
+    def stats(self) -> FlowStats:
+        """Returns the figures of this moment: a mapping from the names of nodes to theirs.
+
+        Counts, batch sizes, times, queues of each node; requests, latency and memory of the whole.
+        What lies between two of them is their difference::
+
+            before = flow.stats()
+            ...
+            rate = (flow.stats()["infer"].buffers - before["infer"].buffers) / seconds
+        """
+        return FlowStats() if self._scheduler is None else self._scheduler.statistics()
 
     def reload(self, node: str | None = None) -> None:
         """Loads the newest version of a node's model in the place of the one that runs.

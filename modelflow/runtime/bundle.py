@@ -55,6 +55,11 @@ class Bundle:
         self._lacking: list[int] = []
         self._due: deque[Callable[[], None]] = deque()
 
+    @property
+    def size(self) -> int:
+        """How many requests it has carried."""
+        return self._size
+
     def board(self, party: Party, size: int) -> None:
         """Takes who waits for so many rows; before any of them is in the graph."""
         with self._lock:

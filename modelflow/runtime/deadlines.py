@@ -14,6 +14,7 @@ from modelflow.errors import DeadlineExceeded, FlowUnitError
 from modelflow.plan import UnitPlan
 from modelflow.runtime.call import StreamOf
 from modelflow.runtime.segment import Batch, Columns
+from modelflow.runtime.stats import WorkerStats
 
 __all__ = ["carry", "deadlines_of", "expire", "give_up_gone"]
 
@@ -61,6 +62,7 @@ def expire(
     now: float,
     plan: UnitPlan,
     stream_of: StreamOf,
+    stats: WorkerStats,
 ) -> Columns | None:
     """Puts an error in the place of every row whose deadline has passed.
 
@@ -70,6 +72,7 @@ def expire(
         now: The clock's time.
         plan: The unit that is about to be called.
         stream_of: Gives the stream of a row.
+        stats: What counts them.
 
     Returns:
         The columns to go on with; None: every row is in time, or in error already.
@@ -83,6 +86,7 @@ def expire(
         if any(buffer.error is not None for buffer in whole):
             continue
         first = list(columns[0]) if first is None else first
+        stats.expired += 1
         bad = _expired(whole[0], plan, stream_of(row))
         first[row] = [bad] if whole is cell else bad
     return None if first is None else [first, *columns[1:]]

@@ -121,7 +121,7 @@ class Ending:
                 life.errors += self._runner.join(self._timeout)
         finally:
             with life.lock:
-                life.state = "stopped"
+                life.end()
                 life.changed.wake()
         logger.info("flow %r has stopped", life.name)
 

@@ -66,6 +66,8 @@ class Entrance:
         self._ports = ports
         self.names = frozenset(ports)
         """The graph's inputs."""
+        self.refusals = 0
+        """How often a row was refused, because there was no room for it."""
         self._in_flight = in_flight
         self._unread_bound = unread_bound
         self._clock = clock
@@ -242,6 +244,8 @@ class Entrance:
 
     def refused(self, port: EntryPort, blocker: Blocker) -> QueueFullError:
         """Returns the error for a row that there is no room for, with the expected wait."""
+        with self._lock:
+            self.refusals += 1
         wait = port.expected_wait()
         hint = "" if wait is None else f"; expected wait {wait:.3g} s"
         message = f"input {port.name!r} refused a buffer: {blocker.reason}{hint}"

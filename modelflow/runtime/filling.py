@@ -4,12 +4,10 @@ A node with ``batch_size=8`` and ``batch_timeout_ms=5`` has three rows. The work
 for them waits, alone, until there are eight or the oldest has waited for 5 ms; the others rest.
 """
 
-from collections.abc import Sequence
-
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.orders.order import InboxPolicy, Order
 from modelflow.runtime.seat import Seat
-from modelflow.runtime.segment import Batch, Segment
+from modelflow.runtime.segment import Batch
 from modelflow.runtime.stats import QueueStats
 
 __all__ = ["Filling"]
@@ -25,15 +23,13 @@ class Filling:
     collector: Seat | None
     """Of the worker that waits for a fuller batch, if any."""
 
-    def __init__(
-        self, policy: InboxPolicy, order: Order, stats: QueueStats | None, clock: Clock
-    ) -> None:
+    def __init__(self, policy: InboxPolicy, order: Order, stats: QueueStats, clock: Clock) -> None:
         """Makes that of an empty queue.
 
         Args:
             policy: The size of a batch, and how long it may wait.
             order: What waits.
-            stats: What counts why batches close; None: nothing does.
+            stats: What counts why batches close.
             clock: What the waits go by.
         """
         self.collector = None
@@ -47,14 +43,10 @@ class Filling:
         self._clock = clock
         self._oldest: float | None = None
 
-    def arrive(self, segments: Sequence[Segment]) -> None:
-        """Notes what is about to be added to the order."""
-        now = self._clock.now()
+    def arrive(self, now: float) -> None:
+        """Notes that something is about to be added to the order."""
         if not self._waiting:
             self._oldest = now
-        if self._stats is not None:
-            for segment in segments:
-                segment.arrived = now
 
     def is_over(self, seat: Seat) -> bool:
         """Waits in ``seat`` for a fuller batch; True when one is to be cut, False to look again."""
@@ -81,9 +73,9 @@ class Filling:
 
     def note_cut(self, batch: Batch | None) -> None:
         """Notes that a batch was cut; None: nothing was left of what waited."""
-        if self._stats is not None and batch is not None and batch.size:
+        if batch is not None and batch.size:
             waited = self._clock.now() - batch.arrived
-            self._stats.count(self._reason(batch, waited), waited)
+            self._stats.closed[self._reason(batch, waited)] += 1
         self._oldest = self._clock.now() if self._waiting else None
 
     def _reason(self, batch: Batch, waited: float) -> str:

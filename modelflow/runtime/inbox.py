@@ -54,14 +54,14 @@ class Inbox(Bounded):
         matcher = Matcher(node, ports) if len(ports) > 1 and is_matching else None
         super().__init__(node, policy, order, matcher, clock)
         self.ports = tuple(ports)
-        self.stats = QueueStats() if policy.is_measured else None
+        self.stats = QueueStats()
         self._waiting = order.waiting
         self._size = policy.batch_size
         # The workers that wait for something to do; the last to come is the first to be woken.
         self._resting: list[Seat] = []
         # None: nothing is to be noted of what arrives.
         self._filling: Filling | None = None
-        if policy.batch_timeout or self.stats is not None:
+        if policy.batch_timeout or policy.is_measured:
             self._filling = Filling(policy, order, self.stats, clock)
         whole = order.add_whole if self._filling is None and matcher is None else None
         self.append_whole = None if whole is None else partial(self._append_whole, whole)
@@ -73,6 +73,11 @@ class Inbox(Bounded):
     def waiting(self) -> object:
         """True where there is something to take; always the same object."""
         return self._waiting
+
+    @property
+    def is_noting(self) -> bool:
+        """Tells whether it is noted why each batch closes."""
+        return self._filling is not None
 
     @property
     def ready(self) -> int:
@@ -93,15 +98,21 @@ class Inbox(Bounded):
         Returns:
             True: `call_due` must follow once the caller holds no lock.
         """
+        now = 0.0  # as good as at once behind the stage before, which has said when
+        is_timed = self._filling is not None or self._matcher is not None
+        if is_timed or not (segments and segments[0].arrived):
+            now = self._clock.now()
+            for segment in segments:
+                segment.arrived = now
         with self._lock:
             if self._is_closed:
                 return False
             if self._matcher is not None:
-                self._match(self._matcher, port, segments)
+                self._match(self._matcher, port, segments, now)
             elif self._filling is None:
                 self._order.add(port, segments)  # a cancelled session's are dropped when taken
             else:
-                self._add(port, segments)
+                self._add(port, segments, now)
             if self._filling is not None and self._filling.collector is not None:
                 self._filling.wake()
             elif self._resting and self._waiting:
@@ -130,19 +141,23 @@ class Inbox(Bounded):
                     seat.wake()
                 return
 
-    def _match(self, matcher: Matcher, port: int, segments: Sequence[Segment]) -> None:
+    def _match(self, matcher: Matcher, port: int, segments: Sequence[Segment], now: float) -> None:
         for segment in segments:
             session = segment.stream.session
             if session.is_cancelled:
                 self._drop(session)
+                self.stats.dropped += len(segment.positions)
             else:
-                self._add(port, matcher.add(port, segment))
+                rows = matcher.add(port, segment)
+                for row in rows:
+                    row.arrived = now
+                self._add(port, rows, now)
         if self._room.count and self._order.is_roomy():
             self._room.wake()
 
-    def _add(self, port: int, segments: Sequence[Segment]) -> None:
+    def _add(self, port: int, segments: Sequence[Segment], now: float) -> None:
         if self._filling is not None:
-            self._filling.arrive(segments)
+            self._filling.arrive(now)
         self._order.add(port, segments)
 
     # -- workers --------------------------------------------------------------------------------
@@ -210,7 +225,7 @@ class Inbox(Bounded):
     def _rest(self, seat: Seat, timeout: float | None) -> None:
         self._resting.append(seat)
         try:
-            seat.rest(self._clock, timeout)
+            seat.rest(self._clock, timeout, is_ordered=self._order.is_holding)
         finally:
             self._resting.remove(seat)
 
@@ -236,9 +251,15 @@ class Inbox(Bounded):
 
         All, where a call is not worth waking another thread for.
         """
+        ready, size = self._order.ready, self._size
         if seat.is_cheap:
-            return self._size
-        return min(self._size, -(-self._order.ready // self.policy.workers) or 1)
+            return size
+        part = -(-ready // self.policy.workers) or 1
+        if part >= size:
+            return size
+        if part < ready:
+            self.stats.shared += 1
+        return part
 
     def _wake_worker(self) -> None:
         """Has one of those who rest do something about what waits."""
@@ -310,7 +331,9 @@ class Inbox(Bounded):
         self._room.call_due()
 
     def _drop(self, session: Session) -> None:
+        before = self._order.ready
         self._order.drop(session)
+        self.stats.dropped += max(0, before - self._order.ready)
         if self._matcher is not None:
             self._matcher.discard(session)
 

@@ -98,6 +98,8 @@ class OutputTerminal(Terminal):
             if session.is_cancelled:
                 continue
             column, bundle = segment.columns[0], session.bundle
+            if segment.has_errors:
+                session.spoil(segment.positions, column)
             if bundle is not None:
                 is_end = bundle.put(self._output, segment.positions, column, is_output=True)
                 self._count(session, segment, is_end, bundle)
@@ -132,6 +134,7 @@ class SinkTerminal(Terminal):
             column, bundle = segment.columns[0], session.bundle
             if segment.has_errors:
                 session.progress.record_errors(column)
+                session.spoil(segment.positions, column)
             if bundle is None:
                 is_end = segment.is_last and segment.stream.depth == 0
             else:

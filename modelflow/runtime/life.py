@@ -55,6 +55,8 @@ class Life:
         self.is_aborted = self.is_starting = False
         self.is_opening = True
         self.opening = self.beginning = workers
+        self._began: float | None = None
+        self._ended: float | None = None
 
     @property
     def is_running(self) -> bool:
@@ -88,6 +90,16 @@ class Life:
                 message = f"flow {self.name!r} is {self.state}; it can be started once"
                 raise StreamClosed(message)
             self.state = "running"
+            self._began = self.clock.now()
+
+    def end(self) -> None:
+        """Notes, with the lock held, that everything has ended."""
+        self.state = "stopped"
+        self._ended = self.clock.now()
+
+    def seconds(self, now: float) -> float:
+        """Returns how long it has run, or ran until it was stopped; ``now``: the clock's time."""
+        return 0.0 if self._began is None else (self._ended or now) - self._began
 
     def opened(self) -> None:
         """Notes an open unit."""

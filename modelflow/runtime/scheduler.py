@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from modelflow.device import host_pool
 from modelflow.errors import FlowFailed, FlowUnitError, StreamClosed
 from modelflow.plan import ExecutionPlan
 from modelflow.runtime.bundle import Bundle
@@ -22,7 +23,7 @@ from modelflow.runtime.seat import Relay
 from modelflow.runtime.session import Session
 from modelflow.runtime.sessions import Sessions
 from modelflow.runtime.starting import Starting
-from modelflow.runtime.stats import NodeStats
+from modelflow.runtime.stats import FlowStats
 from modelflow.runtime.wiring import Wiring
 from modelflow.runtime.worker import Worker
 from modelflow.wire.tensor import TensorSpec
@@ -239,9 +240,25 @@ class Scheduler:
         """Returns what the open unit of a node knows of one item at ``port``; None: nothing."""
         return self._wiring.tensor(node, port)
 
-    def statistics(self) -> dict[str, NodeStats]:
-        """Returns the figures of every node at this moment."""
-        return self._wiring.statistics()
+    def statistics(self) -> FlowStats:
+        """Returns the figures of the flow and of every node at this moment."""
+        requests, life, pool = self._sessions.stats, self._life, host_pool()
+        now = self.options.clock.now()
+        with life.lock:
+            outcomes, latency = requests.outcomes(), requests.latencies.histogram()
+            in_flight = len(self._sessions.known) - len(self.sources)
+        if self.entrance.refusals:
+            outcomes["rejected"] = self.entrance.refusals
+        return FlowStats(
+            name=self.plan.name,
+            time=now,
+            seconds=life.seconds(now),
+            nodes=self._wiring.statistics(),
+            requests=outcomes,
+            latency=latency,
+            in_flight=max(0, in_flight),
+            pool={"free": pool.idle_bytes},
+        )
 
     def reload(self, node: str | None) -> None:
         """Lets the shared units of a node (None: of every node that can) take up what is new.

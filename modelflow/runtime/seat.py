@@ -66,10 +66,22 @@ class Seat:
         """Tells whether a call is known to be shorter than what it costs to wake a thread."""
         return self._stats.cost < CHEAP
 
-    def rest(self, clock: Clock, timeout: float | None) -> None:
-        """Waits until `wake`, or for ``timeout`` seconds; with the lock held."""
+    def rest(self, clock: Clock, timeout: float | None, *, is_ordered: bool = False) -> None:
+        """Waits until `wake`, or for ``timeout`` seconds; with the lock held.
+
+        Args:
+            clock: What the wait goes by.
+            timeout: The longest one; None: as long as it takes.
+            is_ordered: There are rows, which others have to come before.
+        """
         self.is_called = False  # it has just looked, whoever was to be told something before
-        clock.wait(self._condition, timeout)
+        stats = self._stats
+        stats.is_ordered = is_ordered
+        stats.resting_since = clock.now()
+        try:
+            clock.wait(self._condition, timeout)
+        finally:
+            stats.rested(clock.now())
 
     def wake(self) -> None:
         """Wakes the worker's own thread, if it rests; with the lock held."""

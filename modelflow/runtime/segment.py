@@ -79,7 +79,7 @@ class Segment:
     has_errors: bool
     """Some buffer may be in error."""
     arrived: float
-    """When the segment came into the queue that it is in, where that is measured; else 0."""
+    """When the segment came into the queue that it is in, by the clock."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class Batch:
     has_errors: bool
     """Some buffer may be in error."""
     arrived: float
-    """When its oldest row came into the queue, where that is measured; else 0."""
+    """When its oldest row came into the queue, by the clock; 0: it is in none."""
 
     def __init__(self, spans: list[Span], columns: Columns, has_errors: bool) -> None:
         self.arrived = 0.0
@@ -193,7 +193,9 @@ class Batch:
         if len(segments) == 1:
             (only,) = segments
             span = Span(only.stream, only.positions, only.is_last)
-            return cls([span], only.columns, only.has_errors)
+            batch = cls([span], only.columns, only.has_errors)
+            batch.arrived = only.arrived
+            return batch
         spans: list[Span] = []
         last, has_errors = None, False
         for segment in segments:
@@ -207,19 +209,24 @@ class Batch:
             [buffer for segment in segments for buffer in segment.columns[place]]
             for place in range(width)
         ]
-        return cls(spans, columns, has_errors)
+        batch = cls(spans, columns, has_errors)
+        batch.arrived = min([segment.arrived for segment in segments], default=0.0)
+        return batch
 
     def segments(self) -> list[Segment]:
         """Returns its rows as what travels where it cannot go on as a whole: a segment a span."""
         if len(self.spans) == 1:
             (span,) = self.spans
             stream, positions, is_last = span.stream, span.positions, span.is_last
-            return [Segment(stream, positions, self.columns, is_last, self.has_errors)]
+            only = Segment(stream, positions, self.columns, is_last, self.has_errors)
+            only.arrived = self.arrived
+            return [only]
         made, start = [], 0
         for span in self.spans:
             end = start + len(span.positions)
             rows = [column[start:end] for column in self.columns]
             made.append(Segment(span.stream, span.positions, rows, span.is_last, self.has_errors))
+            made[-1].arrived = self.arrived
             start = end
         return made
 

@@ -1,10 +1,11 @@
 """One session: what travels with its data, where its results arrive, and how it ends."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from modelflow.errors import Cancelled
+from modelflow.buffer import Buffer
+from modelflow.errors import Cancelled, DeadlineExceeded
 from modelflow.plan import Origin
 from modelflow.runtime.bundle import Bundle
 from modelflow.runtime.in_flight import InFlight
@@ -32,6 +33,7 @@ class Session:
         "_on_end",
         "_on_finished",
         "_opener",
+        "began",
         "bundle",
         "context",
         "failure",
@@ -43,6 +45,7 @@ class Session:
         "relay",
         "results",
         "single_outputs",
+        "spoilt",
         "stream",
         "watcher",
     )
@@ -71,6 +74,11 @@ class Session:
     """Who waits for each of its rows; None: its results are read as one stream."""
     relay: Relay | None
     """What whoever sends goes on with on its own thread; None: with nothing."""
+    began: float | None
+    """When it was opened, by the clock; None: it is a source's own, which is no request."""
+    spoilt: dict[int, bool] | None
+    """Its requests that have failed, by position (0, where all of it is one); True: a deadline has
+    passed."""
     watcher: Watcher | None
     """Who is told of every batch that its rows are in; None: nobody."""
 
@@ -99,7 +107,7 @@ class Session:
         self.origin = origin
         self.context = {}
         self.stream = Stream(self)
-        self.bundle = self.watcher = self.relay = None
+        self.bundle = self.watcher = self.relay = self.began = self.spoilt = None
         self.results = {
             output: Results() if opener is None else SharedResults(opener.results[output])
             for output in ends.outputs
@@ -127,6 +135,15 @@ class Session:
         self.bundle = bundle
         self.results = {}
         self.progress.is_collected = True
+
+    def spoil(self, positions: Sequence[int], buffers: Sequence[Buffer]) -> None:
+        """Notes the rows in error among those that leave the graph, which its figures tell."""
+        for position, buffer in zip(positions, buffers, strict=True):
+            if buffer.error is not None:
+                if self.spoilt is None:
+                    self.spoilt = {}
+                is_late = isinstance(buffer.error.__cause__, DeadlineExceeded)
+                self.spoilt.setdefault(0 if self.bundle is None else position, is_late)
 
     def watch(self, watcher: Watcher) -> None:
         """Has somebody told of it; before anything has entered."""

@@ -14,6 +14,7 @@ from modelflow.errors import StreamClosed
 from modelflow.runtime.kinds.source import SourceWorker
 from modelflow.runtime.life import Life
 from modelflow.runtime.session import Session
+from modelflow.runtime.stats import RequestStats
 from modelflow.runtime.wiring import Wiring
 from modelflow.runtime.worker import Worker
 
@@ -31,6 +32,8 @@ class Sessions:
     """Those of the sources, by node."""
     opened_by_sources: int
     """How many of them sources have opened."""
+    stats: RequestStats
+    """How those ended that are over."""
 
     def __init__(self, wiring: Wiring, workers: Iterable[Worker], life: Life) -> None:
         """Knows those of the sources.
@@ -43,6 +46,7 @@ class Sessions:
         self.known = {}
         self.of_sources = {}
         self.opened_by_sources = 0
+        self.stats = RequestStats()
         self._wiring = wiring
         self._life = life
         self._dropped: deque[Session] = deque()
@@ -65,6 +69,9 @@ class Sessions:
         made = [
             self._wiring.session(str(next(self._numbers)), "", self._finished) for _ in range(count)
         ]
+        now = life.clock.now()
+        for session in made:
+            session.began = now
         with life.lock:
             if not life.is_running:
                 raise life.closed_error()
@@ -84,6 +91,7 @@ class Sessions:
         node, life = source.origin, self._life
         name = f"{node}/{next(self._numbers)}"
         session = self._wiring.session(name, node, partial(self._opened_finished, source), source)
+        session.began = life.clock.now()
         with life.lock:
             self.opened_by_sources += 1
             self.known[session] = None
@@ -104,9 +112,34 @@ class Sessions:
     def _finished(self, session: Session) -> None:
         life = self._life
         with life.lock:
-            self.known.pop(session, None)
+            is_new = self.known.pop(session, self) is None
+            if is_new and session.began is not None and session.progress.sent:
+                seconds = life.clock.now() - session.began
+                if session.spoilt is None and session.bundle is None and not session.is_cancelled:
+                    self.stats.ok += 1
+                    self.stats.latencies.add(seconds)
+                else:
+                    self._count(session, seconds)
             if life.changed.count:
                 life.changed.wake()
+
+    def _count(self, session: Session, seconds: float) -> None:
+        """Counts what has ended with a session, not as most do."""
+        bundle, spoilt = session.bundle, session.spoilt or {}
+        if bundle is None:
+            ended = "expired" if spoilt.get(0) else "failed"
+            self.stats.count("cancelled" if session.is_cancelled else ended, 1, seconds)
+            return
+        gone = bundle.size if session.is_cancelled else len(bundle.gone)
+        late = sum(spoilt[position] for position in spoilt.keys() - bundle.gone)
+        failed = len(spoilt.keys() - bundle.gone) - late
+        counts = {"cancelled": gone, "expired": late, "failed": failed}
+        if session.is_cancelled:
+            counts = {"cancelled": gone}
+        counts["ok"] = bundle.size - sum(counts.values())
+        for outcome, count in counts.items():
+            if count:
+                self.stats.count(outcome, count, seconds)
 
     def drop(self, session: Session) -> None:
         """Notes that nobody holds a session any more; takes no lock, waits for nothing.

@@ -70,6 +70,7 @@ class Stage:
             clock: What every wait goes by.
         """
         self.plan = plan
+        self._clock = clock
         self.kind = kind
         self.unread_bound = unread_bound
         self._is_ordered = plan.threads > 1 and kind.is_ordered
@@ -163,24 +164,46 @@ class Stage:
 
     def expected_wait(self) -> float | None:
         """Returns the seconds until what is queued now is done, from the rate so far."""
-        buffers = sum(stats.buffers for stats in self.stats)
-        busy = sum(stats.busy for stats in self.stats)
-        if not buffers:
+        done = [stats.done for stats in self.stats]
+        rows = sum(count for count, _ in done)
+        if not rows:
             return None
-        return self.inbox.ready * busy / buffers / self.plan.threads
+        return self.inbox.ready * sum(spent for _, spent in done) / rows / self.plan.threads
 
     def statistics(self) -> list[NodeStats]:
         """Returns the figures of each of its nodes at this moment."""
-        found = []
+        plan, now, found = self.plan, self._clock.now(), []
         for place, instances in enumerate(self.instances):
             unit, workers = instances.plan, self.unit_stats[place]
-            stats = NodeStats.of(
-                unit.node, unit.spec.name, workers, 0 if place else self.inbox.ready
-            )
-            if not place and self.inbox.stats is not None:
-                stats = stats.with_queue(self.inbox.stats)
-            found.append(replace(stats, figures=instances.figures()))
+            stats = NodeStats.of(unit.node, unit.spec.name, plan.name, workers, now)
+            stats = replace(stats, batch_size=plan.batch_size, figures=instances.figures())
+            found.append(stats if place else self._with_queue(stats, now))
         return found
+
+    def _with_queue(self, first: NodeStats, now: float) -> NodeStats:
+        """Returns the figures of the first node with those of the whole stage."""
+        plan, queue = self.plan, self.inbox.stats
+        whole = NodeStats.of(plan.name, "", plan.name, self.stats, now)
+        closed = dict(queue.closed)
+        if not self.inbox.is_noting:
+            # What was not full had nothing more to take, or left it to others.
+            sizes = whole.batch_sizes.items()
+            calls = sum(count for size, count in sizes if size)
+            full = sum(count for size, count in sizes if size >= plan.batch_size)
+            shared = min(queue.shared, calls - full)
+            closed = {"full": full, "shared": shared, "nothing_waiting": calls - full - shared}
+        return replace(
+            first,
+            dropped=queue.dropped,
+            seconds=whole.seconds,
+            starved=whole.starved,
+            blocked=whole.blocked,
+            order=whole.order,
+            queue=self.inbox.ready,
+            capacity=min(plan.bounds, default=0),
+            closed={reason: count for reason, count in closed.items() if count},
+            wait=whole.wait,
+        )
 
     def close(self) -> None:
         """Wakes every worker and producer of this stage; what is queued is dropped."""

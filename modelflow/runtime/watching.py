@@ -5,6 +5,8 @@ is told of two rows in a batch of three, from when to when, and of the error if 
 failed there.
 """
 
+import itertools
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -14,7 +16,7 @@ from modelflow.plan import UnitPlan
 from modelflow.runtime.observer import Part
 from modelflow.runtime.segment import Span
 
-__all__ = ["Lap", "tell"]
+__all__ = ["Lap", "failures_of", "tell"]
 
 
 class Lap(NamedTuple):
@@ -80,6 +82,16 @@ def parts_of(
             unit = plan.spec.name
             parts.append(Part(plan.node, unit, device, start, end, size, len(called), error))
     return parts
+
+
+def failures_of(results: Sequence[Sequence[Any]], node: str) -> Counter[str]:
+    """Counts the rows that failed at a node, by what was raised: the name of its type."""
+    found: Counter[str] = Counter()
+    for row in itertools.zip_longest(*results):  # a stream unit's outputs may differ in length
+        error = _error_of(row)
+        if error is not None and error.node == node:
+            found[type(error.__cause__ or error).__name__] += 1
+    return found
 
 
 def _error_of(cells: Sequence[Any]) -> FlowUnitError | None:

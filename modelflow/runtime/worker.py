@@ -9,7 +9,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from modelflow.errors import FlowUnitError
 from modelflow.plan import UnitPlan
@@ -23,7 +23,7 @@ from modelflow.runtime.processing import OnDevice, process_by_stream
 from modelflow.runtime.seat import Relay, Seat, is_any_thread
 from modelflow.runtime.segment import Batch, Columns
 from modelflow.runtime.stage import Stage
-from modelflow.runtime.watching import Lap, tell
+from modelflow.runtime.watching import Lap, failures_of, tell
 
 if TYPE_CHECKING:
     from modelflow.unit.unit import FlowUnit
@@ -40,8 +40,6 @@ class Worker:
     """Its place among the stage's workers."""
     phase: str
     """What it is doing: ``open``, ``process``, ``close``, or ``idle``."""
-    busy_since: float | None
-    """The clock's time at which the phase began; None while idle."""
     thread_id: int
     """The thread that runs it, once one does."""
     seat: Seat
@@ -54,7 +52,6 @@ class Worker:
         self.stage = stage
         self.number = number
         self.phase = "idle"
-        self.busy_since = None
         self.thread_id = self._own_thread = 0
         self.seat = stage.inbox.seat(self, stage.stats[number])
         self._own = Relay(stage.inbox.waiting)  # what its thread goes on with elsewhere
@@ -73,6 +70,11 @@ class Worker:
             self._on_device = OnDevice(transfer, self._at, self._is_per_stream)
         self._ended: Columns = [[] for _ in stage.plan.routes or ("",)]
 
+    @property
+    def busy_since(self) -> float | None:
+        """The clock's time at which the phase began; None while idle."""
+        return self._stats.busy_since
+
     # -- life -----------------------------------------------------------------------------------
 
     def main(self) -> None:
@@ -86,8 +88,10 @@ class Worker:
         try:
             if self._owner.wait_until_all_open():
                 self.begin()
+            self._stats.since = self._clock.now()
             self.loop()
             self.finish()
+            self._stats.until = self._clock.now()
         except BaseException as error:
             self._report(error, "process")
             self._own.give_back()
@@ -167,7 +171,15 @@ class Worker:
             del batch  # nobody who waits keeps rows
             if own.seats:
                 own.go_on()
-            outbox.wait_for_room()
+            if outbox.is_blocked():
+                self._wait_for_room()
+
+    def _wait_for_room(self) -> None:
+        self._stats.blocked_since = self._clock.now()
+        try:
+            self.stage.outbox.wait_for_room()
+        finally:
+            self._stats.unblocked(self._clock.now())
 
     def _loop_observed(self, observer: Observer) -> None:
         inbox, outbox, node = self.stage.inbox, self.stage.outbox, self.stage.plan.name
@@ -179,7 +191,8 @@ class Worker:
             del batch  # as above
             self._own.go_on()
             done = clock.now()
-            outbox.wait_for_room()
+            if outbox.is_blocked():
+                self._wait_for_room()
             free = clock.now()
             observer.blocked(node, self.number, done, free)
 
@@ -240,7 +253,9 @@ class Worker:
 
     # -- a batch --------------------------------------------------------------------------------
 
-    def run(self, batch: Batch, relay: Relay | None = None) -> None:
+    def run(  # noqa: C901 - a call for each step of every batch costs more
+        self, batch: Batch, relay: Relay | None = None
+    ) -> None:
         """Calls the unit for a batch and sends the results on; does not wait.
 
         Args:
@@ -259,19 +274,24 @@ class Worker:
                     has_errors = self._expire(batch, deadlines) or has_errors
                     break
             # Not by `_enter` and `_leave`: every batch of most graphs passes here.
+            stats = self._stats
             self.phase = "process"
-            self.busy_since = start = self._clock.now()
+            stats.busy_since = start = self._clock.now()
             if self._on_device is not None:
                 results, has_errors = self._on_device.process(self._batch_call, batch, has_errors)
             elif self._is_per_stream:
                 results = process_by_stream(self._batch_call, batch, has_errors)
             else:
                 results = self._batch_call.process(batch.columns, has_errors, batch.stream_of)
-            self.busy_since = None
+            stats.busy_since = None
             self.phase = "idle"
             has_errors = has_errors or self.call.has_errors
             end = self._clock.now()
-            self._stats.count(size, self.call.failed, end - start)
+            waited = start - batch.arrived if batch.arrived else -1.0
+            batch.arrived = end  # at whatever is behind, as good as at once
+            stats.count(size, self.call.failed, end - start, waited)
+            if self.call.failed:
+                self._note_failures(results)
             if self._observer is not None:
                 self._observer.called(self.stage.plan.name, self.number, size, start, end)
             if self._owner.is_watched:
@@ -289,7 +309,7 @@ class Worker:
     def _expire(self, batch: Batch, deadlines: Sequence[float | None]) -> bool:
         """Puts an error in the place of every row whose deadline has passed; False: none has."""
         now, plan = self._clock.now(), self.stage.plan.unit
-        columns = expire(batch.columns, deadlines, now, plan, batch.stream_of)
+        columns = expire(batch.columns, deadlines, now, plan, batch.stream_of, self._stats)
         batch.columns = columns or batch.columns
         return columns is not None
 
@@ -306,17 +326,24 @@ class Worker:
 
     def _enter(self, phase: str) -> float:
         self.phase = phase
-        self.busy_since = now = self._clock.now()
+        self._stats.busy_since = now = self._clock.now()
         return now
 
     def _leave(self) -> None:
-        self.busy_since = None
+        self._stats.busy_since = None
         self.phase = "idle"
 
-    def _note(self, size: int, start: float) -> float:
+    def _note_failures(self, results: Sequence[Sequence[Any]]) -> None:
+        self._stats.failures.update(failures_of(results, self.stage.plan.name))
+
+    def _note(
+        self, size: int, start: float, results: Sequence[Sequence[Any]], waited: float = -1.0
+    ) -> float:
         """Counts a call for ``size`` rows that began at ``start``; returns when it has ended."""
         now = self._clock.now()
-        self._stats.count(size, self.call.failed, now - start)
+        self._stats.count(size, self.call.failed, now - start, waited)
+        if self.call.failed:
+            self._note_failures(results)
         if self._observer is not None:
             self._observer.called(self.stage.plan.name, self.number, size, start, now)
         return now

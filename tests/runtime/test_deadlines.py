@@ -4,6 +4,7 @@ from modelflow.buffer import Buffer
 from modelflow.errors import DeadlineExceeded, FlowUnitError
 from modelflow.plan import UnitPlan
 from modelflow.runtime.deadlines import carry, deadlines_of, expire
+from modelflow.runtime.stats import WorkerStats
 from tests.runtime.graphs import spec_of
 from tests.runtime.test_inbox import stream
 
@@ -19,7 +20,7 @@ def due(*deadlines):
 
 def expired(columns, now=11.0):
     source = stream("session 7")
-    return expire(columns, deadlines_of(columns), now, PLAN, lambda row: source)
+    return expire(columns, deadlines_of(columns), now, PLAN, lambda row: source, WorkerStats())
 
 
 def test_the_earliest_deadline_of_a_row_counts_over_its_ports_and_its_gathered_stream():
@@ -74,13 +75,15 @@ def test_every_row_is_looked_at_whatever_stands_before_it():
         rows.append(row)
         return stream(f"session {row}")
 
-    columns = expire([column], deadlines, 11.0, PLAN, stream_of)
+    stats = WorkerStats()
+    columns = expire([column], deadlines, 11.0, PLAN, stream_of, stats)
     assert columns is not None
     (found,) = columns
     assert found[:2] == column[:2]
     assert [str(b.error.__cause__)[:19] for b in found[2:]] == ["its deadline passed"] * 2
     assert [b.error.session for b in found[2:]] == ["session 2", "session 3"]
     assert rows == [2, 3]
+    assert stats.expired == 2
 
 
 def test_the_error_of_a_gathered_stream_has_the_meta_of_its_first_buffer():

@@ -213,8 +213,46 @@ def test_a_closed_inbox_keeps_nothing(ports):
 
 
 @pytest.mark.parametrize("is_measured", [False, True])
-def test_statistics_are_kept_where_they_are_wanted(is_measured):
-    assert (inbox(is_measured=is_measured).stats is not None) == is_measured
+def test_it_is_noted_why_batches_close_where_that_is_wanted(is_measured):
+    box = inbox(is_measured=is_measured, batch_size=2)
+    box.append(0, [segment(stream(), 0, 2)])
+    box.take_nowait()
+    assert box.is_noting == is_measured
+    assert dict(box.stats.closed) == ({"full": 1} if is_measured else {})
+
+
+def test_rows_of_cancelled_sessions_are_counted_as_dropped():
+    box, one, other = inbox(), stream("one"), stream("other")
+    box.append(0, [segment(one, 0, 2), segment(other, 0, 3)])
+    box.discard(one.session)
+    assert box.stats.dropped == 2
+    assert box.ready == 3
+
+
+def test_partners_of_a_cancelled_session_are_counted_as_dropped():
+    box, gone = inbox(("a", "b")), stream()
+    gone.session.is_cancelled = True
+    box.append(1, [segment(gone, 0, 2)])
+    assert box.stats.dropped == 2
+
+
+def test_a_batch_knows_when_its_oldest_row_has_come():
+    clock = FakeClock()
+    box, s = inbox(batch_size=4, clock=clock), stream()
+    first = clock.now()
+    box.append(0, [segment(s, 0, 1)])
+    clock.advance(1.0)
+    box.append(0, [segment(s, 1, 1)])
+    assert box.take_nowait().arrived == first
+
+
+def test_a_row_has_come_when_its_last_partner_has():
+    clock = FakeClock()
+    box, s = inbox(("a", "b"), clock=clock), stream()
+    box.append(0, [segment(s, 0, 1)])
+    clock.advance(1.0)
+    box.append(1, [segment(s, 0, 1)])
+    assert box.take_nowait().arrived == clock.now()
 
 
 def test_a_measured_queue_knows_by_which_port_rows_came():

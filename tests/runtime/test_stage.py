@@ -96,7 +96,7 @@ def test_several_workers_of_a_kind_that_is_ordered_get_tickets_and_a_gate(
 )
 def test_batches_of_a_shared_unit_are_measured(is_shared, batch_size, is_measured):
     here = made(spec_of(is_shared=is_shared), batch_size=batch_size)
-    assert (here.inbox.stats is not None) == is_measured
+    assert here.inbox.policy.is_measured == here.inbox.is_noting == is_measured
 
 
 def test_workers_go_round_the_devices_and_have_a_transfer_where_data_may_move():

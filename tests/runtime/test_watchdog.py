@@ -176,7 +176,7 @@ def test_a_node_that_stands_is_named_once_and_again_when_it_has_moved_between(ca
         assert said(3) == [f"{text}: its workers wait"]
         stage.stats[0].count(1, 0, 0.0)
         assert said(1) == []
-        workers[0].busy_since = dog._clock.now()
+        stage.stats[0].busy_since = dog._clock.now()
         assert said(1) == []
-        workers[0].busy_since = None
+        stage.stats[0].busy_since = None
         assert len(said(2)) == 1

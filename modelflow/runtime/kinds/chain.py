@@ -18,7 +18,7 @@ from modelflow.runtime.kinds.normal import NormalCall
 from modelflow.runtime.seat import Relay
 from modelflow.runtime.segment import Batch, Columns, Span
 from modelflow.runtime.stats import WorkerStats
-from modelflow.runtime.watching import Lap
+from modelflow.runtime.watching import Lap, failures_of
 from modelflow.runtime.worker import Worker
 
 __all__ = ["KIND", "ChainCall", "ChainWorker"]
@@ -62,12 +62,15 @@ class ChainCall(BatchCall):
             deadlines = None
             if self.has_deadlines:
                 deadlines = deadlines_of(columns)
-                late = expire(columns, deadlines, self._clock.now(), plan, stream_of)
+                late = expire(columns, deadlines, self._clock.now(), plan, stream_of, stats)
                 columns, has_errors = late or columns, has_errors or late is not None
-            start = self._clock.now()
+            stats.busy_since = start = self._clock.now()
             columns = call.process(columns, has_errors, stream_of)
             end = self._clock.now()
+            stats.busy_since = None
             stats.count(len(columns[0]), call.failed, end - start)
+            if call.failed:
+                stats.failures.update(failures_of(columns, plan.node))
             if self.is_watched:
                 self.laps.append(Lap(plan, start, end))
             has_errors = has_errors or call.has_errors

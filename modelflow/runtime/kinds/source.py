@@ -95,7 +95,8 @@ class SourceWorker(Worker):
         """Produces until the source is done, or the flow drains or stops."""
         outbox = self.stage.outbox
         while self._wait_for_admission():
-            outbox.wait_for_room()  # what others have admitted may have taken it
+            if outbox.is_blocked():  # what others have admitted may have taken the room
+                self._wait_for_room()
             if not self.step():
                 break
             self._wait_for_event()
@@ -129,19 +130,23 @@ class SourceWorker(Worker):
     def _wait_for_event(self) -> None:
         if self._is_held:
             with self._has_event:
+                self._stats.resting_since = self._clock.now()
                 left = self._post_due()
                 while self._is_waiting():
                     self._clock.wait(self._has_event, left)
                     left = self._post_due()
+                self._stats.rested(self._clock.now())
 
     def _wait_for_admission(self) -> bool:
-        start, has_warned = self._clock.now(), False
+        start, has_warned, stats = self._clock.now(), False, self._stats
         while (blocker := self._blocker()) is not None and not self._is_ending():
+            stats.blocked_since = start
             waited = self._clock.now() - start
             if not has_warned and waited >= WARN_AFTER:
                 has_warned = True
                 logger.warning("it has waited for %.0f s: %s", waited, blocker.reason)
             blocker.wait(None if has_warned else WARN_AFTER - waited)
+        stats.unblocked(self._clock.now())
         return not self.session.is_cancelled
 
     def _blocker(self) -> Blocker | None:
@@ -205,7 +210,7 @@ class SourceWorker(Worker):
             self._is_held, self._is_over = context.is_held, is_last
         openings = context.openings or ()
         with self._has_event:  # who admits counts too
-            self._note(len(columns[0]) + len(openings), start)
+            self._note(len(columns[0]) + len(openings), start, columns)
         if context.openings is not None:
             emitted = [(list(row), _EMITTED) for row in zip(*columns, strict=True)]
             self._begin_sessions(
@@ -247,7 +252,7 @@ class SourceWorker(Worker):
         start = self._clock.now()
         self._begin_sessions([(self.call.row(opening), opening) for opening in openings])
         with self._has_event:
-            self._note(len(openings), start)
+            self._note(len(openings), start, ())
         return True
 
     def _begin_sessions(self, rows: Sequence[tuple[list[Buffer], Opening]]) -> None:

@@ -34,10 +34,7 @@ class Fifo:
         self._width = width
         self._bound = min(policy.bounds)
         self._is_ordered = policy.is_ordered
-        # A batch needs neither tickets nor the time of its oldest row.
-        self._is_plain = not (policy.is_ordered or policy.is_measured)
-        # Rows need not be weighed or timed.
-        self._is_simple = policy.byte_bound is None and not policy.is_measured
+        self._is_simple = policy.byte_bound is None  # rows need not be weighed
         # A batch that has come whole stays so unless it is to be joined, or cut.
         self._queue: deque[Segment | Batch] = deque()
         self.waiting: object = self._queue
@@ -47,6 +44,11 @@ class Fifo:
         self._tickets: dict[Session, int] = {}
         self._paused: dict[Session, deque[Segment]] = {}
         self._paused_rows = 0
+
+    @property
+    def is_holding(self) -> bool:
+        """See `Order`."""
+        return bool(self._paused)
 
     def add(self, port: int, segments: Sequence[Segment]) -> None:  # noqa: ARG002 - one way in
         """Puts rows at the end."""
@@ -104,7 +106,7 @@ class Fifo:
         self._take_rows(self._queue, size, picked)
         if not picked:
             return None
-        return Batch.of(picked, self._width) if self._is_plain else self._batch(picked)
+        return self._batch(picked)
 
     def _goes_whole(self, batch: Batch, size: int) -> bool:
         """Tells whether the first batch is what is to be taken: no more, no less, no other."""
@@ -128,16 +130,13 @@ class Fifo:
         span = Span(segment.stream, segment.positions, segment.is_last)
         if self._is_ordered:
             span.ticket = self._ticket(span)
-        return Batch([span], segment.columns, segment.has_errors)
+        batch = Batch([span], segment.columns, segment.has_errors)
+        batch.arrived = segment.arrived
+        return batch
 
     def _batch(self, picked: list[Segment]) -> Batch:
-        policy = self._policy
         batch = Batch.of(picked, self._width)
-        if policy.is_measured:
-            arrived = [segment.arrived for segment in picked if segment.positions]
-            if arrived:
-                batch.arrived = min(arrived)
-        if policy.is_ordered:
+        if self._is_ordered:
             for span in batch.spans:
                 span.ticket = self._ticket(span)
         return batch

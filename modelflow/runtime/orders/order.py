@@ -35,7 +35,7 @@ class InboxPolicy:
     is_ordered: bool = False
     """Spans get tickets, because several workers take from this inbox."""
     is_measured: bool = False
-    """Why batches close and how long they waited is counted."""
+    """Why batches close is counted."""
 
 
 class Order(Protocol):
@@ -55,6 +55,10 @@ class Order(Protocol):
     """`next_due` has something to do."""
     add_whole: Callable[[Batch], None] | None
     """Takes in a batch as it has left the stage before; None: it has to come in segments."""
+
+    @property
+    def is_holding(self) -> bool:
+        """Tells whether some session's rows are held back until earlier ones have gone on."""
 
     def add(self, port: int, segments: Sequence[Segment]) -> None:
         """Takes in what has arrived at a port, or the matched rows of all ports."""

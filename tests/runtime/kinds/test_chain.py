@@ -244,7 +244,7 @@ def test_rows_that_fail_are_counted_in_their_unit_and_together():
     assert told([column[0], column[4]]) == [0, 4]
     assert [b.error.node for b in column[1:4]] == ["a", "a", "b"]
     assert (here.failed, here.has_errors, here.plan.node) == (3, True, "b")
-    assert [(s.buffers, s.errors, s.busy) for s in stats] == [(5, 2, 2.0), (5, 1, 3.0)]
+    assert [(s.done, s.errors) for s in stats] == [((5, 2.0), 2), ((5, 3.0), 1)]
     here.process([[Buffer(0)]], False, lambda row: None)
     assert (here.failed, here.has_errors) == (0, False)
 

@@ -420,7 +420,7 @@ def test_what_a_source_gives_is_counted_with_the_time_of_its_call(outputs):
     observer = Recorder()
     with Steps(process, outputs=outputs, observer=observer) as source:
         source.worker.try_step()
-        assert source.worker._stats.busy == 2.0
+        assert source.worker._stats.done[1] == 2.0
     assert ("called", "source", 0, 2 * len(outputs)) in observer.told
 
 

@@ -290,9 +290,8 @@ def test_a_whole_batch_has_the_tickets_of_the_stage_that_it_comes_to():
         assert [here.cut(2).spans[0].ticket for _ in range(2)] == tickets
 
 
-def test_batches_are_not_taken_whole_where_rows_are_weighed_or_timed():
+def test_batches_are_not_taken_whole_where_rows_are_weighed():
     assert order(byte_bound=100).add_whole is None
-    assert order(is_measured=True).add_whole is None
 
 
 @given(

@@ -27,6 +27,8 @@ class BySession:
     for an event are not ready, and never make a producer wait.
     """
 
+    is_holding = False
+
     def __init__(self, policy: InboxPolicy, width: int, clock: Clock) -> None:
         """Takes the policy, how many ports a row has, and what delayed events go by."""
         self.ready = 0

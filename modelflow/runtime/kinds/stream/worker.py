@@ -62,7 +62,8 @@ class StreamWorker(Worker):
         start = self._enter("process")
         is_over = self._call(stream, batch)
         self._leave()
-        end = self._note(len(span.positions), start)
+        waited = start - batch.arrived if batch.arrived else -1.0
+        end = self._note(len(span.positions), start, self.call.given, waited)
         if span.stream.session.watcher is not None:
             self._tell(span, start, end)
         if not lane.is_dropped:

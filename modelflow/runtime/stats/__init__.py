@@ -1,0 +1,8 @@
+"""What a flow counts: written by those who work, without locks, and added up when asked for."""
+
+from modelflow.runtime.stats.counters import QueueStats, WorkerStats
+from modelflow.runtime.stats.flow_stats import FlowStats, RequestStats
+from modelflow.runtime.stats.histogram import Histogram
+from modelflow.runtime.stats.node_stats import NodeStats
+
+__all__ = ["FlowStats", "Histogram", "NodeStats", "QueueStats", "RequestStats", "WorkerStats"]

@@ -1,0 +1,159 @@
+"""What workers and queues count while they work: each for itself, without locks of its own."""
+
+from collections import Counter
+from math import inf, log2
+
+from modelflow.runtime.stats.histogram import ALL, EVERY, SHORT, Record
+
+__all__ = ["QueueStats", "WorkerStats"]
+
+# How fast what a call has cost is forgotten where later ones cost less.
+_FORGETTING = 0.125
+
+
+class WorkerStats:
+    """The counters of one worker, written by whoever is in its seat.
+
+    Attributes:
+        errors: Rows that failed in the unit.
+        failures: The same by what was raised: the name of its type.
+        expired: Rows whose deadline had passed before the unit was called.
+        cost: Seconds that a call takes now: dear at once, and cheap again slowly; infinite before
+            the first.
+        by_size: Batch size (0: calls for events) -> how many calls had it, and the seconds that
+            they took together.
+        service: How long each call took.
+        waits: How long the oldest row of each batch had waited.
+        moved: Buffers that were copied from or to a device.
+        moved_bytes: Their bytes.
+        starved: Seconds without anything to do.
+        ordered: Seconds in which what there was had to wait for rows before it.
+        blocked: Seconds without room behind the node.
+        lent: Seconds of calls on the threads of others, while its own rested.
+        since, until: When it began to work, and when it ended, by the clock; None: it has not.
+        busy_since, resting_since, blocked_since: When what it does now began; None: it does
+            something else.
+        is_ordered: What it rests for is rows before those that there are.
+    """
+
+    __slots__ = (
+        "blocked",
+        "blocked_since",
+        "busy_since",
+        "by_size",
+        "cost",
+        "errors",
+        "expired",
+        "failures",
+        "is_ordered",
+        "lent",
+        "moved",
+        "moved_bytes",
+        "ordered",
+        "resting_since",
+        "service",
+        "since",
+        "starved",
+        "until",
+        "waits",
+    )
+
+    since: float | None
+    until: float | None
+    busy_since: float | None
+    resting_since: float | None
+    blocked_since: float | None
+
+    def __init__(self) -> None:
+        self.errors = self.expired = self.moved = self.moved_bytes = 0
+        self.failures: Counter[str] = Counter()
+        self.cost = inf
+        self.by_size: dict[int, list[float]] = {}
+        self.service, self.waits = Record(), Record()
+        self.starved = self.ordered = self.blocked = self.lent = 0.0
+        self.since = self.until = None
+        self.busy_since = self.resting_since = self.blocked_since = None
+        self.is_ordered = False
+
+    def count(self, size: int, errors: int, seconds: float, waited: float = -1.0) -> None:
+        """Adds one call.
+
+        Args:
+            size: How many rows it was given.
+            errors: How many of them failed in it.
+            seconds: How long it took.
+            waited: How long the oldest row had waited for it, in seconds; negative: nobody knows.
+        """
+        found = self.by_size.get(size)
+        if found is None:
+            self.by_size[size] = found = [0, 0.0]
+        found[0] = number = found[0] + 1
+        found[1] += seconds
+        # As `Record.add`, without a call.
+        weight = 1 if number <= ALL else 0 if number % EVERY else EVERY
+        if weight or seconds > SHORT:
+            times = 1 if seconds > SHORT else weight
+            self.service.counts[int(log2(seconds * 1e9 + 1.0) * 4.0)] += times
+        if waited >= 0.0 and (weight or waited > SHORT):
+            times = 1 if waited > SHORT else weight
+            self.waits.counts[int(log2(waited * 1e9 + 1.0) * 4.0)] += times
+            self.waits.total += waited * times
+        if errors:
+            self.errors += errors
+        if self.resting_since is not None:
+            self.lent += seconds
+        cost = self.cost
+        if seconds < cost < inf:
+            self.cost = cost + (seconds - cost) * _FORGETTING
+        else:
+            self.cost = seconds
+
+    @property
+    def batches(self) -> int:
+        """How many calls there were."""
+        return int(sum(count for count, _ in list(self.by_size.values())))
+
+    @property
+    def done(self) -> tuple[int, float]:
+        """Rows of the calls that have ended, and the seconds that those took."""
+        found = list(self.by_size.items())
+        return int(sum(size * one[0] for size, one in found)), sum(one[1] for _, one in found)
+
+    def count_transfer(self, buffers: int, size: int) -> None:
+        """Adds buffers that were copied between devices, ``size`` bytes together."""
+        self.moved += buffers
+        self.moved_bytes += size
+
+    def rested(self, now: float) -> None:
+        """Adds the rest that began at `resting_since`."""
+        since, self.resting_since = self.resting_since, None
+        if since is None:
+            return
+        if self.is_ordered:
+            self.ordered += now - since
+        else:
+            self.starved += now - since
+
+    def unblocked(self, now: float) -> None:
+        """Adds the wait for room that began at `blocked_since`, if there was one."""
+        since, self.blocked_since = self.blocked_since, None
+        if since is not None:
+            self.blocked += now - since
+
+
+class QueueStats:
+    """What became of a queue's rows; written under its lock.
+
+    Attributes:
+        closed: Why batches closed -> how many: ``full``, ``timeout``, ``nothing_waiting``,
+            ``end_of_stream``; where that is noted.
+        shared: Batches that were left smaller because other workers were there for the rest.
+        dropped: Rows of cancelled sessions that never came to the unit.
+    """
+
+    __slots__ = ("closed", "dropped", "shared")
+
+    def __init__(self) -> None:
+        self.closed: Counter[str] = Counter()
+        self.shared = 0
+        self.dropped = 0

@@ -1,0 +1,80 @@
+"""The figures of a whole flow at one moment: its nodes, its requests, its memory."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from modelflow.runtime.stats.histogram import Histogram, Record
+from modelflow.runtime.stats.node_stats import NodeStats
+
+__all__ = ["FlowStats", "RequestStats"]
+
+
+class RequestStats:
+    """How the sessions of a flow ended; written under the lock that guards who is in it.
+
+    Attributes:
+        ok: How many ended without an error. Of sessions whose rows are a request each the rows are
+            counted.
+        others: How many ended otherwise: ``failed``: some row of it; ``expired``: likewise, its
+            deadline passed; ``cancelled``.
+        latencies: How long those lasted that were not cancelled, from the moment in which they were
+            opened.
+    """
+
+    __slots__ = ("latencies", "ok", "others")
+
+    def __init__(self) -> None:
+        self.ok = 0
+        self.others: Counter[str] = Counter()
+        self.latencies = Record()
+
+    def count(self, outcome: str, requests: int, seconds: float) -> None:
+        """Adds requests that have ended together."""
+        if outcome == "ok":
+            self.ok += requests
+        else:
+            self.others[outcome] += requests
+        if outcome != "cancelled":
+            for _ in range(requests):
+                self.latencies.add(seconds)
+
+    def outcomes(self) -> dict[str, int]:
+        """Returns how many ended how."""
+        return {**({"ok": self.ok} if self.ok else {}), **self.others}
+
+
+@dataclass(frozen=True)
+class FlowStats(Mapping[str, NodeStats]):
+    """What a flow has done so far: a mapping from the names of its nodes to their figures.
+
+    Attributes:
+        name: The flow's.
+        time: When this was taken, in the clock's seconds: the difference of two is what lies
+            between them.
+        seconds: How long the flow has run.
+        nodes: The figures of each node, in topological order.
+        requests: Outcome -> sessions (or requests of one row each) that have ended so: ``ok``,
+            ``failed``, ``expired``, ``cancelled``.
+        latency: How long they lasted, without those that were cancelled.
+        in_flight: Sessions that are not over.
+        pool: Bytes of host memory that is kept for reuse: ``free`` now.
+    """
+
+    name: str = ""
+    time: float = 0.0
+    seconds: float = 0.0
+    nodes: Mapping[str, NodeStats] = field(default_factory=dict)
+    requests: Mapping[str, int] = field(default_factory=dict)
+    latency: Histogram = field(default_factory=Histogram)
+    in_flight: int = 0
+    pool: Mapping[str, int] = field(default_factory=dict)
+
+    def __getitem__(self, node: str) -> NodeStats:
+        return self.nodes[node]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.nodes)
+
+    def __len__(self) -> int:
+        return len(self.nodes)

@@ -1,0 +1,166 @@
+"""The figures of a node: what its workers have counted, added up, at one moment."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from modelflow.runtime.stats.counters import WorkerStats
+from modelflow.runtime.stats.histogram import Histogram
+
+__all__ = ["NodeStats"]
+
+
+@dataclass(frozen=True)
+class NodeStats:
+    """What a node has done so far; a moment's picture, not locked against the workers.
+
+    The time of its workers is `busy`, `starved`, `blocked` or `order`, also what has not ended yet;
+    what is left of `seconds` is the runtime's own. Nodes that are fused into one stage share their
+    workers: of those all but the first have only `busy`.
+
+    Attributes:
+        node, unit: Whose figures these are.
+        stage: The stage that it is in: the name of its first node.
+        threads: Its workers.
+        batches: Calls of the unit.
+        buffers: Rows that were given to it.
+        errors: Rows that failed in it.
+        failures: The same by what was raised: the name of its type.
+        expired: Rows whose deadline had passed when they came to it.
+        dropped: Rows of cancelled sessions that never came to it.
+        seconds: How long its workers have been there, added up.
+        busy: Seconds spent in the unit, over all workers.
+        starved: Seconds in which a worker had nothing to do.
+        blocked: Seconds in which it waited for room behind the node.
+        order: Seconds in which what it could have done had to wait for rows before it.
+        queue: Ready rows that wait now.
+        capacity: Rows at which those who bring them wait; the least, where ports differ.
+        moved, moved_bytes: Buffers that were copied between devices here, and their bytes.
+        batch_size: The most rows a call may have.
+        batch_sizes: Batch size -> number of calls. Sizes near 1 under load: the node keeps up, and
+            batching is not needed. Sizes near ``batch_size``: the node is the bottleneck.
+        batch_seconds: Batch size -> seconds spent in those calls, over all workers.
+        closed: Why batches closed -> number of batches: ``full``, ``timeout``, ``nothing_waiting``,
+            ``end_of_stream``, ``shared`` (workers took a part each).
+        service: How long calls took.
+        wait: How long the oldest row of each batch had waited for the call.
+        figures: Counters of the unit's own. An inference unit has ``engine_calls`` (rows ->
+            calls of the engine) and ``batching`` (``padding``: rows filled up, ``another_shape``:
+            batches cut because of it).
+    """
+
+    node: str
+    unit: str
+    stage: str = ""
+    threads: int = 1
+    batches: int = 0
+    buffers: int = 0
+    errors: int = 0
+    failures: dict[str, int] = field(default_factory=dict)
+    expired: int = 0
+    dropped: int = 0
+    seconds: float = 0.0
+    busy: float = 0.0
+    starved: float = 0.0
+    blocked: float = 0.0
+    order: float = 0.0
+    queue: int = 0
+    capacity: int = 0
+    moved: int = 0
+    moved_bytes: int = 0
+    batch_size: int = 1
+    batch_sizes: dict[int, int] = field(default_factory=dict)
+    batch_seconds: dict[int, float] = field(default_factory=dict)
+    closed: dict[str, int] = field(default_factory=dict)
+    service: Histogram = field(default_factory=Histogram)
+    wait: Histogram = field(default_factory=Histogram)
+    figures: dict[str, dict[Any, int]] = field(default_factory=dict)
+
+    @property
+    def row_seconds(self) -> float:
+        """Seconds that rows have spent in calls, added up over the rows: a call counts for each."""
+        return sum(size * seconds for size, seconds in self.batch_seconds.items())
+
+    @property
+    def mean_batch_size(self) -> float:
+        """Rows a call, on average, without the calls for events; 0 before the first."""
+        calls = sum(count for size, count in self.batch_sizes.items() if size)
+        return self.buffers / calls if calls else 0.0
+
+    @classmethod
+    def of(
+        cls, node: str, unit: str, stage: str, workers: Iterable[WorkerStats], now: float
+    ) -> Self:
+        """Adds up the counters of the workers of a node.
+
+        Args:
+            node: Whose they are.
+            unit: What it runs.
+            stage: The stage that it is in.
+            workers: What each of them has counted.
+            now: The clock's time.
+        """
+        counters = list(workers)
+        sizes: Counter[int] = Counter()
+        seconds: defaultdict[int, float] = defaultdict(float)
+        failures: Counter[str] = Counter()
+        for counter in counters:
+            failures.update(dict(counter.failures))
+            for size, (count, spent) in list(counter.by_size.items()):
+                sizes[size] += int(count)
+                seconds[size] += spent
+        times = [_times(counter, now) for counter in counters]
+        return cls(
+            node=node,
+            unit=unit,
+            stage=stage,
+            threads=len(counters),
+            batches=sizes.total(),
+            buffers=sum(size * count for size, count in sizes.items()),
+            errors=sum(counter.errors for counter in counters),
+            failures=dict(failures),
+            expired=sum(counter.expired for counter in counters),
+            seconds=sum(one[0] for one in times),
+            busy=sum(seconds.values()) + sum(one[1] for one in times),
+            starved=sum(one[2] for one in times),
+            blocked=sum(one[3] for one in times),
+            order=sum(one[4] for one in times),
+            moved=sum(counter.moved for counter in counters),
+            moved_bytes=sum(counter.moved_bytes for counter in counters),
+            batch_sizes=dict(sorted(sizes.items())),
+            batch_seconds=dict(sorted(seconds.items())),
+            service=Histogram(
+                _sum(one.service.histogram() for one in counters).counts, sum(seconds.values())
+            ),
+            wait=_sum(one.waits.histogram() for one in counters),
+        )
+
+
+def _times(stats: WorkerStats, now: float) -> tuple[float, float, float, float, float]:
+    """Returns seconds of a worker: all, in the call that is not over, starved, blocked, ordered.
+
+    Calls on the threads of others are made while its own rests: they are no rest of the worker.
+    """
+    now = now if stats.until is None else stats.until
+    lent, busy, starved = stats.lent, 0.0, stats.starved
+    ordered, blocked = stats.ordered, stats.blocked
+    resting, is_ordered = stats.resting_since, stats.is_ordered
+    whole = 0.0 if stats.since is None else max(0.0, now - stats.since)
+    if (since := stats.busy_since) is not None:
+        busy = max(0.0, now - since)
+        if resting is not None:
+            lent += busy
+    if resting is not None:
+        open_rest = max(0.0, now - resting)
+        if is_ordered:
+            ordered += open_rest
+        else:
+            starved += open_rest
+    if (since := stats.blocked_since) is not None:
+        blocked += max(0.0, now - since)
+    return whole, busy, max(0.0, starved - lent), blocked, ordered
+
+
+def _sum(histograms: Iterable[Histogram]) -> Histogram:
+    return sum(histograms, Histogram())

@@ -1,0 +1,63 @@
+"""What a node has counted, at one moment."""
+
+import pytest
+
+from modelflow.runtime.stats import NodeStats, WorkerStats
+
+
+def stats_of(*workers, now=10.0):
+    return NodeStats.of("node", "unit", "stage", workers, now)
+
+
+def test_the_counters_of_all_workers_are_added_up():
+    one, other = WorkerStats(), WorkerStats()
+    one.count(4, 1, 0.5)
+    one.count(0, 0, 0.5)  # a call for an event
+    other.count(4, 0, 1.0, 0.25)
+    other.count_transfer(1, 16)
+    other.count_transfer(1, 48)
+    one.failures["ValueError"] += 1
+    other.failures["ValueError"] += 1
+    one.expired, other.expired = 2, 3
+    stats = stats_of(one, other)
+    assert (stats.node, stats.unit, stats.stage) == ("node", "unit", "stage")
+    assert (stats.threads, stats.batches, stats.buffers, stats.errors) == (2, 3, 8, 1)
+    assert (stats.busy, stats.moved, stats.moved_bytes, stats.expired) == (2.0, 2, 64, 5)
+    assert stats.batch_sizes == {0: 1, 4: 2}
+    assert stats.batch_seconds == {0: 0.5, 4: 1.5}
+    assert stats.failures == {"ValueError": 2}
+    assert stats.mean_batch_size == 4.0
+    assert stats.row_seconds == 6.0
+    assert (stats.service.count, stats.service.total) == (3, 2.0)
+    assert (stats.wait.count, stats.wait.total) == (1, 0.25)
+
+
+def test_a_node_that_was_never_called_has_no_mean():
+    assert stats_of(WorkerStats()).mean_batch_size == 0
+
+
+def test_what_is_not_over_counts_too():
+    busy, starved, held, blocked, lent = workers = [WorkerStats() for _ in range(5)]
+    for worker in workers:
+        worker.since = 5.0
+    busy.busy_since = 9.0
+    starved.resting_since = 8.0
+    held.resting_since, held.is_ordered = 7.0, True
+    blocked.blocked_since = 6.0
+    lent.resting_since, lent.busy_since = 5.0, 9.0  # another thread makes its call
+    stats = stats_of(*workers)
+    assert stats.seconds == 25.0
+    assert (stats.busy, stats.starved, stats.order, stats.blocked) == (2.0, 2.0 + 4.0, 3.0, 4.0)
+
+
+def test_a_worker_that_has_ended_has_no_more_time():
+    worker = WorkerStats()
+    worker.since, worker.until = 2.0, 5.0
+    assert stats_of(worker).seconds == 3.0
+
+
+@pytest.mark.parametrize("starved", [1.0, 5.0])
+def test_lent_calls_are_no_rest(starved):
+    worker = WorkerStats()
+    worker.starved, worker.lent = starved, 3.0
+    assert stats_of(worker).starved == max(0.0, starved - 3.0)
