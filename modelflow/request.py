@@ -13,10 +13,10 @@ from modelflow.runtime.blocker import Blocker
 from modelflow.runtime.bundle import RAISED, Party
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.runtime.gang import Entrant
-from modelflow.runtime.observer import Watcher
 from modelflow.runtime.scheduler import Scheduler
 from modelflow.runtime.session import Session
 from modelflow.runtime.waiting import call_each
+from modelflow.runtime.watcher import Watcher
 from modelflow.stream_io import received, sent
 
 __all__ = ["Request", "SubmittedRows", "submit", "submit_rows"]

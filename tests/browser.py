@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import time
 
 import pytest
 
@@ -53,10 +54,17 @@ class Browser:
         """Returns what a script returns."""
         return self._call("/execute/sync", {"script": script, "args": []})
 
+    def run_async(self, script):
+        """Returns what a script gives to the function that it finds as its last argument."""
+        return self._call("/execute/async", {"script": script, "args": []})
+
     def until(self, script):
         """Waits until a script returns something that is true; returns it."""
+        limit = time.monotonic() + programs.LIMIT
         while not (found := self.run(script)):
-            pass
+            if time.monotonic() > limit:
+                text = self.run("return document.body.innerText")
+                pytest.fail(f"{script!r} is never true; the page says: {text}")
         return found
 
     def _element(self, xpath):

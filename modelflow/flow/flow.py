@@ -1,6 +1,8 @@
 """`Flow`: what users do with a graph that runs."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from modelflow.buffer import Buffer
@@ -8,6 +10,7 @@ from modelflow.errors import did_you_mean
 from modelflow.flow.life import FlowLife
 from modelflow.graph.graph_port import Signature
 from modelflow.graph.signature import signature_of
+from modelflow.profile.recording import Recording
 from modelflow.request import Request, SubmittedRows, submit, submit_rows
 from modelflow.runtime.blocker import Blocker
 from modelflow.runtime.bundle import Party
@@ -182,6 +185,40 @@ class Flow(FlowLife):
             rate = (flow.stats()["infer"].buffers - before["infer"].buffers) / seconds
         """
         return FlowStats() if self._scheduler is None else self._scheduler.statistics()
+
+    def record(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        requests: int = 100,
+        every: int = 16,
+        short: float = 50e-6,
+    ) -> Recording:
+        """Records what the workers do, into a file that Perfetto opens (ui.perfetto.dev).
+
+        A track a worker with its calls, the rows of each, how long they had waited and what waited
+        for room; how full the queues were; sampled requests with what each node did for them::
+
+            with flow.record("trace.json.gz"):
+                ...
+
+        It begins with the block, or with `Recording.start`, also before the flow does. What has
+        been written stays if the process is killed.
+
+        Args:
+            path: The file; with the suffix ``.gz`` it is compressed.
+            requests: One of so many requests (sessions) is followed; 0: none is.
+            every: Of calls shorter than ``short`` one of so many is written; 1: all are.
+            short: In seconds.
+
+        Raises:
+            ValueError: a number is out of its range.
+        """
+        for name, value, least in (("requests", requests, 0), ("every", every, 1)):
+            if value < least:
+                message = f"{name}: got {value!r}; expected at least {least}"
+                raise ValueError(message)
+        return Recording(self._built(), Path(path), requests=requests, every=every, short=short)
 
     def reload(self, node: str | None = None) -> None:
         """Loads the newest version of a node's model in the place of the one that runs.

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
-from modelflow.runtime.observer import Observer
 
 __all__ = ["SchedulerOptions"]
 
@@ -23,5 +22,3 @@ class SchedulerOptions:
     """Seconds in one call of a unit after which its node is named in a warning."""
     clock: Clock = SYSTEM_CLOCK
     """What every wait goes by."""
-    observer: Observer | None = None
-    """Who is told of every batch; None: nobody."""

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING, Protocol
 
 from modelflow.errors import FlowUnitError
-from modelflow.runtime.observer import Observer
 
 if TYPE_CHECKING:
     from modelflow.runtime.session import Session
@@ -18,8 +17,6 @@ class WorkerOwner(Protocol):
     """No new work is taken: sources end."""
     is_watched: bool
     """A session may have a `Watcher`."""
-    observer: Observer | None
-    """Who is told of every batch; None: nobody."""
 
     def opened(self) -> None:
         """A unit is open."""

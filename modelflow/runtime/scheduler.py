@@ -16,8 +16,8 @@ from modelflow.plan import ExecutionPlan
 from modelflow.runtime.bundle import Bundle
 from modelflow.runtime.ending import Ending
 from modelflow.runtime.life import Life
-from modelflow.runtime.observer import Observer
 from modelflow.runtime.options import SchedulerOptions
+from modelflow.runtime.ring import Recorder
 from modelflow.runtime.runners import InlineRunner, Runner, ThreadRunner
 from modelflow.runtime.seat import Relay
 from modelflow.runtime.session import Session
@@ -50,8 +50,6 @@ class Scheduler:
     """No new work is taken: sources end."""
     is_foreign: bool
     """This process is a fork of the one that made the scheduler, and has none of its threads."""
-    observer: Observer | None
-    """Who is told of every batch."""
     is_watched: bool
     """A session may have a `Watcher`; set before the first one enters."""
 
@@ -60,7 +58,6 @@ class Scheduler:
         self.plan = plan
         self.options = options
         self.is_draining = self.is_foreign = self.is_watched = False
-        self.observer = options.observer
         clock = options.clock
         self._wiring = Wiring(plan, options.results_bound, clock)
         self.entrance = self._wiring.entrance
@@ -259,6 +256,20 @@ class Scheduler:
             in_flight=max(0, in_flight),
             pool={"free": pool.idle_bytes},
         )
+
+    def record(self, recorder: Recorder | None) -> None:
+        """Has everything that is done from now on recorded; None: no more.
+
+        Raises:
+            RuntimeError: somebody records already.
+        """
+        with self._life.lock:
+            if recorder is not None and self._sessions.recorder is not None:
+                message = f"flow {self.plan.name!r} is being recorded already"
+                raise RuntimeError(message)
+            self._sessions.recorder = recorder
+        for worker in self._workers:
+            worker.ring = None if recorder is None else recorder.ring(worker.track)
 
     def reload(self, node: str | None) -> None:
         """Lets the shared units of a node (None: of every node that can) take up what is new.

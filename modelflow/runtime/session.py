@@ -9,12 +9,12 @@ from modelflow.errors import Cancelled, DeadlineExceeded
 from modelflow.plan import Origin
 from modelflow.runtime.bundle import Bundle
 from modelflow.runtime.in_flight import InFlight
-from modelflow.runtime.observer import Watcher
 from modelflow.runtime.progress import Progress
 from modelflow.runtime.results import Results, SharedResults
 from modelflow.runtime.seat import Relay
 from modelflow.runtime.segment import Stream
 from modelflow.runtime.waiting import call_each
+from modelflow.runtime.watcher import Watcher, Watchers
 
 __all__ = ["Session"]
 
@@ -147,7 +147,7 @@ class Session:
 
     def watch(self, watcher: Watcher) -> None:
         """Has somebody told of it; before anything has entered."""
-        self.watcher = watcher
+        self.watcher = watcher if self.watcher is None else Watchers(self.watcher, watcher)
         self.on_end(watcher.over)
 
     def on_end(self, callback: Callable[[], None]) -> None:

@@ -13,6 +13,7 @@ from functools import partial
 from modelflow.errors import StreamClosed
 from modelflow.runtime.kinds.source import SourceWorker
 from modelflow.runtime.life import Life
+from modelflow.runtime.ring import Recorder
 from modelflow.runtime.session import Session
 from modelflow.runtime.stats import RequestStats
 from modelflow.runtime.wiring import Wiring
@@ -34,6 +35,8 @@ class Sessions:
     """How many of them sources have opened."""
     stats: RequestStats
     """How those ended that are over."""
+    recorder: Recorder | None
+    """Who is asked which of them are watched; None: nobody records."""
 
     def __init__(self, wiring: Wiring, workers: Iterable[Worker], life: Life) -> None:
         """Knows those of the sources.
@@ -47,6 +50,7 @@ class Sessions:
         self.of_sources = {}
         self.opened_by_sources = 0
         self.stats = RequestStats()
+        self.recorder: Recorder | None = None
         self._wiring = wiring
         self._life = life
         self._dropped: deque[Session] = deque()
@@ -72,11 +76,18 @@ class Sessions:
         now = life.clock.now()
         for session in made:
             session.began = now
+            if self.recorder is not None:
+                self._sample(self.recorder, session)
         with life.lock:
             if not life.is_running:
                 raise life.closed_error()
             self.known.update(dict.fromkeys(made))
         return made
+
+    def _sample(self, recorder: Recorder, session: Session) -> None:
+        watcher = recorder.watcher(session.name, session.began or 0.0)
+        if watcher is not None:
+            session.watch(watcher)
 
     def _feed(self, worker: SourceWorker) -> None:
         node = worker.stage.plan.name
@@ -92,6 +103,8 @@ class Sessions:
         name = f"{node}/{next(self._numbers)}"
         session = self._wiring.session(name, node, partial(self._opened_finished, source), source)
         session.began = life.clock.now()
+        if self.recorder is not None:
+            self._sample(self.recorder, session)
         with life.lock:
             self.opened_by_sources += 1
             self.known[session] = None

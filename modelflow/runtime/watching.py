@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from modelflow.device import Device
 from modelflow.errors import FlowUnitError
 from modelflow.plan import UnitPlan
-from modelflow.runtime.observer import Part
 from modelflow.runtime.segment import Span
+from modelflow.runtime.watcher import Part
 
 __all__ = ["Lap", "failures_of", "tell"]
 
@@ -38,8 +38,9 @@ def tell(
     results: Sequence[Sequence[Any]],
     laps: Sequence[Lap],
     device: Device,
-) -> None:
-    """Tells the watchers of a batch's sessions.
+    track: str,
+) -> bool:
+    """Tells the watchers of a batch's sessions; False: they have none.
 
     Args:
         spans: Whose the rows are.
@@ -47,7 +48,9 @@ def tell(
             or None.
         laps: The units that were called, in this order.
         device: What they ran on.
+        track: The worker that called them.
     """
+    is_told = False
     start, size = 0, sum(len(span.positions) for span in spans)
     for span in spans:
         rows = range(start, start + len(span.positions))
@@ -56,12 +59,18 @@ def tell(
         if watcher is None or not rows:
             continue
         errors = [_error_of([column[row] for column in results]) for row in rows]
-        for part in parts_of(errors, laps, size, device):
+        for part in parts_of(errors, laps, size, device, track):
             watcher.called(part)
+        is_told = True
+    return is_told
 
 
 def parts_of(
-    errors: Sequence[FlowUnitError | None], laps: Sequence[Lap], size: int, device: Device
+    errors: Sequence[FlowUnitError | None],
+    laps: Sequence[Lap],
+    size: int,
+    device: Device,
+    track: str,
 ) -> list[Part]:
     """Returns what each unit did for some rows; nothing of one that was called for none of them.
 
@@ -70,6 +79,7 @@ def parts_of(
         laps: The units that were called, in this order.
         size: Rows in the batch.
         device: What the units ran on.
+        track: The worker that called them.
     """
     left = [plan.node for plan, _, _ in laps]
     parts = []
@@ -80,7 +90,7 @@ def parts_of(
         left.remove(plan.node)
         if called:
             unit = plan.spec.name
-            parts.append(Part(plan.node, unit, device, start, end, size, len(called), error))
+            parts.append(Part(plan.node, unit, device, start, end, size, len(called), error, track))
     return parts
 
 

@@ -17,11 +17,11 @@ from modelflow.runtime.call import BatchCall, Call, UnitCall
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.deadlines import carry, deadlines_of, expire, give_up_gone
 from modelflow.runtime.instances import OpeningInterrupted
-from modelflow.runtime.observer import Observer
 from modelflow.runtime.owner import WorkerOwner
 from modelflow.runtime.processing import OnDevice, process_by_stream
+from modelflow.runtime.ring import BLOCKED, Ring, Slice, slice_of
 from modelflow.runtime.seat import Relay, Seat, is_any_thread
-from modelflow.runtime.segment import Batch, Columns
+from modelflow.runtime.segment import Batch, Columns, Span
 from modelflow.runtime.stage import Stage
 from modelflow.runtime.watching import Lap, failures_of, tell
 
@@ -44,6 +44,10 @@ class Worker:
     """The thread that runs it, once one does."""
     seat: Seat
     """Its place at the stage's inbox."""
+    ring: Ring | None
+    """Where it notes what it does; None: nobody records."""
+    track: str
+    """Its name there: that of its stage, and its number."""
     call: Call
     """What calls the unit, once it is open."""
     _batch_call: BatchCall
@@ -59,7 +63,8 @@ class Worker:
         self._units: list[FlowUnit] = []
         self._stats = stage.stats[number]
         self._owner = owner
-        self._observer = owner.observer
+        self.ring: Ring | None = None
+        self.track = f"{stage.plan.name}/{number}"
         self._clock = clock
         self._device = stage.device_of(number)
         self._is_per_stream = any(unit.spec.is_per_stream for unit in stage.plan.units)
@@ -161,9 +166,6 @@ class Worker:
     def loop(self) -> None:
         """Works until the inbox is closed."""
         inbox, outbox = self.stage.inbox, self.stage.outbox
-        if self._observer is not None:
-            self._loop_observed(self._observer)
-            return
         own, seat = self._own, self.seat
         while (batch := inbox.take(seat)) is not None:
             if batch.spans:
@@ -175,26 +177,14 @@ class Worker:
                 self._wait_for_room()
 
     def _wait_for_room(self) -> None:
-        self._stats.blocked_since = self._clock.now()
+        self._stats.blocked_since = start = self._clock.now()
         try:
             self.stage.outbox.wait_for_room()
         finally:
-            self._stats.unblocked(self._clock.now())
-
-    def _loop_observed(self, observer: Observer) -> None:
-        inbox, outbox, node = self.stage.inbox, self.stage.outbox, self.stage.plan.name
-        clock, free = self._clock, self._clock.now()
-        while (batch := inbox.take(self.seat)) is not None:
-            if batch.spans:
-                observer.took(node, self.number, batch.size, free, clock.now())
-                self.run(batch, self._own)
-            del batch  # as above
-            self._own.go_on()
-            done = clock.now()
-            if outbox.is_blocked():
-                self._wait_for_room()
-            free = clock.now()
-            observer.blocked(node, self.number, done, free)
+            now = self._clock.now()
+            self._stats.unblocked(now)
+            if self.ring is not None:
+                self.ring.note(Slice(BLOCKED, start, now))
 
     def stand_in(self, relay: Relay) -> None:
         """Does one batch of what waits, on the calling thread, and gives the seat back.
@@ -207,9 +197,6 @@ class Worker:
         try:
             batch = self.stage.inbox.take_nowait(self.seat)
             if batch is not None:
-                if self._observer is not None:
-                    now, node = self._clock.now(), self.stage.plan.name
-                    self._observer.took(node, self.number, batch.size, now, now)
                 self.run(batch, relay)
                 is_owing = self.stage.outbox.is_blocked()
         except KeyboardInterrupt:
@@ -253,9 +240,7 @@ class Worker:
 
     # -- a batch --------------------------------------------------------------------------------
 
-    def run(  # noqa: C901 - a call for each step of every batch costs more
-        self, batch: Batch, relay: Relay | None = None
-    ) -> None:
+    def run(self, batch: Batch, relay: Relay | None = None) -> None:
         """Calls the unit for a batch and sends the results on; does not wait.
 
         Args:
@@ -287,20 +272,38 @@ class Worker:
             self.phase = "idle"
             has_errors = has_errors or self.call.has_errors
             end = self._clock.now()
-            waited = start - batch.arrived if batch.arrived else -1.0
+            arrived = batch.arrived
+            waited = start - arrived if arrived else -1.0
             batch.arrived = end  # at whatever is behind, as good as at once
             stats.count(size, self.call.failed, end - start, waited)
             if self.call.failed:
                 self._note_failures(results)
-            if self._observer is not None:
-                self._observer.called(self.stage.plan.name, self.number, size, start, end)
-            if self._owner.is_watched:
-                tell(batch.spans, results, self._laps(start, end), self._device)
+            if self.ring is not None or self._owner.is_watched:
+                self._record(batch, results, start, end, arrived)
             if deadlines is not None:
                 carry(deadlines, results)
         self.stage.outbox.emit(batch, results, has_errors, relay)
         if self._exits:
             self._count_out(batch)
+
+    def _record(
+        self,
+        batch: Batch,
+        results: Sequence[Sequence[Any]],
+        start: float,
+        end: float,
+        arrived: float,
+    ) -> None:
+        """Tells whoever watches its sessions, or records the flow, of a batch that was called."""
+        laps, ring = self._laps(start, end), self.ring
+        is_told = tell(batch.spans, results, laps, self._device, self.track)
+        if ring is None:
+            return
+        ring.number = number = ring.number + 1
+        if is_told or not number % ring.every or end - start >= ring.short:
+            size, errors = batch.size, self.call.failed
+            for unit, begin, finish in laps:
+                ring.note(slice_of(unit.node, begin, finish, size, arrived, batch.spans, errors))
 
     def _laps(self, start: float, end: float) -> Sequence[Lap]:
         """Returns which unit was called when for the batch that was called just now."""
@@ -337,15 +340,23 @@ class Worker:
         self._stats.failures.update(failures_of(results, self.stage.plan.name))
 
     def _note(
-        self, size: int, start: float, results: Sequence[Sequence[Any]], waited: float = -1.0
+        self,
+        spans: Sequence[Span],
+        size: int,
+        start: float,
+        results: Sequence[Sequence[Any]],
+        waited: float = -1.0,
     ) -> float:
         """Counts a call for ``size`` rows that began at ``start``; returns when it has ended."""
         now = self._clock.now()
         self._stats.count(size, self.call.failed, now - start, waited)
         if self.call.failed:
             self._note_failures(results)
-        if self._observer is not None:
-            self._observer.called(self.stage.plan.name, self.number, size, start, now)
+        if self.ring is not None:
+            self.ring.number += 1
+            arrived = start - waited if waited >= 0.0 else 0.0
+            node, errors = self.stage.plan.name, self.call.failed
+            self.ring.note(slice_of(node, start, now, size, arrived, spans, errors))
         return now
 
     def _report(self, error: BaseException, phase: str) -> None:

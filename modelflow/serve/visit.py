@@ -12,7 +12,7 @@ from modelflow.http.exchange import Exchange
 from modelflow.http.outflow import StreamedReply
 from modelflow.http.reply import Reply
 from modelflow.http.trace import Trace, read_trace
-from modelflow.runtime.observer import Watcher
+from modelflow.runtime.watcher import Watcher
 from modelflow.serve.access_log import AccessLog
 
 if TYPE_CHECKING:

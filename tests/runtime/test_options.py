@@ -5,11 +5,10 @@ from tests.runtime.graphs import Running, chain, spec_of
 
 
 def test_options_reach_what_they_are_for():
-    clock, observer = FakeClock(), object()
+    clock = FakeClock()
     graph = chain((spec_of(), {"threads": 2}), spec_of())
-    options = {"clock": clock, "observer": observer, "results_bound": 7, "watchdog_interval": 3.0}
+    options = {"clock": clock, "results_bound": 7, "watchdog_interval": 3.0}
     scheduler = Running(graph, **options).scheduler
-    assert scheduler.observer is observer
     assert scheduler._wiring.stages["n0"].unread_bound == 7
     assert [(w.stage.plan.name, w.number) for w in scheduler._workers][:3] == [
         ("n0", 0),

@@ -13,7 +13,6 @@ class Owner:
     """Notes what it is told; everything is open as soon as it is asked."""
 
     is_draining = is_watched = False
-    observer = None
 
     def __init__(self):
         self.told = []

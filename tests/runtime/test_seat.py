@@ -213,26 +213,6 @@ def test_stop_called_in_a_unit_on_the_callers_thread_says_that_it_waits_for_itse
         flow.infer(1, timeout=None)
 
 
-def test_stop_called_by_an_observer_on_the_callers_thread_says_that_it_waits_for_itself():
-    found = []
-
-    class Stopping:
-        def took(self, *_):
-            with pytest.raises(RuntimeError, match="request_stop"):
-                flow.scheduler.stop()
-            found.append(here())
-
-        def called(self, *_):
-            pass
-
-        def blocked(self, *_):
-            pass
-
-    with Running(chain(per_item(str)), observer=Stopping(), stop_timeout=1) as flow:
-        flow.infer(1, timeout=None)
-    assert found == [here()]
-
-
 def test_branches_with_long_calls_run_side_by_side_for_a_lone_caller():
     both = threading.Barrier(2)
 

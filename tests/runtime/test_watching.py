@@ -183,12 +183,12 @@ def test_what_came_in_error_is_of_no_node_behind_it():
     laps = [Lap(_Plan("a"), 0.0, 1.0), Lap(_Plan("b"), 1.0, 2.0)]
     early, here = (FlowUnitError("no", node=node) for node in ("z", "b"))
     device = Device("cpu", 0)
-    parts = parts_of([early, here, None], laps, 5, device)
+    parts = parts_of([early, here, None], laps, 5, device, "a/0")
     assert [(part.node, part.rows, part.error) for part in parts] == [
         ("a", 2, None),
         ("b", 2, here),
     ]
-    assert parts_of([early], laps, 5, device) == []
+    assert parts_of([early], laps, 5, device, "a/0") == []
 
 
 class _Plan:

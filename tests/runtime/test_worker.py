@@ -13,6 +13,7 @@ from modelflow.unit.kind import Kind
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of, told, unit_of
 from tests.runtime.kinds.test_expand import collapse, expand
+from tests.runtime.test_ring import Recorder
 
 
 class Panic(BaseException):
@@ -515,13 +516,13 @@ class Thing:
 
 
 @pytest.mark.parametrize("fuse", ["off", "a"])
-@pytest.mark.parametrize("is_observed", [False, True])
-def test_a_worker_that_waits_keeps_no_rows(fuse, is_observed):
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_a_worker_that_waits_keeps_no_rows(fuse, is_recorded):
     clock = FakeClock()
     settings = {"threads": 1} if fuse == "off" else {"threads": 1, "fuse": fuse}
     specs = [(unit_of(forward, hooks={"open": lambda _: None}), settings) for _ in range(2)]
-    observer = Observing() if is_observed else None
-    with Running(chain(*specs), clock=clock, observer=observer) as flow, flow.session() as stream:
+    with Running(chain(*specs), clock=clock) as flow, flow.session() as stream:
+        flow.scheduler.record(Recorder() if is_recorded else None)
         thing = Thing()
         known = weakref.ref(thing)
         stream.send("input", thing)
@@ -533,16 +534,3 @@ def test_a_worker_that_waits_keeps_no_rows(fuse, is_observed):
 
 def forward(ctx):
     ctx.emit(ctx.input())
-
-
-class Observing:
-    """Looks on."""
-
-    def took(self, *_):
-        pass
-
-    def called(self, *_):
-        pass
-
-    def blocked(self, *_):
-        pass

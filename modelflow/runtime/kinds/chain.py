@@ -29,7 +29,7 @@ class ChainCall(BatchCall):
 
     has_deadlines: bool
     """A row of the batch may have one."""
-    is_watched: bool
+    is_lapped: bool
     """The laps are wanted."""
     spans: Sequence[Span]
     """Whose rows the batch holds, while it is worked on."""
@@ -44,7 +44,7 @@ class ChainCall(BatchCall):
         self._clock = clock
         self.plan = calls[0].plan
         self.failed = 0
-        self.has_errors = self.has_deadlines = self.is_watched = False
+        self.has_errors = self.has_deadlines = self.is_lapped = False
         self.spans = ()
         self.laps = []
 
@@ -71,7 +71,7 @@ class ChainCall(BatchCall):
             stats.count(len(columns[0]), call.failed, end - start)
             if call.failed:
                 stats.failures.update(failures_of(columns, plan.node))
-            if self.is_watched:
+            if self.is_lapped:
                 self.laps.append(Lap(plan, start, end))
             has_errors = has_errors or call.has_errors
             failed += call.failed
@@ -94,7 +94,7 @@ class ChainWorker(Worker):
     def run(self, batch: Batch, relay: Relay | None = None) -> None:
         """Calls the units for a batch and sends the results on; does not wait."""
         self._chain.has_deadlines = False
-        self._chain.is_watched = self._owner.is_watched
+        self._chain.is_lapped = self._owner.is_watched or self.ring is not None
         self._chain.spans = batch.spans
         super().run(batch, relay)
         self._chain.spans = ()  # nobody who waits keeps a session

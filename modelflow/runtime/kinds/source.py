@@ -210,7 +210,7 @@ class SourceWorker(Worker):
             self._is_held, self._is_over = context.is_held, is_last
         openings = context.openings or ()
         with self._has_event:  # who admits counts too
-            self._note(len(columns[0]) + len(openings), start, columns)
+            self._note((), len(columns[0]) + len(openings), start, columns)
         if context.openings is not None:
             emitted = [(list(row), _EMITTED) for row in zip(*columns, strict=True)]
             self._begin_sessions(
@@ -252,7 +252,7 @@ class SourceWorker(Worker):
         start = self._clock.now()
         self._begin_sessions([(self.call.row(opening), opening) for opening in openings])
         with self._has_event:
-            self._note(len(openings), start, ())
+            self._note((), len(openings), start, ())
         return True
 
     def _begin_sessions(self, rows: Sequence[tuple[list[Buffer], Opening]]) -> None:

@@ -9,7 +9,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Status, StatusCode, Tracer
 
 from modelflow.runtime.clock import SYSTEM_CLOCK
-from modelflow.runtime.observer import Part
+from modelflow.runtime.watcher import Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

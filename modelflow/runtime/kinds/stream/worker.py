@@ -12,11 +12,11 @@ from modelflow.runtime.kinds.stream.by_session import BySession
 from modelflow.runtime.kinds.stream.call import StreamCall
 from modelflow.runtime.kinds.stream.lane import Lane, OpenStream, StreamBatch
 from modelflow.runtime.kinds.stream.numbering import Numbering
-from modelflow.runtime.observer import Part
 from modelflow.runtime.owner import WorkerOwner
 from modelflow.runtime.seat import Relay
 from modelflow.runtime.segment import Batch, Segment, Span, Stream
 from modelflow.runtime.stage import Stage
+from modelflow.runtime.watcher import Part
 from modelflow.runtime.worker import Worker
 
 __all__ = ["StreamWorker"]
@@ -63,7 +63,7 @@ class StreamWorker(Worker):
         is_over = self._call(stream, batch)
         self._leave()
         waited = start - batch.arrived if batch.arrived else -1.0
-        end = self._note(len(span.positions), start, self.call.given, waited)
+        end = self._note(batch.spans, len(span.positions), start, self.call.given, waited)
         if span.stream.session.watcher is not None:
             self._tell(span, start, end)
         if not lane.is_dropped:
@@ -77,7 +77,9 @@ class StreamWorker(Worker):
         found = (buffer.error for column in self.call.given for buffer in column)
         error = next((one for one in found if one is not None and one.node == plan.node), None)
         assert span.stream.session.watcher is not None  # who calls this has looked
-        part = Part(plan.node, plan.spec.name, self._device, start, end, size, size, error)
+        part = Part(
+            plan.node, plan.spec.name, self._device, start, end, size, size, error, self.track
+        )
         span.stream.session.watcher.called(part)
 
     def _call(self, stream: OpenStream, batch: StreamBatch) -> bool:

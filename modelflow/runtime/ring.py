@@ -1,0 +1,109 @@
+"""What a worker has done of late, call by call: for traces, while somebody records.
+
+The worker of "resize" has called its unit for five rows from 10.000 to 10.004, and then waited for
+room until 10.010: two slices, which the recorder takes out some tenths of a second later.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from modelflow.runtime.segment import Span
+from modelflow.runtime.watcher import Watcher
+
+__all__ = ["BLOCKED", "Recorder", "Ring", "Slice", "slice_of"]
+
+BLOCKED = "blocked"
+"""The name of a slice in which a worker has waited for room behind its node."""
+# Slices that wait for the recorder, and how many there may be: 2 seconds at 32 us a call.
+_MOST = 1 << 16
+
+
+class Slice(NamedTuple):
+    """A time in which a worker did one thing. Numbers and texts alone: it keeps no rows alive.
+
+    Attributes:
+        name: The node that was called, or `BLOCKED`.
+        start: When it began, in the clock's seconds.
+        end: When it ended.
+        rows: How many rows the batch had.
+        arrived: When the oldest of them had come; 0: it is not known.
+        session: The first one's session.
+        sessions: How many sessions they were of.
+        errors: How many of them failed in this batch.
+    """
+
+    name: str
+    start: float
+    end: float
+    rows: int = 0
+    arrived: float = 0.0
+    session: str = ""
+    sessions: int = 0
+    errors: int = 0
+
+
+class Ring:
+    """The slices of one worker that nobody has taken yet; it writes, another thread takes.
+
+    Where the recorder does not keep up the oldest are lost, and counted.
+    """
+
+    __slots__ = ("_slices", "_taken", "every", "kept", "number", "short")
+
+    number: int
+    """Calls since the recording began; the worker counts them."""
+    every: int
+    """Of calls shorter than `short` one of so many is kept."""
+    short: float
+    """In seconds."""
+    kept: int
+    """Slices that were kept."""
+
+    def __init__(self, every: int, short: float) -> None:
+        self.number = self.kept = self._taken = 0
+        self.every = every
+        self.short = short
+        self._slices: deque[Slice] = deque(maxlen=_MOST)
+
+    def note(self, one: Slice) -> None:
+        """Keeps a slice; for the worker."""
+        self.kept += 1
+        self._slices.append(one)
+
+    def take(self) -> list[Slice]:
+        """Takes out what there is; for the recorder."""
+        found = []
+        while self._slices:
+            found.append(self._slices.popleft())
+        self._taken += len(found)
+        return found
+
+    @property
+    def lost(self) -> int:
+        """How many slices nobody will see; exact while the worker rests."""
+        return max(0, self.kept - self._taken - len(self._slices))
+
+
+def slice_of(  # noqa: PLR0913 - they are its fields
+    node: str,
+    start: float,
+    end: float,
+    rows: int,
+    arrived: float,
+    spans: Sequence[Span],
+    errors: int,
+) -> Slice:
+    """Returns the slice of a call; see `Slice`."""
+    session = spans[0].stream.session.name if spans else ""
+    return Slice(node, start, end, rows, arrived, session, len(spans), errors)
+
+
+class Recorder(Protocol):
+    """Who records a flow."""
+
+    def ring(self, track: str) -> Ring:
+        """Returns what the worker ``track`` (its stage's name and its number) writes to."""
+
+    def watcher(self, session: str, began: float) -> Watcher | None:
+        """Returns who watches a session that is opened now; None: nobody does."""

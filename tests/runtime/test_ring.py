@@ -1,0 +1,122 @@
+"""What workers note while somebody records."""
+
+import pytest
+
+from modelflow.runtime.ring import BLOCKED, Ring, Slice, slice_of
+from modelflow.unit.kind import Kind
+from tests.runtime.graphs import Running, chain, graph_of, spec_of, unit_of
+from tests.runtime.test_inbox import segment, stream
+from tests.runtime.test_scheduler import counting_source
+
+
+class Recorder:
+    """Keeps the rings that it gives."""
+
+    def __init__(self, every=1, short=0.0):
+        self.rings = {}
+        self._more = every, short
+
+    def ring(self, track):
+        ring = self.rings[track] = Ring(*self._more)
+        return ring
+
+    def watcher(self, session, began):
+        return None
+
+    def taken(self):
+        return {track: ring.take() for track, ring in self.rings.items()}
+
+
+def recorded(graph, use, recorder=None, **options):
+    recorder = recorder or Recorder()
+    with Running(graph, **options) as flow:
+        flow.scheduler.record(recorder)
+        use(flow)
+    return recorder
+
+
+@pytest.mark.parametrize("is_inline", [False, True])
+def test_every_worker_notes_its_calls(is_inline):
+    one = {"threads": 1, "batch_size": 1}
+    graph = chain((spec_of(), one), (spec_of(), one))
+    found = recorded(graph, lambda flow: flow.infer(1), is_inline=is_inline).taken()
+    assert list(found) == ["n0/0", "n1/0"]
+    for track, slices in found.items():
+        (one,) = slices
+        assert (one.name, one.rows, one.sessions, one.errors) == (track[:2], 1, 1, 0)
+        assert one.arrived <= one.start <= one.end
+
+
+def test_a_chain_notes_each_of_its_units():
+    fused = {"threads": 1, "fuse": "a"}
+    graph = chain((spec_of(), fused), (spec_of(), fused))
+    ((slices),) = recorded(graph, lambda flow: flow.infer(1)).taken().values()
+    assert [one.name for one in slices] == ["n0", "n1"]
+    assert slices[0].end <= slices[1].start
+
+
+def test_sources_and_stream_units_note_their_calls():
+    nodes = {
+        "source": counting_source(2),
+        "stream": (unit_of(lambda ctx: ctx.emit(ctx.input()), kind=Kind.STREAM), {"threads": 1}),
+        "output": "output",
+    }
+    recorder = Recorder()
+    flow = Running(graph_of(nodes, ["source -> stream", "stream -> output"]))
+    flow.scheduler.record(recorder)  # before it starts: the source is quick
+    with flow:
+        assert flow.scheduler.wait(60)
+    found = recorder.taken()
+    assert {track: {one.name for one in slices} for track, slices in found.items()} == {
+        "source/0": {"source"},
+        "stream/0": {"stream"},
+    }
+    assert sum(one.rows for one in found["stream/0"]) == 2
+
+
+def test_nothing_is_noted_any_more_when_nobody_records():
+    def use(flow):
+        flow.infer(1)
+        flow.scheduler.record(None)
+        flow.infer(2)
+
+    (ring,) = recorded(chain((spec_of(), {"threads": 1})), use).rings.values()
+    assert (ring.number, len(ring.take())) == (1, 1)
+
+
+def test_one_recorder_at_a_time():
+    with Running(chain(spec_of())) as flow:
+        flow.scheduler.record(Recorder())
+        with pytest.raises(RuntimeError, match="'test' is being recorded already"):
+            flow.scheduler.record(Recorder())
+        flow.scheduler.record(None)
+        flow.scheduler.record(Recorder())
+
+
+@pytest.mark.parametrize(("short", "kept"), [(60.0, 2), (0.0, 8)])
+def test_of_short_calls_one_of_several_is_kept(short, kept):
+    def use(flow):
+        for value in range(8):
+            flow.infer(value)
+
+    graph = chain((spec_of(), {"threads": 1}))
+    (ring,) = recorded(graph, use, Recorder(4, short)).rings.values()
+    assert (ring.number, len(ring.take())) == (8, kept)
+
+
+def test_what_is_not_taken_in_time_is_lost_and_counted(monkeypatch):
+    monkeypatch.setattr("modelflow.runtime.ring._MOST", 2)
+    ring = Ring(1, 0.0)
+    for number in range(5):
+        ring.note(Slice("n", number, number))
+    assert ring.lost == 3
+    assert [one.start for one in ring.take()] == [3, 4]
+    assert (ring.lost, ring.take()) == (3, [])
+    ring.note(Slice(BLOCKED, 5.0, 6.0))
+    assert ring.lost == 3
+
+
+def test_a_slice_keeps_names_and_numbers_alone():
+    spans = [segment(stream(name), 0, 1) for name in "ab"]
+    assert slice_of("n", 1.0, 2.0, 2, 0.5, spans, 1) == ("n", 1.0, 2.0, 2, 0.5, "a", 2, 1)
+    assert slice_of("n", 1.0, 2.0, 0, 0.0, (), 0) == ("n", 1.0, 2.0, 0, 0.0, "", 0, 0)
