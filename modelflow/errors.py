@@ -54,6 +54,7 @@ __all__ = [
     "PlanError",
     "PortError",
     "QueueFullError",
+    "RecordingError",
     "StreamClosed",
     "StreamError",
     "StreamMismatchError",
@@ -253,6 +254,10 @@ class EndOfStream(StreamError):  # noqa: N818 - the field's word, as StopIterati
 
 class StreamClosed(StreamError):  # noqa: N818
     """The session's input, or the whole flow, is closed: nothing can be sent any more."""
+
+
+class RecordingError(ModelflowError):
+    """A trace cannot be written; the flow goes on."""
 
 
 class QueueFullError(StreamError):

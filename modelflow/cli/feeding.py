@@ -23,6 +23,7 @@ class Feed:
     Attributes:
         port: The graph input.
         count: How many buffers there are.
+        is_stdin: They come from standard input, which can be read once.
     """
 
     def __init__(self, port: str, paths: Sequence[Path] | None) -> None:
@@ -30,6 +31,7 @@ class Feed:
         self.port = port
         self._paths = paths
         self.count = 1 if paths is None else len(paths)
+        self.is_stdin = paths is None
 
     def __iter__(self) -> Iterator[Buffer]:
         """Gives the buffers, each file read when its turn comes.

@@ -12,10 +12,12 @@ from modelflow.cli.convert import convert
 from modelflow.cli.draw import draw
 from modelflow.cli.model import model
 from modelflow.cli.new.command import new
+from modelflow.cli.profile import profile
 from modelflow.cli.replica import replica
 from modelflow.cli.run import run
 from modelflow.cli.serve import serve
 from modelflow.cli.termination import INTERRUPTED
+from modelflow.cli.top import top
 from modelflow.cli.units import units
 from modelflow.cli.version import version, version_text
 from modelflow.errors import FlowFailed, ModelflowError
@@ -41,6 +43,7 @@ def cli(context: click.Context, log_level: str, debug: bool) -> None:
     \b
     modelflow check graph.toml            find every mistake before anything runs
     modelflow run graph.toml --input 'input=*.jpg'
+    modelflow profile graph.toml --input 'input=*.jpg'
     modelflow serve graph.toml            answer requests over the network
     modelflow units                       what a graph can use
     modelflow model resnet50.onnx         what a model takes and gives, and how fast it is
@@ -56,7 +59,21 @@ def cli(context: click.Context, log_level: str, debug: bool) -> None:
         sys.path.insert(0, os.getcwd())
 
 
-for command in (run, serve, replica, check, draw, convert, units, model, new, version, completion):
+for command in (
+    run,
+    profile,
+    top,
+    serve,
+    replica,
+    check,
+    draw,
+    convert,
+    units,
+    model,
+    new,
+    version,
+    completion,
+):
     cli.add_command(command)
 
 

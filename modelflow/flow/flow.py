@@ -11,6 +11,7 @@ from modelflow.flow.life import FlowLife
 from modelflow.graph.graph_port import Signature
 from modelflow.graph.signature import signature_of
 from modelflow.profile.recording import Recording
+from modelflow.profile.snapshot import Snapshot
 from modelflow.request import Request, SubmittedRows, submit, submit_rows
 from modelflow.runtime.blocker import Blocker
 from modelflow.runtime.bundle import Party
@@ -185,6 +186,16 @@ class Flow(FlowLife):
             rate = (flow.stats()["infer"].buffers - before["infer"].buffers) / seconds
         """
         return FlowStats() if self._scheduler is None else self._scheduler.statistics()
+
+    def snapshot(self) -> dict[str, Any]:
+        """Returns `stats` with the plan and the machine, as what JSON can hold.
+
+        The form has a version; `modelflow.profile.snapshot.Snapshot.read` takes it in.
+        """
+        scheduler = self._scheduler
+        if scheduler is None:
+            scheduler = self._built()
+        return Snapshot.of(scheduler.statistics(), scheduler.plan).document()
 
     def record(
         self,

@@ -1,0 +1,115 @@
+"""A window on a running flow: ``/metrics`` for Prometheus, ``/stats`` for programs, over HTTP."""
+
+import json
+import threading
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from modelflow.errors import ConfigError
+from modelflow.profile.metrics import FlowCollector, metrics_app
+
+if TYPE_CHECKING:
+    from modelflow.runtime.stats import FlowStats
+
+__all__ = ["Window"]
+
+# Seconds that a client may take for its request, one after the other.
+_PATIENCE = 1
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = _PATIENCE
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name
+        """Says nothing: a scrape every few seconds is no news."""
+
+
+class Window:
+    """Answers while its ``with`` block runs; on a thread of its own."""
+
+    def __init__(
+        self,
+        address: str,
+        stats: "Callable[[], FlowStats]",
+        snapshot: Callable[[], dict[str, Any]],
+    ) -> None:
+        """Listens.
+
+        Args:
+            address: ``PORT``, ``HOST:PORT`` or ``[HOST]:PORT``; without a host 127.0.0.1; port 0:
+                any that is free.
+            stats: Gives the flow's figures; from any thread.
+            snapshot: Gives its snapshot's document.
+
+        Raises:
+            ConfigError: the address is wrong, or taken.
+        """
+        host, port = _split(address)
+        self._metrics = metrics_app(FlowCollector(lambda: [stats()]))
+        self._snapshot = snapshot
+        try:
+            self._server = make_server(
+                host, port, self._answer, server_class=_server_class(host), handler_class=_Handler
+            )
+        except OSError as error:
+            message = f"--metrics {address}: cannot listen there: {error.strerror or error}"
+            raise ConfigError(message) from error
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, name="modelflow-cli/metrics"
+        )
+
+    @property
+    def url(self) -> str:
+        """Where it answers."""
+        host, port = self._server.server_address[:2]
+        return f"http://[{host!s}]:{port}" if ":" in str(host) else f"http://{host!s}:{port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stops answering."""
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def _answer(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
+            start("405 Method Not Allowed", [("Allow", "GET, HEAD")])
+            return [b""]
+        match environ["PATH_INFO"]:
+            case "/metrics":
+                answer: Iterable[bytes] = self._metrics(environ, start)
+                return answer
+            case "/stats":
+                body = json.dumps(self._snapshot()).encode()
+                start("200 OK", [("Content-Type", "application/json")])
+                return [body]
+        start("404 Not Found", [("Content-Type", "text/plain")])
+        return [b"there are /metrics and /stats\n"]
+
+
+def _split(address: str) -> tuple[str, int]:
+    host, colon, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") if colon else "127.0.0.1"
+    if not port.isascii() or not port.isdecimal() or int(port) > 65535 or (colon and not host):
+        message = f"--metrics {address}: expected PORT, HOST:PORT or [HOST]:PORT"
+        raise ConfigError(message)
+    return host, int(port)
+
+
+def _server_class(host: str) -> type[WSGIServer]:
+    import socket
+
+    class Server(WSGIServer):
+        address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+
+    return Server

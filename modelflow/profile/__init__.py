@@ -1,0 +1,1 @@
+"""What is seen of a running flow: snapshots of its figures, traces, metrics."""

@@ -1,0 +1,144 @@
+"""What happened between two moments of a flow: rates and shares, which say more than sums.
+
+A node with two workers, seen twice with 10 s between: 20 worker-seconds, of which 19 in calls (busy
+0.95), 0.6 without rows (starved 0.03), none blocked; 3000 rows in 750 calls: 300 rows/s, 4 a call.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from modelflow.runtime.stats import FlowStats, Histogram, NodeStats
+
+__all__ = ["Interval", "NodeInterval"]
+
+
+@dataclass(frozen=True)
+class NodeInterval:
+    """A node between two moments.
+
+    Attributes:
+        node: Its name.
+        unit: Its unit.
+        stage: The stage that it is in.
+        threads: Its workers.
+        rows_per_second, calls_per_second: How much it did.
+        mean_batch_size: Rows a call; 0: it was not called.
+        batch_size: The most rows that a call may have.
+        busy, starved, blocked, order: Shares of its workers' time, from 0 to 1; see `NodeStats`.
+        queue: Rows that wait at the second moment.
+        capacity: Rows at which those who bring them wait.
+        errors, expired, dropped: Rows; see `NodeStats`.
+        failures: Errors by what was raised.
+        closed: Why batches closed.
+        service, wait: How long calls took, and the oldest row of each had waited.
+    """
+
+    node: str
+    unit: str
+    stage: str
+    threads: int
+    rows_per_second: float
+    calls_per_second: float
+    mean_batch_size: float
+    batch_size: int
+    busy: float
+    starved: float
+    blocked: float
+    order: float
+    queue: int
+    capacity: int
+    errors: int
+    expired: int
+    dropped: int
+    failures: Mapping[str, int]
+    closed: Mapping[str, int]
+    service: Histogram
+    wait: Histogram
+
+    @classmethod
+    def between(cls, first: NodeStats | None, second: NodeStats, seconds: float) -> "NodeInterval":
+        """Compares two moments of a node that are so many seconds apart; None: before it began."""
+        one = first or NodeStats(second.node, second.unit)
+        rows = second.buffers - one.buffers
+        calls = {
+            size: count - one.batch_sizes.get(size, 0) for size, count in second.batch_sizes.items()
+        }
+        with_rows = sum(count for size, count in calls.items() if size)
+        # Of fused nodes the first alone knows the workers' time.
+        workers = second.seconds - one.seconds or seconds * second.threads
+
+        def share(later: float, earlier: float) -> float:
+            return min(1.0, max(0.0, later - earlier) / workers) if workers > 0 else 0.0
+
+        return cls(
+            node=second.node,
+            unit=second.unit,
+            stage=second.stage,
+            threads=second.threads,
+            rows_per_second=rows / seconds if seconds > 0 else 0.0,
+            calls_per_second=sum(calls.values()) / seconds if seconds > 0 else 0.0,
+            mean_batch_size=rows / with_rows if with_rows else 0.0,
+            batch_size=second.batch_size,
+            busy=share(second.busy, one.busy),
+            starved=share(second.starved, one.starved),
+            blocked=share(second.blocked, one.blocked),
+            order=share(second.order, one.order),
+            queue=second.queue,
+            capacity=second.capacity,
+            errors=second.errors - one.errors,
+            expired=second.expired - one.expired,
+            dropped=second.dropped - one.dropped,
+            failures=_less(second.failures, one.failures),
+            closed=_less(second.closed, one.closed),
+            service=second.service - one.service,
+            wait=second.wait - one.wait,
+        )
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A flow between two moments.
+
+    Attributes:
+        name: The flow's.
+        seconds: How far they are apart.
+        requests: Requests that have ended between them, by outcome.
+        latency: How long those lasted that were not cancelled.
+        in_flight: Requests under way at the second moment.
+        nodes: In topological order.
+    """
+
+    name: str
+    seconds: float
+    requests: Mapping[str, int]
+    latency: Histogram
+    in_flight: int
+    nodes: tuple[NodeInterval, ...]
+
+    @classmethod
+    def between(cls, first: FlowStats | None, second: FlowStats) -> "Interval":
+        """Compares two moments of a flow; None: before it began."""
+        one = first or FlowStats(time=second.time - second.seconds)
+        seconds = second.time - one.time
+        return cls(
+            name=second.name,
+            seconds=seconds,
+            requests=_less(second.requests, one.requests),
+            latency=second.latency - one.latency,
+            in_flight=second.in_flight,
+            nodes=tuple(
+                NodeInterval.between(one.get(name), node, seconds)
+                for name, node in second.items()
+            ),
+        )
+
+    @property
+    def requests_per_second(self) -> float:
+        """Requests that have ended, however."""
+        return sum(self.requests.values()) / self.seconds if self.seconds > 0 else 0.0
+
+
+def _less(later: Mapping[str, int], earlier: Mapping[str, int]) -> dict[str, int]:
+    return {
+        name: left for name, count in later.items() if (left := count - earlier.get(name, 0))
+    }

@@ -1,0 +1,164 @@
+"""A flow's figures as Prometheus reads them; put into words when they are asked for.
+
+Nothing is counted for it, and no object of the library's is touched while the flow works.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from modelflow.errors import MissingDependencyError
+from modelflow.runtime.stats import FlowStats, Histogram, NodeStats
+
+try:
+    from prometheus_client import CollectorRegistry, make_wsgi_app
+    from prometheus_client.core import (
+        CounterMetricFamily,
+        GaugeMetricFamily,
+        HistogramMetricFamily,
+        Metric,
+    )
+    from prometheus_client.registry import Collector
+except ImportError as error:
+    package = "prometheus-client"
+    raise MissingDependencyError(package, "serve", "metrics") from error
+
+__all__ = ["FlowCollector", "metrics_app"]
+
+_LABELS = ("flow", "node", "unit")
+# 0.1 ms to 52 s, each twice as long as the one before, in seconds.
+_BOUNDS = tuple(1e-4 * 2**place for place in range(20))
+_COUNTERS: Sequence[tuple[str, str, Callable[[NodeStats], float]]] = (
+    ("buffers", "Rows given to the unit.", lambda node: node.buffers),
+    ("batches", "Calls of the unit.", lambda node: node.batches),
+    ("expired", "Rows whose deadline had passed.", lambda node: node.expired),
+    ("dropped", "Rows of cancelled requests that never came here.", lambda node: node.dropped),
+    (
+        "padding_rows",
+        "Rows that batches were filled up with.",
+        lambda node: node.figures.get("batching", {}).get("padding", 0),
+    ),
+    ("moved_bytes", "Bytes copied between devices.", lambda node: node.moved_bytes),
+    ("busy_seconds", "Time in the unit, over all workers.", lambda node: node.busy),
+    ("starved_seconds", "Time without anything to do.", lambda node: node.starved),
+    ("blocked_seconds", "Time without room behind the node.", lambda node: node.blocked),
+    ("order_seconds", "Time in which others had to go first.", lambda node: node.order),
+    ("worker_seconds", "Time that its workers have been there.", lambda node: node.seconds),
+)
+_GAUGES: Sequence[tuple[str, str, Callable[[NodeStats], float]]] = (
+    ("queue_rows", "Rows that wait now.", lambda node: node.queue),
+    ("queue_capacity_rows", "Rows at which producers wait.", lambda node: node.capacity),
+    ("workers", "Threads that work for it.", lambda node: node.threads),
+)
+
+
+class FlowCollector(Collector):  # type: ignore[misc]  # it is not always there
+    """Gives the metrics of flows at the moment in which they are collected."""
+
+    def __init__(self, stats: Callable[[], Iterable[FlowStats]]) -> None:
+        """Takes what gives the figures; from any thread."""
+        self._stats = stats
+
+    def collect(self) -> Iterator[Metric]:
+        """Gives every family; called by the library."""
+        flows = list(self._stats())
+        yield from _flows(flows)
+        for prefix, family, known in (
+            ("modelflow_node", CounterMetricFamily, _COUNTERS),
+            ("modelflow_node", GaugeMetricFamily, _GAUGES),
+        ):
+            for name, text, value in known:
+                found = family(f"{prefix}_{name}", text, labels=_LABELS)
+                for labels, node in _nodes(flows):
+                    found.add_metric(labels, value(node))
+                yield found
+        yield _by(flows, "errors", "Rows that failed.", "kind", lambda node: node.failures)
+        yield _by(flows, "batches_closed", "Why batches closed.", "reason", lambda n: n.closed)
+        yield _times(flows, "service_seconds", "How long calls took.", lambda node: node.service)
+        text = "How long the oldest row of each batch had waited."
+        yield _times(flows, "wait_seconds", text, lambda node: node.wait)
+        yield _sizes(flows)
+
+
+def _flows(flows: Sequence[FlowStats]) -> Iterator[Metric]:
+    requests = CounterMetricFamily(
+        "modelflow_requests", "Requests, by how they ended.", labels=("flow", "outcome")
+    )
+    latency = HistogramMetricFamily(
+        "modelflow_request_seconds", "From a request's beginning to its end.", labels=("flow",)
+    )
+    under_way = GaugeMetricFamily(
+        "modelflow_in_flight_requests", "Requests that are not over.", labels=("flow",)
+    )
+    pool = GaugeMetricFamily(
+        "modelflow_pool_bytes", "Host memory kept for reuse.", labels=("flow", "state")
+    )
+    for flow in flows:
+        for outcome, count in flow.requests.items():
+            requests.add_metric([flow.name, outcome], count)
+        latency.add_metric([flow.name], _buckets(flow.latency), flow.latency.total)
+        under_way.add_metric([flow.name], flow.in_flight)
+        for state, size in flow.pool.items():
+            pool.add_metric([flow.name, state], size)
+    yield from (requests, latency, under_way, pool)
+
+
+def _nodes(flows: Sequence[FlowStats]) -> Iterator[tuple[list[str], NodeStats]]:
+    for flow in flows:
+        for node in flow.values():
+            yield [flow.name, node.node, node.unit], node
+
+
+def _by(
+    flows: Sequence[FlowStats],
+    name: str,
+    text: str,
+    label: str,
+    counts: Callable[[NodeStats], Mapping[str, int]],
+) -> Metric:
+    found = CounterMetricFamily(f"modelflow_node_{name}", text, labels=(*_LABELS, label))
+    for labels, node in _nodes(flows):
+        for key, count in counts(node).items():
+            found.add_metric([*labels, key], count)
+    return found
+
+
+def _times(
+    flows: Sequence[FlowStats], name: str, text: str, histogram: Callable[[NodeStats], Histogram]
+) -> Metric:
+    found = HistogramMetricFamily(f"modelflow_node_{name}", text, labels=_LABELS)
+    for labels, node in _nodes(flows):
+        times = histogram(node)
+        found.add_metric(labels, _buckets(times), times.total)
+    return found
+
+
+def _sizes(flows: Sequence[FlowStats]) -> Metric:
+    """Rows a call: powers of two up to the batch size."""
+    text = "Rows of each call."
+    found = HistogramMetricFamily("modelflow_node_batch_rows", text, labels=_LABELS)
+    for labels, node in _nodes(flows):
+        sizes = {size: count for size, count in node.batch_sizes.items() if size}
+        bounds = [2**place for place in range(max([1, *sizes]).bit_length() + 1)]
+        buckets = [
+            (str(bound), sum(count for size, count in sizes.items() if size <= bound))
+            for bound in bounds
+        ]
+        found.add_metric(labels, [*buckets, ("+Inf", sum(sizes.values()))], node.buffers)
+    return found
+
+
+def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
+    """Upper bound -> how many took at most so long."""
+    counts = histogram.at_most(_BOUNDS)
+    named = zip((f"{bound:g}" for bound in _BOUNDS), counts, strict=True)
+    return [*named, ("+Inf", histogram.count)]
+
+
+def metrics_app(collector: FlowCollector) -> Any:
+    """Returns the WSGI application that answers with what a collector gives.
+
+    As text, or as OpenMetrics where the client's ``Accept`` asks for it.
+    """
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(collector)
+    return make_wsgi_app(registry)

@@ -1,0 +1,207 @@
+"""A recording of a flow: what its workers did goes into a trace while it runs.
+
+Workers write to rings of their own; a thread of the recording empties them some times a second and
+writes what it has found, with the state of the queues, so that memory stays as it is however long
+it takes, and a process that is killed leaves what has been written.
+"""
+
+import itertools
+import threading
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from modelflow.errors import RecordingError
+from modelflow.profile.trace_events import TraceEvents
+from modelflow.profile.trace_file import TraceFile
+from modelflow.runtime.ring import Ring
+from modelflow.runtime.scheduler import Scheduler
+from modelflow.runtime.watcher import Part
+
+__all__ = ["Recording"]
+
+# Seconds between two looks at the rings, and the queues.
+_INTERVAL = 0.25
+# Parts of a request that are kept; a session that never ends has ever more.
+_MOST_PARTS = 4096
+
+
+class _Watched:
+    """One sampled request, until it is over."""
+
+    def __init__(
+        self, session: str, began: float, over: Callable[["_Watched"], None]
+    ) -> None:
+        self.session = session
+        self.began = began
+        self.parts: list[Part] = []
+        self._over = over
+
+    def called(self, part: Part) -> None:
+        """See `Watcher.called`."""
+        if len(self.parts) < _MOST_PARTS:
+            self.parts.append(part)
+
+    def over(self) -> None:
+        """See `Watcher.over`."""
+        self._over(self)
+
+
+class Recording:
+    """Records a flow from `start` (or the beginning of a ``with`` block) to `stop`.
+
+    Attributes:
+        path: The trace.
+        slices: How many calls and waits have been written.
+        requests: How many sampled requests have.
+        lost: Slices that came faster than they could be written.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        path: Path,
+        *,
+        requests: int = 100,
+        every: int = 16,
+        short: float = 50e-6,
+    ) -> None:
+        """Makes one that has not begun.
+
+        Args:
+            scheduler: What runs the flow.
+            path: The file; with the suffix ``.gz`` it is compressed.
+            requests: One of so many requests is followed through the graph; 0: none is.
+            every: Of short calls one of so many is written; 1: all are.
+            short: Seconds below which a call is short.
+        """
+        self.path = path
+        self.slices = self.requests = self.lost = 0
+        self._scheduler = scheduler
+        self._clock = scheduler.options.clock
+        self._sample, self._every, self._short = requests, every, short
+        self._rings: dict[str, Ring] = {}
+        self._sessions = itertools.count()
+        self._open: dict[_Watched, None] = {}
+        self._done: deque[tuple[_Watched, float]] = deque()
+        self._is_over = threading.Event()
+        self._error: RecordingError | None = None
+        self._thread: threading.Thread | None = None
+
+    # -- told by the runtime ----------------------------------------------------------------------
+
+    def ring(self, track: str) -> Ring:
+        """See `Recorder.ring`."""
+        ring = self._rings[track] = Ring(self._every, self._short)
+        return ring
+
+    def watcher(self, session: str, began: float) -> _Watched | None:
+        """See `Recorder.watcher`."""
+        if not self._sample or next(self._sessions) % self._sample:
+            return None
+        watched = _Watched(session, began, self._ended)
+        self._open[watched] = None
+        return watched
+
+    def _ended(self, watched: _Watched) -> None:
+        if self._open.pop(watched, self) is None:
+            self._done.append((watched, self._clock.now()))
+
+    # -- life -------------------------------------------------------------------------------------
+
+    def start(self) -> Self:
+        """Begins.
+
+        Raises:
+            RecordingError: the file cannot be written.
+            RuntimeError: the flow is being recorded already.
+        """
+        self._scheduler.record(self)  # first: another's file may be of that name
+        try:
+            file = TraceFile(self.path)
+        except OSError as error:
+            self._scheduler.record(None)
+            raise self._failure(error) from error
+        self._events = TraceEvents(
+            self._scheduler.plan.name, list(self._rings), self._clock.now()
+        )
+        self._thread = threading.Thread(
+            target=self._run, args=(file,), name=f"modelflow/{self._scheduler.plan.name}/recording"
+        )
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Ends it, and the file; harmless where that was done.
+
+        Raises:
+            RecordingError: something could not be written.
+        """
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        self._scheduler.record(None)
+        self._is_over.set()
+        thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def __enter__(self) -> Self:
+        return self.start() if self._thread is None else self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stops it."""
+        self.stop()
+
+    # -- its thread -------------------------------------------------------------------------------
+
+    def _run(self, file: TraceFile) -> None:
+        try:
+            with file:
+                for line in self._events.head():
+                    file.write(line)
+                while not self._is_over.wait(_INTERVAL):
+                    self._write(file)
+                self._write(file)
+                for watched in list(self._open):
+                    self._write_request(file, watched, self._clock.now(), is_over=False)
+        except OSError as error:  # told by `stop`; the rings go round meanwhile
+            self._error = self._failure(error)
+            self._error.__cause__ = error
+
+    def _failure(self, error: OSError) -> RecordingError:
+        return RecordingError(f"trace {self.path}: cannot be written: {error.strerror or error}")
+
+    def _write(self, file: TraceFile) -> None:
+        now, stats = self._clock.now(), self._scheduler.statistics()
+        found = 0
+        for track, ring in self._rings.items():
+            for one in ring.take():
+                file.write(self._events.slice(track, one))
+                found += 1
+        self.lost = sum(ring.lost for ring in self._rings.values())
+        for node in stats.values():
+            if node.capacity:
+                file.write(self._events.counter(f"queue {node.node}", now, {"rows": node.queue}))
+        file.write(self._events.counter("in flight", now, {"sessions": stats.in_flight}))
+        while self._done:
+            watched, ended = self._done.popleft()
+            self._write_request(file, watched, ended, is_over=True)
+        file.flush()
+        self.slices += found
+
+    def _write_request(
+        self, file: TraceFile, watched: _Watched, ended: float, *, is_over: bool
+    ) -> None:
+        self.requests += 1
+        for line in self._events.request(
+            watched.session, watched.began, ended, list(watched.parts), is_over=is_over
+        ):
+            file.write(line)

@@ -1,0 +1,136 @@
+"""From what a recording has found to the lines of a trace.
+
+The flow is process 1, with a track a worker: one track a node would lose every batch that lies
+beside another one. Requests are process 2, each a bar of its own with its nodes and waits inside.
+"""
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+from modelflow.runtime.ring import BLOCKED, Slice
+from modelflow.runtime.watcher import Part
+
+__all__ = ["TraceEvents"]
+
+_FLOW, _REQUESTS = 1, 2
+
+
+class TraceEvents:
+    """Makes lines of a trace; knows its tracks and its beginning."""
+
+    def __init__(self, name: str, tracks: Sequence[str], begin: float) -> None:
+        """Begins a trace.
+
+        Args:
+            name: The flow's.
+            tracks: Its workers, in the order in which they are shown.
+            begin: The clock's time, from which all others are counted.
+        """
+        self._name = name
+        self._begin = begin
+        self._tracks = {track: number for number, track in enumerate(tracks, 1)}
+        self._numbers = itertools.count(1)
+
+    def head(self) -> Iterator[str]:
+        """Gives what names the processes and tracks."""
+        for process, name in ((_FLOW, f"flow {self._name}"), (_REQUESTS, "sampled requests")):
+            yield _meta("process_name", process, 0, {"name": name})
+            yield _meta("process_sort_index", process, 0, {"sort_index": process})
+        for track, number in self._tracks.items():
+            yield _meta("thread_name", _FLOW, number, {"name": track})
+            yield _meta("thread_sort_index", _FLOW, number, {"sort_index": number})
+
+    def slice(self, track: str, one: Slice) -> str:
+        """Gives what a worker did."""
+        args = ""
+        if one.name != BLOCKED:
+            waited = f',"waited_us":{(one.start - one.arrived) * 1e6:.1f}' if one.arrived else ""
+            failed = f',"errors":{one.errors}' if one.errors else ""
+            args = (
+                f',"args":{{"rows":{one.rows}{waited}{failed},"sessions":{one.sessions},'
+                f'"session":{json.dumps(one.session)}}}'
+            )
+        return (
+            f'{{"ph":"X","cat":"{"wait" if one.name == BLOCKED else "call"}",'
+            f'"name":{json.dumps(one.name)},"pid":{_FLOW},"tid":{self._tracks[track]},'
+            f'"ts":{self._time(one.start)},"dur":{(one.end - one.start) * 1e6:.3f}{args}}}'
+        )
+
+    def counter(self, name: str, now: float, values: Mapping[str, int]) -> str:
+        """Gives how much there was of something at a moment."""
+        args = json.dumps(dict(values))
+        return (
+            f'{{"ph":"C","name":{json.dumps(name)},"pid":{_FLOW},"ts":{self._time(now)},'
+            f'"args":{args}}}'
+        )
+
+    def instant(self, name: str, now: float, args: Mapping[str, str]) -> str:
+        """Gives something that has happened to the whole flow."""
+        return (
+            f'{{"ph":"i","s":"p","name":{json.dumps(name)},"pid":{_FLOW},"tid":0,'
+            f'"ts":{self._time(now)},"args":{json.dumps(dict(args))}}}'
+        )
+
+    def request(
+        self, session: str, began: float, ended: float, parts: Sequence[Part], *, is_over: bool
+    ) -> Iterator[str]:
+        """Gives a request: its bar, a bar inside for each wait and call, and the arrows between.
+
+        Calls that overlap (branches, parts of an expanded stream) have bars of their own.
+
+        Args:
+            session: Its session.
+            began: When it was opened.
+            ended: When it was over, or the recording was.
+            parts: What was done for it.
+            is_over: It was answered, or cancelled.
+        """
+        number = next(self._numbers)
+        ordered = sorted(parts, key=lambda part: part.start)
+        yield from self._arrows(number, ordered)
+        args = {"session": session, **({} if is_over else {"is_over": False})}
+        yield self._bar("b", f"{number}", f"request {session}", began, args)
+        free = began
+        for place, part in enumerate(ordered):
+            is_beside = part.start < free
+            own = f"{number}.{place}" if is_beside else f"{number}"
+            if not is_beside and part.start > free:
+                yield self._bar("b", own, "wait", free)
+                yield self._bar("e", own, "wait", part.start)
+            what: dict[str, object] = {"rows": part.rows, "batch": part.batch_size}
+            if part.error is not None:
+                what["error"] = str(part.error)
+            yield self._bar("b", own, part.node, part.start, what)
+            yield self._bar("e", own, part.node, part.end)
+            free = max(free, part.end)
+        if ended > free and ordered:
+            yield self._bar("b", f"{number}", "wait", free)
+            yield self._bar("e", f"{number}", "wait", ended)
+        yield self._bar("e", f"{number}", f"request {session}", max(ended, free))
+
+    def _arrows(self, number: int, parts: Sequence[Part]) -> Iterator[str]:
+        if len(parts) < 2:
+            return
+        for place, part in enumerate(parts):
+            phase = "s" if not place else "f" if place == len(parts) - 1 else "t"
+            yield (
+                f'{{"ph":"{phase}","bp":"e","cat":"request","name":"request","id":{number},'
+                f'"pid":{_FLOW},"tid":{self._tracks[part.track]},"ts":{self._time(part.start)}}}'
+            )
+
+    def _bar(
+        self, phase: str, key: str, name: str, when: float, args: Mapping[str, object] | None = None
+    ) -> str:
+        more = f',"args":{json.dumps(dict(args))}' if args else ""
+        return (
+            f'{{"ph":"{phase}","cat":"request","id2":{{"local":"{key}"}},'
+            f'"name":{json.dumps(name)},"pid":{_REQUESTS},"tid":0,"ts":{self._time(when)}{more}}}'
+        )
+
+    def _time(self, when: float) -> str:
+        return f"{max(0.0, when - self._begin) * 1e6:.3f}"
+
+
+def _meta(name: str, process: int, track: int, args: Mapping[str, object]) -> str:
+    return json.dumps({"ph": "M", "name": name, "pid": process, "tid": track, "args": dict(args)})

@@ -1,0 +1,57 @@
+"""Rates and shares between two moments."""
+
+from modelflow.profile.interval import Interval
+from modelflow.runtime.stats import FlowStats, Histogram, NodeStats
+
+
+def node(**more):
+    return NodeStats("a", "unit", stage="a", threads=2, batch_size=8, capacity=32, **more)
+
+
+FIRST = node(buffers=10, batch_sizes={2: 5}, busy=1.0, starved=2.0, seconds=20.0, closed={"full": 5})
+SECOND = node(
+    buffers=3010,
+    batch_sizes={0: 1, 2: 5, 4: 750},
+    busy=20.0,
+    starved=2.6,
+    blocked=0.2,
+    order=0.1,
+    seconds=40.0,
+    queue=7,
+    errors=3,
+    failures={"ValueError": 3},
+    closed={"full": 5, "nothing_waiting": 750},
+    service=Histogram({100: 750}, 1.0),
+)
+
+
+def flow(time, one, **more):
+    return FlowStats("f", time, time - 90.0, {"a": one}, **more)
+
+
+def test_sums_become_rates_and_shares():
+    found = Interval.between(
+        flow(100.0, FIRST, requests={"ok": 1}),
+        flow(110.0, SECOND, requests={"ok": 21, "failed": 5}, in_flight=3),
+    )
+    assert (found.seconds, found.requests, found.in_flight) == (10.0, {"ok": 20, "failed": 5}, 3)
+    assert found.requests_per_second == 2.5
+    (one,) = found.nodes
+    assert (one.rows_per_second, one.calls_per_second, one.mean_batch_size) == (300.0, 75.1, 4.0)
+    assert (round(one.busy, 6), round(one.starved, 6)) == (0.95, 0.03)
+    assert (round(one.blocked, 6), round(one.order, 6)) == (0.01, 0.005)
+    assert (one.queue, one.capacity, one.errors, one.failures) == (7, 32, 3, {"ValueError": 3})
+    assert one.closed == {"nothing_waiting": 750}
+    assert one.service.count == 750
+
+
+def test_since_the_beginning():
+    found = Interval.between(None, flow(110.0, SECOND))
+    assert found.seconds == 20.0
+    assert found.nodes[0].rows_per_second == 150.5
+
+
+def test_two_pictures_of_one_moment_have_no_rates():
+    found = Interval.between(flow(100.0, FIRST), flow(100.0, FIRST))
+    assert (found.requests_per_second, found.nodes[0].rows_per_second) == (0.0, 0.0)
+    assert (found.nodes[0].busy, found.nodes[0].mean_batch_size) == (0.0, 0.0)

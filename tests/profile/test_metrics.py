@@ -1,0 +1,87 @@
+"""Metrics, as Prometheus's own parsers read them."""
+
+import threading
+
+from prometheus_client.openmetrics import parser as openmetrics
+from prometheus_client.parser import text_string_to_metric_families
+
+import modelflow
+from modelflow.profile.metrics import FlowCollector, metrics_app
+from tests.profile.flows import GRAPH, odd, used_flow
+
+
+def scraped(stats, accept="text/plain"):
+    app = metrics_app(FlowCollector(lambda: [stats()]))
+    body = app(
+        {"REQUEST_METHOD": "GET", "PATH_INFO": "/metrics", "HTTP_ACCEPT": accept},
+        lambda status, headers: None,
+    )
+    return b"".join(body).decode()
+
+
+def values(text):
+    return {
+        (sample.name, *sorted(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def value(found, name, **labels):
+    return found[(name, *sorted({"flow": "known", **labels}.items()))]
+
+
+def test_what_was_sent_is_what_is_read():
+    flow = used_flow(ok=20, failed=7)
+    found = values(scraped(flow.stats))
+    at = {"node": "odd", "unit": "odd"}
+    assert value(found, "modelflow_requests_total", outcome="ok") == 20
+    assert value(found, "modelflow_requests_total", outcome="failed") == 7
+    assert value(found, "modelflow_request_seconds_count") == 27
+    assert value(found, "modelflow_in_flight_requests") == 0
+    assert value(found, "modelflow_node_buffers_total", **at) == 27
+    assert value(found, "modelflow_node_errors_total", kind="ValueError", **at) == 7
+    assert value(found, "modelflow_node_batch_rows_count", **at) == flow.stats()["odd"].batches
+    assert value(found, "modelflow_node_batch_rows_sum", **at) == 27
+    assert value(found, "modelflow_node_service_seconds_bucket", le="+Inf", **at) == 27
+    stats = flow.stats()["odd"]
+    closed = {k: n for k, n in stats.closed.items()}
+    for reason, count in closed.items():
+        assert (
+            value(found, "modelflow_node_batches_closed_total", reason=reason, **at) == count
+        )
+    assert sum(closed.values()) == stats.batches
+    assert value(found, "modelflow_node_busy_seconds_total", **at) == stats.busy
+
+
+def test_the_other_form_is_read_by_its_own_parser():
+    text = scraped(used_flow().stats, "application/openmetrics-text; version=1.0.0")
+    families = {f.name: f for f in openmetrics.text_string_to_metric_families(text)}
+    assert families["modelflow_requests"].type == "counter"
+    assert families["modelflow_node_wait_seconds"].type == "histogram"
+
+
+def test_counters_only_grow_while_eight_threads_work():
+    with modelflow.Flow(GRAPH, units=[odd]) as flow:
+        is_over = threading.Event()
+
+        def use():
+            while not is_over.is_set():
+                flow.infer(2)
+
+        threads = [threading.Thread(target=use) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        try:
+            before = {}
+            for _ in range(50):
+                now = values(scraped(flow.stats))
+                for key, count in before.items():
+                    if not key[0].startswith(("modelflow_in_flight", "modelflow_pool")):
+                        if "queue" not in key[0]:
+                            assert now[key] >= count, key
+                before = now
+        finally:
+            is_over.set()
+            for thread in threads:
+                thread.join()

@@ -1,0 +1,248 @@
+"""Recordings of flows, as Perfetto's own trace processor reads them."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+
+import pytest
+
+import modelflow
+from modelflow.errors import Cancelled, FlowUnitError, RecordingError
+from tests import programs
+from tests.perfetto import needs_perfetto, opened
+from tests.runtime.graphs import graph_of, per_item, unit_of
+from tests.runtime.kinds.test_expand import collapse, expand
+from tests.runtime.process_units import plus_one
+from modelflow.unit.kind import Kind
+
+
+def events(path):
+    return json.loads(path.read_text())
+
+
+def rich_graph():
+    """Two fused nodes, a stream of parts, a loop, a unit in a process of its own."""
+
+    def odd_fails(value):
+        if value % 2:
+            message = "odd"
+            raise ValueError(message)
+        return value
+
+    def again(ctx):
+        (value,) = ctx.input()
+        ctx.emit([value], "back" if value.data < 20 else "exit")
+
+    fused = {"fuse": "pair", "threads": 1}
+    nodes = {
+        "input": "input",
+        "check": (per_item(odd_fails), fused),
+        "same": (per_item(lambda value: value), fused),
+        "expand": (expand(lambda ctx: ctx.emit([b.data for b in ctx.input()] * 3)), {"threads": 2}),
+        "part": (per_item(lambda value: value + 1), {"threads": 2, "batch_size": 2}),
+        "collapse": collapse(lambda ctx: ctx.emit([sum(b.data for b in ctx.input())])),
+        "loop": unit_of(again, outputs=("back", "exit"), kind=Kind.LOOP),
+        "body": per_item(lambda value: value + 5),
+        "far": (plus_one.SPEC, {"workers": "process"}),
+        "output": "output",
+    }
+    edges = [
+        "input -> check",
+        "check -> same",
+        "same -> expand",
+        "expand -> part",
+        "part -> collapse",
+        "collapse -> loop",
+        "loop:back -> body",
+        "body -> loop",
+        "loop:exit -> far",
+        "far -> output",
+    ]
+    return graph_of(nodes, edges)
+
+
+@needs_perfetto
+def test_perfetto_finds_every_call_and_every_step_of_a_sampled_request(tmp_path):
+    trace = tmp_path / "trace.json.gz"
+    with modelflow.Flow(rich_graph()) as flow:
+        with flow.record(trace, requests=2, every=1) as recording:
+            answers, failures = [], 0
+            for value in range(6):
+                try:
+                    answers.append(flow.infer(value).data)
+                except FlowUnitError:
+                    failures += 1
+            stream = flow.create_stream_io()
+            stream.send("input", 2)
+            while flow.stats()["expand"].batches < 7:  # it has come that far
+                pass
+            stream.cancel()
+            with pytest.raises(Cancelled):
+                stream.recv("output")
+        stats = flow.stats()
+    assert (len(answers), failures, recording.lost) == (3, 3, 0)
+    with opened(trace, tmp_path / "browser") as perfetto:
+        assert perfetto.complaints() == []
+        calls = perfetto.query("select name, count(*) from slice where category = 'call' group by 1")
+        assert dict(calls) == {node: found.batches for node, found in stats.items()}
+        # Request 0, 2, 4 and the one that was cancelled: an arrow between two steps each.
+        steps = perfetto.query(
+            "select s.parent_id, count(*) from slice s where s.category = 'request' "
+            "and s.name not in ('wait') and s.name not like 'request %' group by 1"
+        )
+        (((arrows,),),) = [perfetto.query("select count(*) from flow")]
+        assert arrows == sum(count for _, count in steps) - recording.requests
+        assert recording.requests == 4
+        overlaps = (
+            "select count(*) from slice a join slice b using (track_id) where a.id < b.id and "
+            "a.depth = b.depth and a.dur > 0 and b.dur > 0 and "
+            "a.ts < b.ts + b.dur and b.ts < a.ts + a.dur"
+        )
+        assert perfetto.query(overlaps) == [[0]]
+        assert perfetto.query("select count(*) from slice where dur < 0") == [[0]]
+        tracks = {name for name, in perfetto.query("select name from thread where name is not null")}
+        assert {"check/0", "part/0", "part/1", "far/0"} <= tracks
+
+
+def test_a_requests_waits_and_calls_are_its_whole_time(tmp_path):
+    trace = tmp_path / "trace.json"
+    nodes = {"input": "input", "a": per_item(abs), "b": per_item(abs), "output": "output"}
+    graph = graph_of(nodes, ["input -> a", "a -> b", "b -> output"])
+    with modelflow.Flow(graph) as flow, flow.record(trace, requests=1):
+        for value in range(5):
+            flow.infer(value)
+    bars = [event for event in events(trace) if event.get("cat") == "request" and "id2" in event]
+    for number in range(1, 6):
+        own = [event for event in bars if event["id2"]["local"] == str(number)]
+        assert [event["ts"] for event in own] == sorted(event["ts"] for event in own)
+        inner, open_at, whole = 0.0, {}, 0.0
+        for event in own:
+            if event["ph"] == "b":
+                open_at[event["name"]] = event["ts"]
+            elif event["name"].startswith("request"):
+                whole = event["ts"] - open_at[event["name"]]
+            else:
+                inner += event["ts"] - open_at[event["name"]]
+        assert inner == pytest.approx(whole, abs=0.01)  # in us
+        names = Counter(event["name"] for event in own)
+        assert (names["a"], names["b"]) == (2, 2)
+
+
+def test_a_wait_for_room_is_a_slice_of_its_own(tmp_path):
+    trace, go_on = tmp_path / "trace.json", threading.Event()
+
+    def wait(value):
+        go_on.wait(60)
+        return value
+
+    one = {"threads": 1, "batch_size": 1, "queue_size": 1}
+    nodes = {"input": "input", "a": (per_item(abs), one), "b": (per_item(wait), one)}
+    graph = graph_of({**nodes, "output": "output"}, ["input -> a", "a -> b", "b -> output"])
+    with modelflow.Flow(graph) as flow, flow.record(trace):
+        stream = flow.create_stream_io()
+        for value in range(3):
+            stream.send("input", value)
+        while not flow.stats()["a"].blocked:
+            pass
+        go_on.set()
+        stream.close_input()
+        assert [stream.recv().data for _ in range(3)] == [0, 1, 2]
+    blocked = [event for event in events(trace) if event.get("name") == "blocked"]
+    assert blocked
+    assert all(event["dur"] > 0 for event in blocked)
+
+
+def test_a_request_that_is_not_over_is_told_as_it_stands(tmp_path):
+    trace = tmp_path / "trace.json"
+    nodes = {"input": "input", "a": per_item(abs), "output": "output"}
+    with modelflow.Flow(graph_of(nodes, ["input -> a", "a -> output"])) as flow:
+        with flow.record(trace, requests=1):
+            stream = flow.create_stream_io()
+            stream.send("input", -1)
+            assert stream.recv().data == 1
+            other = flow.record(trace)
+            with pytest.raises(RuntimeError, match="is being recorded already"):
+                other.start()
+        stream.cancel()
+        flow.infer(1)
+    (head,) = [e for e in events(trace) if e["ph"] == "b" and e["name"].startswith("request")]
+    assert head["args"]["is_over"] is False
+
+
+def test_a_flow_may_be_recorded_before_it_starts_and_beyond_its_end(tmp_path):
+    trace = tmp_path / "trace.json"
+    nodes = {"input": "input", "a": per_item(abs), "output": "output"}
+    flow = modelflow.Flow(graph_of(nodes, ["input -> a", "a -> output"]))
+    with flow.record(trace, every=1) as recording:
+        with flow:
+            flow.infer(1)
+        recording.stop()
+    assert [event["name"] for event in events(trace) if event["ph"] == "X"] == ["a"]
+
+
+def test_a_recording_that_cannot_be_written_leaves_the_flow_alone(tmp_path):
+    nodes = {"input": "input", "a": per_item(abs), "output": "output"}
+    with modelflow.Flow(graph_of(nodes, ["input -> a", "a -> output"])) as flow:
+        with pytest.raises(RecordingError, match="cannot be written: No such file"):
+            flow.record(tmp_path / "none" / "trace.json").start()
+        with flow.record(tmp_path / "trace.json"):
+            assert flow.infer(-1).data == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ({"requests": -1}, "requests: got -1; expected at least 0"),
+        ({"every": 0}, "every: got 0; expected at least 1"),
+    ],
+)
+def test_numbers_are_checked(tmp_path, option, text):
+    nodes = {"input": "input", "a": per_item(abs), "output": "output"}
+    flow = modelflow.Flow(graph_of(nodes, ["input -> a", "a -> output"]))
+    with pytest.raises(ValueError, match=text):
+        flow.record(tmp_path / "trace.json", **option)
+
+
+KILLED = """
+import os, signal, sys, time
+import modelflow
+
+@modelflow.flowunit
+def same(value: int):
+    return value
+
+graph = "digraph { input [type=input] same output [type=output] input -> same -> output }"
+with modelflow.Flow(graph, units=[same]) as flow, flow.record(sys.argv[1], every=1) as recording:
+    while recording.slices < 100:
+        flow.infer(1)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def cut_off(tmp_path):
+    trace = tmp_path / "trace.json.gz"
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED, str(trace)], timeout=programs.LIMIT, check=False
+    )
+    assert ended.returncode == -signal.SIGKILL
+    return trace
+
+
+def test_a_process_that_is_killed_leaves_what_it_has_written(cut_off):
+    text = gzip.decompress(cut_off.read_bytes()).decode()
+    found = [json.loads(line.rstrip(",")) for line in text.splitlines()[1:]]
+    assert sum(event["ph"] == "X" for event in found) >= 100
+
+
+@needs_perfetto
+def test_perfetto_opens_what_a_killed_process_has_left(cut_off, tmp_path):
+    with opened(cut_off, tmp_path / "browser") as perfetto:
+        assert perfetto.complaints() == []
+        ((calls,),) = perfetto.query("select count(*) from slice where category = 'call'")
+        assert calls >= 100

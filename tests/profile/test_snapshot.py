@@ -1,0 +1,43 @@
+"""The document of a flow's figures."""
+
+import json
+
+import pytest
+
+from modelflow.errors import ConfigError
+from modelflow.profile.snapshot import VERSION, Snapshot
+from tests.profile.flows import used_flow
+
+
+def test_what_is_written_is_what_is_read():
+    flow = used_flow()
+    document = flow.snapshot()
+    again = Snapshot.read(json.loads(json.dumps(document)))
+    assert again.document() == document
+    assert again.stats == flow.stats().__class__(
+        **{**vars(flow.stats()), "time": again.stats.time, "pool": again.stats.pool}
+    )
+    assert [row["node"] for row in again.plan] == ["odd"]
+    assert document["version"] == VERSION
+    assert document["machine"]["processors"] >= 1
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda d: [], "this is no snapshot of a flow: it has no 'version'"),
+        (lambda d: {**d, "version": 99}, "the snapshot has version 99; expected 1"),
+        (lambda d: {**d, "flow": {}}, "the snapshot is damaged: KeyError: 'latency'"),
+        (lambda d: {**d, "nodes": [{"node": "a"}]}, "the snapshot is damaged: KeyError"),
+        (lambda d: {**d, "nodes": 7}, "the snapshot is damaged: TypeError"),
+    ],
+)
+def test_anything_else_is_refused(change, text):
+    with pytest.raises(ConfigError, match=text):
+        Snapshot.read(change(used_flow(1, 0).snapshot()))
+
+
+def test_what_a_later_version_adds_to_a_node_is_passed_over():
+    document = used_flow(1, 0).snapshot()
+    document["nodes"][0]["more"] = 1
+    assert Snapshot.read(document).stats["odd"].buffers == 1
