@@ -13,6 +13,7 @@ from modelflow.graph.read import read_graph
 from modelflow.graph.signature import contradictions
 from modelflow.log import FlowLog
 from modelflow.plan import ExecutionPlan, make_plan
+from modelflow.profile.journal import Journal
 from modelflow.runtime.at_exit import stop_at_exit
 from modelflow.runtime.options import SchedulerOptions
 from modelflow.runtime.scheduler import Scheduler
@@ -67,6 +68,7 @@ class FlowLife:
         self._graph: Graph | None = None
         self._scheduler: Scheduler | None = None
         self._log: FlowLog | None = None
+        self._journal: Journal | None = None
         self._process = os.getpid()
         if source is not None:
             self._read(source, None)
@@ -98,16 +100,23 @@ class FlowLife:
             FlowFailed: a unit did not open; nothing is left running.
             GraphError: ``[serve]`` in the graph file contradicts a model; nothing is left running.
             PlanError: this machine or this version cannot run the graph.
+            RecordingError: ``[profile]`` in the graph file asks for files that cannot be written.
         """
         scheduler = self._built()
         config = self.graph.config
-        log = FlowLog(config.log, config.path.parent if config.path else Path())
+        folder = config.path.parent if config.path else Path()
+        log = FlowLog(config.log, folder)
+        journal = None
         try:
+            if config.profile:
+                journal = Journal.wanted(scheduler, config.profile, folder)
             scheduler.start(lambda: self._check_models(scheduler))
         except BaseException:
+            if journal is not None:
+                journal.stop()
             log.close()
             raise
-        self._log = log
+        self._log, self._journal = log, journal
         stop_at_exit(scheduler)
         return self
 
@@ -154,8 +163,13 @@ class FlowLife:
             try:
                 self._scheduler.stop(drain)
             finally:
-                if self._log is not None:
-                    self._log.close()
+                journal, self._journal = self._journal, None
+                try:
+                    if journal is not None:
+                        journal.stop()
+                finally:
+                    if self._log is not None:
+                        self._log.close()
 
     def request_stop(self, drain: bool = True) -> None:
         """Has the flow stopped by another thread, and returns at once; takes no lock.

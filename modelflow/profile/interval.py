@@ -127,8 +127,7 @@ class Interval:
             latency=second.latency - one.latency,
             in_flight=second.in_flight,
             nodes=tuple(
-                NodeInterval.between(one.get(name), node, seconds)
-                for name, node in second.items()
+                NodeInterval.between(one.get(name), node, seconds) for name, node in second.items()
             ),
         )
 
@@ -139,6 +138,4 @@ class Interval:
 
 
 def _less(later: Mapping[str, int], earlier: Mapping[str, int]) -> dict[str, int]:
-    return {
-        name: left for name, count in later.items() if (left := count - earlier.get(name, 0))
-    }
+    return {name: left for name, count in later.items() if (left := count - earlier.get(name, 0))}

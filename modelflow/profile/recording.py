@@ -16,6 +16,7 @@ from typing import Self
 from modelflow.errors import RecordingError
 from modelflow.profile.trace_events import TraceEvents
 from modelflow.profile.trace_file import TraceFile
+from modelflow.runtime.at_exit import stop_at_exit
 from modelflow.runtime.ring import Ring
 from modelflow.runtime.scheduler import Scheduler
 from modelflow.runtime.watcher import Part
@@ -31,9 +32,7 @@ _MOST_PARTS = 4096
 class _Watched:
     """One sampled request, until it is over."""
 
-    def __init__(
-        self, session: str, began: float, over: Callable[["_Watched"], None]
-    ) -> None:
+    def __init__(self, session: str, began: float, over: Callable[["_Watched"], None]) -> None:
         self.session = session
         self.began = began
         self.parts: list[Part] = []
@@ -124,16 +123,24 @@ class Recording:
         except OSError as error:
             self._scheduler.record(None)
             raise self._failure(error) from error
-        self._events = TraceEvents(
-            self._scheduler.plan.name, list(self._rings), self._clock.now()
-        )
+        self._events = TraceEvents(self._scheduler.plan.name, list(self._rings), self._clock.now())
         self._thread = threading.Thread(
             target=self._run, args=(file,), name=f"modelflow/{self._scheduler.plan.name}/recording"
         )
         self._thread.start()
+        stop_at_exit(self)
         return self
 
-    def stop(self) -> None:
+    @property
+    def is_stopped(self) -> bool:
+        """Tells whether nothing of it is left."""
+        return self._thread is None
+
+    def disown(self) -> None:
+        """Notes that this process is a fork: its thread, and the file, are the parent's."""
+        self._thread = None
+
+    def stop(self, drain: bool = True) -> None:  # noqa: ARG002 - see `Stoppable`
         """Ends it, and the file; harmless where that was done.
 
         Raises:

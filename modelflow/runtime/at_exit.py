@@ -10,7 +10,7 @@ import threading
 import weakref
 from typing import Protocol
 
-from modelflow.errors import FlowFailed
+from modelflow.errors import FlowFailed, RecordingError
 
 __all__ = ["stop_at_exit"]
 
@@ -58,7 +58,7 @@ def _stop_all() -> None:
             continue  # what went wrong has been raised
         try:
             flow.stop(drain=False)
-        except FlowFailed:
+        except (FlowFailed, RecordingError):
             logger.exception("a flow that was still running at exit failed")
 
 

@@ -8,7 +8,9 @@ def node(**more):
     return NodeStats("a", "unit", stage="a", threads=2, batch_size=8, capacity=32, **more)
 
 
-FIRST = node(buffers=10, batch_sizes={2: 5}, busy=1.0, starved=2.0, seconds=20.0, closed={"full": 5})
+FIRST = node(
+    buffers=10, batch_sizes={2: 5}, busy=1.0, starved=2.0, seconds=20.0, closed={"full": 5}
+)
 SECOND = node(
     buffers=3010,
     batch_sizes={0: 1, 2: 5, 4: 750},

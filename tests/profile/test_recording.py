@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -13,12 +12,12 @@ import pytest
 
 import modelflow
 from modelflow.errors import Cancelled, FlowUnitError, RecordingError
+from modelflow.unit.kind import Kind
 from tests import programs
 from tests.perfetto import needs_perfetto, opened
 from tests.runtime.graphs import graph_of, per_item, unit_of
 from tests.runtime.kinds.test_expand import collapse, expand
 from tests.runtime.process_units import plus_one
-from modelflow.unit.kind import Kind
 
 
 def events(path):
@@ -88,7 +87,9 @@ def test_perfetto_finds_every_call_and_every_step_of_a_sampled_request(tmp_path)
     assert (len(answers), failures, recording.lost) == (3, 3, 0)
     with opened(trace, tmp_path / "browser") as perfetto:
         assert perfetto.complaints() == []
-        calls = perfetto.query("select name, count(*) from slice where category = 'call' group by 1")
+        calls = perfetto.query(
+            "select name, count(*) from slice where category = 'call' group by 1"
+        )
         assert dict(calls) == {node: found.batches for node, found in stats.items()}
         # Request 0, 2, 4 and the one that was cancelled: an arrow between two steps each.
         steps = perfetto.query(
@@ -105,7 +106,9 @@ def test_perfetto_finds_every_call_and_every_step_of_a_sampled_request(tmp_path)
         )
         assert perfetto.query(overlaps) == [[0]]
         assert perfetto.query("select count(*) from slice where dur < 0") == [[0]]
-        tracks = {name for name, in perfetto.query("select name from thread where name is not null")}
+        tracks = {
+            name for (name,) in perfetto.query("select name from thread where name is not null")
+        }
         assert {"check/0", "part/0", "part/1", "far/0"} <= tracks
 
 

@@ -1,0 +1,128 @@
+"""What a graph file's ``[profile]`` asks for: figures and a trace in a folder, while the flow runs.
+
+``profile=true`` writes ``DIR/NAME.stats.json``, the flow's snapshot, once a minute and at the end;
+``trace=true`` records ``DIR/NAME.trace.json.gz``; ``session=true`` follows every session in it.
+"""
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from modelflow.errors import RecordingError
+from modelflow.files.whole_file import write_whole
+from modelflow.profile.recording import Recording
+from modelflow.profile.snapshot import Snapshot
+from modelflow.runtime.at_exit import stop_at_exit
+from modelflow.runtime.scheduler import Scheduler
+
+__all__ = ["Journal"]
+
+logger = logging.getLogger("modelflow")
+
+# Seconds between two writes of the figures, as in ModelBox.
+_INTERVAL = 60.0
+# One of so many sessions is followed where nothing is said of them.
+_SAMPLE = 100
+
+
+class Journal:
+    """Keeps the files of one flow, from its start to its end."""
+
+    def __init__(self, scheduler: Scheduler, settings: Mapping[str, Any], folder: Path) -> None:
+        """Makes one that has not begun.
+
+        Args:
+            scheduler: What runs the flow.
+            settings: The section ``[profile]``, every key present.
+            folder: What ``dir`` is relative to.
+        """
+        self._scheduler = scheduler
+        self._folder = folder / settings["dir"]
+        self._is_over = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._recording: Recording | None = None
+        name = _file_name(scheduler.plan.name)
+        self._path = self._folder / f"{name}.stats.json"
+        if settings["profile"]:
+            self._thread = threading.Thread(
+                target=self._run, name=f"modelflow/{scheduler.plan.name}/journal"
+            )
+        if settings["trace"]:
+            sample = 1 if settings["session"] else _SAMPLE
+            path = self._folder / f"{name}.trace.json.gz"
+            self._recording = Recording(scheduler, path, requests=sample)
+
+    @classmethod
+    def wanted(
+        cls, scheduler: Scheduler, settings: Mapping[str, Any], folder: Path
+    ) -> "Journal | None":
+        """Returns one that has begun, if the section asks for any file.
+
+        Raises:
+            RecordingError: the folder or a file cannot be written.
+        """
+        if not (settings["profile"] or settings["trace"]):
+            return None
+        journal = cls(scheduler, settings, folder)
+        journal.start()
+        return journal
+
+    def start(self) -> None:
+        """Begins; see `wanted`."""
+        self._write(lambda: self._folder.mkdir(parents=True, exist_ok=True))
+        if self._recording is not None:
+            self._recording.start()
+        if self._thread is not None:
+            self._thread.start()
+            stop_at_exit(self)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Tells whether nothing of it is left."""
+        return self._is_over.is_set()
+
+    def disown(self) -> None:
+        """Notes that this process is a fork: its threads, and the files, are the parent's."""
+        self._thread = self._recording = None
+
+    def stop(self, drain: bool = True) -> None:  # noqa: ARG002 - see `Stoppable`
+        """Ends, behind the flow: its last figures are in the file.
+
+        Raises:
+            RecordingError: something could not be written.
+        """
+        self._is_over.set()
+        try:
+            if self._recording is not None:
+                self._recording.stop()
+        finally:
+            thread, self._thread = self._thread, None
+            if thread is not None:
+                thread.join()
+                self._write(self._write_figures)
+
+    def _run(self) -> None:
+        while not self._is_over.wait(_INTERVAL):
+            try:
+                self._write(self._write_figures)
+            except RecordingError as error:  # the next may succeed, and the last is raised
+                logger.warning("%s", error)
+
+    def _write_figures(self) -> None:
+        document = Snapshot.of(self._scheduler.statistics(), self._scheduler.plan).document()
+        write_whole(self._path, json.dumps(document, indent=1).encode())
+
+    def _write(self, act: Callable[[], object]) -> None:
+        try:
+            act()
+        except OSError as error:
+            reason = error.strerror or error
+            message = f"[profile] dir: {self._folder} cannot be written: {reason}"
+            raise RecordingError(message) from error
+
+
+def _file_name(name: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in name)
