@@ -5,25 +5,20 @@ of the unit with five buffers; the five results go to what follows as one segmen
 """
 
 import os
-import sys
 import threading
-import traceback
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from modelflow.errors import FlowUnitError
-from modelflow.plan import UnitPlan
 from modelflow.runtime.call import BatchCall, Call, UnitCall
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.deadlines import carry, deadlines_of, expire, give_up_gone
 from modelflow.runtime.instances import OpeningInterrupted
 from modelflow.runtime.owner import WorkerOwner
 from modelflow.runtime.processing import OnDevice, process_by_stream
-from modelflow.runtime.ring import BLOCKED, Ring, Slice, slice_of
 from modelflow.runtime.seat import Relay, Seat, is_any_thread
-from modelflow.runtime.segment import Batch, Columns, Span
+from modelflow.runtime.segment import Batch, Columns
 from modelflow.runtime.stage import Stage
-from modelflow.runtime.watching import Lap, failures_of, tell
+from modelflow.runtime.worker_report import WorkerReport
 
 if TYPE_CHECKING:
     from modelflow.unit.unit import FlowUnit
@@ -31,42 +26,19 @@ if TYPE_CHECKING:
 __all__ = ["Worker"]
 
 
-class Worker:
+class Worker(WorkerReport):
     """The life of one thread of a stage, with its unit instance."""
 
-    stage: Stage
-    """The stage that it works for."""
-    number: int
-    """Its place among the stage's workers."""
-    phase: str
-    """What it is doing: ``open``, ``process``, ``close``, or ``idle``."""
-    thread_id: int
-    """The thread that runs it, once one does."""
     seat: Seat
     """Its place at the stage's inbox."""
-    ring: Ring | None
-    """Where it notes what it does; None: nobody records."""
-    track: str
-    """Its name there: that of its stage, and its number."""
-    call: Call
-    """What calls the unit, once it is open."""
     _batch_call: BatchCall
 
     def __init__(self, stage: Stage, number: int, owner: WorkerOwner, clock: Clock) -> None:
-        self.stage = stage
-        self.number = number
-        self.phase = "idle"
-        self.thread_id = self._own_thread = 0
+        super().__init__(stage, number, owner, clock)
+        self._own_thread = 0
         self.seat = stage.inbox.seat(self, stage.stats[number])
         self._own = Relay(stage.inbox.waiting)  # what its thread goes on with elsewhere
-        self._at = stage.plan.unit
         self._units: list[FlowUnit] = []
-        self._stats = stage.stats[number]
-        self._owner = owner
-        self.ring: Ring | None = None
-        self.track = f"{stage.plan.name}/{number}"
-        self._clock = clock
-        self._device = stage.device_of(number)
         self._is_per_stream = any(unit.spec.is_per_stream for unit in stage.plan.units)
         self._exits = stage.exits
         self._on_device: OnDevice | None = None
@@ -74,11 +46,6 @@ class Worker:
         if transfer is not None:
             self._on_device = OnDevice(transfer, self._at, self._is_per_stream)
         self._ended: Columns = [[] for _ in stage.plan.routes or ("",)]
-
-    @property
-    def busy_since(self) -> float | None:
-        """The clock's time at which the phase began; None while idle."""
-        return self._stats.busy_since
 
     # -- life -----------------------------------------------------------------------------------
 
@@ -146,11 +113,6 @@ class Worker:
             self._leave()
         self._units = []
 
-    @property
-    def at(self) -> UnitPlan:
-        """The unit that it opens, calls or closes, or did last."""
-        return self.call.plan if self.phase == "process" else self._at
-
     def try_step(self) -> bool:
         """Does what `step` does, on the calling thread; what goes wrong goes to the owner."""
         self.thread_id = threading.get_ident()
@@ -175,16 +137,6 @@ class Worker:
                 own.go_on()
             if outbox.is_blocked():
                 self._wait_for_room()
-
-    def _wait_for_room(self) -> None:
-        self._stats.blocked_since = start = self._clock.now()
-        try:
-            self.stage.outbox.wait_for_room()
-        finally:
-            now = self._clock.now()
-            self._stats.unblocked(now)
-            if self.ring is not None:
-                self.ring.note(Slice(BLOCKED, start, now))
 
     def stand_in(self, relay: Relay) -> None:
         """Does one batch of what waits, on the calling thread, and gives the seat back.
@@ -286,29 +238,6 @@ class Worker:
         if self._exits:
             self._count_out(batch)
 
-    def _record(
-        self,
-        batch: Batch,
-        results: Sequence[Sequence[Any]],
-        start: float,
-        end: float,
-        arrived: float,
-    ) -> None:
-        """Tells whoever watches its sessions, or records the flow, of a batch that was called."""
-        laps, ring = self._laps(start, end), self.ring
-        is_told = tell(batch.spans, results, laps, self._device, self.track)
-        if ring is None:
-            return
-        ring.number = number = ring.number + 1
-        if is_told or not number % ring.every or end - start >= ring.short:
-            size, errors = batch.size, self.call.failed
-            for unit, begin, finish in laps:
-                ring.note(slice_of(unit.node, begin, finish, size, arrived, batch.spans, errors))
-
-    def _laps(self, start: float, end: float) -> Sequence[Lap]:
-        """Returns which unit was called when for the batch that was called just now."""
-        return (Lap(self.stage.plan.unit, start, end),)
-
     def _expire(self, batch: Batch, deadlines: Sequence[float | None]) -> bool:
         """Puts an error in the place of every row whose deadline has passed; False: none has."""
         now, plan = self._clock.now(), self.stage.plan.unit
@@ -324,60 +253,3 @@ class Worker:
             if place is not None and span.positions:
                 session.progress.leave(place, len(span.positions))
                 session.progress.call_due()
-
-    # -- reports --------------------------------------------------------------------------------
-
-    def _enter(self, phase: str) -> float:
-        self.phase = phase
-        self._stats.busy_since = now = self._clock.now()
-        return now
-
-    def _leave(self) -> None:
-        self._stats.busy_since = None
-        self.phase = "idle"
-
-    def _note_failures(self, results: Sequence[Sequence[Any]]) -> None:
-        self._stats.failures.update(failures_of(results, self.stage.plan.name))
-
-    def _note(
-        self,
-        spans: Sequence[Span],
-        size: int,
-        start: float,
-        results: Sequence[Sequence[Any]],
-        waited: float = -1.0,
-    ) -> float:
-        """Counts a call for ``size`` rows that began at ``start``; returns when it has ended."""
-        now = self._clock.now()
-        self._stats.count(size, self.call.failed, now - start, waited)
-        if self.call.failed:
-            self._note_failures(results)
-        if self.ring is not None:
-            self.ring.number += 1
-            arrived = start - waited if waited >= 0.0 else 0.0
-            node, errors = self.stage.plan.name, self.call.failed
-            self.ring.note(slice_of(node, start, now, size, arrived, spans, errors))
-        return now
-
-    def _report(self, error: BaseException, phase: str) -> None:
-        unit = self.at
-        self._leave()
-        if not isinstance(error, FlowUnitError):
-            error = FlowUnitError.from_exception(
-                error, node=unit.node, unit=unit.spec.name, phase=phase
-            )
-        self._owner.failed(error)
-
-    def hung_error(self, seconds: float) -> FlowUnitError:
-        """Describes a worker that does not come back: its node, and where it stands."""
-        unit = self.at
-        message = f"did not return within {seconds:g} s of being told to stop{self.position()}"
-        return FlowUnitError(message, node=unit.node, unit=unit.spec.name, phase=self.phase)
-
-    def position(self) -> str:
-        """Returns ``"; it is at file:line in function"`` of the code that the thread is in."""
-        frame = sys._current_frames().get(self.thread_id)
-        if frame is None:
-            return ""
-        where = traceback.extract_stack(frame)[-1]
-        return f"; it is at {where.filename}:{where.lineno} in {where.name}"

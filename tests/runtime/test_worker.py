@@ -317,37 +317,6 @@ def test_many_sends_with_deadlines_from_many_threads_harm_nobody():
         assert len(list(stream)) == 1200
 
 
-@inline
-def test_a_worker_says_what_it_does_since_when_and_on_which_thread(options):
-    clock, seen = FakeClock(), []
-
-    def look(*_):
-        (worker,) = flow.scheduler._workers
-        is_here = worker.thread_id == threading.get_ident()
-        seen.append((worker.phase, worker.busy_since, is_here))
-        clock._now += 1.0
-
-    def process(ctx):
-        look()
-        same(ctx)
-
-    spec = unit_of(process, hooks={"open": look, "close": look})
-    flow = Running(chain((spec, {"threads": 1})), clock=clock, **options)
-    (worker,) = flow.scheduler._workers
-    assert (worker.phase, worker.busy_since, worker.position()) == ("idle", None, "")
-    with flow:
-        flow.infer(1)
-    assert seen == [("open", 1000.0, True), ("process", 1001.0, True), ("close", 1002.0, True)]
-    assert (worker.phase, worker.busy_since) == ("idle", None)
-
-
-def test_a_worker_is_idle_between_two_batches():
-    with Running(chain(spec_of()), is_inline=True) as flow:
-        flow.infer(1)
-        worker, *_ = flow.scheduler._workers
-        assert (worker.phase, worker.busy_since) == ("idle", None)
-
-
 def test_a_worker_says_whether_its_unit_is_open_and_closes_it_once():
     calls = []
     hooks = {name: lambda *_, name=name: calls.append(name) for name in ("open", "close")}
@@ -455,49 +424,12 @@ def test_each_row_of_a_batch_has_its_own_deadline_and_what_comes_in_time_passes(
     ]
 
 
-def test_a_worker_that_hangs_is_described_with_the_line_that_it_is_at():
-    begun, lock = threading.Lock(), threading.Lock()
-
-    def stand():
-        begun.release()
-        with lock:
-            pass
-
-    worker, *_ = Running(chain(spec_of())).scheduler._workers
-    thread = threading.Thread(target=stand, name="modelflow/test")
-    with begun, lock:
-        thread.start()
-        assert begun.acquire(timeout=60)
-        worker.thread_id, worker.phase = thread.ident or 0, "close"
-        assert worker.position().endswith(" in stand")
-        error = worker.hung_error(2.5)
-    thread.join()
-    text = "did not return within 2.5 s of being told to stop; it is at "
-    assert text + __file__ in str(error)
-    assert (error.node, error.unit, error.phase) == ("n0", "forward", "close")
-    worker.thread_id = 0
-    assert worker.position() == ""
-
-
 def test_rows_are_counted_out_behind_the_last_node_that_each_passes_once():
     with Running(chain(spec_of(), expand(same), max_in_flight=1), is_inline=True) as flow:
         stream = flow.session()
         for value in range(3):
             stream.send("input", value, timeout=0)
             assert flow.scheduler._wiring._in_flight.rows == 0
-
-
-def test_the_time_of_a_call_is_counted():
-    clock = FakeClock()
-
-    def slow(value):
-        clock.advance(2.0)
-        return value
-
-    with Running(chain(per_item(slow)), is_inline=True, clock=clock) as flow:
-        flow.session().send("input", 1)
-        worker, *_ = flow.scheduler._workers
-        assert worker._stats.done == (1, 2.0)
 
 
 def test_rows_of_an_origin_that_is_counted_elsewhere_are_not_counted_here():
