@@ -22,9 +22,12 @@ except ImportError as error:
     package = "prometheus-client"
     raise MissingDependencyError(package, "serve", "metrics") from error
 
-__all__ = ["FlowCollector", "metrics_app"]
+__all__ = ["FlowCollector", "metrics_app", "node_families"]
 
-_LABELS = ("flow", "node", "unit")
+_Owned = Sequence[tuple[Sequence[str], NodeStats]]
+
+# What families are labelled with, beside what their flow is.
+_NODE = ("node", "unit")
 # 0.1 ms to 52 s, each twice as long as the one before, in seconds.
 _BOUNDS = tuple(1e-4 * 2**place for place in range(20))
 _COUNTERS: Sequence[tuple[str, str, Callable[[NodeStats], float]]] = (
@@ -62,21 +65,34 @@ class FlowCollector(Collector):  # type: ignore[misc]  # it is not always there
         """Gives every family; called by the library."""
         flows = list(self._stats())
         yield from _flows(flows)
-        for prefix, family, known in (
-            ("modelflow_node", CounterMetricFamily, _COUNTERS),
-            ("modelflow_node", GaugeMetricFamily, _GAUGES),
-        ):
-            for name, text, value in known:
-                found = family(f"{prefix}_{name}", text, labels=_LABELS)
-                for labels, node in _nodes(flows):
-                    found.add_metric(labels, value(node))
-                yield found
-        yield _by(flows, "errors", "Rows that failed.", "kind", lambda node: node.failures)
-        yield _by(flows, "batches_closed", "Why batches closed.", "reason", lambda n: n.closed)
-        yield _times(flows, "service_seconds", "How long calls took.", lambda node: node.service)
-        text = "How long the oldest row of each batch had waited."
-        yield _times(flows, "wait_seconds", text, lambda node: node.wait)
-        yield _sizes(flows)
+        nodes = [([flow.name], node) for flow in flows for node in flow.values()]
+        yield from node_families(("flow",), nodes)
+
+
+def node_families(
+    labels: Sequence[str], nodes: Iterable[tuple[Sequence[str], NodeStats]]
+) -> Iterator[Metric]:
+    """Gives the families of nodes.
+
+    Args:
+        labels: The names of the labels that say whose a node is.
+        nodes: Their values, and its figures.
+    """
+    names = (*labels, *_NODE)
+    owned = [([*values, node.node, node.unit], node) for values, node in nodes]
+    for family, known in ((CounterMetricFamily, _COUNTERS), (GaugeMetricFamily, _GAUGES)):
+        for name, text, value in known:
+            found = family(f"modelflow_node_{name}", text, labels=names)
+            for values, node in owned:
+                found.add_metric(values, value(node))
+            yield found
+    yield _by(names, owned, ("errors", "Rows that failed.", "kind"), lambda node: node.failures)
+    closed = ("batches_closed", "Why batches closed.", "reason")
+    yield _by(names, owned, closed, lambda node: node.closed)
+    took, waited = "How long calls took.", "How long the oldest row of each batch had waited."
+    yield _times(names, owned, ("service_seconds", took), lambda node: node.service)
+    yield _times(names, owned, ("wait_seconds", waited), lambda node: node.wait)
+    yield _sizes(names, owned)
 
 
 def _flows(flows: Sequence[FlowStats]) -> Iterator[Metric]:
@@ -102,41 +118,39 @@ def _flows(flows: Sequence[FlowStats]) -> Iterator[Metric]:
     yield from (requests, latency, under_way, pool)
 
 
-def _nodes(flows: Sequence[FlowStats]) -> Iterator[tuple[list[str], NodeStats]]:
-    for flow in flows:
-        for node in flow.values():
-            yield [flow.name, node.node, node.unit], node
-
-
 def _by(
-    flows: Sequence[FlowStats],
-    name: str,
-    text: str,
-    label: str,
+    names: Sequence[str],
+    nodes: _Owned,
+    family: tuple[str, str, str],
     counts: Callable[[NodeStats], Mapping[str, int]],
 ) -> Metric:
-    found = CounterMetricFamily(f"modelflow_node_{name}", text, labels=(*_LABELS, label))
-    for labels, node in _nodes(flows):
+    name, text, label = family
+    found = CounterMetricFamily(f"modelflow_node_{name}", text, labels=(*names, label))
+    for labels, node in nodes:
         for key, count in counts(node).items():
             found.add_metric([*labels, key], count)
     return found
 
 
 def _times(
-    flows: Sequence[FlowStats], name: str, text: str, histogram: Callable[[NodeStats], Histogram]
+    names: Sequence[str],
+    nodes: _Owned,
+    family: tuple[str, str],
+    histogram: Callable[[NodeStats], Histogram],
 ) -> Metric:
-    found = HistogramMetricFamily(f"modelflow_node_{name}", text, labels=_LABELS)
-    for labels, node in _nodes(flows):
+    name, text = family
+    found = HistogramMetricFamily(f"modelflow_node_{name}", text, labels=names)
+    for labels, node in nodes:
         times = histogram(node)
         found.add_metric(labels, _buckets(times), times.total)
     return found
 
 
-def _sizes(flows: Sequence[FlowStats]) -> Metric:
+def _sizes(names: Sequence[str], nodes: _Owned) -> Metric:
     """Rows a call: powers of two up to the batch size."""
     text = "Rows of each call."
-    found = HistogramMetricFamily("modelflow_node_batch_rows", text, labels=_LABELS)
-    for labels, node in _nodes(flows):
+    found = HistogramMetricFamily("modelflow_node_batch_rows", text, labels=names)
+    for labels, node in nodes:
         sizes = {size: count for size, count in node.batch_sizes.items() if size}
         bounds = [2**place for place in range(max([1, *sizes]).bit_length() + 1)]
         buckets = [

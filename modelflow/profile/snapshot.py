@@ -6,20 +6,24 @@ Versioned: what is written today can be read tomorrow, or is refused with its ve
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from importlib.metadata import version as version_of
 from typing import Any, Self
 
 from modelflow.errors import ConfigError
 from modelflow.plan import ExecutionPlan
-from modelflow.runtime.stats import FlowStats, Histogram, NodeStats
+from modelflow.profile.node_document import (
+    histogram_document,
+    node_document,
+    read_histogram,
+    read_node,
+)
+from modelflow.runtime.stats import FlowStats
 
 __all__ = ["VERSION", "Snapshot"]
 
 VERSION = 1
 """The form of the document."""
-
-_SIZED = ("batch_sizes", "batch_seconds")  # whose keys are numbers, which JSON has as texts
 
 
 @dataclass(frozen=True)
@@ -59,11 +63,11 @@ class Snapshot:
                 "time": stats.time,
                 "seconds": stats.seconds,
                 "requests": dict(stats.requests),
-                "latency": _histogram(stats.latency),
+                "latency": histogram_document(stats.latency),
                 "in_flight": stats.in_flight,
                 "pool": dict(stats.pool),
             },
-            "nodes": [_node(node) for node in stats.values()],
+            "nodes": [node_document(node) for node in stats.values()],
         }
 
     @classmethod
@@ -84,39 +88,9 @@ class Snapshot:
             raise ConfigError(message)
         try:
             flow = dict(document["flow"])
-            flow["latency"] = _read_histogram(flow["latency"])
-            nodes = {node["node"]: _read_node(node) for node in document["nodes"]}
+            flow["latency"] = read_histogram(flow["latency"])
+            nodes = {node["node"]: read_node(node) for node in document["nodes"]}
             return cls(FlowStats(nodes=nodes, **flow), tuple(document["plan"]), document["machine"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             message = f"the snapshot is damaged: {type(error).__name__}: {error}"
             raise ConfigError(message) from error
-
-
-def _node(node: NodeStats) -> dict[str, Any]:
-    found = asdict(node)
-    for name in _SIZED:
-        found[name] = {str(size): value for size, value in found[name].items()}
-    found["figures"] = {
-        name: {str(key): value for key, value in own.items()} for name, own in node.figures.items()
-    }
-    return {**found, "service": _histogram(node.service), "wait": _histogram(node.wait)}
-
-
-def _read_node(document: Mapping[str, Any]) -> NodeStats:
-    known = {field.name for field in fields(NodeStats)}
-    found = {name: value for name, value in document.items() if name in known}
-    for name in _SIZED:
-        found[name] = {int(size): value for size, value in found[name].items()}
-    for name in ("service", "wait"):
-        found[name] = _read_histogram(found[name])
-    return NodeStats(**found)
-
-
-def _histogram(histogram: Histogram) -> dict[str, Any]:
-    counts = {str(bucket): count for bucket, count in histogram.counts.items()}
-    return {"total": histogram.total, "counts": counts}
-
-
-def _read_histogram(document: Mapping[str, Any]) -> Histogram:
-    counts = {int(bucket): int(count) for bucket, count in document["counts"].items()}
-    return Histogram(counts, float(document["total"]))

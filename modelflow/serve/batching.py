@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from modelflow.serve.picture import NodePicture
 from modelflow.serve.statistics import model_node
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ class Batching:
     @classmethod
     def of(cls, flow: "Flow") -> "Batching":
         """Takes it of a flow that runs."""
-        node = model_node([NodePicture.of(stats) for stats in flow.stats().values()])
-        stage = flow.plan.nodes[node.name]
+        node = model_node(flow.stats().values())
+        stage = flow.plan.nodes[node.node]
         sizes = tuple(stage.unit.allowed_batch_sizes)
         return cls(stage.batch_size, sizes, stage.batch_timeout)

@@ -5,12 +5,13 @@ for. Counters of other servers have no type: Prometheus would add ``_total`` to 
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from modelflow.errors import MissingDependencyError
 from modelflow.http.exchange import Exchange
 from modelflow.http.reply import Reply
+from modelflow.profile.metrics import node_families
 from modelflow.serve.figures import BOUNDS
 from modelflow.serve.fleet import Census, Fleet
 from modelflow.serve.keys import Group
@@ -81,7 +82,7 @@ def _processes(census: Census) -> Iterator[Metric]:
         yield GaugeMetricFamily("modelflow_replicas", text, census.count)
 
 
-def _own(models: Iterable[Picture]) -> Iterator[Metric]:
+def _own(models: Sequence[Picture]) -> Iterator[Metric]:
     requests = CounterMetricFamily(
         "modelflow_requests", "Requests, by how they ended.", labels=(*_LABELS, "code")
     )
@@ -94,18 +95,6 @@ def _own(models: Iterable[Picture]) -> Iterator[Metric]:
     latency = HistogramMetricFamily(
         "modelflow_request_seconds", "From a request's arrival to its answer.", labels=_LABELS
     )
-    nodes = {
-        name: CounterMetricFamily(f"modelflow_node_{name}", text, labels=(*_LABELS, "node"))
-        for name, text in (
-            ("batches", "Calls of the unit."),
-            ("items", "Items given to the unit."),
-            ("errors", "Items that failed in the unit."),
-            ("busy_seconds", "Time spent in the unit, over all threads."),
-        )
-    }
-    queue = GaugeMetricFamily(
-        "modelflow_node_queue", "Items that wait for the unit.", labels=(*_LABELS, "node")
-    )
     for model in models:
         labels = [model.name, str(model.version)]
         for code, count in model.outcomes.items():
@@ -114,14 +103,9 @@ def _own(models: Iterable[Picture]) -> Iterator[Metric]:
             refused.add_metric([*labels, reason], count)
         under_way.add_metric(labels, model.under_way)
         latency.add_metric(labels, _buckets(model.latencies), model.seconds)
-        for node in model.nodes:
-            own = [*labels, node.name]
-            nodes["batches"].add_metric(own, node.batches)
-            nodes["items"].add_metric(own, node.items)
-            nodes["errors"].add_metric(own, node.errors)
-            nodes["busy_seconds"].add_metric(own, node.busy)
-            queue.add_metric(own, node.queue)
-    yield from (requests, refused, under_way, latency, *nodes.values(), queue)
+    yield from (requests, refused, under_way, latency)
+    nodes = [([m.name, str(m.version)], node) for m in models for node in m.nodes]
+    yield from node_families(_LABELS, nodes)
 
 
 def _triton(models: Iterable[Picture]) -> Iterator[Metric]:

@@ -5,73 +5,16 @@ It imports nothing that runs models: who adds up may have none.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
+from modelflow.profile.node_document import node_document, read_node
+from modelflow.runtime.stats import NodeStats
+
 if TYPE_CHECKING:
-    from modelflow.runtime.stats import NodeStats
     from modelflow.serve.served_model import ServedModel
 
-__all__ = ["NodePicture", "Picture", "added"]
-
-
-@dataclass(frozen=True, slots=True)
-class NodePicture:
-    """What a node of a model's graph has counted.
-
-    Attributes:
-        name: The node's.
-        is_engine: It runs a model of its own.
-        batches, items, errors: Calls of the unit, items given to it, items that failed in it.
-        busy: Seconds spent in the unit, over all threads.
-        queue: Items that wait for it now.
-        sizes: Of each size of batch: the size, how many calls had it, their seconds.
-    """
-
-    name: str
-    is_engine: bool
-    batches: int
-    items: int
-    errors: int
-    busy: float
-    queue: int
-    sizes: tuple[tuple[int, int, float], ...]
-
-    @classmethod
-    def of(cls, stats: "NodeStats") -> Self:
-        """Takes it of a node that runs."""
-        sizes = ((n, k, stats.batch_seconds.get(n, 0.0)) for n, k in stats.batch_sizes.items())
-        return cls(
-            stats.node,
-            "engine_calls" in stats.figures,
-            stats.batches,
-            stats.buffers,
-            stats.errors,
-            stats.busy,
-            stats.queue,
-            tuple(sizes),
-        )
-
-    def __add__(self, other: "NodePicture") -> "NodePicture":
-        sizes = {size: (count, seconds) for size, count, seconds in self.sizes}
-        for size, count, seconds in other.sizes:
-            before = sizes.get(size, (0, 0.0))
-            sizes[size] = before[0] + count, before[1] + seconds
-        return NodePicture(
-            self.name,
-            self.is_engine,
-            self.batches + other.batches,
-            self.items + other.items,
-            self.errors + other.errors,
-            self.busy + other.busy,
-            self.queue + other.queue,
-            tuple((size, *found) for size, found in sorted(sizes.items())),
-        )
-
-    @property
-    def item_seconds(self) -> float:
-        """Seconds that items have spent in calls: a call counts for each of its items."""
-        return sum(size * seconds for size, _, seconds in self.sizes)
+__all__ = ["Picture", "added"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +42,7 @@ class Picture:
     last: float
     latencies: tuple[int, ...]
     under_way: int
-    nodes: tuple[NodePicture, ...]
+    nodes: tuple[NodeStats, ...]
 
     @classmethod
     def of(cls, model: "ServedModel") -> Self:
@@ -118,32 +61,30 @@ class Picture:
             figures.last,
             tuple(figures.latencies),
             model.admission.under_way,
-            tuple(NodePicture.of(stats) for stats in model.flow.stats().values()),
+            tuple(model.flow.stats().values()),
         )
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """Takes it of what `document` has given, perhaps in another process."""
-        nodes = tuple(
-            NodePicture(**{**node, "sizes": tuple(map(tuple, node["sizes"]))})
-            for node in document["nodes"]
-        )
+        nodes = tuple(map(read_node, document["nodes"]))
         found = {**document, "nodes": nodes, "latencies": tuple(document["latencies"])}
         return cls(**found)
 
     def document(self) -> dict[str, Any]:
         """Returns it as what JSON can hold."""
-        return asdict(self)
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**found, "nodes": [node_document(node) for node in self.nodes]}
 
     def past(self) -> "Picture":
         """Returns it without what is true of its moment alone."""
-        nodes = tuple(replace(node, queue=0) for node in self.nodes)
+        nodes = tuple(node.past for node in self.nodes)
         return replace(self, under_way=0, nodes=nodes)
 
     def __add__(self, other: "Picture") -> "Picture":
-        nodes = {node.name: node for node in self.nodes}
+        nodes = {node.node: node for node in self.nodes}
         for node in other.nodes:
-            nodes[node.name] = nodes[node.name] + node if node.name in nodes else node
+            nodes[node.node] = nodes[node.node] + node if node.node in nodes else node
         return Picture(
             self.name,
             self.version,

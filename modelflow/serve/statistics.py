@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from modelflow.serve.picture import NodePicture, Picture
+from modelflow.runtime.stats import NodeStats
+from modelflow.serve.picture import Picture
 
 __all__ = ["Statistics", "model_node"]
 
@@ -51,7 +52,7 @@ class Statistics:
         answered = figures.outcomes.get("OK", 0)
         failed = sum(figures.outcomes.values()) - answered
         items = figures.rows + figures.failed_rows
-        cost = sum(node.item_seconds for node in figures.nodes) / items if items else 0.0
+        cost = sum(node.row_seconds for node in figures.nodes) / items if items else 0.0
         graph = figures.seconds - figures.answer_seconds
         compute = min(cost * answered, graph)
         return cls(
@@ -104,14 +105,16 @@ class Statistics:
         }
 
 
-def model_node(nodes: Iterable[NodePicture]) -> NodePicture:
+def model_node(nodes: Iterable[NodeStats]) -> NodeStats:
     """Returns the node whose calls count as the model's: the last that runs one, else the last."""
-    return max(enumerate(nodes), key=lambda each: (each[1].is_engine, each[0]))[1]
+    return max(enumerate(nodes), key=lambda each: ("engine_calls" in each[1].figures, each[0]))[1]
 
 
-def _batches(nodes: Iterable[NodePicture]) -> dict[int, tuple[int, float]]:
-    sizes = model_node(nodes).sizes
-    return {size: (count, seconds) for size, count, seconds in sizes if size}
+def _batches(nodes: Iterable[NodeStats]) -> dict[int, tuple[int, float]]:
+    node = model_node(nodes)
+    return {
+        size: (count, node.batch_seconds[size]) for size, count in node.batch_sizes.items() if size
+    }
 
 
 def _duration(count: int, seconds: float) -> dict[str, int]:

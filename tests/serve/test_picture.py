@@ -5,16 +5,29 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modelflow.runtime.stats import Histogram, NodeStats
 from modelflow.serve.figures import BOUNDS
-from modelflow.serve.picture import NodePicture, Picture, added
+from modelflow.serve.picture import Picture, added
 
 COUNTS = st.integers(0, 1000)
 SECONDS = st.integers(0, 1000).map(lambda n: n / 8)  # sums of them are exact
 WORDS = st.dictionaries(st.sampled_from(["OK", "INTERNAL", "CANCELLED"]), st.integers(1, 100))
-SIZES = st.dictionaries(st.integers(0, 4), st.tuples(COUNTS, SECONDS)).map(
-    lambda found: tuple((size, *rest) for size, rest in sorted(found.items()))
+SIZES = st.dictionaries(st.integers(0, 4), COUNTS)
+NODES = st.builds(
+    NodeStats,
+    st.just("n"),
+    st.just("unit"),
+    st.just("n"),
+    batches=COUNTS,
+    busy=SECONDS,
+    queue=COUNTS,
+    failures=WORDS,
+    batch_sizes=SIZES,
+    batch_seconds=st.dictionaries(st.integers(0, 4), SECONDS),
+    closed=WORDS,
+    service=st.builds(Histogram, st.dictionaries(st.integers(0, 9), COUNTS), SECONDS),
+    figures=st.dictionaries(st.just("batching"), st.dictionaries(st.just("padding"), COUNTS)),
 )
-NODES = st.builds(NodePicture, st.just("n"), st.just(True), *[COUNTS] * 3, SECONDS, COUNTS, SIZES)
 PICTURES = st.builds(
     Picture,
     st.sampled_from(["a", "b"]),
@@ -43,8 +56,8 @@ def test_there_is_one_of_each_version_with_the_sum_of_all(pictures):
             sum(getattr(one, part).values()) for one in pictures
         )
     assert sum(sum(one.latencies) for one in found) == sum(sum(one.latencies) for one in pictures)
-    assert sum(one.nodes[0].item_seconds for one in found) == sum(
-        one.nodes[0].item_seconds for one in pictures
+    assert sum(one.nodes[0].row_seconds for one in found) == sum(
+        one.nodes[0].row_seconds for one in pictures
     )
     assert all(
         one.last == max(p.last for p in pictures if p.name == one.name and p.version == one.version)
@@ -60,5 +73,6 @@ def test_it_comes_out_of_json_as_it_went_in(picture):
 @given(PICTURES)
 def test_what_is_past_has_nothing_of_the_moment(picture):
     past = picture.past()
-    assert (past.under_way, past.nodes[0].queue) == (0, 0)
+    (node,) = past.nodes
+    assert (past.under_way, node.queue, node.threads, node.capacity) == (0, 0, 0, 0)
     assert (past.outcomes, past.latencies) == (picture.outcomes, picture.latencies)

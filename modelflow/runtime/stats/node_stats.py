@@ -1,8 +1,8 @@
 """The figures of a node: what its workers have counted, added up, at one moment."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from modelflow.runtime.stats.counters import WorkerStats
@@ -88,6 +88,26 @@ class NodeStats:
         calls = sum(count for size, count in self.batch_sizes.items() if size)
         return self.buffers / calls if calls else 0.0
 
+    def __add__(self, other: "NodeStats") -> "NodeStats":
+        """Returns the figures of both together: of the same node in another process."""
+        added: dict[str, Any] = {
+            name: getattr(self, name) + getattr(other, name) for name in _ADDED
+        }
+        mixed: dict[str, Any] = {
+            name: _mixed(getattr(self, name), getattr(other, name)) for name in _MIXED
+        }
+        figures = {
+            name: _mixed(self.figures.get(name, {}), other.figures.get(name, {}))
+            for name in {**self.figures, **other.figures}
+        }
+        batch_size = max(self.batch_size, other.batch_size)
+        return replace(self, **added, **mixed, figures=figures, batch_size=batch_size)
+
+    @property
+    def past(self) -> "NodeStats":
+        """The same without what is true of its moment alone: its workers and queue are gone."""
+        return replace(self, threads=0, queue=0, capacity=0)
+
     @classmethod
     def of(
         cls, node: str, unit: str, stage: str, workers: Iterable[WorkerStats], now: float
@@ -135,6 +155,36 @@ class NodeStats:
             ),
             wait=_sum(one.waits.histogram() for one in counters),
         )
+
+
+_ADDED = (
+    "threads",
+    "batches",
+    "buffers",
+    "errors",
+    "expired",
+    "dropped",
+    "seconds",
+    "busy",
+    "starved",
+    "blocked",
+    "order",
+    "queue",
+    "capacity",
+    "moved",
+    "moved_bytes",
+    "service",
+    "wait",
+)
+_MIXED = ("failures", "batch_sizes", "batch_seconds", "closed")
+
+
+def _mixed(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Adds up what has the same key."""
+    found = dict(one)
+    for key, value in other.items():
+        found[key] = found.get(key, 0) + value
+    return found
 
 
 def _times(stats: WorkerStats, now: float) -> tuple[float, float, float, float, float]:

@@ -1,8 +1,10 @@
 """What a node has counted, at one moment."""
 
+from dataclasses import replace
+
 import pytest
 
-from modelflow.runtime.stats import NodeStats, WorkerStats
+from modelflow.runtime.stats import Histogram, NodeStats, WorkerStats
 
 
 def stats_of(*workers, now=10.0):
@@ -61,3 +63,28 @@ def test_lent_calls_are_no_rest(starved):
     worker = WorkerStats()
     worker.starved, worker.lent = starved, 3.0
     assert stats_of(worker).starved == max(0.0, starved - 3.0)
+
+
+def test_the_figures_of_two_processes_are_added_up():
+    one = NodeStats(
+        "n", "unit", "n", threads=2, batches=3, buffers=5, busy=1.0, capacity=8, batch_size=4,
+        batch_sizes={1: 1, 2: 2}, closed={"full": 3}, figures={"batching": {"padding": 1}},
+        service=Histogram({7: 3}, 1.0),
+    )  # fmt: skip
+    both = one + replace(one, batch_size=2, figures={"engine_calls": {2: 1}}, closed={"timeout": 1})
+    assert (both.threads, both.batches, both.buffers, both.busy, both.capacity) == (
+        4,
+        6,
+        10,
+        2.0,
+        16,
+    )
+    assert (both.batch_size, both.batch_sizes) == (4, {1: 2, 2: 4})
+    assert both.closed == {"full": 3, "timeout": 1}
+    assert both.figures == {"batching": {"padding": 1}, "engine_calls": {2: 1}}
+    assert both.service == Histogram({7: 6}, 2.0)
+
+
+def test_what_is_past_has_no_workers_and_no_queue():
+    past = NodeStats("n", "unit", threads=2, queue=3, capacity=8, batches=5).past
+    assert (past.threads, past.queue, past.capacity, past.batches) == (0, 0, 0, 5)

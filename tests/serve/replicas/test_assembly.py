@@ -70,7 +70,16 @@ def test_figures_are_of_all_and_do_not_fall_when_one_dies(tmp_path):
         assert first["modelflow_requests_total", *OK] == 10
         assert first["modelflow_request_seconds_count", *M] == 10
         assert first["nv_inference_request_success", *M] == 10
-        assert first["modelflow_node_items_total", ("model", "m"), ("node", "who"), M[1]] == 10
+        assert (
+            first[
+                "modelflow_node_buffers_total",
+                ("model", "m"),
+                ("node", "who"),
+                ("unit", "who"),
+                M[1],
+            ]
+            == 10
+        )
         assert (first["modelflow_replicas_up",], first["modelflow_replicas",]) == (2, 2)
         for status, document in everywhere(fleet, "/v2/models/m/stats"):
             (stats,) = document["model_stats"]

@@ -92,7 +92,12 @@ def test_requests_are_counted_once_wherever_they_come_in(tmp_path):
             assert fleet.ask("/v1/models/m:predict", {"instances": []}, connection=one)[0] == 400
         ok = "modelflow_requests_total", ("code", "OK"), *M
         assert fleet.metrics()[ok] == 12
-        assert fleet.metrics()["modelflow_node_items_total", M[0], ("node", "who"), M[1]] == 12
+        assert (
+            fleet.metrics()[
+                "modelflow_node_buffers_total", M[0], ("node", "who"), ("unit", "who"), M[1]
+            ]
+            == 12
+        )
         for one in all_of_them:
             (stats,) = fleet.ask("/v2/models/m/stats", connection=one)[1]["model_stats"]
             assert stats["inference_count"] == 12
