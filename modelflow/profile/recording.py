@@ -19,29 +19,37 @@ from modelflow.profile.trace_file import TraceFile
 from modelflow.runtime.at_exit import stop_at_exit
 from modelflow.runtime.ring import Ring
 from modelflow.runtime.scheduler import Scheduler
-from modelflow.runtime.watcher import Part
+from modelflow.runtime.watcher import Part, Watcher
 
 __all__ = ["Recording"]
 
 # Seconds between two looks at the rings, and the queues.
 _INTERVAL = 0.25
-# Parts of a request that are kept; a session that never ends has ever more.
-_MOST_PARTS = 4096
+# Parts of a request after which it is left alone; a session that never ends has ever more.
+_MOST_PARTS = 1024
 
 
 class _Watched:
     """One sampled request, until it is over."""
 
-    def __init__(self, session: str, began: float, over: Callable[["_Watched"], None]) -> None:
+    def __init__(
+        self,
+        session: str,
+        began: float,
+        over: Callable[["_Watched"], None],
+        leave: Callable[[Watcher], None],
+    ) -> None:
         self.session = session
         self.began = began
         self.parts: list[Part] = []
         self._over = over
+        self._leave = leave
 
     def called(self, part: Part) -> None:
         """See `Watcher.called`."""
-        if len(self.parts) < _MOST_PARTS:
-            self.parts.append(part)
+        self.parts.append(part)
+        if len(self.parts) >= _MOST_PARTS:
+            self._leave(self)
 
     def over(self) -> None:
         """See `Watcher.over`."""
@@ -96,11 +104,13 @@ class Recording:
         ring = self._rings[track] = Ring(self._every, self._short)
         return ring
 
-    def watcher(self, session: str, began: float) -> _Watched | None:
+    def watcher(
+        self, session: str, began: float, leave: Callable[[Watcher], None]
+    ) -> _Watched | None:
         """See `Recorder.watcher`."""
         if not self._sample or next(self._sessions) % self._sample:
             return None
-        watched = _Watched(session, began, self._ended)
+        watched = _Watched(session, began, self._ended, leave)
         self._open[watched] = None
         return watched
 

@@ -5,7 +5,7 @@ room until 10.010: two slices, which the recorder takes out some tenths of a sec
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from modelflow.runtime.segment import Span
@@ -105,5 +105,13 @@ class Recorder(Protocol):
     def ring(self, track: str) -> Ring:
         """Returns what the worker ``track`` (its stage's name and its number) writes to."""
 
-    def watcher(self, session: str, began: float) -> Watcher | None:
-        """Returns who watches a session that is opened now; None: nobody does."""
+    def watcher(
+        self, session: str, began: float, leave: Callable[[Watcher], None]
+    ) -> Watcher | None:
+        """Returns who watches a session that is opened now; None: nobody does.
+
+        Args:
+            session: Its name.
+            began: When it was opened, by the clock.
+            leave: Has the watcher that it is given told no more.
+        """

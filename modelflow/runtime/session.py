@@ -150,6 +150,11 @@ class Session:
         self.watcher = watcher if self.watcher is None else Watchers(self.watcher, watcher)
         self.on_end(watcher.over)
 
+    def unwatch(self, watcher: Watcher) -> None:
+        """Tells a watcher no more of calls, as long as it is the only one."""
+        if self.watcher is watcher:
+            self.watcher = None
+
     def on_end(self, callback: Callable[[], None]) -> None:
         """Has ``callback`` called once when the session is over; at once if it is.
 

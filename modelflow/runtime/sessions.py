@@ -85,7 +85,7 @@ class Sessions:
         return made
 
     def _sample(self, recorder: Recorder, session: Session) -> None:
-        watcher = recorder.watcher(session.name, session.began or 0.0)
+        watcher = recorder.watcher(session.name, session.began or 0.0, session.unwatch)
         if watcher is not None:
             session.watch(watcher)
 

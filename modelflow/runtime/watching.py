@@ -39,8 +39,8 @@ def tell(
     laps: Sequence[Lap],
     device: Device,
     track: str,
-) -> bool:
-    """Tells the watchers of a batch's sessions; False: they have none.
+) -> None:
+    """Tells the watchers of a batch's sessions.
 
     Args:
         spans: Whose the rows are.
@@ -50,7 +50,6 @@ def tell(
         device: What they ran on.
         track: The worker that called them.
     """
-    is_told = False
     start, size = 0, sum(len(span.positions) for span in spans)
     for span in spans:
         rows = range(start, start + len(span.positions))
@@ -61,8 +60,6 @@ def tell(
         errors = [_error_of([column[row] for column in results]) for row in rows]
         for part in parts_of(errors, laps, size, device, track):
             watcher.called(part)
-        is_told = True
-    return is_told
 
 
 def parts_of(

@@ -74,14 +74,21 @@ class WorkerReport:
         arrived: float,
     ) -> None:
         """Tells whoever watches its sessions, or records the flow, of a batch that was called."""
-        laps, ring = self._laps(start, end), self.ring
-        is_told = tell(batch.spans, results, laps, self._device, self.track)
-        if ring is None:
-            return
-        ring.number = number = ring.number + 1
-        if is_told or not number % ring.every or end - start >= ring.short:
+        is_told = False
+        for span in batch.spans:
+            if span.stream.session.watcher is not None:
+                is_told = True
+                break
+        ring = self.ring
+        if ring is not None:
+            ring.number = number = ring.number + 1
+            if number % ring.every and end - start < ring.short and not is_told:
+                return
+        if is_told:
+            tell(batch.spans, results, self._laps(start, end), self._device, self.track)
+        if ring is not None:
             size, errors = batch.size, self.call.failed
-            for unit, begin, finish in laps:
+            for unit, begin, finish in self._laps(start, end):
                 ring.note(slice_of(unit.node, begin, finish, size, arrived, batch.spans, errors))
 
     def _laps(self, start: float, end: float) -> Sequence[Lap]:

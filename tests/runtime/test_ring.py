@@ -20,7 +20,7 @@ class Recorder:
         ring = self.rings[track] = Ring(*self._more)
         return ring
 
-    def watcher(self, session, began):
+    def watcher(self, session, began, leave):
         return None
 
     def taken(self):
