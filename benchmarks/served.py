@@ -82,9 +82,12 @@ class Served:
             "modelflow_requests_total": "code",
             "modelflow_refused_total": "reason",
             "modelflow_requests_under_way": "",
-            "modelflow_node_items_total": "",
+            "modelflow_node_buffers_total": "",
         }
-        names = {"modelflow_requests_under_way": "under way", "modelflow_node_items_total": "rows"}
+        names = {
+            "modelflow_requests_under_way": "under way",
+            "modelflow_node_buffers_total": "rows",
+        }
         found: Counter[str] = Counter()
         for name, labels, value in _SAMPLE.findall(self.get("/metrics")[1]):
             if name in kinds:
