@@ -47,12 +47,6 @@ def test_set_log_level_takes_modelboxs_names():
         modelflow.set_log_level("DEBGU")
 
 
-def test_a_profile_that_is_asked_for_is_named_in_a_note():
-    flow = modelflow.Flow(TEXT.replace("[log]", "[profile]\ntrace = true\nprofile = false\n[log]"))
-    (note,) = flow.graph.notes
-    assert note.startswith("[profile]: trace has no effect: this version writes no trace")
-
-
 def flow_of(section):
     dot = "digraph { i [type=input] o [type=output] i -> o }"
     return modelflow.Flow(f"[log]\n{section}\n[graph]\ngraphconf = '{dot}'")
