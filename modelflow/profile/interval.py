@@ -25,6 +25,14 @@ class NodeInterval:
         mean_batch_size: Rows a call; 0: it was not called.
         batch_size: The most rows that a call may have.
         busy, starved, blocked, order: Shares of its workers' time, from 0 to 1; see `NodeStats`.
+        running: Of the time in calls on its own threads, the share on a processor.
+        runnable: Of that time, the share in which others had the processors.
+        waiting: Of that time, the share in which it waited in the unit: for a device, a file, a
+            lock, the interpreter's. With `running` and `runnable` it makes 1; all are 0 where the
+            node has no threads of its own, was not called on them, or nobody knows.
+        moving: Share of `busy` in copies between devices.
+        padding: Rows that batches were filled up with.
+        batch_timeout: Seconds that a row may wait for others to fill its batch.
         queue: Rows that wait at the second moment.
         capacity: Rows at which those who bring them wait.
         errors, expired, dropped: Rows; see `NodeStats`.
@@ -45,6 +53,12 @@ class NodeInterval:
     starved: float
     blocked: float
     order: float
+    running: float
+    runnable: float
+    waiting: float
+    moving: float
+    padding: int
+    batch_timeout: float
     queue: int
     capacity: int
     errors: int
@@ -70,6 +84,7 @@ class NodeInterval:
         def share(later: float, earlier: float) -> float:
             return min(1.0, max(0.0, later - earlier) / workers) if workers > 0 else 0.0
 
+        running, runnable, waiting = _split(one, second)
         return cls(
             node=second.node,
             unit=second.unit,
@@ -83,6 +98,12 @@ class NodeInterval:
             starved=share(second.starved, one.starved),
             blocked=share(second.blocked, one.blocked),
             order=share(second.order, one.order),
+            running=running,
+            runnable=runnable,
+            waiting=waiting,
+            moving=_part(second.moving - one.moving, second.busy - one.busy),
+            padding=_padding(second) - _padding(one),
+            batch_timeout=second.batch_timeout,
             queue=second.queue,
             capacity=second.capacity,
             errors=second.errors - one.errors,
@@ -105,6 +126,8 @@ class Interval:
         requests: Requests that have ended between them, by outcome.
         latency: How long those lasted that were not cancelled.
         in_flight: Requests under way at the second moment.
+        unread: Results that nobody had taken then, by output.
+        unread_bound: Of one session, at which its sender waits.
         nodes: In topological order.
     """
 
@@ -113,6 +136,8 @@ class Interval:
     requests: Mapping[str, int]
     latency: Histogram
     in_flight: int
+    unread: Mapping[str, int]
+    unread_bound: int
     nodes: tuple[NodeInterval, ...]
 
     @classmethod
@@ -126,6 +151,8 @@ class Interval:
             requests=_less(second.requests, one.requests),
             latency=second.latency - one.latency,
             in_flight=second.in_flight,
+            unread=second.unread,
+            unread_bound=second.unread_bound,
             nodes=tuple(
                 NodeInterval.between(one.get(name), node, seconds) for name, node in second.items()
             ),
@@ -135,6 +162,33 @@ class Interval:
     def requests_per_second(self) -> float:
         """Requests that have ended, however."""
         return sum(self.requests.values()) / self.seconds if self.seconds > 0 else 0.0
+
+
+def _split(one: NodeStats, second: NodeStats) -> tuple[float, float, float]:
+    """Returns the shares of running, runnable and waiting in the calls on a node's own threads.
+
+    A thread that rests is neither on a processor nor runnable: what is left of its time when these
+    and its rests are taken away, it has waited in a unit.
+    """
+    running = second.on_core - one.on_core
+    runnable = second.runnable - one.runnable
+    asleep = (second.seconds - one.seconds) - running - runnable
+    rests = sum(
+        getattr(second, name) - getattr(one, name)
+        for name in ("starved", "lent", "blocked", "order")
+    )
+    waiting = max(0.0, asleep - rests)
+    whole = running + runnable + waiting
+    is_known = second.on_core > 0 and second.busy - one.busy > second.lent - one.lent and whole > 0
+    return (running / whole, runnable / whole, waiting / whole) if is_known else (0.0, 0.0, 0.0)
+
+
+def _part(part: float, whole: float) -> float:
+    return min(1.0, max(0.0, part) / whole) if whole > 0 else 0.0
+
+
+def _padding(node: NodeStats) -> int:
+    return int(node.figures.get("batching", {}).get("padding", 0))
 
 
 def _less(later: Mapping[str, int], earlier: Mapping[str, int]) -> dict[str, int]:

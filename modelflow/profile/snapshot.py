@@ -6,7 +6,7 @@ Versioned: what is written today can be read tomorrow, or is refused with its ve
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version as version_of
 from typing import Any, Self
 
@@ -18,6 +18,7 @@ from modelflow.profile.node_document import (
     read_histogram,
     read_node,
 )
+from modelflow.profile.process import process_figures
 from modelflow.runtime.stats import FlowStats
 
 __all__ = ["VERSION", "Snapshot"]
@@ -34,11 +35,13 @@ class Snapshot:
         stats: Its figures.
         plan: What runs where, and why: for each node the row that ``modelflow check -v`` shows.
         machine: ``system``, ``python``, ``modelflow``, ``processors`` that it may use.
+        process: See `process_figures`; with ``lock_wait_seconds`` where a `LockProbe` ran.
     """
 
     stats: FlowStats
     plan: tuple[Mapping[str, str], ...]
     machine: Mapping[str, Any]
+    process: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, stats: FlowStats, plan: ExecutionPlan) -> Self:
@@ -49,7 +52,7 @@ class Snapshot:
             "modelflow": version_of("modelflow"),
             "processors": len(os.sched_getaffinity(0)),
         }
-        return cls(stats, tuple(plan.rows()), machine)
+        return cls(stats, tuple(plan.rows()), machine, process_figures())
 
     def document(self) -> dict[str, Any]:
         """Returns it as what JSON can hold; `read` is its inverse."""
@@ -57,6 +60,7 @@ class Snapshot:
         return {
             "version": VERSION,
             "machine": dict(self.machine),
+            "process": dict(self.process),
             "plan": [dict(row) for row in self.plan],
             "flow": {
                 "name": stats.name,
@@ -65,6 +69,8 @@ class Snapshot:
                 "requests": dict(stats.requests),
                 "latency": histogram_document(stats.latency),
                 "in_flight": stats.in_flight,
+                "unread": dict(stats.unread),
+                "unread_bound": stats.unread_bound,
                 "pool": dict(stats.pool),
             },
             "nodes": [node_document(node) for node in stats.values()],
@@ -90,7 +96,9 @@ class Snapshot:
             flow = dict(document["flow"])
             flow["latency"] = read_histogram(flow["latency"])
             nodes = {node["node"]: read_node(node) for node in document["nodes"]}
-            return cls(FlowStats(nodes=nodes, **flow), tuple(document["plan"]), document["machine"])
+            stats = FlowStats(nodes=nodes, **flow)
+            process = {name: float(value) for name, value in document["process"].items()}
+            return cls(stats, tuple(document["plan"]), document["machine"], process)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             message = f"the snapshot is damaged: {type(error).__name__}: {error}"
             raise ConfigError(message) from error

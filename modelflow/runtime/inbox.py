@@ -258,7 +258,7 @@ class Inbox(Bounded):
         if part >= size:
             return size
         if part < ready:
-            self.stats.shared += 1
+            seat.note_part()
         return part
 
     def _wake_worker(self) -> None:

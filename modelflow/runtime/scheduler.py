@@ -244,6 +244,7 @@ class Scheduler:
         with life.lock:
             outcomes, latency = requests.outcomes(), requests.latencies.histogram()
             in_flight = len(self._sessions.known) - len(self.sources)
+            unread = self._sessions.unread()
         if self.entrance.refusals:
             outcomes["rejected"] = self.entrance.refusals
         return FlowStats(
@@ -254,6 +255,8 @@ class Scheduler:
             requests=outcomes,
             latency=latency,
             in_flight=max(0, in_flight),
+            unread=unread,
+            unread_bound=self.options.results_bound,
             pool={"free": pool.idle_bytes},
         )
 

@@ -66,6 +66,10 @@ class Seat:
         """Tells whether a call is known to be shorter than what it costs to wake a thread."""
         return self._stats.cost < CHEAP
 
+    def note_part(self) -> None:
+        """Notes that the batch which is cut now leaves the rest of what waits to other workers."""
+        self._stats.is_part = True
+
     def rest(self, clock: Clock, timeout: float | None, *, is_ordered: bool = False) -> None:
         """Waits until `wake`, or for ``timeout`` seconds; with the lock held.
 

@@ -13,6 +13,7 @@ from functools import partial
 from modelflow.errors import StreamClosed
 from modelflow.runtime.kinds.source import SourceWorker
 from modelflow.runtime.life import Life
+from modelflow.runtime.results import SharedResults
 from modelflow.runtime.ring import Recorder
 from modelflow.runtime.session import Session
 from modelflow.runtime.stats import RequestStats
@@ -153,6 +154,15 @@ class Sessions:
         for outcome, count in counts.items():
             if count:
                 self.stats.count(outcome, count, seconds)
+
+    def unread(self) -> dict[str, int]:
+        """Counts the results that nobody has taken yet, by output of the graph."""
+        found = dict.fromkeys(self._wiring.plan.outputs, 0)
+        for session in self.known:
+            for output, results in session.results.items():
+                if not isinstance(results, SharedResults):  # else the whole is a source's
+                    found[output] += len(results)
+        return found
 
     def drop(self, session: Session) -> None:
         """Notes that nobody holds a session any more; takes no lock, waits for nothing.

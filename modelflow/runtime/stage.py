@@ -5,6 +5,7 @@ one stage: the same, and each worker has an instance of both units. The plan say
 stage holds it.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -183,15 +184,10 @@ class Stage:
     def _with_queue(self, first: NodeStats, now: float) -> NodeStats:
         """Returns the figures of the first node with those of the whole stage."""
         plan, queue = self.plan, self.inbox.stats
-        whole = NodeStats.of(plan.name, "", plan.name, self.stats, now)
-        closed = dict(queue.closed)
-        if not self.inbox.is_noting:
-            # What was not full had nothing more to take, or left it to others.
-            sizes = whole.batch_sizes.items()
-            calls = sum(count for size, count in sizes if size)
-            full = sum(count for size, count in sizes if size >= plan.batch_size)
-            shared = min(queue.shared, calls - full)
-            closed = {"full": full, "shared": shared, "nothing_waiting": calls - full - shared}
+        whole = first
+        if len(plan.units) > 1:
+            whole = NodeStats.of(plan.name, "", plan.name, self.stats, now)
+        closed = dict(queue.closed) if self.inbox.is_noting else self._closed()
         return replace(
             first,
             dropped=queue.dropped,
@@ -199,11 +195,29 @@ class Stage:
             starved=whole.starved,
             blocked=whole.blocked,
             order=whole.order,
+            lent=whole.lent,
+            on_core=whole.on_core,
+            runnable=whole.runnable,
             queue=self.inbox.ready,
             capacity=min(plan.bounds, default=0),
+            batch_timeout=self.inbox.policy.batch_timeout,
             closed={reason: count for reason, count in closed.items() if count},
             wait=whole.wait,
         )
+
+    def _closed(self) -> dict[str, int]:
+        """Tells why batches closed where nobody waits for fuller ones, and nobody noted it.
+
+        What was not full had nothing more to take, or left it to others.
+        """
+        found: Counter[str] = Counter()
+        for worker in self.stats:
+            for size, (count, _) in list(worker.by_size.items()):
+                if size:
+                    reason = "full" if size >= self.plan.batch_size else "nothing_waiting"
+                    found[reason] += int(count)
+            found["shared"] += int(sum(count for count, _ in list(worker.parts.values())))
+        return found
 
     def close(self) -> None:
         """Wakes every worker and producer of this stage; what is queued is dropped."""

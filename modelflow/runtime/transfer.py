@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from time import perf_counter
 from typing import Any
 
 from modelflow.buffer import Buffer
@@ -97,10 +98,11 @@ class Transfer:
         if not held:
             return
         arrays = [buffer.data for buffer in held]
-        self._count(arrays)
+        start = perf_counter()
         if target.kind not in (memory.kind, CPU.kind) and memory.kind != CPU.kind:
             arrays = list(memory.download(arrays))  # by way of the host
         copies = (memory.download if target.kind == CPU.kind else self._uploaded)(arrays)
+        self._count(arrays, start)
         for buffer, copied in zip(held, copies, strict=True):
             if target.kind == CPU.kind:
                 copied.flags.writeable = False
@@ -109,14 +111,16 @@ class Transfer:
     def _uploaded(self, arrays: Sequence[Any]) -> list[Any]:
         return self._memory.upload(arrays, self._device)
 
-    def _count(self, arrays: Sequence[Any]) -> None:
-        self._stats.count_transfer(len(arrays), sum(int(array.nbytes) for array in arrays))
+    def _count(self, arrays: Sequence[Any], start: float) -> None:
+        size = sum(int(array.nbytes) for array in arrays)
+        self._stats.count_transfer(len(arrays), size, perf_counter() - start)
 
     def _deliver(self, held: list[Buffer]) -> None:
         if held:
-            arrays = [buffer.data for buffer in held]
-            self._count(arrays)
-            for buffer, copied in zip(held, self._memory.download(arrays), strict=True):
+            arrays, start = [buffer.data for buffer in held], perf_counter()
+            copies = self._memory.download(arrays)
+            self._count(arrays, start)
+            for buffer, copied in zip(held, copies, strict=True):
                 copied.flags.writeable = False
                 buffer.data = copied
 

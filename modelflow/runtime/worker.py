@@ -18,6 +18,7 @@ from modelflow.runtime.processing import OnDevice, process_by_stream
 from modelflow.runtime.seat import Relay, Seat, is_any_thread
 from modelflow.runtime.segment import Batch, Columns
 from modelflow.runtime.stage import Stage
+from modelflow.runtime.stats import ThreadTime
 from modelflow.runtime.worker_report import WorkerReport
 
 if TYPE_CHECKING:
@@ -61,12 +62,15 @@ class Worker(WorkerReport):
             if self._owner.wait_until_all_open():
                 self.begin()
             self._stats.since = self._clock.now()
+            self._stats.thread = ThreadTime()
             self.loop()
             self.finish()
             self._stats.until = self._clock.now()
         except BaseException as error:
             self._report(error, "process")
             self._own.give_back()
+        if self._stats.thread is not None:
+            self._stats.thread.end()
         self.try_close()
 
     def try_open(self) -> bool:

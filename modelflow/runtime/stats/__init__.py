@@ -4,5 +4,14 @@ from modelflow.runtime.stats.counters import QueueStats, WorkerStats
 from modelflow.runtime.stats.flow_stats import FlowStats, RequestStats
 from modelflow.runtime.stats.histogram import Histogram
 from modelflow.runtime.stats.node_stats import NodeStats
+from modelflow.runtime.stats.processor_time import ThreadTime
 
-__all__ = ["FlowStats", "Histogram", "NodeStats", "QueueStats", "RequestStats", "WorkerStats"]
+__all__ = [
+    "FlowStats",
+    "Histogram",
+    "NodeStats",
+    "QueueStats",
+    "RequestStats",
+    "ThreadTime",
+    "WorkerStats",
+]

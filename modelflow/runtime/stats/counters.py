@@ -4,6 +4,7 @@ from collections import Counter
 from math import inf, log2
 
 from modelflow.runtime.stats.histogram import ALL, EVERY, SHORT, Record
+from modelflow.runtime.stats.processor_time import ThreadTime
 
 __all__ = ["QueueStats", "WorkerStats"]
 
@@ -22,14 +23,19 @@ class WorkerStats:
             the first.
         by_size: Batch size (0: calls for events) -> how many calls had it, and the seconds that
             they took together.
+        parts: The same of batches that are not in `by_size`: they were left smaller because other
+            workers were there for the rest.
+        is_part: The next call is for such a batch.
         service: How long each call took.
         waits: How long the oldest row of each batch had waited.
         moved: Buffers that were copied from or to a device.
         moved_bytes: Their bytes.
+        moving: Seconds that took.
         starved: Seconds without anything to do.
         ordered: Seconds in which what there was had to wait for rows before it.
         blocked: Seconds without room behind the node.
         lent: Seconds of calls on the threads of others, while its own rested.
+        thread: What its thread has used of the processors; None: it has none.
         since, until: When it began to work, and when it ended, by the clock; None: it has not.
         busy_since, resting_since, blocked_since: When what it does now began; None: it does
             something else.
@@ -46,18 +52,23 @@ class WorkerStats:
         "expired",
         "failures",
         "is_ordered",
+        "is_part",
         "lent",
         "moved",
         "moved_bytes",
+        "moving",
         "ordered",
+        "parts",
         "resting_since",
         "service",
         "since",
         "starved",
+        "thread",
         "until",
         "waits",
     )
 
+    thread: ThreadTime | None
     since: float | None
     until: float | None
     busy_since: float | None
@@ -69,8 +80,11 @@ class WorkerStats:
         self.failures: Counter[str] = Counter()
         self.cost = inf
         self.by_size: dict[int, list[float]] = {}
+        self.parts: dict[int, list[float]] = {}
+        self.is_part = False
         self.service, self.waits = Record(), Record()
-        self.starved = self.ordered = self.blocked = self.lent = 0.0
+        self.starved = self.ordered = self.blocked = self.lent = self.moving = 0.0
+        self.thread = None
         self.since = self.until = None
         self.busy_since = self.resting_since = self.blocked_since = None
         self.is_ordered = False
@@ -84,9 +98,12 @@ class WorkerStats:
             seconds: How long it took.
             waited: How long the oldest row had waited for it, in seconds; negative: nobody knows.
         """
-        found = self.by_size.get(size)
+        sizes = self.by_size
+        if self.is_part:
+            self.is_part, sizes = False, self.parts
+        found = sizes.get(size)
         if found is None:
-            self.by_size[size] = found = [0, 0.0]
+            sizes[size] = found = [0, 0.0]
         found[0] = number = found[0] + 1
         found[1] += seconds
         # As `Record.add`, without a call.
@@ -108,21 +125,26 @@ class WorkerStats:
         else:
             self.cost = seconds
 
+    def calls(self) -> list[tuple[int, list[float]]]:
+        """Returns a moment's picture of `by_size` and `parts`."""
+        return [*self.by_size.items(), *self.parts.items()]
+
     @property
     def batches(self) -> int:
         """How many calls there were."""
-        return int(sum(count for count, _ in list(self.by_size.values())))
+        return int(sum(count for _, (count, _) in self.calls()))
 
     @property
     def done(self) -> tuple[int, float]:
         """Rows of the calls that have ended, and the seconds that those took."""
-        found = list(self.by_size.items())
+        found = self.calls()
         return int(sum(size * one[0] for size, one in found)), sum(one[1] for _, one in found)
 
-    def count_transfer(self, buffers: int, size: int) -> None:
-        """Adds buffers that were copied between devices, ``size`` bytes together."""
+    def count_transfer(self, buffers: int, size: int, seconds: float) -> None:
+        """Adds buffers that were copied between devices: so many bytes, in such a time."""
         self.moved += buffers
         self.moved_bytes += size
+        self.moving += seconds
 
     def rested(self, now: float) -> None:
         """Adds the rest that began at `resting_since`."""
@@ -147,13 +169,11 @@ class QueueStats:
     Attributes:
         closed: Why batches closed -> how many: ``full``, ``timeout``, ``nothing_waiting``,
             ``end_of_stream``; where that is noted.
-        shared: Batches that were left smaller because other workers were there for the rest.
         dropped: Rows of cancelled sessions that never came to the unit.
     """
 
-    __slots__ = ("closed", "dropped", "shared")
+    __slots__ = ("closed", "dropped")
 
     def __init__(self) -> None:
         self.closed: Counter[str] = Counter()
-        self.shared = 0
         self.dropped = 0

@@ -58,6 +58,8 @@ class FlowStats(Mapping[str, NodeStats]):
             ``failed``, ``expired``, ``cancelled``.
         latency: How long they lasted, without those that were cancelled.
         in_flight: Sessions that are not over.
+        unread: Output of the graph -> results that nobody has taken yet.
+        unread_bound: Results of one session that nobody has taken at which its sender waits.
         pool: Bytes of host memory that is kept for reuse: ``free`` now.
     """
 
@@ -68,6 +70,8 @@ class FlowStats(Mapping[str, NodeStats]):
     requests: Mapping[str, int] = field(default_factory=dict)
     latency: Histogram = field(default_factory=Histogram)
     in_flight: int = 0
+    unread: Mapping[str, int] = field(default_factory=dict)
+    unread_bound: int = 0
     pool: Mapping[str, int] = field(default_factory=dict)
 
     def __getitem__(self, node: str) -> NodeStats:

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from modelflow.runtime.stats.counters import WorkerStats
 from modelflow.runtime.stats.histogram import Histogram
+from modelflow.runtime.stats.processor_time import NOTHING
 
 __all__ = ["NodeStats"]
 
@@ -34,10 +35,15 @@ class NodeStats:
         starved: Seconds in which a worker had nothing to do.
         blocked: Seconds in which it waited for room behind the node.
         order: Seconds in which what it could have done had to wait for rows before it.
+        lent: Seconds of `busy` on threads of other stages, while its own rested.
+        on_core: Seconds that its threads ran on a processor.
+        runnable: Seconds in which they could have run, and others had the processors.
         queue: Ready rows that wait now.
         capacity: Rows at which those who bring them wait; the least, where ports differ.
         moved, moved_bytes: Buffers that were copied between devices here, and their bytes.
+        moving: Seconds of its threads in these copies.
         batch_size: The most rows a call may have.
+        batch_timeout: Seconds that a row may wait for others to fill its batch.
         batch_sizes: Batch size -> number of calls. Sizes near 1 under load: the node keeps up, and
             batching is not needed. Sizes near ``batch_size``: the node is the bottleneck.
         batch_seconds: Batch size -> seconds spent in those calls, over all workers.
@@ -65,11 +71,16 @@ class NodeStats:
     starved: float = 0.0
     blocked: float = 0.0
     order: float = 0.0
+    lent: float = 0.0
+    on_core: float = 0.0
+    runnable: float = 0.0
     queue: int = 0
     capacity: int = 0
     moved: int = 0
     moved_bytes: int = 0
+    moving: float = 0.0
     batch_size: int = 1
+    batch_timeout: float = 0.0
     batch_sizes: dict[int, int] = field(default_factory=dict)
     batch_seconds: dict[int, float] = field(default_factory=dict)
     closed: dict[str, int] = field(default_factory=dict)
@@ -127,10 +138,13 @@ class NodeStats:
         failures: Counter[str] = Counter()
         for counter in counters:
             failures.update(dict(counter.failures))
-            for size, (count, spent) in list(counter.by_size.items()):
+            for size, (count, spent) in counter.calls():
                 sizes[size] += int(count)
                 seconds[size] += spent
         times = [_times(counter, now) for counter in counters]
+        threads = [
+            NOTHING if counter.thread is None else counter.thread.seconds() for counter in counters
+        ]
         return cls(
             node=node,
             unit=unit,
@@ -146,8 +160,12 @@ class NodeStats:
             starved=sum(one[2] for one in times),
             blocked=sum(one[3] for one in times),
             order=sum(one[4] for one in times),
+            lent=sum(one[5] for one in times),
+            on_core=sum(ran for ran, _ in threads),
+            runnable=sum(waited for _, waited in threads),
             moved=sum(counter.moved for counter in counters),
             moved_bytes=sum(counter.moved_bytes for counter in counters),
+            moving=sum(counter.moving for counter in counters),
             batch_sizes=dict(sorted(sizes.items())),
             batch_seconds=dict(sorted(seconds.items())),
             service=Histogram(
@@ -169,10 +187,14 @@ _ADDED = (
     "starved",
     "blocked",
     "order",
+    "lent",
+    "on_core",
+    "runnable",
     "queue",
     "capacity",
     "moved",
     "moved_bytes",
+    "moving",
     "service",
     "wait",
 )
@@ -187,8 +209,8 @@ def _mixed(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
     return found
 
 
-def _times(stats: WorkerStats, now: float) -> tuple[float, float, float, float, float]:
-    """Returns seconds of a worker: all, in the call that is not over, starved, blocked, ordered.
+def _times(stats: WorkerStats, now: float) -> tuple[float, float, float, float, float, float]:
+    """Returns seconds of a worker: all, in the call not over, starved, blocked, ordered, lent.
 
     Calls on the threads of others are made while its own rests: they are no rest of the worker.
     """
@@ -209,7 +231,7 @@ def _times(stats: WorkerStats, now: float) -> tuple[float, float, float, float, 
             starved += open_rest
     if (since := stats.blocked_since) is not None:
         blocked += max(0.0, now - since)
-    return whole, busy, max(0.0, starved - lent), blocked, ordered
+    return whole, busy, max(0.0, starved - lent), blocked, ordered, lent
 
 
 def _sum(histograms: Iterable[Histogram]) -> Histogram:

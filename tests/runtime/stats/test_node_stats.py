@@ -16,8 +16,8 @@ def test_the_counters_of_all_workers_are_added_up():
     one.count(4, 1, 0.5)
     one.count(0, 0, 0.5)  # a call for an event
     other.count(4, 0, 1.0, 0.25)
-    other.count_transfer(1, 16)
-    other.count_transfer(1, 48)
+    other.count_transfer(1, 16, 0.25)
+    other.count_transfer(1, 48, 0.5)
     one.failures["ValueError"] += 1
     other.failures["ValueError"] += 1
     one.expired, other.expired = 2, 3

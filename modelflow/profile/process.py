@@ -1,0 +1,88 @@
+"""What the process and the machine around a flow do at one moment: a part of its snapshot."""
+
+import os
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from modelflow.runtime.stats import ThreadTime
+
+__all__ = ["LockProbe", "process_figures"]
+
+# How often the probe asks for the interpreter; rarely enough to be no load, often enough for a
+# median in a second.
+_EVERY = 0.01
+
+
+def process_figures() -> dict[str, float]:
+    """Returns figures that grow, whose differences tell what lies between two moments.
+
+    Returns:
+        ``processor_seconds``: of all threads of this process; ``resident_bytes``: its memory now;
+        ``machine_busy_seconds``: of all processors of the machine, whoever used them; where the
+        system says (Linux). Of a container it is the whole machine.
+    """
+    found = {"processor_seconds": time.process_time()}
+    busy = _machine_busy()
+    if busy is not None:
+        found["machine_busy_seconds"] = busy
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except OSError:  # another system
+        return found
+    return {**found, "resident_bytes": float(pages * os.sysconf("SC_PAGE_SIZE"))}
+
+
+def _machine_busy() -> float | None:
+    try:
+        with open("/proc/stat", encoding="ascii") as file:
+            fields = [int(field) for field in file.readline().split()[1:]]
+    except OSError:  # another system
+        return None
+    user, nice, system, _idle, _iowait, irq, softirq = fields[:7]
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
+class LockProbe:
+    """Measures how long a thread waits for the interpreter, while its ``with`` block runs.
+
+    A thread asks to be woken every 10 ms. How late it is, without the time in which it only had no
+    processor, it has waited for the interpreter's lock: 0.1 ms where units release it, tens where
+    several compute in Python (David Beazley, "Understanding the Python GIL", 2010).
+    """
+
+    def __init__(self) -> None:
+        self._over = threading.Event()
+        self._late: list[float] = []
+        self._thread = threading.Thread(target=self._watch, name="modelflow-profile/lock")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+
+    @property
+    def figures(self) -> Mapping[str, float]:
+        """``lock_wait_seconds``: the median of what it waited; nothing before it has measured."""
+        late = sorted(self._late)
+        return {"lock_wait_seconds": late[len(late) // 2]} if late else {}
+
+    def _watch(self) -> None:
+        used = ThreadTime()
+        before = used.seconds()[1]
+        start = time.perf_counter()
+        while not self._over.wait(_EVERY):
+            now, waited = time.perf_counter(), used.seconds()[1]
+            self._late.append(max(0.0, now - start - _EVERY - (waited - before)))
+            start, before = time.perf_counter(), waited
