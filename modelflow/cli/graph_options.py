@@ -1,6 +1,6 @@
 """What every command that reads a graph takes, and how it reads it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,16 +37,26 @@ class GraphChoice:
 
         return find_graph(self.source)
 
-    def read(self, *, check_devices: bool = True) -> "Graph":
+    def read(
+        self, changes: Mapping[str, Any] | None = None, *, check_devices: bool = True
+    ) -> "Graph":
         """Reads and checks the graph.
+
+        Args:
+            changes: More of what ``--set`` changes, which win.
+            check_devices: See `read_graph`.
 
         Raises:
             ConfigError, GraphError: with every mistake.
         """
         from modelflow.graph.read import read_graph
 
+        overrides = {
+            **self.overrides,
+            **{key: str(value) for key, value in (changes or {}).items()},
+        }
         return read_graph(
-            self.path, overrides=self.overrides, args=self.args, check_devices=check_devices
+            self.path, overrides=overrides, args=self.args, check_devices=check_devices
         )
 
 

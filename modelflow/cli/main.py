@@ -9,6 +9,7 @@ import click
 from modelflow.cli.check import check
 from modelflow.cli.completion import completion
 from modelflow.cli.convert import convert
+from modelflow.cli.doctor import doctor
 from modelflow.cli.draw import draw
 from modelflow.cli.model import model
 from modelflow.cli.new.command import new
@@ -44,6 +45,7 @@ def cli(context: click.Context, log_level: str, debug: bool) -> None:
     modelflow check graph.toml            find every mistake before anything runs
     modelflow run graph.toml --input 'input=*.jpg'
     modelflow profile graph.toml --input 'input=*.jpg'
+    modelflow doctor graph.toml --input 'input=*.jpg'   what limits it, what to change
     modelflow serve graph.toml            answer requests over the network
     modelflow units                       what a graph can use
     modelflow model resnet50.onnx         what a model takes and gives, and how fast it is
@@ -62,6 +64,7 @@ def cli(context: click.Context, log_level: str, debug: bool) -> None:
 for command in (
     run,
     profile,
+    doctor,
     top,
     serve,
     replica,

@@ -23,6 +23,7 @@ class NodeInterval:
         threads: Its workers.
         rows_per_second, calls_per_second: How much it did.
         mean_batch_size: Rows a call; 0: it was not called.
+        calls: Rows of a call -> how many had so many, and the seconds that they took together.
         batch_size: The most rows that a call may have.
         busy, starved, blocked, order: Shares of its workers' time, from 0 to 1; see `NodeStats`.
         running: Of the time in calls on its own threads, the share on a processor.
@@ -48,6 +49,7 @@ class NodeInterval:
     rows_per_second: float
     calls_per_second: float
     mean_batch_size: float
+    calls: Mapping[int, tuple[int, float]]
     batch_size: int
     busy: float
     starved: float
@@ -78,6 +80,11 @@ class NodeInterval:
             size: count - one.batch_sizes.get(size, 0) for size, count in second.batch_sizes.items()
         }
         with_rows = sum(count for size, count in calls.items() if size)
+        spent = {
+            size: (count, second.batch_seconds[size] - one.batch_seconds.get(size, 0.0))
+            for size, count in calls.items()
+            if count
+        }
         # Of fused nodes the first alone knows the workers' time.
         workers = second.seconds - one.seconds or seconds * second.threads
 
@@ -93,6 +100,7 @@ class NodeInterval:
             rows_per_second=rows / seconds if seconds > 0 else 0.0,
             calls_per_second=sum(calls.values()) / seconds if seconds > 0 else 0.0,
             mean_batch_size=rows / with_rows if with_rows else 0.0,
+            calls=spent,
             batch_size=second.batch_size,
             busy=share(second.busy, one.busy),
             starved=share(second.starved, one.starved),
@@ -157,6 +165,11 @@ class Interval:
                 NodeInterval.between(one.get(name), node, seconds) for name, node in second.items()
             ),
         )
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of its nodes."""
+        return frozenset(node.node for node in self.nodes)
 
     @property
     def requests_per_second(self) -> float:

@@ -1,0 +1,242 @@
+"""What limits the rate of a flow: one cause at one stage. Pure rules, in the order of asking.
+
+Each looks at the stage whose threads rest the least, and gives a `Finding` or None; the first that
+gives one is right, those behind it assume that it is not so.
+"""
+
+import math
+
+from modelflow.doctor.case import Case, StageCase
+from modelflow.doctor.finding import Cause, Finding
+
+__all__ = ["LIMITS", "slow_input"]
+
+# A stage limits the flow when its threads rest less than this leaves.
+_AT_WORK = 0.75
+# Seconds that a thread waits for the interpreter where several compute in it; its switch interval
+# is 5 ms.
+_CONTENDED = 0.002
+_MUCH_WAITING = 0.3
+_MUCH_RUNNABLE = 0.25
+_MUCH_FOREIGN = 0.25
+_FREE = 0.3
+# Batches are not suggested to grow beyond, nor for less than so much more rate.
+_LARGEST_BATCH = 64
+_WORTH = 0.1
+
+
+def interpreter_lock(case: Case, stage: StageCase) -> Finding | None:
+    """Its threads wait, while a thread that only wants the interpreter waits as well.
+
+    Whoever holds the lock is to blame, not who waits for it: the stage that computes the most.
+    """
+    late, workers = case.lock_wait, sum(s.threads for s in case.stages if s.occupied > 0.5)
+    if late is None or late < _CONTENDED or workers < 2 or stage.first.waiting < _MUCH_WAITING:
+        return None
+    worst = max(case.stages, key=lambda one: one.cores)
+    node = worst.first
+    most = min(worst.threads, case.processors) / max(1e-9, worst.cores)
+    limit, name = case.next_limit(worst)
+    return Finding(
+        worst.heaviest.node,
+        Cause.INTERPRETER_LOCK,
+        "it computes in Python, where one thread at a time can",
+        (
+            f"of the time in its calls {node.running:.0%} is spent on a processor, "
+            f"{node.waiting:.0%} waiting",
+            f"a thread that wants the interpreter gets it after {late * 1e3:.2g} ms",
+        ),
+        change={f"{worst.name}.workers": "process"},
+        advice="or have the unit call code that releases the lock (NumPy, OpenCV, an engine)",
+        gain=max(0.0, 0.6 * (min(most, limit) - 1.0)),
+        then=name,
+    )
+
+
+def foreign_load(case: Case, stage: StageCase) -> Finding | None:
+    """Other programs have the processors that its threads want."""
+    node, foreign = stage.first, case.foreign
+    if foreign is None or foreign < _MUCH_FOREIGN * case.processors:
+        return None
+    if node.runnable < _MUCH_RUNNABLE:
+        return None
+    return Finding(
+        stage.heaviest.node,
+        Cause.FOREIGN_LOAD,
+        "other programs have the processors that it wants",
+        (
+            f"for {node.runnable:.0%} of the time in its calls its threads could have run and had "
+            "no processor",
+            f"others use {foreign:.1f} of {case.processors} processors, this flow "
+            f"{case.cores or 0.0:.1f}",
+        ),
+        advice="end them, or give the flow processors of its own; what is measured now says little",
+    )
+
+
+def oversubscription(case: Case, stage: StageCase) -> Finding | None:
+    """It has more threads that compute than there are processors."""
+    node = stage.first
+    own = 1.0 - case.processors / stage.threads  # what the node's threads take from one another
+    if node.runnable < _MUCH_RUNNABLE or stage.threads <= case.processors:
+        return None
+    if node.runnable > own + _MUCH_RUNNABLE:
+        return None
+    return Finding(
+        stage.heaviest.node,
+        Cause.OVERSUBSCRIPTION,
+        f"it has {stage.threads} threads that compute, and there are {case.processors} processors",
+        (
+            f"for {node.runnable:.0%} of the time in its calls its threads could have run and had "
+            "no processor",
+        ),
+        change={f"{stage.name}.threads": case.processors},
+        gain=0.0,
+        then=f"the {case.processors} processors",
+    )
+
+
+def queue_bounds_batch(case: Case, stage: StageCase) -> Finding | None:
+    """Its queue is full before a batch is."""
+    node = stage.first
+    if not 0 < node.capacity < node.batch_size or node.mean_batch_size < 0.5 * node.capacity:
+        return None
+    line = stage.service_time
+    gain = None
+    if line is not None:
+        faster = line.rate(node.batch_size) / max(1e-9, line.rate(node.mean_batch_size))
+        gain = max(0.0, min(faster, case.next_limit(stage)[0]) - 1.0)
+    return Finding(
+        stage.heaviest.node,
+        Cause.QUEUE_BOUNDS_BATCH,
+        f"a batch may have {node.batch_size} rows, and its queue holds {node.capacity}",
+        (f"{node.mean_batch_size:.1f} rows a call",),
+        change={f"{stage.name}.queue_size": 2 * node.batch_size},
+        gain=gain,
+        then=case.next_limit(stage)[1],
+    )
+
+
+def small_batch(case: Case, stage: StageCase) -> Finding | None:
+    """Its batches are full, and larger ones would cost less a row."""
+    node, line = stage.first, stage.service_time
+    if line is None or line.error > 0.3 or node.mean_batch_size < 0.8 * node.batch_size:
+        return None
+    if len(stage.nodes) > 1:
+        return None
+    limit, name = case.next_limit(stage)
+    now = line.rate(node.mean_batch_size)
+    size = node.batch_size
+    while size < _LARGEST_BATCH and line.rate(2 * size) > (1 + _WORTH) * line.rate(size):
+        size *= 2
+        if line.rate(size) / now >= limit:
+            break
+    gain = min(line.rate(size) / now, limit) - 1.0
+    if size == node.batch_size or gain < _WORTH:
+        return None
+    sizes = (f"at {n} it gives {line.rate(n):.0f} rows/s" for n in (node.batch_size, size))
+    change = {f"{stage.name}.batch_size": size}
+    if node.capacity < 2 * size:
+        change[f"{stage.name}.queue_size"] = 2 * size
+    return Finding(
+        node.node,
+        Cause.SMALL_BATCH,
+        f"its batches of {node.batch_size} are full, and larger ones would cost less a row",
+        (f"{node.mean_batch_size:.1f} rows a call", f"{line}: {', '.join(sizes)}"),
+        change=change,
+        gain=gain,
+        then=name,
+    )
+
+
+def capacity(case: Case, stage: StageCase) -> Finding | None:
+    """Its threads are always at work, and there are means for more of them."""
+    node = stage.first
+    limit, name = case.next_limit(stage)
+    free = case.processors - (case.cores or 0.0) - (case.foreign or 0.0)
+    if stage.is_computing:
+        if free < _FREE:
+            return None
+        more = max(1, round(free))
+        faster = (stage.threads + free) / stage.threads
+    else:
+        more = max(1, math.ceil(stage.threads * (min(limit, 4.0) - 1.0)))
+        faster = (stage.threads + more) / stage.threads
+    return Finding(
+        stage.heaviest.node,
+        Cause.CAPACITY,
+        "its threads are always at work, and the others wait for it",
+        _work(stage),
+        change={f"{stage.name}.threads": stage.threads + more},
+        gain=max(0.0, min(faster, limit) - 1.0),
+        then=name,
+    )
+
+
+def processors(case: Case, stage: StageCase) -> Finding | None:
+    """Every processor is used: only less work helps."""
+    used = (case.cores or 0.0) + (case.foreign or 0.0)
+    if used < case.processors - 2 * _FREE:
+        return None
+    return Finding(
+        stage.heaviest.node,
+        Cause.PROCESSORS,
+        f"all {case.processors} processors are used, most by this node",
+        (*_work(stage), f"the flow uses {case.cores or 0.0:.1f} processors"),
+        advice="make the node cheaper, move it to another device, or take a larger machine",
+        gain=0.0,
+    )
+
+
+def slow_input(case: Case) -> Finding | None:
+    """No node has enough to do: what brings the rows is too slow."""
+    sources = [stage for stage in case.stages if stage.is_source]
+    slow = max(sources, key=lambda stage: stage.occupied, default=None)
+    evidence = tuple(
+        f"{stage.name} has nothing to do {stage.first.starved:.0%} of the time"
+        for stage in case.stages
+        if not stage.is_source
+    )[:3]
+    rate = 0.0 if slow is None else slow.first.rows_per_second
+    if slow is not None and slow.occupied >= _AT_WORK and rate > 0:
+        return Finding(
+            slow.name,
+            Cause.SLOW_INPUT,
+            f"it brings {rate:.1f} rows a second, and all behind it wait for more",
+            (f"it is busy {slow.busy:.0%} of the time", *evidence),
+            advice="several such sources side by side, or a source that reads ahead",
+        )
+    if slow is None and case.is_driven and case.interval.nodes:
+        return Finding(
+            "input",
+            Cause.SLOW_INPUT,
+            "the nodes wait for what is sent",
+            evidence,
+            advice="send from several threads, or more at once",
+        )
+    return None
+
+
+def _work(stage: StageCase) -> tuple[str, ...]:
+    node = stage.first
+    found = [f"busy {stage.busy:.0%}"]
+    if node.capacity:
+        found.append(f"{node.queue} rows wait, of {node.capacity}")
+    if node.running or node.waiting:
+        found.append(
+            f"of the time in its calls {node.running:.0%} on a processor, {node.waiting:.0%} "
+            f"waiting, {node.runnable:.0%} without a processor"
+        )
+    return tuple(found)
+
+
+LIMITS = (
+    interpreter_lock,
+    oversubscription,
+    foreign_load,
+    queue_bounds_batch,
+    small_batch,
+    capacity,
+    processors,
+)
+"""Asked in this order of a stage that is always at work."""
