@@ -7,6 +7,8 @@ nothing is to be found. On a quiet machine at least 95 % should be named with no
 programs are themselves a trouble that it names.
 """
 
+# ruff: noqa: ARG001, ARG002, D102 - methods and functions that others call
+
 import argparse
 import hashlib
 import multiprocessing

@@ -151,7 +151,6 @@ def small_batch(case: Case, stage: StageCase) -> Finding | None:
 
 def capacity(case: Case, stage: StageCase) -> Finding | None:
     """Its threads are always at work, and there are means for more of them."""
-    node = stage.first
     limit, name = case.next_limit(stage)
     free = case.processors - (case.cores or 0.0) - (case.foreign or 0.0)
     if stage.is_computing:

@@ -256,6 +256,26 @@ class Flow(FlowLife):
             raise KeyError(message)
         scheduler.reload(node)
 
+    def reconfigure(self, changes: Mapping[str, Any]) -> None:
+        """Changes how the flow works while it runs; no row is lost, and no request fails.
+
+        A stage whose number of threads changes pauses until what it is doing is done; new threads
+        have opened their units before. What the graph file says stays as it is.
+
+        Args:
+            changes: ``{"node.attribute": value}``, as ``--set`` has them: ``batch_size``,
+                ``batch_timeout_ms``, ``queue_size``, ``queue_size_PORT``, ``queue_bytes``, and
+                ``threads`` of normal units; ``{"max_in_flight": rows}`` where the graph has it.
+
+        Raises:
+            ConfigError, PlanError: a change is wrong, or cannot be made while the flow runs; none
+                has been made.
+            FlowFailed: a unit of a new thread did not open; nodes before it are changed.
+            RuntimeError: a unit of this flow called it.
+            StreamClosed: the flow does not run.
+        """
+        self._running_scheduler().reconfigure(changes)
+
     def signature(self) -> Signature:
         """Returns the names, types and shapes of the graph's inputs and outputs.
 

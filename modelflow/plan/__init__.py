@@ -2,5 +2,14 @@
 
 from modelflow.plan.execution_plan import ExecutionPlan, Origin, StagePlan, Target, UnitPlan
 from modelflow.plan.make import make_plan
+from modelflow.plan.reconfigure import reconfigured
 
-__all__ = ["ExecutionPlan", "Origin", "StagePlan", "Target", "UnitPlan", "make_plan"]
+__all__ = [
+    "ExecutionPlan",
+    "Origin",
+    "StagePlan",
+    "Target",
+    "UnitPlan",
+    "make_plan",
+    "reconfigured",
+]

@@ -81,7 +81,7 @@ class NodeInterval:
         }
         with_rows = sum(count for size, count in calls.items() if size)
         spent = {
-            size: (count, second.batch_seconds[size] - one.batch_seconds.get(size, 0.0))
+            size: (count, second.batch_seconds.get(size, 0.0) - one.batch_seconds.get(size, 0.0))
             for size, count in calls.items()
             if count
         }

@@ -101,7 +101,9 @@ class Recording:
 
     def ring(self, track: str) -> Ring:
         """See `Recorder.ring`."""
-        ring = self._rings[track] = Ring(self._every, self._short)
+        ring = self._rings.get(track)
+        if ring is None:  # else its worker has left, and another has come
+            ring = self._rings[track] = Ring(self._every, self._short)
         return ring
 
     def watcher(
@@ -199,11 +201,14 @@ class Recording:
     def _write(self, file: TraceFile) -> None:
         now, stats = self._clock.now(), self._scheduler.statistics()
         found = 0
-        for track, ring in self._rings.items():
+        rings = list(self._rings.items())  # a worker may come meanwhile
+        for track, ring in rings:
+            for line in self._events.track(track):
+                file.write(line)
             for one in ring.take():
                 file.write(self._events.slice(track, one))
                 found += 1
-        self.lost = sum(ring.lost for ring in self._rings.values())
+        self.lost = sum(ring.lost for _, ring in rings)
         for node in stats.values():
             if node.capacity:
                 file.write(self._events.counter(f"queue {node.node}", now, {"rows": node.queue}))

@@ -18,6 +18,8 @@ __all__ = ["Ending"]
 
 logger = logging.getLogger("modelflow")
 
+_INSTEAD = {"stop": "request_stop()", "reconfigure": "it on a thread of your own, not"}
+
 
 class Ending:
     """The end of a flow, in its steps; which of them are taken, and when, the `Scheduler` says."""
@@ -49,8 +51,8 @@ class Ending:
         self._runner = runner
         self._timeout = timeout
 
-    def check_not_inside(self) -> None:
-        """Checks that a stop waits for no thread that is waiting for it.
+    def check_not_inside(self, call: str) -> None:
+        """Checks that a call waits for no thread that is waiting for it.
 
         Raises:
             RuntimeError: a unit of the flow is calling.
@@ -58,8 +60,8 @@ class Ending:
         worker = self._runner.worker_here()
         if worker is not None:
             message = (
-                f"flow {self._life.name!r}: stop() was called by node {worker.at.node!r}, "
-                "on a thread that stop() waits for; call request_stop() there"
+                f"flow {self._life.name!r}: {call}() was called by node {worker.at.node!r}, "
+                f"on a thread that {call}() waits for; call {_INSTEAD[call]} there"
             )
             raise RuntimeError(message)
 

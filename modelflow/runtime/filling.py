@@ -22,6 +22,8 @@ class Filling:
 
     collector: Seat | None
     """Of the worker that waits for a fuller batch, if any."""
+    is_held: bool
+    """No batch is to be cut; see `Inbox.hold`."""
 
     def __init__(self, policy: InboxPolicy, order: Order, stats: QueueStats, clock: Clock) -> None:
         """Makes that of an empty queue.
@@ -33,15 +35,22 @@ class Filling:
             clock: What the waits go by.
         """
         self.collector = None
-        self._timeout = policy.batch_timeout
-        self._size = policy.batch_size
-        # Producers stop at the bound: a batch of that many rows cannot become fuller.
-        self._full = min(policy.batch_size, *policy.bounds)
+        self.is_held = False
+        self.bound(policy)
         self._order = order
         self._waiting = order.waiting
         self._stats = stats
         self._clock = clock
         self._oldest: float | None = None
+
+    def bound(self, policy: InboxPolicy) -> None:
+        """Goes by another policy from now on."""
+        self._timeout = policy.batch_timeout
+        self._size = policy.batch_size
+        # Producers stop at the bound: a batch of that many rows cannot become fuller.
+        self._full = min(policy.batch_size, *policy.bounds)
+        if self.collector is not None:
+            self.collector.wake()
 
     def arrive(self, now: float) -> None:
         """Notes that something is about to be added to the order."""
@@ -55,7 +64,7 @@ class Filling:
             return True
         self.collector = seat
         try:
-            while waiting and order.ready < self._full:
+            while waiting and order.ready < self._full and not self.is_held:
                 if self._oldest is None:  # what was paused has come back
                     self._oldest = self._clock.now()
                 left = self._oldest + self._timeout - self._clock.now()
@@ -64,7 +73,7 @@ class Filling:
                 seat.rest(self._clock, left)
         finally:
             self.collector = None
-        return bool(waiting)  # nothing waits in a closed queue
+        return bool(waiting) and not self.is_held  # nothing waits in a closed queue
 
     def wake(self) -> None:
         """Wakes the collector, if its batch has become full."""

@@ -34,6 +34,13 @@ class InFlight:
         """Tells whether entrants must wait."""
         return self.is_open and self.rows >= self.bound
 
+    def go_by(self, bound: int) -> None:
+        """Goes by another bound from now on."""
+        with self._lock:
+            self.bound = bound
+            self._room.wake()
+        self.call_due()
+
     def add(self, rows: int) -> None:
         """Notes rows that have entered."""
         with self._lock:

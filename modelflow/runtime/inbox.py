@@ -14,6 +14,7 @@ from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
 from modelflow.runtime.filling import Filling
 from modelflow.runtime.joining.match import Matcher
 from modelflow.runtime.orders.order import InboxPolicy, Order
+from modelflow.runtime.rests import Rests
 from modelflow.runtime.seat import Relay, Seat, Stander
 from modelflow.runtime.segment import Batch, Segment
 from modelflow.runtime.session import Session
@@ -56,18 +57,23 @@ class Inbox(Bounded):
         self.ports = tuple(ports)
         self.stats = QueueStats()
         self._waiting = order.waiting
-        self._size = policy.batch_size
-        # The workers that wait for something to do; the last to come is the first to be woken.
-        self._resting: list[Seat] = []
+        self._rests = Rests(self._lock, clock)
+        self._resting = self._rests.seats
         # None: nothing is to be noted of what arrives.
         self._filling: Filling | None = None
         if policy.batch_timeout or policy.is_measured:
             self._filling = Filling(policy, order, self.stats, clock)
-        whole = order.add_whole if self._filling is None and matcher is None else None
-        self.append_whole = None if whole is None else partial(self._append_whole, whole)
+        self._go_by(policy)
+
+    def _go_by(self, policy: InboxPolicy) -> None:
+        self.policy = policy
+        self._size = policy.batch_size
         # Several workers share what waits, unless batches are what is wanted: by an engine, or by
         # ``batch_timeout_ms``.
         self._is_shared = self._filling is None and policy.workers > 1 and policy.batch_size > 1
+        is_whole = self._filling is None and self._matcher is None
+        whole = self._order.add_whole if is_whole else None
+        self.append_whole = None if whole is None else partial(self._append_whole, whole)
 
     @property
     def waiting(self) -> object:
@@ -116,7 +122,7 @@ class Inbox(Bounded):
             if self._filling is not None and self._filling.collector is not None:
                 self._filling.wake()
             elif self._resting and self._waiting:
-                self._offer(relay)
+                self._rests.offer(relay)
             return bool(self._room.due)
 
     def _append_whole(
@@ -131,15 +137,7 @@ class Inbox(Bounded):
                 return
             add(batch)
             if self._resting:
-                self._offer(relay)
-
-    def _offer(self, relay: Relay | None) -> None:
-        """Has one of those who rest woken, or its seat lent to who has brought what there is."""
-        for seat in reversed(self._resting):
-            if seat.tenant is None and not seat.is_called:
-                if relay is None or not relay.takes(seat):
-                    seat.wake()
-                return
+                self._rests.offer(relay)
 
     def _match(self, matcher: Matcher, port: int, segments: Sequence[Segment], now: float) -> None:
         for segment in segments:
@@ -177,7 +175,9 @@ class Inbox(Bounded):
         batch = None
         with self._lock:
             while batch is None and (seat.tenant is not None or not self._is_closed):
-                if seat.tenant is not None:
+                if seat.tenant is not None or self._rests.is_held:
+                    if seat.is_leaving and seat.tenant is None:
+                        return None
                     self._rest(seat, None)
                     continue
                 if seat.is_owing:
@@ -211,7 +211,7 @@ class Inbox(Bounded):
         with self._lock:
             while order.has_delays and (left := order.next_due()) is not None and not waiting:
                 self._rest(self.seat(), left)
-            while waiting and batch is None:
+            while waiting and batch is None and not self._rests.is_held:
                 part = self._share(seat) if self._is_shared and seat is not None else self._size
                 batch = order.cut(part)
                 if self._room.count or self._filling is not None:
@@ -223,11 +223,7 @@ class Inbox(Bounded):
         return batch
 
     def _rest(self, seat: Seat, timeout: float | None) -> None:
-        self._resting.append(seat)
-        try:
-            seat.rest(self._clock, timeout, is_ordered=self._order.is_holding)
-        finally:
-            self._resting.remove(seat)
+        self._rests.rest(seat, timeout, is_ordered=self._order.is_holding)
 
     def give_back(self, seat: Seat, relay: Relay, is_owing: bool) -> None:
         """Takes back a seat that was lent: its worker's own thread rests there again, or works.
@@ -238,9 +234,7 @@ class Inbox(Bounded):
             is_owing: Its worker is to wait for room behind the stage before it takes more.
         """
         with self._lock:
-            if seat.tenant is relay:  # else it was given back, and may be somebody else's
-                seat.is_owing = is_owing
-                seat.tenant = None
+            self._rests.give_back(seat, relay, is_owing=is_owing)
             if is_owing or self._is_closed:
                 seat.wake()
             elif self._waiting:
@@ -266,11 +260,10 @@ class Inbox(Bounded):
         if self._filling is not None and self._filling.collector is not None:
             self._filling.wake()
         else:
-            self._offer(None)
+            self._rests.offer(None)
 
     def _wake_all(self) -> None:
-        for seat in self._resting:
-            seat.wake()
+        self._rests.wake_all()
         if self._filling is not None and self._filling.collector is not None:
             self._filling.collector.wake()
 
@@ -336,6 +329,58 @@ class Inbox(Bounded):
         self.stats.dropped += max(0, before - self._order.ready)
         if self._matcher is not None:
             self._matcher.discard(session)
+
+    def hold(self, workers: int) -> bool:
+        """Gives out nothing until `release`, and waits until all workers rest.
+
+        What they had is done then, and has gone on. Where one of them waits for room behind it,
+        that is waited for as well.
+
+        Args:
+            workers: How many take from here.
+
+        Returns:
+            False: the inbox was closed meanwhile.
+        """
+        with self._lock:
+            self._hold(is_held=True)
+            while not self._is_closed and not self._rests.is_quiet(workers):
+                self._rests.wait()
+            return not self._is_closed
+
+    def _hold(self, *, is_held: bool) -> None:
+        self._rests.is_held = is_held
+        if self._filling is not None:
+            self._filling.is_held = is_held
+        self._wake_all()
+
+    def dismiss(self, seats: Sequence[Seat]) -> None:
+        """Has workers end who rest during a `hold`."""
+        with self._lock:
+            self._rests.dismiss(seats)
+
+    def release(self) -> None:
+        """Ends a `hold`."""
+        with self._lock:
+            self._hold(is_held=False)
+
+    def bound(self, policy: InboxPolicy) -> None:
+        """Goes by other bounds from now on; `call_due` belongs behind it.
+
+        Args:
+            policy: The new ones. Where batches are to wait from now on, why they close is noted
+                from now on, too.
+        """
+        with self._lock:
+            self._order.bound(policy)
+            if self._filling is not None:
+                self._filling.bound(policy)
+            elif policy.batch_timeout:
+                self._filling = Filling(policy, self._order, self.stats, self._clock)
+                self._filling.is_held = self._rests.is_held
+            self._go_by(policy)
+            self._room.wake()
+            self._wake_all()
 
     def held(self) -> int:
         """Counts the rows and the states of sessions that are kept: 0 when no session is open."""

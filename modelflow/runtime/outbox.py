@@ -105,6 +105,16 @@ class Outbox:
         self._lock = make_lock("outbox")
         self._sessions: dict[Session, _Held] = {}
 
+    def go_by(self, gate: Gate | None, limit: int) -> None:
+        """Goes by another order and limit from now on; see the constructor."""
+        with self._lock:
+            self._gate = gate
+            self._limit = limit
+
+    def refresh(self) -> None:
+        """Looks anew at how the only receiver takes a batch."""
+        self._append_whole = None if self._only is None else self._only[0].append_whole
+
     def emit(
         self, batch: Batch, results: Columns, has_errors: bool, relay: Relay | None = None
     ) -> None:

@@ -36,6 +36,19 @@ class Runner(Protocol):
     def wake(self) -> None:
         """Says that there is work now."""
 
+    is_threaded: bool
+    """Each worker has a thread of its own."""
+
+    def add(self, worker: Worker) -> None:
+        """Runs one more worker, where they have threads.
+
+        Raises:
+            FlowUnitError: the system has no more threads.
+        """
+
+    def remove(self, worker: Worker) -> None:
+        """Waits until a worker has ended, which was told to."""
+
     def worker_here(self) -> Worker | None:
         """Returns the worker whose thread is calling, if any."""
 
@@ -46,6 +59,8 @@ class Runner(Protocol):
 class ThreadRunner:
     """A thread a worker, and the watchdog."""
 
+    is_threaded = True
+
     def __init__(
         self,
         flow: str,
@@ -55,31 +70,38 @@ class ThreadRunner:
         clock: Clock,
     ) -> None:
         """Makes the threads; ``has_work`` and ``interval`` are the watchdog's."""
-        self._workers = workers
+        self._flow = flow
         self._clock = clock
-        # Daemons only because of units that hang: everyone is joined, see `join` and `at_exit`.
-        self._threads = [
-            threading.Thread(
-                target=worker.main,
-                name=f"modelflow/{flow}/{worker.stage.plan.name}/{worker.number}",
-                daemon=True,
-            )
-            for worker in workers
-        ]
+        self._running = [(worker, self._thread(worker)) for worker in workers]
         stages: dict[str, Stage] = {worker.stage.plan.name: worker.stage for worker in workers}
         self._watchdog = Watchdog(flow, workers, tuple(stages.values()), has_work, interval, clock)
 
+    def _thread(self, worker: Worker) -> threading.Thread:
+        # Daemons only because of units that hang: everyone is joined, see `join` and `at_exit`.
+        return threading.Thread(
+            target=worker.main,
+            name=f"modelflow/{self._flow}/{worker.stage.plan.name}/{worker.number}",
+            daemon=True,
+        )
+
     def start(self) -> None:
         """Starts every thread; each opens its unit."""
-        for worker, thread in zip(self._workers, self._threads, strict=True):
-            try:
-                thread.start()
-            except RuntimeError as error:  # the system's limit of threads
-                plan = worker.stage.plan.unit
-                raise FlowUnitError.from_exception(
-                    error, node=plan.node, unit=plan.spec.name, phase="start of its thread"
-                ) from error
+        for worker, thread in self._running:
+            _start(worker, thread)
         self._watchdog.thread.start()
+
+    def add(self, worker: Worker) -> None:
+        """Runs one more worker; it opens its unit."""
+        thread = self._thread(worker)
+        _start(worker, thread)
+        self._running.append((worker, thread))
+
+    def remove(self, worker: Worker) -> None:
+        """Waits until a worker has ended, which was told to."""
+        found = [pair for pair in self._running if pair[0] is worker]
+        for pair in found:
+            pair[1].join()
+            self._running.remove(pair)
 
     def begin(self) -> None:
         """Does nothing: each worker does, on its thread, where no Ctrl-C comes in the middle."""
@@ -93,19 +115,19 @@ class ThreadRunner:
 
     def worker_here(self) -> Worker | None:
         """Returns the worker whose thread is calling, if any."""
-        worker = _busy_here(self._workers)
+        running = list(self._running)
+        worker = _busy_here([worker for worker, _ in running])
         if worker is not None:
             return worker
         here = threading.current_thread()
-        pairs = zip(self._workers, self._threads, strict=True)
-        return next((worker for worker, thread in pairs if thread is here), None)
+        return next((worker for worker, thread in running if thread is here), None)
 
     def join(self, timeout: float) -> list[FlowUnitError]:
         """Joins every thread; those that do not end in time are described by an error each."""
         self._watchdog.stop()
         deadline = self._clock.now() + timeout
         hung = []
-        for worker, thread in zip(self._workers, self._threads, strict=True):
+        for worker, thread in list(self._running):
             if thread.ident is not None:
                 thread.join(max(0.0, deadline - self._clock.now()))
             if thread.is_alive() and not worker.is_away:  # whom it stands in for is named
@@ -117,6 +139,8 @@ class ThreadRunner:
 
 class InlineRunner:
     """The calling thread runs every stage, for debugging: one breakpoint stops everything."""
+
+    is_threaded = False
 
     def __init__(self, workers: Sequence[Worker]) -> None:
         self._workers = workers
@@ -152,6 +176,14 @@ class InlineRunner:
     def wake(self) -> None:
         """Does nothing."""
 
+    def add(self, worker: Worker) -> None:
+        """Is not called: nobody has a thread."""
+        raise NotImplementedError
+
+    def remove(self, worker: Worker) -> None:
+        """Is not called: nobody has a thread."""
+        raise NotImplementedError
+
     def worker_here(self) -> Worker | None:
         """Returns the worker whose unit is calling, if any."""
         return _busy_here(self._workers)
@@ -164,6 +196,16 @@ class InlineRunner:
                 worker.try_close()
             self._running = []
         return []
+
+
+def _start(worker: Worker, thread: threading.Thread) -> None:
+    try:
+        thread.start()
+    except RuntimeError as error:  # the system's limit of threads
+        plan = worker.stage.plan.unit
+        raise FlowUnitError.from_exception(
+            error, node=plan.node, unit=plan.spec.name, phase="start of its thread"
+        ) from error
 
 
 def _work_of(worker: Worker) -> object:

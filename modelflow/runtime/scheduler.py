@@ -8,7 +8,8 @@ every queue and joins every thread. Who is in it `Sessions` knows, how far it ha
 import _thread
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from modelflow.device import host_pool
 from modelflow.errors import FlowFailed, FlowUnitError, StreamClosed
@@ -17,6 +18,7 @@ from modelflow.runtime.bundle import Bundle
 from modelflow.runtime.ending import Ending
 from modelflow.runtime.life import Life
 from modelflow.runtime.options import SchedulerOptions
+from modelflow.runtime.reconfiguring import Reconfiguring
 from modelflow.runtime.ring import Recorder
 from modelflow.runtime.runners import InlineRunner, Runner, ThreadRunner
 from modelflow.runtime.seat import Relay
@@ -78,6 +80,7 @@ class Scheduler:
             self._life, self._sessions, self._wiring, workers, self._runner, options.stop_timeout
         )
         self._starting = Starting(self._life, self._runner, self._ending)
+        self._reconfiguring = Reconfiguring(self._wiring, workers, self._runner, self)
 
     # -- starting -------------------------------------------------------------------------------
 
@@ -289,6 +292,24 @@ class Scheduler:
             raise StreamClosed(message)
         self._wiring.reload(node)
 
+    def reconfigure(self, changes: Mapping[str, Any]) -> None:
+        """Changes batches, queues, threads or the bound on rows in flight; see `Flow.reconfigure`.
+
+        Raises:
+            ConfigError, PlanError: a change cannot be made; none is.
+            FlowFailed: a unit of a new thread did not open.
+            RuntimeError: a unit of this flow called it, on a thread that it would wait for.
+            StreamClosed: the flow does not run, or ends meanwhile.
+        """
+        self._ending.check_not_inside("reconfigure")
+        if not self.is_running:
+            raise self._life.closed_error()
+        self.plan = self._reconfiguring.apply(self.plan, changes)
+        recorder = self._sessions.recorder
+        for worker in self._workers:
+            if worker.ring is None and recorder is not None:
+                worker.ring = recorder.ring(worker.track)
+
     # -- ending ---------------------------------------------------------------------------------
 
     def failed(self, error: FlowUnitError) -> None:
@@ -310,7 +331,7 @@ class Scheduler:
         """
         if self.is_foreign:
             return  # the parent's threads are not ours to end
-        self._ending.check_not_inside()
+        self._ending.check_not_inside("stop")
         life, ending = self._life, self._ending
         with life.lock:
             is_new = life.state == "new"

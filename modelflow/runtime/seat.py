@@ -38,7 +38,16 @@ class Stander(Protocol):
 class Seat:
     """A worker's place at its inbox, whose lock guards it. One thread at a time is in it."""
 
-    __slots__ = ("_condition", "_stats", "is_called", "is_lendable", "is_owing", "tenant", "worker")
+    __slots__ = (
+        "_condition",
+        "_stats",
+        "is_called",
+        "is_leaving",
+        "is_lendable",
+        "is_owing",
+        "tenant",
+        "worker",
+    )
 
     worker: Stander | None
     """Whose it is; None: of somebody who only takes."""
@@ -50,6 +59,8 @@ class Seat:
     """The worker's own thread was woken, and has not looked yet."""
     is_owing: bool
     """Who was in it last has not waited for room behind the stage."""
+    is_leaving: bool
+    """Its worker is to end."""
 
     def __init__(
         self, lock: Lock, worker: Stander | None = None, stats: WorkerStats | None = None
@@ -58,7 +69,7 @@ class Seat:
         self.worker = worker
         self.tenant = None
         self._stats = stats or WorkerStats()
-        self.is_lendable = self.is_called = self.is_owing = False
+        self.is_lendable = self.is_called = self.is_owing = self.is_leaving = False
         self._condition = threading.Condition(lock)
 
     @property

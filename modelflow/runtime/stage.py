@@ -5,9 +5,7 @@ one stage: the same, and each worker has an instance of both units. The plan say
 stage holds it.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from modelflow.device import Device
 from modelflow.plan import StagePlan
@@ -18,7 +16,7 @@ from modelflow.runtime.instances import UnitInstances
 from modelflow.runtime.kind import Connection, RunningKind
 from modelflow.runtime.orders.order import InboxPolicy
 from modelflow.runtime.outbox import Outbox, Route
-from modelflow.runtime.stats import NodeStats, WorkerStats
+from modelflow.runtime.stage_stats import StageStats
 from modelflow.runtime.transfer import Transfer
 from modelflow.unit.unit import FlowUnit
 
@@ -33,6 +31,8 @@ class Stage:
 
     plan: StagePlan
     """What was planned for it."""
+    clock: Clock
+    """What every wait goes by."""
     kind: RunningKind
     """How units of its kind run."""
     inbox: Inbox
@@ -44,10 +44,8 @@ class Stage:
     at this stage, and somebody wants to know."""
     instances: tuple[UnitInstances, ...]
     """Of each of its units."""
-    stats: list[WorkerStats]
-    """The counters of its workers."""
-    unit_stats: tuple[list[WorkerStats], ...]
-    """The same by unit; of a stage with one unit these are its own."""
+    figures: StageStats
+    """What its workers count."""
     is_lendable: bool
     """A thread of a stage before it may run it, as far as the stage goes."""
     unread_bound: int
@@ -71,7 +69,8 @@ class Stage:
             clock: What every wait goes by.
         """
         self.plan = plan
-        self._clock = clock
+        self.clock = clock
+        self._entry_ports = entry_ports
         self.kind = kind
         self.unread_bound = unread_bound
         self._is_ordered = plan.threads > 1 and kind.is_ordered
@@ -82,22 +81,13 @@ class Stage:
         self.inbox = Inbox(
             plan.name, inputs, policy, self.order, clock, is_matching=kind.is_matching
         )
-        self.is_lendable = kind.is_lendable and not (
-            plan.cpu_affinity
-            or policy.batch_timeout
-            or policy.is_measured
-            or plan.executor != "thread"
-            or any(device.kind != "cpu" for device in plan.devices)
-        )
+        self.is_lendable = self._is_lendable(policy)
         self.outbox = Outbox((), None, 0)
         self.exits = {}
-        self.stats = [WorkerStats() for _ in range(plan.threads)]
-        self.unit_stats = (self.stats,)
-        if len(plan.units) > 1:
-            self.unit_stats = tuple([WorkerStats() for _ in self.stats] for _ in plan.units)
         self.instances = tuple(
             UnitInstances(unit, plan.batch_size, plan.executor) for unit in plan.units
         )
+        self.figures = StageStats(plan, self.inbox, self.instances, clock)
 
     def _policy(self, entry_ports: frozenset[int]) -> InboxPolicy:
         plan = self.plan
@@ -116,6 +106,16 @@ class Stage:
             is_measured=plan.batch_size > 1 and any(unit.spec.is_shared for unit in plan.units),
         )
 
+    def _is_lendable(self, policy: InboxPolicy) -> bool:
+        plan = self.plan
+        return self.kind.is_lendable and not (
+            plan.cpu_affinity
+            or policy.batch_timeout
+            or policy.is_measured
+            or plan.executor != "thread"
+            or any(device.kind != "cpu" for device in plan.devices)
+        )
+
     def connect(
         self,
         routes: Sequence[Route],
@@ -130,11 +130,10 @@ class Stage:
             exits: See the attribute.
         """
         plan = self.plan
-        limit = max(plan.bounds, default=1) + plan.threads * plan.batch_size
         self.exits = exits
         gate = self.inbox if self._is_ordered else None
         self.outbox = self.kind.outbox(
-            plan, Connection(routes, marks, self.inbox, gate, self.order, limit)
+            plan, Connection(routes, marks, self.inbox, gate, self.order, _limit(plan))
         )
 
     def calls_of(self, units: Sequence[FlowUnit]) -> list[UnitCall]:
@@ -154,70 +153,25 @@ class Stage:
             return None
         by_name = {port.name: port for port in plan.unit.spec.inputs}
         ports = [by_name[name] for name in plan.unit.inputs]
-        stats = self.unit_stats[0][worker]
+        stats = self.figures.units[0][worker]
         return Transfer(self.device_of(worker), ports, plan.delivered, stats)
 
-    # -- figures --------------------------------------------------------------------------------
+    # -- changes ---------------------------------------------------------------------------------
 
-    def done(self) -> int:
-        """Returns how many calls have been made: a figure that grows while something moves."""
-        return sum(stats.batches for stats in self.stats)
+    def go_by(self, plan: StagePlan) -> None:
+        """Goes by another plan of the same units: other batches, bounds, threads.
 
-    def expected_wait(self) -> float | None:
-        """Returns the seconds until what is queued now is done, from the rate so far."""
-        done = [stats.done for stats in self.stats]
-        rows = sum(count for count, _ in done)
-        if not rows:
-            return None
-        return self.inbox.ready * sum(spent for _, spent in done) / rows / self.plan.threads
-
-    def statistics(self) -> list[NodeStats]:
-        """Returns the figures of each of its nodes at this moment."""
-        plan, now, found = self.plan, self._clock.now(), []
-        for place, instances in enumerate(self.instances):
-            unit, workers = instances.plan, self.unit_stats[place]
-            stats = NodeStats.of(unit.node, unit.spec.name, plan.name, workers, now)
-            stats = replace(stats, batch_size=plan.batch_size, figures=instances.figures())
-            found.append(stats if place else self._with_queue(stats, now))
-        return found
-
-    def _with_queue(self, first: NodeStats, now: float) -> NodeStats:
-        """Returns the figures of the first node with those of the whole stage."""
-        plan, queue = self.plan, self.inbox.stats
-        whole = first
-        if len(plan.units) > 1:
-            whole = NodeStats.of(plan.name, "", plan.name, self.stats, now)
-        closed = dict(queue.closed) if self.inbox.is_noting else self._closed()
-        return replace(
-            first,
-            dropped=queue.dropped,
-            seconds=whole.seconds,
-            starved=whole.starved,
-            blocked=whole.blocked,
-            order=whole.order,
-            lent=whole.lent,
-            on_core=whole.on_core,
-            runnable=whole.runnable,
-            queue=self.inbox.ready,
-            capacity=min(plan.bounds, default=0),
-            batch_timeout=self.inbox.policy.batch_timeout,
-            closed={reason: count for reason, count in closed.items() if count},
-            wait=whole.wait,
-        )
-
-    def _closed(self) -> dict[str, int]:
-        """Tells why batches closed where nobody waits for fuller ones, and nobody noted it.
-
-        What was not full had nothing more to take, or left it to others.
+        `call_due` of the inbox belongs behind it. Where there are more threads than one from now
+        on, nobody may be at work here: results are put in order from now on.
         """
-        found: Counter[str] = Counter()
-        for worker in self.stats:
-            for size, (count, _) in list(worker.by_size.items()):
-                if size:
-                    reason = "full" if size >= self.plan.batch_size else "nothing_waiting"
-                    found[reason] += int(count)
-            found["shared"] += int(sum(count for count, _ in list(worker.parts.values())))
-        return found
+        self._is_ordered = self._is_ordered or (plan.threads > 1 and self.kind.is_ordered)
+        was_noting = self.inbox.is_noting
+        self.plan = plan
+        policy = self._policy(self._entry_ports)
+        self.inbox.bound(policy)
+        self.is_lendable = self._is_lendable(policy)
+        self.outbox.go_by(self.inbox if self._is_ordered else None, _limit(plan))
+        self.figures.go_by(plan, was_noting=was_noting)
 
     def close(self) -> None:
         """Wakes every worker and producer of this stage; what is queued is dropped."""
@@ -225,3 +179,8 @@ class Stage:
         self.outbox.close()
         for instances in self.instances:
             instances.interrupt()
+
+
+def _limit(plan: StagePlan) -> int:
+    """Returns how many rows of a session may wait for their turn behind the stage."""
+    return max(plan.bounds, default=1) + plan.threads * plan.batch_size

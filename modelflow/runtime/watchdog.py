@@ -106,7 +106,7 @@ class Watchdog:
 
     def _look_at(self, stage: Stage) -> None:
         """Warns once of a stage that has rows, is in no call, and has done nothing lately."""
-        done = stage.done()
+        done = stage.figures.done()
         is_standing = stage.inbox.ready > 0 and self._done.get(stage) == done
         self._done[stage] = done
         if not is_standing:

@@ -110,6 +110,17 @@ class Wiring:
             except Exception as error:
                 raise _reload_error(instances.plan, error) from error
 
+    def refresh(self, changed: Stage) -> None:
+        """Has those that feed a stage look anew at how it takes their batches."""
+        for stage in self.stages.values():
+            stage.outbox.refresh()
+        changed.inbox.call_due()
+
+    def bound(self, max_in_flight: int | None) -> None:
+        """Lets so many rows be inside from now on, where they are counted."""
+        if self._in_flight is not None and max_in_flight is not None:
+            self._in_flight.go_by(max_in_flight)
+
     def drain(self) -> None:
         """Delays nothing any more: what was to come later comes now."""
         for stage in self.stages.values():
@@ -131,12 +142,12 @@ class Wiring:
 
     def done(self) -> int:
         """Returns how many calls of units have been made: a figure that grows while things move."""
-        return sum(stage.done() for stage in self.stages.values())
+        return sum(stage.figures.done() for stage in self.stages.values())
 
     def statistics(self) -> dict[str, NodeStats]:
         """Returns the figures of every node at this moment."""
         stages = self.stages.values()
-        return {stats.node: stats for stage in stages for stats in stage.statistics()}
+        return {stats.node: stats for stage in stages for stats in stage.figures.nodes()}
 
     def tensor(self, node: str, port: str) -> TensorSpec | None:
         """Returns what the open unit of a node knows of one item at ``port``; None: nothing."""
@@ -182,7 +193,9 @@ class Wiring:
             name,
             tuple(map(self._outer, targets)),
             any(stage.plan.unit.settings.queue_policy == "reject" for stage in stages),
-            lambda: max((stage.expected_wait() or 0.0 for stage in stages), default=0.0) or None,
+            lambda: (
+                max((stage.figures.expected_wait() or 0.0 for stage in stages), default=0.0) or None
+            ),
         )
 
 

@@ -37,7 +37,7 @@ class Worker(WorkerReport):
     def __init__(self, stage: Stage, number: int, owner: WorkerOwner, clock: Clock) -> None:
         super().__init__(stage, number, owner, clock)
         self._own_thread = 0
-        self.seat = stage.inbox.seat(self, stage.stats[number])
+        self.seat = stage.inbox.seat(self, stage.figures.workers[number])
         self._own = Relay(stage.inbox.waiting)  # what its thread goes on with elsewhere
         self._units: list[FlowUnit] = []
         self._is_per_stream = any(unit.spec.is_per_stream for unit in stage.plan.units)
@@ -58,19 +58,18 @@ class Worker(WorkerReport):
             os.sched_setaffinity(0, self.stage.plan.cpu_affinity)
         if not self.try_open():
             return
+        self._stats.thread = ThreadTime()
         try:
             if self._owner.wait_until_all_open():
                 self.begin()
             self._stats.since = self._clock.now()
-            self._stats.thread = ThreadTime()
             self.loop()
             self.finish()
             self._stats.until = self._clock.now()
         except BaseException as error:
             self._report(error, "process")
             self._own.give_back()
-        if self._stats.thread is not None:
-            self._stats.thread.end()
+        self._stats.thread.end()
         self.try_close()
 
     def try_open(self) -> bool:
@@ -90,11 +89,19 @@ class Worker(WorkerReport):
                 return False
             self._leave()
         self.call = call = self.call_of(self.stage.calls_of(self._units))
-        self.seat.is_lendable = self.stage.is_lendable and all(map(is_any_thread, self._units))
+        self.look_at_seat()
         if isinstance(call, BatchCall):  # the kinds that are not have workers of their own
             self._batch_call = call
         self._owner.opened()
         return True
+
+    def look_at_seat(self) -> None:
+        """Notes whether others may run its unit."""
+        self.seat.is_lendable = self.stage.is_lendable and all(map(is_any_thread, self._units))
+
+    def join(self, owner: WorkerOwner) -> None:
+        """Belongs to somebody else from now on."""
+        self._owner = owner
 
     def call_of(self, calls: Sequence[UnitCall]) -> Call:
         """Makes one call of those of the stage's units: there is one."""

@@ -50,7 +50,7 @@ class WorkerReport:
         self.ring = None
         self.track = f"{stage.plan.name}/{number}"
         self._at = stage.plan.unit
-        self._stats = stage.stats[number]
+        self._stats = stage.figures.workers[number]
         self._owner = owner
         self._clock = clock
         self._device = stage.device_of(number)

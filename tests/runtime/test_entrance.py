@@ -189,7 +189,7 @@ def test_a_refusal_tells_the_expected_wait():
             stream.send("input", 3)
         assert caught.value.retry_after is None  # nothing is known yet
         assert str(caught.value).endswith("the queue of node 'n0' is full (1 buffers)")
-        stage.stats[0].count(4, 0, 2.0)  # four rows in two seconds; one is queued
+        stage.figures.workers[0].count(4, 0, 2.0)  # four rows in two seconds; one is queued
         with pytest.raises(QueueFullError, match=r"expected wait 0\.5 s") as caught:
             stream.send("input", 3)
         assert caught.value.retry_after == 0.5

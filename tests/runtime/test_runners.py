@@ -148,7 +148,8 @@ def test_who_joins_waits_for_all_threads_together_and_describes_those_that_hang(
 
     hung = SimpleNamespace(ident=1, join=join, is_alive=lambda: True)
     ended = SimpleNamespace(ident=1, join=join, is_alive=lambda: False)
-    runner._threads = [hung, ended, hung]
+    workers = [worker for worker, _ in runner._running]
+    runner._running = list(zip(workers, [hung, ended, hung], strict=True))
     errors = runner.join(2.0)
     assert waits == [2.0, 0.5, 0.0]
     assert [error.node for error in errors] == ["n0", "n0"]

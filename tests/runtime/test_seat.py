@@ -353,7 +353,7 @@ def test_a_unit_that_hangs_on_another_stages_thread_is_the_one_that_is_named():
     with pytest.raises(ExceptionGroup) as caught:
         flow.scheduler.stop(drain=False)
     release.set()
-    for thread in flow.scheduler._runner._threads:
+    for _, thread in flow.scheduler._runner._running:
         thread.join(60)
     nodes = {error.node for error in caught.value.exceptions}
     assert nodes == {"n1"}

@@ -30,10 +30,10 @@ def made(spec=None, *, entry_ports=(), plan=None, unit=None, **settings):
 def test_the_expected_wait_is_that_of_the_rows_that_are_queued():
     here = made(threads=2)
     here.inbox.append(0, [segment(stream(), 0, 6)])
-    assert here.expected_wait() is None
-    here.stats[0].count(4, 0, 1.0)
-    here.stats[1].count(4, 0, 3.0)  # half a second a row
-    assert here.expected_wait() == 6 * 0.5 / 2
+    assert here.figures.expected_wait() is None
+    here.figures.workers[0].count(4, 0, 1.0)
+    here.figures.workers[1].count(4, 0, 3.0)  # half a second a row
+    assert here.figures.expected_wait() == 6 * 0.5 / 2
 
 
 def test_close_interrupts_every_unit_whatever_another_one_raises(caplog):
@@ -57,7 +57,7 @@ def test_the_queue_of_a_stage_is_bounded_as_its_plan_says():
     assert (policy.bounds, policy.batch_size, policy.batch_timeout) == ((5,), 3, 0.25)
     assert (policy.byte_bound, policy.unmatched_bounds) == (1000, ())
     assert (here.inbox.node, here.inbox.ports, here.unread_bound) == ("n0", ("in",), 7)
-    assert [stats.batches for stats in here.stats] == [0, 0]
+    assert [stats.batches for stats in here.figures.workers] == [0, 0]
 
 
 def test_what_enters_a_graph_is_bounded_where_it_lacks_a_partner():
@@ -105,18 +105,18 @@ def test_workers_go_round_the_devices_and_have_a_transfer_where_data_may_move():
     assert [here.device_of(number) for number in range(3)] == [ONE, OTHER, ONE]
     transfer = here.transfer(1)
     assert (transfer._device, transfer._delivered) == (OTHER, frozenset((0,)))
-    assert transfer._stats is here.stats[1]
+    assert transfer._stats is here.figures.workers[1]
     assert made().transfer(0) is None
 
 
 def test_the_figures_of_a_node_are_those_of_its_workers_and_of_its_queue():
     here = made(spec_of(is_shared=True), batch_size=2, threads=2)
-    here.stats[0].count(2, 1, 1.0)
-    here.stats[1].count(1, 0, 1.0)
+    here.figures.workers[0].count(2, 1, 1.0)
+    here.figures.workers[1].count(1, 0, 1.0)
     here.inbox.append(0, [segment(stream(), 0, 3)])
     here.inbox.take_nowait()
-    (stats,) = here.statistics()
-    assert (stats.node, stats.unit, stats.threads, here.done()) == ("n0", "forward", 2, 2)
+    (stats,) = here.figures.nodes()
+    assert (stats.node, stats.unit, stats.threads, here.figures.done()) == ("n0", "forward", 2, 2)
     assert (stats.batches, stats.buffers, stats.errors, stats.queue) == (2, 3, 1, 1)
     assert stats.closed == {"full": 1}
 
@@ -174,13 +174,15 @@ def fused():
 
 def test_nodes_of_one_stage_have_figures_of_their_own_and_the_queue_is_the_first_one_s():
     here = fused()
-    assert [len(workers) for workers in here.unit_stats] == [2, 2]
-    assert not {*map(id, here.stats)} & {id(s) for workers in here.unit_stats for s in workers}
-    here.unit_stats[0][1].count(2, 0, 1.0)
-    here.unit_stats[1][1].count(2, 1, 3.0)
+    assert [len(workers) for workers in here.figures.units] == [2, 2]
+    assert not {*map(id, here.figures.workers)} & {
+        id(s) for workers in here.figures.units for s in workers
+    }
+    here.figures.units[0][1].count(2, 0, 1.0)
+    here.figures.units[1][1].count(2, 1, 3.0)
     here.inbox.append(0, [segment(stream(), 0, 3)])
     here.inbox.take_nowait()
-    one, two = here.statistics()
+    one, two = here.figures.nodes()
     assert [(s.node, s.unit, s.threads, s.queue) for s in (one, two)] == [
         ("n0", "one", 2, 1),
         ("n1", "two", 2, 0),
@@ -205,7 +207,7 @@ def test_the_figures_of_a_unit_s_own_are_among_those_of_its_node():
 
     here = made(spec_of(Counting, is_shared=True))
     here.instances[0].open(ONE)
-    assert here.statistics()[0].figures == {"calls": {1: 2}}
+    assert here.figures.nodes()[0].figures == {"calls": {1: 2}}
 
 
 def test_close_wakes_whoever_waits_before_and_behind(monkeypatch):

@@ -463,4 +463,4 @@ def test_a_stop_while_the_threads_are_started_ends_every_one_of_them(is_first, m
     go.set()
     stopping.join()
     assert len(opened) == len(closed) == 3
-    assert not any(thread.is_alive() for thread in scheduler._runner._threads)
+    assert not any(thread.is_alive() for _, thread in scheduler._runner._running)

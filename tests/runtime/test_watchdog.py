@@ -168,15 +168,15 @@ def test_a_node_that_stands_is_named_once_and_again_when_it_has_moved_between(ca
 
         assert said(3) == []  # there are no rows
         stage.inbox.append(0, [segment(session.stream, 0, 2)])
-        stage.stats[0].count(1, 0, 0.0)
+        stage.figures.workers[0].count(1, 0, 0.0)
         assert said(1) == []
         text = (
             "flow 'test': node 'n0' has not begun a batch for 30 s although 2 buffers wait for it"
         )
         assert said(3) == [f"{text}: its workers wait"]
-        stage.stats[0].count(1, 0, 0.0)
+        stage.figures.workers[0].count(1, 0, 0.0)
         assert said(1) == []
-        stage.stats[0].busy_since = dog._clock.now()
+        stage.figures.workers[0].busy_since = dog._clock.now()
         assert said(1) == []
-        stage.stats[0].busy_since = None
+        stage.figures.workers[0].busy_since = None
         assert len(said(2)) == 1

@@ -91,7 +91,9 @@ def test_an_input_waits_as_long_as_the_slowest_node_that_it_feeds():
     assert port.expected_wait() is None
     session = made.session("s", "", lambda _: None)
     for name, seconds in (("a", 1.0), ("b", 2.0)):
-        made.stages[name].stats[0].count(1, 0, seconds * len(made.stages[name].stats))
+        made.stages[name].figures.workers[0].count(
+            1, 0, seconds * len(made.stages[name].figures.workers)
+        )
         made.stages[name].inbox.append(0, [segment(session.stream, 0, 3)])
     assert port.expected_wait() == 6.0
 
@@ -104,8 +106,8 @@ def test_an_input_refuses_where_one_of_the_nodes_that_it_feeds_does(policy):
 def test_calls_of_all_nodes_are_added_up():
     made = two()
     for stage in made.stages.values():
-        stage.stats[0].count(1, 0, 0.0)
-        stage.stats[0].count(1, 0, 0.0)
+        stage.figures.workers[0].count(1, 0, 0.0)
+        stage.figures.workers[0].count(1, 0, 0.0)
     assert made.done() == 4
 
 

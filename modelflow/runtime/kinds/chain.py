@@ -87,7 +87,7 @@ class ChainWorker(Worker):
     def call_of(self, calls: Sequence[UnitCall]) -> ChainCall:
         """Joins the calls of the units."""
         links = [call for call in calls if isinstance(call, NormalCall)]
-        stats = [workers[self.number] for workers in self.stage.unit_stats]
+        stats = [workers[self.number] for workers in self.stage.figures.units]
         self._chain = ChainCall(links, stats, self._clock)
         return self._chain
 

@@ -45,6 +45,14 @@ class Fifo:
         self._paused: dict[Session, deque[Segment]] = {}
         self._paused_rows = 0
 
+    def bound(self, policy: InboxPolicy) -> None:
+        """See `Order.bound`."""
+        self._policy = policy
+        self._bound = min(policy.bounds)
+        self._is_ordered = policy.is_ordered
+        self._is_simple = policy.byte_bound is None
+        self.ready_bytes = 0 if self._is_simple else sum(map(bytes_of, self._all()))
+
     @property
     def is_holding(self) -> bool:
         """See `Order`."""

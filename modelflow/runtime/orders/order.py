@@ -56,6 +56,9 @@ class Order(Protocol):
     add_whole: Callable[[Batch], None] | None
     """Takes in a batch as it has left the stage before; None: it has to come in segments."""
 
+    def bound(self, policy: InboxPolicy) -> None:
+        """Goes by other bounds from now on."""
+
     @property
     def is_holding(self) -> bool:
         """Tells whether some session's rows are held back until earlier ones have gone on."""

@@ -52,6 +52,11 @@ class Looping(Fifo):
         self._is_ending = False
         self.waiting = _Work(self)
 
+    def bound(self, policy: InboxPolicy) -> None:
+        """See `Order.bound`."""
+        super().bound(policy)
+        self._most_inside = max(policy.bounds[ENTRY], policy.batch_size)
+
     def has_work(self) -> bool:
         """Tells whether something has come back, or may enter."""
         return bool(self._returned) or bool(self._queue and self._inside < self._most_inside)

@@ -44,6 +44,11 @@ class BySession:
         self._later: Delayed[tuple[Lane, OpenStream, Any]] = Delayed(clock)
         self._is_draining = self._is_ending = self._is_closed = False
 
+    def bound(self, policy: InboxPolicy) -> None:
+        """See `Order.bound`."""
+        self._policy = policy
+        self._bound = min(policy.bounds)
+
     # -- in -------------------------------------------------------------------------------------
 
     def add(self, port: int, segments: Sequence[Segment]) -> None:  # noqa: ARG002 - one way in

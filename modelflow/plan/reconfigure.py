@@ -1,0 +1,139 @@
+"""What of a plan may change while it runs: batches, queues, threads, rows in flight. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from modelflow.config.node_settings import NodeOptions
+from modelflow.errors import ConfigError, PlanError, did_you_mean
+from modelflow.plan.execution_plan import ExecutionPlan, StagePlan
+from modelflow.unit.option import options_of
+
+__all__ = ["reconfigured"]
+
+_IN_FLIGHT = "max_in_flight"
+_QUEUE_OF_PORT = "queue_size_"
+_OPTIONS = {option.name: option for option in options_of(NodeOptions)}
+_CHANGEABLE = ("batch_size", "batch_timeout_ms", "queue_size", "queue_bytes", "threads")
+
+
+def reconfigured(plan: ExecutionPlan, changes: Mapping[str, Any]) -> ExecutionPlan:
+    """Returns a plan with changes that can be made while it runs.
+
+    Args:
+        plan: What runs.
+        changes: ``{"node.attribute": value}``, as ``--set`` has them, for ``batch_size``,
+            ``batch_timeout_ms``, ``queue_size``, ``queue_size_PORT``, ``queue_bytes`` and
+            ``threads``; and ``{"max_in_flight": rows}``.
+
+    Raises:
+        ConfigError: there is no such node or attribute, or the value is none of it.
+        PlanError: it cannot be changed while the flow runs.
+    """
+    stages, most = dict(plan.stages), plan.max_in_flight
+    for target, value in changes.items():
+        if target == _IN_FLIGHT:
+            most = _in_flight(plan, value)
+            continue
+        change = _Change.of(plan, target, value)
+        stages[change.stage] = change.applied(stages[change.stage])
+    for stage in stages.values():
+        _check(stage)
+    return replace(plan, stages=stages, max_in_flight=most)
+
+
+@dataclass(frozen=True)
+class _Change:
+    stage: str
+    node: str
+    key: str
+    value: Any
+
+    @classmethod
+    def of(cls, plan: ExecutionPlan, target: str, value: Any) -> "_Change":
+        """Reads one change, and converts its value."""
+        nodes = plan.nodes
+        fitting = [name for name in nodes if target.startswith(f"{name}.")]
+        node = max(fitting, key=len) if fitting else target.partition(".")[0]
+        key = target[len(node) + 1 :]
+        if node not in nodes:
+            near = did_you_mean(node, [*nodes, _IN_FLIGHT])
+            message = f"{target}: there is no node {node!r}{near} (nodes: {', '.join(nodes)})"
+            raise ConfigError(message)
+        stage = nodes[node]
+        option = key
+        if key.startswith(_QUEUE_OF_PORT) and key[len(_QUEUE_OF_PORT) :] in stage.unit.inputs:
+            option = "queue_size"
+        if option not in _CHANGEABLE:
+            near = did_you_mean(key, _CHANGEABLE)
+            message = (
+                f"{target}: cannot be changed while the flow runs{near} "
+                f"(what can: {', '.join(_CHANGEABLE)})"
+            )
+            raise (PlanError if key in _OPTIONS else ConfigError)(message)
+        if node != stage.name:
+            message = (
+                f"{target}: {node} runs on the threads of {stage.name}, as one stage; change "
+                f"{stage.name}.{key}"
+            )
+            raise PlanError(message)
+        converted = _OPTIONS[option].convert(value, target)
+        if converted is None:
+            message = f"{target}: got no value; expected {_OPTIONS[option].help}"
+            raise ConfigError(message)
+        return cls(stage.name, node, key, converted)
+
+    def applied(self, stage: StagePlan) -> StagePlan:
+        """Returns the stage with this change."""
+        unit, settings = stage.unit, stage.unit.settings
+        if self.key == "threads":
+            settings = replace(settings, threads=self.value)
+            stage = replace(stage, threads=self.value, threads_reason="as it was told to")
+        elif self.key == "batch_size":
+            settings = replace(settings, batch_size=self.value)
+            stage = replace(stage, batch_size=self.value)
+        elif self.key == "queue_size":
+            settings = replace(settings, queue_size=self.value)
+            given = settings.queue_sizes
+            bounds = tuple(given.get(port, self.value) for port in unit.inputs)
+            stage = replace(stage, bounds=bounds)
+        elif self.key.startswith(_QUEUE_OF_PORT):
+            port = self.key[len(_QUEUE_OF_PORT) :]
+            settings = replace(settings, queue_sizes={**settings.queue_sizes, port: self.value})
+            bounds = tuple(
+                self.value if name == port else bound
+                for name, bound in zip(unit.inputs, stage.bounds, strict=True)
+            )
+            stage = replace(stage, bounds=bounds)
+        else:
+            settings = replace(settings, **{self.key: self.value})
+        return replace(stage, units=(replace(unit, settings=settings), *stage.units[1:]))
+
+
+def _in_flight(plan: ExecutionPlan, value: Any) -> int:
+    if plan.max_in_flight is None:
+        message = (
+            f"{_IN_FLIGHT}: the flow was started without a bound, and does not count its rows; "
+            f"give [flow] {_IN_FLIGHT} in the graph file"
+        )
+        raise PlanError(message)
+    return int(_OPTIONS["queue_size"].convert(value, _IN_FLIGHT))
+
+
+def _check(stage: StagePlan) -> None:
+    """Checks what the units themselves bound.
+
+    Raises:
+        PlanError: a unit takes no batches of that size.
+    """
+    for unit in stage.units:
+        most = unit.allowed_batch_sizes[-1:] or (unit.spec.max_batch_size,)
+        if most[0] is not None and stage.batch_size > most[0]:
+            message = (
+                f"{stage.name}.batch_size: got {stage.batch_size}; unit {unit.spec.name!r} takes "
+                f"at most {most[0]}"
+            )
+            raise PlanError(message)
+    if stage.unit.spec.is_source and stage.threads != 1:
+        message = f"{stage.name}.threads: got {stage.threads}; a source has 1"
+        raise PlanError(message)

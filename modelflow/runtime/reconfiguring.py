@@ -1,0 +1,196 @@
+"""Changes how a flow works while it runs: batches, queues, threads, rows in flight.
+
+A stage with one worker is to have three: the units of two more are opened beside the traffic; then
+the stage is held until its worker rests, results are put in order from there on, and all three go.
+"""
+
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from modelflow.errors import FlowFailed, FlowUnitError, PlanError, StreamClosed
+from modelflow.plan import ExecutionPlan, StagePlan, reconfigured
+from modelflow.runtime.owner import WorkerOwner
+from modelflow.runtime.runners import Runner
+from modelflow.runtime.stage import Stage
+from modelflow.runtime.wiring import Wiring
+from modelflow.runtime.worker import Worker
+
+if TYPE_CHECKING:
+    from modelflow.runtime.session import Session
+
+__all__ = ["Reconfiguring"]
+
+
+class Reconfiguring:
+    """Brings a running flow from one plan to another, a stage after the other."""
+
+    def __init__(
+        self, wiring: Wiring, workers: list[Worker], runner: Runner, owner: WorkerOwner
+    ) -> None:
+        """Changes nothing yet.
+
+        Args:
+            wiring: The stages.
+            workers: Those of all stages; the list is changed.
+            runner: Who runs them.
+            owner: Whose they are.
+        """
+        self._wiring = wiring
+        self._workers = workers
+        self._runner = runner
+        self._owner = owner
+        self._lock = threading.Lock()
+
+    def apply(self, plan: ExecutionPlan, changes: Mapping[str, Any]) -> ExecutionPlan:
+        """Makes changes, one call at a time; see `reconfigured`.
+
+        Returns:
+            What runs now.
+
+        Raises:
+            ConfigError, PlanError: a change cannot be made; none is.
+            FlowFailed: a unit of a new thread did not open; its stage is as it was, stages before
+                it are changed.
+            StreamClosed: the flow ends meanwhile.
+        """
+        with self._lock:
+            wanted = reconfigured(plan, changes)
+            for name, planned in wanted.stages.items():
+                self._check(self._wiring.stages[name], planned.threads)
+            for name, planned in wanted.stages.items():
+                stage = self._wiring.stages[name]
+                if planned != stage.plan:
+                    self._change(stage, planned, self._grown(stage, planned.threads))
+            self._wiring.bound(wanted.max_in_flight)
+            return wanted
+
+    def _check(self, stage: Stage, threads: int) -> None:
+        plan = stage.plan
+        if threads == plan.threads:
+            return
+        if not self._runner.is_threaded:
+            message = f"{plan.name}.threads: this flow runs on its caller's thread (threads=0)"
+            raise PlanError(message)
+        if not plan.unit.spec.traits.is_plain or plan.unit.spec.is_source:
+            message = (
+                f"{plan.name}.threads: the {plan.unit.spec.kind} unit's cannot be changed "
+                "while the flow runs; expected a normal one"
+            )
+            raise PlanError(message)
+
+    # -- more threads ---------------------------------------------------------------------------
+
+    def _grown(self, stage: Stage, threads: int) -> "list[tuple[Worker, _Joining]]":
+        """Opens the units of those that a stage is to have more; they wait to be let go."""
+        made = []
+        stage.figures.add_workers(threads)
+        for number in range(stage.plan.threads, threads):
+            joining = _Joining()
+            worker = (stage.kind.worker or Worker)(stage, number, joining, stage.clock)
+            worker.seat.is_leaving = True  # until it is let go
+            made.append((worker, joining))
+        errors: list[Exception] = []
+        for worker, joining in made:
+            try:
+                self._runner.add(worker)
+            except FlowUnitError as error:
+                joining.failed(error)
+            errors += joining.wait_open()
+        if errors:
+            for worker, joining in made:
+                joining.let_go(goes_on=False)
+                self._runner.remove(worker)
+            stage.figures.drop_workers(stage.plan.threads)
+            message = f"node {stage.plan.name!r} goes on with {stage.plan.threads} threads"
+            raise FlowFailed(message, errors)
+        return made
+
+    # -- the change -----------------------------------------------------------------------------
+
+    def _change(
+        self, stage: Stage, planned: StagePlan, more: "list[tuple[Worker, _Joining]]"
+    ) -> None:
+        """Goes by a new plan: where the number of threads changes, in a moment when all rest."""
+        before = stage.plan.threads
+        # What is noted of batches must be noted of whole ones; and see `Stage.go_by`.
+        is_noting = planned.batch_timeout and not stage.inbox.is_noting
+        if planned.threads == before and not (is_noting and self._runner.is_threaded):
+            stage.go_by(planned)
+            self._wiring.refresh(stage)
+            self._lend(stage)
+            return
+        here = [worker for worker in self._workers if worker.stage is stage]
+        leaving = here[planned.threads :]
+        is_open = False
+        try:
+            is_open = stage.inbox.hold(before)
+            if is_open:
+                stage.go_by(planned)
+                self._wiring.refresh(stage)
+                for worker, _ in more:
+                    worker.join(self._owner)
+                    self._workers.append(worker)
+                stage.inbox.dismiss([worker.seat for worker in leaving])
+        finally:
+            for worker, joining in more:
+                worker.seat.is_leaving = not is_open
+                joining.let_go(goes_on=is_open)
+            if is_open:
+                for worker in leaving:
+                    self._runner.remove(worker)
+                    self._workers.remove(worker)
+            stage.inbox.release()
+            stage.inbox.call_due()
+        if not is_open:
+            message = f"the flow ended before node {stage.plan.name!r} could be changed"
+            raise StreamClosed(message)
+        stage.figures.drop_workers(planned.threads)
+        self._lend(stage)
+
+    def _lend(self, stage: Stage) -> None:
+        for worker in self._workers:
+            if worker.stage is stage:
+                worker.look_at_seat()
+
+
+class _Joining:
+    """Whose a worker is that joins while the flow runs, until it is let go: opened, or to end."""
+
+    is_draining = is_watched = False
+
+    def __init__(self) -> None:
+        self._opened = threading.Event()
+        self._decided = threading.Event()
+        self._errors: list[Exception] = []
+        self._goes_on = False
+
+    def wait_open(self) -> list[Exception]:
+        """Waits until its unit is open, or has failed to; returns why."""
+        self._opened.wait()
+        return self._errors
+
+    def let_go(self, *, goes_on: bool) -> None:
+        """Lets it begin, or end."""
+        self._goes_on = goes_on
+        self._decided.set()
+
+    def opened(self) -> None:
+        """See `WorkerOwner`."""
+        self._opened.set()
+
+    def wait_until_all_open(self) -> bool:
+        """See `WorkerOwner`."""
+        self._decided.wait()
+        return self._goes_on
+
+    def begun(self) -> None:
+        """See `WorkerOwner`."""
+
+    def cancel(self, session: "Session") -> None:
+        """See `WorkerOwner`; it has had no rows yet."""
+
+    def failed(self, error: FlowUnitError) -> None:
+        """See `WorkerOwner`; the flow goes on."""
+        self._errors.append(error)
+        self._opened.set()
