@@ -1,0 +1,94 @@
+"""What limits the rate of a flow."""
+
+import pytest
+
+from modelflow.doctor import Cause, diagnose
+from tests.doctor.cases import case_of, node
+
+IDLE = node("b", busy=0.2, starved=0.8)
+
+
+def first(*nodes, **more):
+    found = diagnose(case_of(*nodes, **more)).findings
+    return found[0] if found else None
+
+
+def test_a_node_that_waits_in_its_calls_gets_more_threads():
+    found = first(node("a", threads=2, busy=0.98, on_core=0.02), IDLE)
+    assert (found.node, found.cause) == ("a", Cause.CAPACITY)
+    assert found.change == {"a.threads": 8}
+    assert found.gain == pytest.approx(3.0)
+    assert found.then == "b (busy 20%)"
+
+
+def test_a_node_that_computes_gets_the_processors_that_are_free():
+    found = first(node("a", busy=0.98, on_core=0.97), IDLE, cores=1.0)
+    assert (found.cause, found.change) == (Cause.CAPACITY, {"a.threads": 2})
+    assert found.gain == pytest.approx(1.0)
+    found = first(node("a", threads=2, busy=0.98, on_core=0.97), IDLE, cores=1.95)
+    assert (found.node, found.cause, found.change) == ("a", Cause.PROCESSORS, {})
+
+
+def test_whoever_computes_in_python_is_to_blame_not_who_waits_for_the_interpreter():
+    found = first(
+        node("a", threads=4, busy=0.95, on_core=0.2),
+        node("b", busy=0.99, on_core=0.05),
+        cores=1.0,
+        lock_wait=0.02,
+    )
+    assert (found.node, found.cause) == ("a", Cause.INTERPRETER_LOCK)
+    assert found.change == {"a.workers": "process"}
+    assert found.gain > 0
+    busy = node("a", threads=4, busy=0.95, on_core=0.2)
+    assert first(busy, cores=1.0, lock_wait=0.0001).cause == Cause.CAPACITY
+    assert first(busy, cores=1.0).cause == Cause.CAPACITY
+
+
+def test_more_threads_than_processors_that_compute():
+    found = first(node("a", threads=8, busy=0.98, on_core=0.25, runnable=0.72), cores=2.0)
+    assert (found.node, found.cause) == ("a", Cause.OVERSUBSCRIPTION)
+    assert found.change == {"a.threads": 2}
+
+
+def test_other_programs_have_the_processors():
+    found = first(
+        node("a", threads=2, busy=0.98, on_core=0.4, runnable=0.57), cores=0.8, foreign=1.2
+    )
+    assert (found.node, found.cause, found.change) == ("a", Cause.FOREIGN_LOAD, {})
+    many = node("a", threads=3, busy=0.98, on_core=0.1, runnable=0.88)  # by itself it would be 1/3
+    assert first(many, cores=0.3, foreign=1.7).cause == Cause.FOREIGN_LOAD
+
+
+def test_a_queue_that_is_shorter_than_a_batch():
+    found = first(
+        node("a", busy=0.98, on_core=0.02, batch_size=16, capacity=4, size=4, rows=1000), IDLE
+    )
+    assert (found.node, found.cause) == ("a", Cause.QUEUE_BOUNDS_BATCH)
+    assert found.change == {"a.queue_size": 32}
+
+
+def test_full_batches_whose_calls_cost_more_than_their_rows():
+    calls = {4: (240, 240 * 0.012), 2: (5, 5 * 0.011), 1: (5, 5 * 0.0105)}
+    found = first(
+        node("a", busy=0.98, on_core=0.02, batch_size=4, rows=975, calls=calls, queue=20), IDLE
+    )
+    assert (found.node, found.cause) == ("a", Cause.SMALL_BATCH)
+    assert found.change["a.batch_size"] > 4
+    assert found.change["a.queue_size"] == 2 * found.change["a.batch_size"]
+    assert found.gain <= 4.0
+    steep = {4: (240, 240 * 0.012), 2: (5, 5 * 0.006), 1: (5, 5 * 0.003)}
+    found = first(node("a", busy=0.98, on_core=0.02, batch_size=4, rows=975, calls=steep), IDLE)
+    assert found.cause == Cause.CAPACITY
+
+
+def test_a_source_that_all_wait_for():
+    source = node("camera", source=True, busy=0.97)
+    found = first(source, node("a", busy=0.1, starved=0.9))
+    assert (found.node, found.cause) == ("camera", Cause.SLOW_INPUT)
+    assert first(source, node("a", busy=0.95, queue=30, on_core=0.02)).node == "a"
+
+
+def test_who_sends_too_little_is_named_only_if_he_was_to_send_as_much_as_is_taken():
+    starving = node("a", busy=0.1, starved=0.9)
+    assert first(starving, is_driven=True).node == "input"
+    assert first(starving) is None
