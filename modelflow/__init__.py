@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         StreamClosed,
         StreamError,
         StreamMismatchError,
+        TuningError,
         UnknownFlowUnitError,
     )
     from modelflow.flow import Flow
@@ -69,7 +70,9 @@ _HOMES = {
         "PortError",
         "QueueFullError",
         "RecordingError",
+        "TuningError",
         "RecordingError",
+        "TuningError",
         "StreamClosed",
         "StreamError",
         "StreamMismatchError",
@@ -126,6 +129,7 @@ __all__ = [
     "StreamError",
     "StreamIO",
     "StreamMismatchError",
+    "TuningError",
     "UnknownFlowUnitError",
     "__version__",
     "available_devices",

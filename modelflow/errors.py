@@ -58,6 +58,7 @@ __all__ = [
     "StreamClosed",
     "StreamError",
     "StreamMismatchError",
+    "TuningError",
     "UnknownFlowUnitError",
     "WorkerProcessError",
     "described",
@@ -258,6 +259,10 @@ class StreamClosed(StreamError):  # noqa: N818
 
 class RecordingError(ModelflowError):
     """A trace cannot be written; the flow goes on."""
+
+
+class TuningError(ModelflowError):
+    """A graph cannot be tuned: its requests are not answered well."""
 
 
 class QueueFullError(StreamError):

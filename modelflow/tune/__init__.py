@@ -1,0 +1,1 @@
+"""Finds better settings for a graph: it is measured, simulated, and tried under real load."""

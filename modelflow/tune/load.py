@@ -1,0 +1,270 @@
+"""Load on a flow in this process: clients that wait for their answers, or requests that are due.
+
+Open loop: request 7 was due at 0.35 s, was taken at 0.40 s because the queue was full, and was
+answered at 0.47 s: its latency is 0.12 s. Counted from the moment at which it was sent it would be
+0.07 s, and a flow that stands still would look fast (Gil Tene's "coordinated omission").
+"""
+
+import math
+import queue
+import random
+import time
+from array import array
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from modelflow.request import Request
+
+if TYPE_CHECKING:
+    from modelflow.flow import Flow
+
+__all__ = ["LoadReport", "closed_loop", "open_loop"]
+
+Inputs = Mapping[str, Sequence[Any]]
+_ROOM = object()
+"""What is said instead of a request when there is room again."""
+_MOST = 256
+"""Requests that are sent together."""
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    """What became of the requests that have ended in some time.
+
+    Attributes:
+        seconds: How long that was.
+        outcomes: ``ok``, ``failed`` -> how many.
+        latencies: Of each that was answered well, in seconds, rising.
+        late: How late the last 1 % of requests were sent, in seconds, by who sends; open loop.
+    """
+
+    seconds: float
+    outcomes: Mapping[str, int]
+    latencies: Sequence[float]
+    late: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Requests a second that were answered well."""
+        return len(self.latencies) / self.seconds if self.seconds > 0 else 0.0
+
+    def percentile(self, percent: float) -> float:
+        """Returns the latency that so many percent do not exceed, in seconds; 0 without any."""
+        if not self.latencies:
+            return 0.0
+        place = max(0, math.ceil(percent / 100.0 * len(self.latencies)) - 1)
+        return self.latencies[place]
+
+
+def closed_loop(  # noqa: PLR0913 - what there is to say of a load
+    flow: "Flow",
+    requests: Sequence[Inputs],
+    clients: int,
+    seconds: float,
+    *,
+    settling: float = 0.0,
+    marked: Callable[[], None] = lambda: None,
+    is_over: Callable[[], bool] = lambda: False,
+) -> LoadReport:
+    """Has so many clients send a request each, and the next one when that is answered.
+
+    Args:
+        flow: It runs.
+        requests: What is sent, in turns: for each input of the graph its values.
+        clients: How many are under way.
+        seconds: How long, without the time in which it settles.
+        settling: Seconds before anything counts.
+        marked: Called when it has settled, and when the time is over: before what is under way
+            is waited for.
+        is_over: Asked again and again; True ends it.
+    """
+    return _Load(flow, requests).run(_Clients(clients), seconds, settling, marked, is_over)
+
+
+def open_loop(  # noqa: PLR0913 - what there is to say of a load
+    flow: "Flow",
+    requests: Sequence[Inputs],
+    rate: float,
+    seconds: float,
+    *,
+    settling: float = 0.0,
+    seed: int = 0,
+    marked: Callable[[], None] = lambda: None,
+    is_over: Callable[[], bool] = lambda: False,
+) -> LoadReport:
+    """Sends so many requests a second, whether the earlier ones are answered or not.
+
+    Args:
+        flow: It runs.
+        requests: As for `closed_loop`.
+        rate: Requests a second, of a Poisson process.
+        seconds: How long, without the time in which it settles.
+        settling: Seconds before anything counts.
+        seed: Of the random numbers.
+        marked: Called when it has settled, and when the time is over: before what is under way
+            is waited for.
+        is_over: Asked again and again; True ends it.
+    """
+    return _Load(flow, requests).run(_Arrivals(rate, seed), seconds, settling, marked, is_over)
+
+
+class _Clients:
+    """When the next request is due: when an earlier one has ended."""
+
+    def __init__(self, count: int) -> None:
+        self._left = count
+
+    def due(self, now: float) -> float | None:
+        """Returns when the next one is; None: when another has ended."""
+        return now if self._left else None
+
+    def taken(self) -> None:
+        self._left -= 1
+
+    def ended(self) -> None:
+        self._left += 1
+
+
+class _Arrivals:
+    """When the next request is due: whatever has become of the earlier ones."""
+
+    def __init__(self, rate: float, seed: int) -> None:
+        self._rate = rate
+        self._random = random.Random(seed)
+        self._next: float | None = None
+
+    def due(self, now: float) -> float | None:
+        if self._next is None:
+            self._next = now
+        return self._next
+
+    def taken(self) -> None:
+        assert self._next is not None  # it was due
+        self._next += self._random.expovariate(self._rate)
+
+    def ended(self) -> None:
+        """Nothing follows from it."""
+
+
+class _Load:
+    """One run: requests are made, submitted and counted here, on the caller's thread."""
+
+    def __init__(self, flow: "Flow", requests: Sequence[Inputs]) -> None:
+        self._flow = flow
+        self._inputs = requests
+        self._number = 0
+        # Requests that have ended, each with the moment; or that there is room again.
+        self._told: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._held: deque[Request] = deque()  # there was no room for them
+        self._due: dict[Request, float] = {}  # those that are under way
+        self._has_room = True
+        self._late = array("d")
+        self._latencies = array("d")
+        self._outcomes: Counter[str] = Counter()
+
+    def run(
+        self,
+        source: _Clients | _Arrivals,
+        seconds: float,
+        settling: float,
+        marked: Callable[[], None],
+        is_over: Callable[[], bool],
+    ) -> LoadReport:
+        since = time.monotonic() + settling
+        self._go_on(source, since, math.inf, is_over)
+        marked()
+        since = time.monotonic()
+        self._go_on(source, since + seconds, since, is_over)
+        ended = time.monotonic()
+        marked()
+        for request in self._held:  # nobody has it yet
+            del self._due[request]
+        self._held.clear()
+        while self._due and not is_over():
+            self._take(None, source, math.inf)
+        self._cancel()
+        late = sorted(self._late)
+        return LoadReport(
+            ended - since,
+            dict(self._outcomes),
+            sorted(self._latencies),
+            late[int(0.99 * (len(late) - 1))] if late else 0.0,
+        )
+
+    def _go_on(
+        self,
+        source: _Clients | _Arrivals,
+        end: float,
+        since: float,
+        is_over: Callable[[], bool],
+    ) -> None:
+        """Sends what is due until a moment has come; counts what ends from another on."""
+        while (now := time.monotonic()) < end and not is_over():
+            due = source.due(now)
+            while due is not None and due <= now and self._has_room and len(self._held) < _MOST:
+                self._make(due)
+                source.taken()
+                if now >= since:
+                    self._late.append(now - due)
+                due = source.due(now)
+            self._submit()
+            wait = end - now if due is None or self._held else max(0.0, min(due, end) - now)
+            self._take(wait, source, since)
+
+    def _make(self, due: float) -> None:
+        inputs = self._inputs[self._number % len(self._inputs)]
+        self._number += 1
+        request = Request(inputs, self._ended)
+        self._due[request] = due
+        self._held.append(request)
+
+    def _submit(self) -> None:
+        if self._held and self._has_room:
+            self._has_room = False
+            left = self._flow.submit(list(self._held), self._room)
+            self._held = deque(left)
+            if not left:
+                self._has_room = True
+
+    def _room(self) -> None:
+        self._told.put(_ROOM)
+
+    def _ended(self, request: Request) -> None:
+        self._told.put((request, time.monotonic()))
+
+    def _take(self, wait: float | None, source: _Clients | _Arrivals, since: float) -> None:
+        """Waits for the next thing that is told, and takes in all that were."""
+        try:
+            told = self._told.get(timeout=wait)
+            while True:
+                if told is _ROOM:
+                    self._has_room = True
+                else:
+                    request, now = told
+                    self._count(request, now, since)
+                    source.ended()
+                told = self._told.get_nowait()
+        except queue.Empty:
+            return
+
+    def _count(self, request: Request, now: float, since: float) -> None:
+        due = self._due.pop(request)
+        if now < since:
+            return
+        buffers = (buffer for found in request.answer().values() for buffer in found)
+        if any(buffer.error is not None for buffer in buffers):
+            self._outcomes["failed"] += 1
+            return
+        self._outcomes["ok"] += 1
+        self._latencies.append(now - due)
+
+    def _cancel(self) -> None:
+        """Gives up what is under way."""
+        for request in list(self._due):
+            request.cancel()
+        while self._due:
+            told = self._told.get()
+            if told is not _ROOM:
+                self._due.pop(told[0], None)
