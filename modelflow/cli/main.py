@@ -19,6 +19,7 @@ from modelflow.cli.run import run
 from modelflow.cli.serve import serve
 from modelflow.cli.termination import INTERRUPTED
 from modelflow.cli.top import top
+from modelflow.cli.tune import tune
 from modelflow.cli.units import units
 from modelflow.cli.version import version, version_text
 from modelflow.errors import FlowFailed, ModelflowError
@@ -46,6 +47,7 @@ def cli(context: click.Context, log_level: str, debug: bool) -> None:
     modelflow run graph.toml --input 'input=*.jpg'
     modelflow profile graph.toml --input 'input=*.jpg'
     modelflow doctor graph.toml --input 'input=*.jpg'   what limits it, what to change
+    modelflow tune graph.toml --input 'input=*.jpg'     better threads and batches
     modelflow serve graph.toml            answer requests over the network
     modelflow units                       what a graph can use
     modelflow model resnet50.onnx         what a model takes and gives, and how fast it is
@@ -65,6 +67,7 @@ for command in (
     run,
     profile,
     doctor,
+    tune,
     top,
     serve,
     replica,

@@ -67,6 +67,7 @@ class TuneReport:
 
     Attributes:
         goal: What was wanted.
+        processors: How many there are.
         costs: What each stage costs.
         before: The settings as they were: the trials of the comparison.
         after: The best ones, likewise; of no better ones were found: none.
@@ -78,6 +79,7 @@ class TuneReport:
     """
 
     goal: Goal
+    processors: int
     costs: Mapping[str, StageCost]
     before: tuple[Trial, ...]
     after: tuple[Trial, ...]
@@ -148,10 +150,13 @@ class Tuning:
             FlowFailed, StreamClosed: the flow ended meanwhile.
         """
         try:
-            return self._run()
-        finally:
+            report = self._run()
+        except Exception:
             if self._flow.is_running:
                 self._go_to(self._start)
+            raise
+        self._go_to(self._start)
+        return report
 
     def _run(self) -> TuneReport:
         free = self._free()
@@ -186,6 +191,7 @@ class Tuning:
         is_better = bool(after) and self._is_better(before, after)
         return TuneReport(
             self._goal,
+            processors,
             costs,
             tuple(before) or tuple(one for one in trials if one.settings == self._start),
             tuple(after) if is_better else (),

@@ -1,0 +1,225 @@
+"""``modelflow tune``: finds better threads and batches for a graph, and changes the file."""
+
+import itertools
+import re
+import threading
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from modelflow.cli.driving import check_repeatable
+from modelflow.cli.feeding import feeds_of
+from modelflow.cli.graph_options import GraphChoice, graph_options
+from modelflow.cli.termination import TERMINATED, termination
+from modelflow.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from modelflow.cli.feeding import Feed
+    from modelflow.tune.tuning import TuneReport
+
+__all__ = ["tune"]
+
+# What is sent is read once, and kept: of each input at most so many files.
+_MOST_FILES = 256
+_LATENCY = re.compile(r"(?:p(?P<percent>\d+(?:\.\d+)?)=)?(?P<time>\d+(?:\.\d+)?)(?P<unit>ms|s)")
+
+
+@click.command()
+@graph_options
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="[PORT=]FILE|DIR|GLOB",
+    help="What goes into an input of the graph, in turns; as for 'modelflow profile'.",
+)
+@click.option(
+    "--latency",
+    metavar="[pN=]TIME",
+    help="A bound that no request (or all but 100-N % of them) may exceed: 'p99=80ms', '1s'.",
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=0, min_open=True, max=1e6),
+    help="Requests a second that come, at random moments: a small latency is wanted.",
+)
+@click.option(
+    "--clients",
+    type=click.IntRange(1, 10_000),
+    help="How many wait for their answers: a high rate is wanted. Without --rate 32.",
+)
+@click.option(
+    "--fix",
+    "fixed",
+    multiple=True,
+    metavar="NODE[.threads|.batch_size]",
+    help="What stays as it is. May be repeated.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0.2, max=600),
+    default=1.5,
+    show_default=True,
+    help="How long each trial lasts.",
+)
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, writable=True),
+    metavar="FILE",
+    help="Write what was found as a page, with curves.",
+)
+@click.option("--write", is_flag=True, help="Change the graph file: the lines of the diff alone.")
+def tune(  # noqa: PLR0913 - the words of the command line
+    graph: GraphChoice,
+    inputs: tuple[str, ...],
+    latency: str | None,
+    rate: float | None,
+    clients: int | None,
+    fixed: tuple[str, ...],
+    seconds: float,
+    html: str | None,
+    write: bool,
+) -> int:
+    """Finds threads, batch sizes and queues with which a graph does more, and shows the change.
+
+    Each node is measured at several batch sizes, settings are simulated, the best ones are tried
+    under real load, and the winner is compared with the present settings in turns. The graph runs
+    all the while, once; the file is changed by --write alone.
+
+    \b
+    modelflow tune graph.toml --input 'photos/*.jpg' --latency p99=80ms
+    modelflow tune graph.toml --input 'photos/*.jpg' --rate 200 --write
+    """
+    from modelflow.tune.search import Goal
+    from modelflow.tune.tuning import Tuning
+
+    if rate is not None and clients is not None:
+        message = "--rate and --clients: give one; clients wait for answers, a rate does not"
+        raise click.UsageError(message)
+    percent, bound = (99.0, None) if latency is None else _latency(latency)
+    checked = graph.read()
+    if not checked.inputs:
+        message = (
+            f"{graph.source}: has no inputs, so no requests can be sent; 'modelflow doctor' looks "
+            "at graphs with sources"
+        )
+        raise ConfigError(message)
+    _check_fixed(fixed, list(checked.nodes))
+    feeds = feeds_of(inputs, checked.inputs)
+    check_repeatable(feeds)
+    goal = Goal(percent, bound, rate)
+    from modelflow.flow import Flow
+
+    flow = Flow(checked).build()
+    asked = threading.Event()
+    tuning = Tuning(
+        flow,
+        _requests(feeds),
+        goal,
+        clients=clients or 32,
+        seconds=seconds,
+        fixed=frozenset(fixed),
+        told=partial(click.echo, err=True),
+    )
+    with termination(asked, tuning.stop), flow:
+        report = tuning.run()
+    if asked.is_set():
+        click.echo("stopped before the end; nothing is changed", err=True)
+        return TERMINATED
+    _show(report)
+    _tell_change(report, graph.path, html, is_written=write)
+    return 0
+
+
+def _latency(text: str) -> tuple[float, float]:
+    """Reads a bound of the latency: the percentile, and seconds."""
+    found = _LATENCY.fullmatch(text.strip())
+    percent = 99.0 if found is None or found["percent"] is None else float(found["percent"])
+    if found is None or not 0 < percent < 100 or not float(found["time"]):
+        message = f"--latency {text}: expected a time as 80ms or 1.5s, or one as p95=80ms"
+        raise click.UsageError(message)
+    return percent, float(found["time"]) / (1e3 if found["unit"] == "ms" else 1.0)
+
+
+def _check_fixed(fixed: "Sequence[str]", nodes: "Sequence[str]") -> None:
+    for text in fixed:
+        name, dot, key = text, "", ""
+        if text not in nodes:
+            name, dot, key = text.rpartition(".")
+        if name not in nodes:
+            message = f"--fix {text}: there is no node {name or text!r}{did_you_mean(text, nodes)}"
+            raise click.UsageError(message)
+        if dot and key not in ("threads", "batch_size"):
+            message = f"--fix {text}: got {key!r}; expected threads or batch_size"
+            raise click.UsageError(message)
+
+
+def _requests(feeds: "Sequence[Feed]") -> "list[dict[str, list[Any]]]":
+    """Reads what is sent, once: a request of one buffer for each input."""
+    rows = itertools.islice(zip(*feeds, strict=True), _MOST_FILES)
+    found = []
+    for row in rows:
+        for buffer in row:
+            if buffer.error is not None:
+                message = f"--input: {buffer.error}"
+                raise ConfigError(message)
+        found.append({feed.port: [buffer] for feed, buffer in zip(feeds, row, strict=True)})
+    return found
+
+
+def _show(report: "TuneReport") -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from modelflow.cli.figures import table_console
+    from modelflow.tune.report import names_of, summary_of
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    percent = f"p{report.goal.percent:g}"
+    for head in ("rate /s", "predicted", "p50 ms", f"{percent} ms"):
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column("settings")
+    before = report.tried[0].settings
+    for trial in report.tried:
+        table.add_row(
+            f"{trial.rate:.1f}",
+            "-" if trial.predicted is None else f"{trial.predicted.rate:.1f}",
+            f"{trial.report.percentile(50) * 1e3:.1f}",
+            f"{trial.latency * 1e3:.1f}",
+            Text(names_of(trial.settings, before)),
+        )
+    table_console().print(table)
+    click.echo(summary_of(report))
+    for note in report.notes:
+        click.echo(f"note: {note}", err=True)
+
+
+def _tell_change(report: "TuneReport", path: Path, html: str | None, *, is_written: bool) -> None:
+    """Shows the change of the file, and makes it if that is asked for."""
+    from modelflow.config.edit import GraphText, diff
+    from modelflow.config.read import form_of
+    from modelflow.files.whole_file import write_whole
+    from modelflow.tune.report import html_of
+
+    before = path.read_bytes().decode()
+    patch = ""
+    if report.changes:
+        after = GraphText.read(before, form_of(path), str(path)).override(report.changes).text
+        patch = diff(before, after, str(path))
+        click.echo(patch, nl=False)
+    if html is not None:
+        page = html_of(report, f"modelflow tune {path}", patch)
+        write_whole(Path(html), page.encode())
+        click.echo(f"{html}: written", err=True)
+    if patch and is_written:
+        if path.read_bytes().decode() != before:
+            message = f"{path}: was changed by somebody else meanwhile; nothing is written"
+            raise ConfigError(message)
+        write_whole(path, after.encode())
+        click.echo(f"{path}: changed", err=True)
+    elif patch:
+        click.echo("with --write the file is changed so", err=True)
