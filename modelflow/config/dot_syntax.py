@@ -46,6 +46,11 @@ class Mention(NamedTuple):
     name_end: int
     end: int
 
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes that an edge from or to it has: this one."""
+        return (self.name,)
+
 
 class Group(NamedTuple):
     """``{...}`` or ``subgraph NAME {...}``, with the nodes that are named in it."""
@@ -53,7 +58,7 @@ class Group(NamedTuple):
     start: int
     end: int
     body: "Body"
-    names: tuple[str, ...]
+    nodes: tuple[str, ...]
 
 
 class Statement(NamedTuple):
@@ -86,11 +91,11 @@ class Statement(NamedTuple):
 
     def gives_to(self, node: str) -> bool:
         """Tells whether its attributes are those of a node, perhaps among others."""
-        return len(self.chain) == 1 and node in _names(self.chain[0])
+        return len(self.chain) == 1 and node in self.chain[0].nodes
 
     def gives_to_alone(self, node: str) -> bool:
         """Tells whether its attributes are those of one node and no other."""
-        return len(self.chain) == 1 and _names(self.chain[0]) == (node,)
+        return len(self.chain) == 1 and self.chain[0].nodes == (node,)
 
 
 class Body(NamedTuple):
@@ -119,7 +124,3 @@ class Body(NamedTuple):
                     yield from end.body.mentions()
                 else:
                     yield end
-
-
-def _names(end: Mention | Group) -> tuple[str, ...]:
-    return end.names if isinstance(end, Group) else (end.name,)
