@@ -8,7 +8,7 @@ from modelflow.config.dot_syntax import Body, Group, Mention, Statement
 from modelflow.config.dot_words import dot_word
 from modelflow.config.splice import Splice, indentation, line_end
 
-__all__ = ["Link", "cut", "left_alone", "links_of", "unfolded"]
+__all__ = ["Link", "cut", "left_alone", "links_of", "said_before", "unfolded"]
 
 
 @dataclass(frozen=True)
@@ -30,25 +30,39 @@ def links_of(statement: Statement) -> list[Link]:
     ]
 
 
-def left_alone(
-    body: Body, statement: Statement, arrows: set[int], dropped: set[Mention]
-) -> set[Mention]:
-    """Returns the mentions that have no edge left in a chain, and are not needed.
+def left_alone(statement: Statement, arrows: set[int], dropped: set[Mention]) -> set[Mention]:
+    """Returns the mentions that have no edge left in a chain.
 
-    A mention is needed where it is the first one, or the first in a group: it says that the
-    node is there, in which order, and with which defaults.
+    Args:
+        statement: The chain.
+        arrows: The places of the arrows that go.
+        dropped: The mentions that go.
     """
     chain = statement.chain
+    linked = [
+        place not in arrows and not {source, target} & dropped
+        for place, (source, target) in enumerate(pairwise(chain))
+    ]
+    beside = zip(chain, [False, *linked], [*linked, False], strict=True)
+    return {
+        end
+        for end, has_source, has_target in beside
+        if isinstance(end, Mention) and not (has_source or has_target or end in dropped)
+    }
+
+
+def said_before(body: Body, mentions: set[Mention], dropped: set[Mention]) -> set[Mention]:
+    """Returns those mentions that say nothing new: another in the same body comes before them.
+
+    The first one of a body says that the node is there, in which order, with which defaults.
+    """
+    said: set[str] = set()
     found: set[Mention] = set()
-    for place, end in enumerate(chain):
-        has_edge = (place and place - 1 not in arrows and chain[place - 1] not in dropped) or (
-            place + 1 < len(chain) and place not in arrows and chain[place + 1] not in dropped
-        )
-        if isinstance(end, Group) or has_edge or end in dropped:
-            continue
-        before = (one for one in body.mentions() if one.start < end.start)
-        if any(one.name == end.name and one not in dropped | found for one in before):
-            found.add(end)
+    for mention in body.mentions():
+        if mention in mentions and mention.name in said:
+            found.add(mention)
+        elif mention not in dropped:
+            said.add(mention.name)
     return found
 
 
@@ -68,7 +82,7 @@ def cut(text: str, statement: Statement, arrows: set[int], dropped: set[Mention]
     if not kept:
         return [taken_away(text, statement.start, statement.until)]
     linked = [later == place + 1 and place not in arrows for place, later in pairwise(kept)]
-    lists = text[statement.lists[0].start : statement.lists[-1].end] if statement.lists else ""
+    lists = _lists(text, statement)
     parting = "; "
     if is_first(text, statement.start):
         ending = ";" * (statement.until > statement.end)
@@ -93,18 +107,26 @@ def _gap(text: str, start: int, end: int) -> Splice:
 
 def unfolded(text: str, body: Body, statement: Statement, gone: int) -> list[Splice]:
     """Returns the splices that write each edge of a chain by itself, but that at ``gone``."""
-    lists = statement.lists
-    given = text[lists[0].start : lists[-1].end] if lists else ""
+    lists = _lists(text, statement)
     lines = [
         f"{_written(text, statement.chain[link.number], link.source)} -> "
-        f"{_written(text, statement.chain[link.number + 1], link.target)}{given}"
+        f"{_written(text, statement.chain[link.number + 1], link.target)}{lists}"
         for place, link in enumerate(links_of(statement))
         if place != gone
     ]
     arrows = set(range(len(statement.arrows)))
-    parts = cut(text, statement, arrows, left_alone(body, statement, arrows, set()))
+    alone = left_alone(statement, arrows, set())
+    parts = cut(text, statement, arrows, said_before(body, alone, set()))
     return [*parts, put_behind(text, statement, lines)] if lines else parts
 
 
 def _written(text: str, end: Mention | Group, name: str) -> str:
     return dot_word(name) if isinstance(end, Group) else text[end.start : end.end]
+
+
+def _lists(text: str, statement: Statement) -> str:
+    """Returns the attributes of a chain as they are written behind it."""
+    if not statement.lists:
+        return ""
+    start, end = statement.lists[0].start, statement.lists[-1].end
+    return " " * (start > statement.chain[-1].end) + text[start:end]

@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from modelflow.config.dot_brackets import with_attribute, with_value, without_attribute
-from modelflow.config.dot_chain import cut, left_alone, links_of, unfolded
+from modelflow.config.dot_chain import cut, left_alone, links_of, said_before, unfolded
 from modelflow.config.dot_layout import put_behind, put_first, put_last, taken_away
-from modelflow.config.dot_meaning import Meaning
+from modelflow.config.dot_meaning import Edge, Meaning
 from modelflow.config.dot_syntax import Group, Mention, Statement
 from modelflow.config.dot_words import dot_text, dot_word
 from modelflow.config.flow_config import PortRef
@@ -42,10 +42,25 @@ class DotEdits:
         Raises:
             ConfigError: it is not DOT.
         """
-        self.graph = read_dot(text, file, first_line)
+        graph = read_dot(text, file, first_line)
         self._text = text
-        self._body = self.graph.body
-        self._meaning = Meaning.of(self.graph)
+        self._body = graph.body
+        self._meaning = Meaning.of(graph)
+
+    @property
+    def attributes(self) -> Mapping[str, str]:
+        """The attributes of the graph itself."""
+        return self._meaning.attributes
+
+    @property
+    def nodes(self) -> Mapping[str, Mapping[str, str]]:
+        """The attributes of each node, defaults among them."""
+        return self._meaning.given
+
+    @property
+    def edges(self) -> tuple[Edge, ...]:
+        """The edges, in order."""
+        return self._meaning.edges
 
     # -- attributes -----------------------------------------------------------------------------
 
@@ -143,18 +158,21 @@ class DotEdits:
         Raises:
             ConfigError: the text cannot be parted so.
         """
-        dropped: set[Mention] = set()
+        expected = self._meaning.without_node(name)
+        ways = (self._without(name, is_bold) for is_bold in (True, False))
+        return self._first(ways, expected.__eq__, name)
+
+    def _without(self, name: str, is_bold: bool) -> Splices:
+        """Takes every mention of a node away; nodes left alone too, if bold, or said before."""
+        dropped = {mention for mention in self._body.mentions() if mention.name == name}
         splices: Splices = []
         for body, statement in self._body.walk():
-            gone = {end for end in statement.chain if isinstance(end, Mention) and end.name == name}
-            if not gone:
+            if dropped.isdisjoint(statement.chain):
                 continue
-            dropped |= gone
-            alone = left_alone(body, statement, set(), dropped)
-            dropped |= alone
-            splices += cut(self._text, statement, set(), gone | alone)
-        expected = self._meaning.without_node(name)
-        return self._first([splices], expected.__eq__, name)
+            alone = left_alone(statement, set(), dropped)
+            dropped |= alone if is_bold else said_before(body, alone, dropped)
+            splices += cut(self._text, statement, set(), dropped)
+        return splices
 
     def rename(self, old: str, new: str) -> Splices:
         """Gives a node another name wherever it is mentioned.
@@ -213,8 +231,9 @@ class DotEdits:
         link = links_of(statement)[place]
         ends = statement.chain[link.number : link.number + 2]
         if all(isinstance(end, Mention) for end in ends):
-            alone = left_alone(body, statement, {link.number}, set())
-            yield cut(self._text, statement, {link.number}, alone)
+            alone = left_alone(statement, {link.number}, set())
+            for mentions in (alone, said_before(body, alone, set())):
+                yield cut(self._text, statement, {link.number}, mentions)
             return
         for end, name in zip(ends, (link.source, link.target), strict=True):
             if isinstance(end, Group):
