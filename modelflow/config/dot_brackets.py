@@ -49,12 +49,14 @@ def without_attribute(text: str, statement: Statement, key: str) -> Iterator[Spl
     for brackets in statement.lists:
         kept = [one for one in brackets.attributes if one.name != key]
         gone = [one for one in brackets.attributes if one.name == key]
-        if gone and not kept:
+        if not gone:
+            continue
+        if not kept:
             yield taken_away(text, brackets.start, brackets.end)
             continue
         for attribute in gone:
             yield taken_away(text, attribute.start, attribute.until)
         last = brackets.attributes[-1]
-        if gone and last is gone[-1] and last.until == last.end:
+        if last is gone[-1] and last.until == last.end:
             before = kept[-1]
             yield Splice(before.end, before.until, comments(text[before.end : before.until]))

@@ -105,19 +105,16 @@ def _gap(text: str, start: int, end: int) -> Splice:
     return Splice(start, end, comments(text[start:end]))
 
 
-def unfolded(text: str, body: Body, statement: Statement, gone: int) -> list[Splice]:
-    """Returns the splices that write each edge of a chain by itself, but that at ``gone``."""
+def unfolded(text: str, statement: Statement, gone: set[Link]) -> list[Splice]:
+    """Returns the splices that write each edge of a chain by itself behind it, but those gone."""
     lists = _lists(text, statement)
     lines = [
         f"{_written(text, statement.chain[link.number], link.source)} -> "
         f"{_written(text, statement.chain[link.number + 1], link.target)}{lists}"
-        for place, link in enumerate(links_of(statement))
-        if place != gone
+        for link in links_of(statement)
+        if link not in gone
     ]
-    arrows = set(range(len(statement.arrows)))
-    alone = left_alone(statement, arrows, set())
-    parts = cut(text, statement, arrows, said_before(body, alone, set()))
-    return [*parts, put_behind(text, statement, lines)] if lines else parts
+    return [put_behind(text, statement, lines)] if lines else []
 
 
 def _written(text: str, end: Mention | Group, name: str) -> str:

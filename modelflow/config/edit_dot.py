@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 from modelflow.config.dot_brackets import with_attribute, with_value, without_attribute
-from modelflow.config.dot_chain import cut, left_alone, links_of, said_before, unfolded
-from modelflow.config.dot_layout import put_behind, put_first, put_last, taken_away
+from modelflow.config.dot_layout import put_behind, put_first, put_last
 from modelflow.config.dot_meaning import Edge, Meaning
-from modelflow.config.dot_syntax import Group, Mention, Statement
+from modelflow.config.dot_parting import ways_to_disconnect, ways_to_remove
+from modelflow.config.dot_syntax import Mention, Statement
 from modelflow.config.dot_words import dot_text, dot_word
 from modelflow.config.flow_config import PortRef
 from modelflow.config.read_dot import read_dot
@@ -159,20 +159,8 @@ class DotEdits:
             ConfigError: the text cannot be parted so.
         """
         expected = self._meaning.without_node(name)
-        ways = (self._without(name, is_bold) for is_bold in (True, False))
+        ways = ways_to_remove(self._text, self._body, name)
         return self._first(ways, expected.__eq__, name)
-
-    def _without(self, name: str, is_bold: bool) -> Splices:
-        """Takes every mention of a node away; nodes left alone too, if bold, or said before."""
-        dropped = {mention for mention in self._body.mentions() if mention.name == name}
-        splices: Splices = []
-        for body, statement in self._body.walk():
-            if dropped.isdisjoint(statement.chain):
-                continue
-            alone = left_alone(statement, set(), dropped)
-            dropped |= alone if is_bold else said_before(body, alone, dropped)
-            splices += cut(self._text, statement, set(), dropped)
-        return splices
 
     def rename(self, old: str, new: str) -> Splices:
         """Gives a node another name wherever it is mentioned.
@@ -220,30 +208,8 @@ class DotEdits:
         edges = self._meaning.edges
         place = max(n for n, edge in enumerate(edges) if edge == (source, target))
         expected = self._meaning.without_edge(place)
-        return self._first(self._ways_to_part(place), expected.__eq__, f"{source} -> {target}")
-
-    def _ways_to_part(self, place: int) -> Iterator[Splices]:
-        """Gives the ways to take an edge away: the chain parted, a group smaller, all unfolded."""
-        body, statement = next(
-            (body, statement) for body, statement in self._body.walk() if place in statement.edges
-        )
-        place -= statement.edges.start
-        link = links_of(statement)[place]
-        ends = statement.chain[link.number : link.number + 2]
-        if all(isinstance(end, Mention) for end in ends):
-            alone = left_alone(statement, {link.number}, set())
-            for mentions in (alone, said_before(body, alone, set())):
-                yield cut(self._text, statement, {link.number}, mentions)
-            return
-        for end, name in zip(ends, (link.source, link.target), strict=True):
-            if isinstance(end, Group):
-                yield self._out_of(end, name)
-        yield unfolded(self._text, body, statement, place)
-
-    def _out_of(self, group: Group, name: str) -> Splices:
-        """Takes a node out of a group that names it alone in a statement."""
-        named = [s for s in group.body.statements if s.gives_to_alone(name) and not s.lists]
-        return [taken_away(self._text, one.start, one.until) for one in named]
+        ways = ways_to_disconnect(self._text, self._body, place)
+        return self._first(ways, expected.__eq__, f"{source} -> {target}")
 
     # -- ways -----------------------------------------------------------------------------------
 
