@@ -13,6 +13,8 @@ from modelflow.config.toml_tables import TomlTables
 __all__ = ["NativeEdits"]
 
 Splices = list[Splice]
+# What these mean in a node's table is something else: attributes of that name stand in ``config``.
+_TAKEN = ("name", "config")
 
 
 class NativeEdits:
@@ -40,7 +42,7 @@ class NativeEdits:
             options = table.get("config", {})
             if not isinstance(name, str) or not isinstance(options, Mapping) or name in self.nodes:
                 self._fail("node", place, "expected a name of its own, and config = {...}")
-            own = {key: value for key, value in table.items() if key not in ("name", "config")}
+            own = {key: value for key, value in table.items() if key not in _TAKEN}
             self.nodes[name] = {**own, **options}
             self._places[name] = place
         self.edges: tuple[Edge, ...] = tuple(
@@ -55,9 +57,12 @@ class NativeEdits:
         """
         if key in self.nodes[node]:
             return self._tables.changed(self._attribute(node, key), value)
-        is_taken = key in ("name", "config")  # what these mean in a table is something else
-        table = ("node", self._places[node], *(("config",) if is_taken else ()))
-        return self._tables.with_key(table, key, value)
+        table = ("node", self._places[node])
+        if key not in _TAKEN:
+            return self._tables.with_key(table, key, value)
+        if self._tables.value((*table, "config")) is None:
+            return self._tables.with_key(table, "config", {key: value})
+        return self._tables.with_key((*table, "config"), key, value)
 
     def unset_attribute(self, node: str, key: str) -> Splices:
         """Takes an attribute of a node away."""
@@ -69,7 +74,10 @@ class NativeEdits:
         Raises:
             ConfigError: TOML cannot hold a value.
         """
-        return self._tables.with_table("node", {"name": name, **attributes}, "node")
+        own = {key: value for key, value in attributes.items() if key not in _TAKEN}
+        options = {key: value for key, value in attributes.items() if key in _TAKEN}
+        table = {"name": name, **own, **({"config": options} if options else {})}
+        return self._tables.with_table("node", table, "node")
 
     def remove_node(self, name: str) -> Splices:
         """Takes a node away, with its edges."""

@@ -1,7 +1,7 @@
 """Where values stand in a TOML text, and how the characters of its texts are written."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from modelflow.config.splice import Splice
@@ -70,7 +70,7 @@ def toml_key(name: str) -> str:
 
 
 def toml_value(value: Any) -> str:
-    """Returns a value as it is written.
+    """Returns a value as it is written; a table in braces.
 
     Raises:
         ConfigError: TOML cannot hold it.
@@ -78,6 +78,9 @@ def toml_value(value: Any) -> str:
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
+    if isinstance(value, Mapping):
+        pairs = (f"{toml_key(key)} = {toml_value(item)}" for key, item in value.items())
+        return "{" + ", ".join(pairs) + "}"
     try:
         return str(tomlkit.item(list(value) if isinstance(value, tuple) else value).as_string())
     except (TOMLKitError, ValueError, TypeError) as error:

@@ -135,10 +135,8 @@ class TomlTables:
 
     def _without_table(self, table: Path) -> Splice:
         start, end = self._table_span(table)
-        before = re.compile(r"(?:^|\n)([ \t]*\r?\n)\Z").search(self._text, 0, start)
-        follows = re.compile(r"[ \t]*\r?(?:\n|\Z)").match(self._text, end)
-        if before and follows:
-            start = before.start(1)
+        before = line_start(self._text, max(start - 1, 0))
+        start = start if self._text[before:start].strip() else before
         return Splice(start, end, "")
 
     def _table_span(self, table: Path) -> tuple[int, int]:
@@ -212,10 +210,11 @@ def _before_last_dot(key: str) -> str:
 
 def _out_of_list(text: str, start: int, end: int) -> Splice:
     """Returns the splice that takes an item out of ``[...]`` or ``{...}``, with one comma."""
-    if behind := re.compile(r"[ \t]*,\s*").match(text, end):
-        return Splice(start, behind.end(), "")
-    before = re.compile(r"[ \t\r\n]*,\s*\Z").search(text[:start])
-    return Splice(before.start() if before else start, end, "")
+    before = text[:start].rstrip()
+    if before.endswith(","):
+        return Splice(len(before[:-1].rstrip()), end, "")
+    behind = re.compile(r"[ \t]*,\s*").match(text, end)
+    return Splice(start, behind.end() if behind else end, "")
 
 
 def _typed(value: Any, old: Any) -> Any:

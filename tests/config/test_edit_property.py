@@ -2,6 +2,9 @@
 
 import os
 import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -11,97 +14,9 @@ from modelflow.config.edit import GraphText
 from modelflow.config.flow_config import PortRef
 from modelflow.config.read_dot import read_dot
 from modelflow.errors import ConfigError
+from tests.config.random_dot import KEYS, PLAIN, VALUES, dot_texts, quoted
 
 EXAMPLES = int(os.environ.get("MODELFLOW_EDIT_EXAMPLES", "150"))
-
-NAMES = ["a", "b", "c", "node1", "d e", "f:g", "ä", "if\\n", "-1"]
-PLAIN = {"a", "b", "c", "node1", "ä", "-1"}
-KEYS = ["x", "y", "device", "two words"]
-VALUES = ["1", "2.5", "cuda", "a b", "", "it's", 'say "no"', "$arg", "0,1", "a\\b", "#", "->"]
-GAPS = ["", " ", "  ", "\n", "\n\t", " /* c */ ", " # c -> d\n   ", " // [e]\n", "/*\n*/"]
-
-
-def quoted(text):
-    return '"' + text.replace('"', '\\"') + '"'
-
-
-@st.composite
-def written(draw, text):
-    """A name or value as one may write it."""
-    return text if text in PLAIN and draw(st.booleans()) else quoted(text)
-
-
-class Writer:
-    """Writes random DOT."""
-
-    def __init__(self, draw):
-        self.draw = draw
-        self.noise = draw(st.integers(0, 2))
-
-    def pick(self, options):
-        return self.draw(st.sampled_from(options))
-
-    def gap(self, usual):
-        return (
-            self.pick(GAPS) if self.noise and self.draw(st.integers(0, 9)) < self.noise else usual
-        )
-
-    def mention(self):
-        name = self.draw(written(self.pick(NAMES)))
-        if self.draw(st.integers(0, 3)):
-            return name
-        return name + self.gap("") + ":" + self.gap("") + self.pick(["in", '"out:0"', "n", "p:ne"])
-
-    def attributes(self):
-        parts = []
-        for key in self.draw(st.lists(st.sampled_from(KEYS), max_size=3)):
-            value = self.draw(written(self.pick(VALUES)))
-            separator = self.pick([", ", ", ", "; ", " ", ",\n      "])
-            parts.append(
-                f"{quoted(key) if ' ' in key else key}{self.gap('=') and '='}{value}{separator}"
-            )
-        inside = "".join(parts)
-        return f"[{inside if self.noise else inside.rstrip(' ,;')}]"
-
-    def end(self, depth):
-        if depth or self.draw(st.integers(0, 5)):
-            return self.mention()
-        return self.pick(["", "subgraph ", "subgraph s "]) + "{" + self.body(depth + 1) + "}"
-
-    def statement(self, depth):
-        kind = self.draw(st.integers(0, 11))
-        if kind < 4:
-            return self.mention() + self.pick(["", " "]) + self.attributes()
-        if kind < 8:
-            ends = [self.end(depth) for _ in range(self.draw(st.integers(2, 4)))]
-            chain = ends[0]
-            for end in ends[1:]:
-                chain += self.gap(" ") + "->" + self.gap(" ") + end
-            return chain + self.pick(["", "", " [style=dotted]", "[tailport=t]"])
-        if kind == 8:
-            return self.pick(["node", "node", "edge"]) + " " + self.attributes()
-        if kind == 9:
-            return self.pick(["queue_size=4", "graph [batch_size=2]", "edge [headport=h]"])
-        return self.end(depth) if kind == 10 else self.mention()
-
-    def body(self, depth):
-        statements = [
-            self.statement(depth) + self.pick(["", ";", " ;"])
-            for _ in range(self.draw(st.integers(0, 6 if depth == 0 else 3)))
-        ]
-        if self.draw(st.integers(0, 3)) == 0:
-            return " " + " ".join(statements) + self.pick(["", " "])
-        indent = "    " * (depth + 1)
-        lines = [indent + one + self.pick(["", "", "  # note", " /* n */"]) for one in statements]
-        return "\n" + "".join(line + "\n" for line in lines) + "    " * depth
-
-
-@st.composite
-def dot_texts(draw):
-    writer = Writer(draw)
-    head = draw(st.sampled_from(["digraph", "strict digraph g", "# first\ndigraph 'g'"[:16]]))
-    return f"{head} {{{writer.body(0)}}}{draw(st.sampled_from(['', chr(10)]))}"
-
 
 FRAMES = {
     "dot": ("", ""),
@@ -126,14 +41,24 @@ def inner(frame, text):
     return text if frame == "dot" else tomllib.loads(text)["graph"]["graphconf"]
 
 
-def model(dot):
-    graph = read_dot(dot)
-    return (
-        {node.name: dict(node.attributes) for node in graph.nodes},
-        [(edge.source, edge.target) for edge in graph.edges],
-        dict(graph.attributes),
-        graph.name,
-    )
+@dataclass
+class Model:
+    """What a DOT text says; each operation changes it as it should change the text."""
+
+    name: str
+    attributes: dict[str, str]
+    nodes: dict[str, dict[str, Any]]
+    edges: list[tuple[PortRef, PortRef]]
+
+    @classmethod
+    def of(cls, dot):
+        graph = read_dot(dot)
+        return cls(
+            graph.name,
+            dict(graph.attributes),
+            {node.name: dict(node.attributes) for node in graph.nodes},
+            [(edge.source, edge.target) for edge in graph.edges],
+        )
 
 
 def lines_about(dot, names):
@@ -158,7 +83,10 @@ def is_subsequence(lines, others):
 def lines_changed(before, after):
     """How many lines of ``before`` an edit at one place has touched."""
     old, new = before.split("\n"), after.split("\n")
-    same = next((n for n, (a, b) in enumerate(zip(old, new)) if a != b), min(len(old), len(new)))
+    same = next(
+        (n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b),
+        min(len(old), len(new)),
+    )
     rest = min(len(old), len(new)) - same
     end = next((n for n in range(rest) if old[-1 - n] != new[-1 - n]), rest)
     return len(old) - same - end
@@ -168,134 +96,104 @@ def has_defaults(dot, word):
     return any(statement.word == word for _, statement in read_dot(dot).body.walk())
 
 
-OPERATIONS = ["set", "unset", "add", "remove", "rename", "connect", "disconnect", "graph"]
+@dataclass
+class Edit:
+    """An operation that was done.
+
+    Attributes:
+        after: The text behind it.
+        about: The nodes whose statements may change; None: it is at one place.
+        inverse: What takes it back.
+    """
+
+    after: GraphText
+    about: set[str] | None = None
+    inverse: Callable[[], GraphText] | None = None
 
 
-@settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
-@given(
-    dot=dot_texts(), frame=st.sampled_from(sorted(FRAMES)), is_crlf=st.booleans(), data=st.data()
-)
-def test_an_edit_does_what_it_says_and_nothing_else(dot, frame, is_crlf, data):
-    if frame == "literal" and "'''" in dot:
-        frame = "dot"
-    form = "dot" if frame == "dot" else "toml"
-    text = GraphText.read(framed(frame, dot, is_crlf), form)
-    for _ in range(data.draw(st.integers(1, 5))):
-        text = one_edit(text, frame, data.draw)
+# Each operation takes the text, its DOT, what that says, and what draws; it edits the text and the
+# model, and returns the edit; None where there is nothing to do.
 
 
-def one_edit(text, frame, draw):
-    before = inner(frame, text.text)
-    nodes, edges, attributes, name = model(before)
-    assert {key: dict(value) for key, value in text.nodes.items()} == (
-        nodes if "\r" not in text.text or frame != "dot" else dict(text.nodes)
-    )
-    options = OPERATIONS if nodes else ["add", "graph"]
-    operation = draw(st.sampled_from(options))
-    node = draw(st.sampled_from(sorted(nodes))) if nodes else None
-    value = draw(st.sampled_from(VALUES))
-    inverse, about, is_here = None, set(), False
-    refusal = None
-    try:
-        if operation == "set":
-            key = draw(st.sampled_from(KEYS))
-            after = text.set(node, key, value)
-            if key not in nodes[node] and node in owned(before):
-                inverse = lambda: after.unset(node, key)  # noqa: E731
-            nodes[node][key] = value
-            is_here = True
-        elif operation == "unset" and nodes[node]:
-            key = draw(st.sampled_from(sorted(nodes[node])))
-            after = text.unset(node, key)
-            given_left = model(inner(frame, after.text))[0][node].get(key)
-            del nodes[node][key]
-            if given_left is not None:
-                assert has_defaults(before, "node") or "{" in before.partition("{")[2]
-                nodes[node][key] = given_left
-            about = {node}
-        elif operation == "add":
-            new = fresh(draw(st.sampled_from(["new", "new node ", "Ü"])), nodes)
-            given_to = draw(
-                st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES), max_size=2)
-            )
-            after = text.add_node(new, given_to)
-            found = model(inner(frame, after.text))[0]
-            extra = {key: value for key, value in found[new].items() if key not in given_to}
-            assert not extra or has_defaults(before, "node")
-            place = list(found).index(new)
-            items = list(nodes.items())
-            nodes = dict([*items[:place], (new, {**extra, **given_to}), *items[place:]])
-            inverse, is_here = (lambda: after.remove_node(new)), True
-        elif operation == "remove":
-            after = text.remove_node(node)
-            del nodes[node]
-            edges = [edge for edge in edges if node not in (edge[0].node, edge[1].node)]
-            about = {node}
-        elif operation == "rename":
-            new = fresh("other", nodes)
-            after = text.rename(node, new)
-            nodes = {(new if key == node else key): given for key, given in nodes.items()}
-            edges = [
-                tuple(PortRef(new if e.node == node else e.node, e.port) for e in edge)
-                for edge in edges
-            ]
-            about = {node}
-            if node in PLAIN and node.isascii():  # "ä" is written with quotes
-                inverse = lambda: after.rename(new, node)  # noqa: E731
-        elif operation == "connect":
-            ends = tuple(
-                PortRef(end, draw(st.sampled_from([None, "in", "out:0", "p q"])))
-                for end in (node, draw(st.sampled_from(sorted(nodes))))
-            )
-            if ends in edges:
-                return text
-            refusal = has_defaults(before, "edge") and None in (ends[0].port, ends[1].port)
-            after = text.connect(*ends)
-            place = model(inner(frame, after.text))[1].index(ends)
-            edges = [*edges[:place], ends, *edges[place:]]
-            inverse, is_here = (lambda: after.disconnect(*ends)), True
-        elif operation == "disconnect" and edges:
-            gone = draw(st.sampled_from(edges))
-            after = text.disconnect(*gone)
-            edges = [edge for edge in edges if edge != gone]
-            about = {gone[0].node, gone[1].node}
-        elif operation == "graph":
-            key = draw(st.sampled_from(["queue_size", "batch_size"]))
-            if frame != "dot" and key not in attributes:
-                return text
-            after = text.set_graph(key, 7)
-            attributes[key] = "7"
-            is_here = True
-        else:
-            return text
-    except ConfigError as error:
-        if operation == "unset":
-            assert "by hand" in str(error)
-            assert has_defaults(before, "node") or "{" in before.partition("{")[2]
-        elif operation == "connect":
-            assert refusal, str(error)
-        elif frame == "literal":
-            assert "'" in str(error)
-        else:
-            raise
-        return text
-    edited = inner(frame, after.text)
-    found = model(edited)
-    assert list(found[0].items()) == list(nodes.items())
-    assert found[1:] == (edges, attributes, name)
-    if is_here:
-        assert lines_changed(text.text, after.text) <= 1
-    else:
-        touched = lines_about(before, about)
-        kept = [line for n, line in enumerate(before.split("\n")) if n not in touched]
-        assert is_subsequence(kept, edited.split("\n"))
-    if inverse is not None:
-        assert inverse().text == text.text
-    return after
+def set_attribute(text, dot, model, draw):
+    node, key = draw(st.sampled_from(sorted(model.nodes))), draw(st.sampled_from(KEYS))
+    after = text.set(node, key, value := draw(st.sampled_from(VALUES)))
+    is_new = key not in model.nodes[node] and node in owned(dot)
+    model.nodes[node][key] = value
+    return Edit(after, None, (lambda: after.unset(node, key)) if is_new else None)
+
+
+def unset(text, dot, model, draw):
+    given = {node: given for node, given in model.nodes.items() if given}
+    if not given:
+        return None
+    node = draw(st.sampled_from(sorted(given)))
+    key = draw(st.sampled_from(sorted(given[node])))
+    after = text.unset(node, key)
+    del given[node][key]
+    if key in after.nodes[node]:
+        assert gives_otherwise(dot)
+        given[node][key] = after.nodes[node][key]
+    return Edit(after, {node})
+
+
+def set_graph(text, dot, model, draw):
+    key = draw(st.sampled_from(["queue_size", "batch_size"]))
+    if text.form == "toml" and key not in model.attributes:
+        return None  # it goes to [graph]
+    model.attributes[key] = "7"
+    return Edit(text.set_graph(key, 7))
+
+
+def add_node(text, dot, model, draw):
+    name = fresh(draw(st.sampled_from(["new", "new node ", "Ü"])), model.nodes)
+    given = draw(st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES), max_size=2))
+    after = text.add_node(name, given)
+    defaults = {key: value for key, value in after.nodes[name].items() if key not in given}
+    assert not defaults or has_defaults(dot, "node")
+    nodes = list(model.nodes.items())
+    nodes.insert(list(after.nodes).index(name), (name, defaults | given))
+    model.nodes = dict(nodes)
+    return Edit(after, None, lambda: after.remove_node(name))
+
+
+def remove_node(text, dot, model, draw):
+    name = draw(st.sampled_from(sorted(model.nodes)))
+    del model.nodes[name]
+    model.edges = [edge for edge in model.edges if name not in (edge[0].node, edge[1].node)]
+    return Edit(text.remove_node(name), {name})
+
+
+def rename(text, dot, model, draw):
+    old, new = draw(st.sampled_from(sorted(model.nodes))), fresh("other", model.nodes)
+    names = {name: new if name == old else name for name in model.nodes}
+    model.nodes = {names[name]: given for name, given in model.nodes.items()}
+    model.edges = [tuple(PortRef(names[e.node], e.port) for e in edge) for edge in model.edges]
+    after = text.rename(old, new)
+    is_plain = old in PLAIN and old.isascii()  # others are written with quotes
+    return Edit(after, {old}, (lambda: after.rename(new, old)) if is_plain else None)
+
+
+def connect(text, dot, model, draw):
+    nodes, ports = st.sampled_from(sorted(model.nodes)), [None, "in", "out:0", "p q"]
+    ends = tuple(PortRef(draw(nodes), draw(st.sampled_from(ports))) for _ in range(2))
+    if ends in model.edges:
+        return None
+    after = text.connect(*ends)
+    model.edges.insert(after.edges.index(ends), ends)
+    return Edit(after, None, lambda: after.disconnect(*ends))
+
+
+def disconnect(text, dot, model, draw):
+    if not model.edges:
+        return None
+    gone = draw(st.sampled_from(model.edges))
+    model.edges = [edge for edge in model.edges if edge != gone]
+    return Edit(text.disconnect(*gone), {gone[0].node, gone[1].node})
+
+
+ANYWHERE = [add_node, set_graph]
+OPERATIONS = [*ANYWHERE, set_attribute, unset, remove_node, rename, connect, disconnect]
 
 
 def fresh(name, nodes):
@@ -311,3 +209,57 @@ def owned(dot):
             if any(not one.attributes for one in statement.lists):
                 empty |= set(statement.chain[0].nodes)
     return found - empty
+
+
+def gives_otherwise(dot):
+    """Tells whether nodes may have attributes that they do not give themselves."""
+    return has_defaults(dot, "node") or "{" in dot.partition("{")[2]
+
+
+def may_refuse(operation, frame, dot):
+    """Tells whether a text may be one in which an operation cannot be done."""
+    if operation is unset:
+        return gives_otherwise(dot)
+    return frame == "literal" or (operation is connect and has_defaults(dot, "edge"))
+
+
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(
+    dot=dot_texts(), frame=st.sampled_from(sorted(FRAMES)), is_crlf=st.booleans(), data=st.data()
+)
+def test_an_edit_does_what_it_says_and_nothing_else(dot, frame, is_crlf, data):
+    frame = "basic" if frame == "literal" and "'''" in dot else frame
+    text = GraphText.read(framed(frame, dot, is_crlf), "dot" if frame == "dot" else "toml")
+    for _ in range(data.draw(st.integers(1, 5))):
+        before = inner(frame, text.text)
+        model = Model.of(before)
+        operation = data.draw(st.sampled_from(OPERATIONS if model.nodes else ANYWHERE))
+        try:
+            edit = operation(text, before, model, data.draw)
+        except ConfigError as error:
+            reason = str(error)
+        else:
+            if edit is not None:
+                check(edit, text, before, model, frame)
+                text = edit.after
+            continue
+        assert may_refuse(operation, frame, before), reason
+
+
+def check(edit, text, before, model, frame):
+    after = inner(frame, edit.after.text)
+    found = Model.of(after)
+    assert found == model
+    assert list(found.nodes) == list(model.nodes)
+    if edit.about is None:
+        assert lines_changed(text.text, edit.after.text) <= 1
+    else:
+        touched = lines_about(before, edit.about)
+        kept = [line for n, line in enumerate(before.split("\n")) if n not in touched]
+        assert is_subsequence(kept, after.split("\n"))
+    if edit.inverse is not None:
+        assert edit.inverse().text == text.text
