@@ -123,6 +123,12 @@ def test_the_value_in_effect_is_changed():
     assert text.set("a", "x", 4).text == text.text
 
 
+def test_what_holds_already_is_not_written_again():
+    text = dot('digraph { node [x=1] a [y="1" + "2"] }')
+    assert text.set("a", "x", 1).text == text.text
+    assert text.set("a", "y", 12).text == text.text
+
+
 def test_a_value_keeps_its_quotes_and_gets_them_where_it_needs_them():
     text = dot('digraph { a [x="1", y=2, z] }')
     assert text.set("a", "x", 5).text == 'digraph { a [x="5", y=2, z] }'
@@ -168,20 +174,49 @@ def test_what_defaults_give_is_not_taken_away():
 
 
 def test_comments_stay():
-    text = dot("digraph {\n a [x=1, /* two */ y=2] # a\n a -> /* why */ b // ab\n -> c # bc\n}")
+    text = dot(
+        "digraph {\n a [x=1 /* one */, /* two */ y=2] # a\n"
+        " d -> a -> /* why */ b // ab\n -> c # bc\n}"
+    )
     for edit in (
         text.remove_node("a"),
         text.remove_node("b"),
         text.disconnect("a", "b"),
-        text.unset("a", "y").unset("a", "x"),
+        text.unset("a", "x").unset("a", "y"),
     ):
-        assert [word in edit.text for word in ("# a", "why", "// ab", "# bc")] == [True] * 4
+        words = ("one", "two", "# a", "why", "// ab", "# bc")
+        assert [word for word in words if word not in edit.text] == []
 
 
 def test_a_parted_chain_keeps_its_attributes_on_each_edge():
     text = dot("digraph {\n a -> b -> c -> d [headport=in];\n}")
     after = text.disconnect("b", "c:in")
     assert after.text == "digraph {\n a -> b [headport=in];\n c -> d [headport=in];\n}"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("a -> b\n a", "a"),
+        ("a -> b\n c\n a", "a\n c\n a"),
+        ("a -> b -> c -> {d}", "a\n c -> {d}"),
+        ("a -> c -> b -> {d -> e}", "a\n c\n {d -> e}\n a -> c"),
+        ("a; b; c -> b", "a; c"),
+        ("a<b>c", "a c"),
+    ],
+)
+def test_a_node_goes_and_the_others_stay_in_their_order(before, after):
+    text = dot(f"digraph {{\n {before}\n}}")
+    order = [name for name in text.nodes if name != "b"]
+    edges = tuple(edge for edge in text.edges if "b" not in (edge[0].node, edge[1].node))
+    removed = text.remove_node("b")
+    assert removed.text == f"digraph {{\n {after}\n}}"
+    assert list(removed.nodes) == order
+    assert removed.edges == edges
+
+
+def test_an_edge_goes_as_often_as_it_stands():
+    assert dot("digraph { a -> b -> a -> b }").disconnect("a", "b").text == "digraph { a; b -> a }"
 
 
 @pytest.mark.parametrize(
@@ -203,6 +238,11 @@ def test_a_graph_of_one_line_stays_one():
     assert text.connect("b", "a").text == "digraph{a->b b -> a}"
     assert dot("digraph{}").add_node("a").text == "digraph{a}"
     assert dot("digraph {\n}").add_node("a").text == "digraph {\n    a\n}"
+
+
+def test_a_new_statement_ends_as_the_one_before_it():
+    text = dot("digraph {\n  a; // a\n  a -> a;\n}").add_node("b").connect("a", "b")
+    assert text.text == "digraph {\n  a; // a\n  b;\n  a -> a;\n  a -> b;\n}"
 
 
 def test_line_ends_stay():
@@ -249,6 +289,8 @@ def test_what_the_quotes_of_the_text_cannot_hold_is_refused_or_escaped():
         after = basic.set("a", "x", value)
         assert tomllib.loads(after.text)["graph"]["graphconf"].startswith("digraph { a [x=")
         assert after.nodes["a"]["x"] == value
+    beside = GraphText.read('[graph]\ngraphconf="""digraph { a [x="1""y"=2] }"""', "toml")
+    assert beside.set("a", "x", "").nodes["a"] == {"x": "", "y": "2"}
 
 
 def test_keys_of_sections_are_set_where_they_stand():
