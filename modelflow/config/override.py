@@ -7,7 +7,7 @@ from typing import Any
 from modelflow.config.flow_config import ArgConfig, FlowConfig, NodeConfig
 from modelflow.errors import ConfigError, Finding, Location, did_you_mean
 
-__all__ = ["CallerText", "apply_overrides", "parse_assignment", "substitute_args"]
+__all__ = ["CallerText", "apply_overrides", "flattened", "parse_assignment", "substitute_args"]
 
 _EVERY = "*"
 
@@ -45,7 +45,7 @@ def apply_overrides(config: FlowConfig, overrides: Mapping[str, Any]) -> FlowCon
     names = [node.name for node in config.nodes]
     changes: dict[str, dict[str, Any]] = {name: {} for name in names}
     findings = []
-    for node, key, value in _flattened(overrides, names):
+    for node, key, value in flattened(overrides, names):
         if node == _EVERY:
             for other in config.nodes:
                 if other.attributes.get("type", "flowunit") == "flowunit":
@@ -105,7 +105,12 @@ def _no_value(key: str, name: str, args: Mapping[str, ArgConfig]) -> str:
     return f"{key}=${name}: there is no argument {name!r}{near}; declare it in [args.{name}]"
 
 
-def _flattened(overrides: Mapping[str, Any], names: Sequence[str]) -> list[tuple[str, str, Any]]:
+def flattened(overrides: Mapping[str, Any], names: Sequence[str]) -> list[tuple[str, str, Any]]:
+    """Returns overrides as (node, key, value); what is said of one node comes before ``*``.
+
+    Raises:
+        ConfigError: one of them has no key.
+    """
     found = []
     for target, value in overrides.items():
         if isinstance(value, Mapping):

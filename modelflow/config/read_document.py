@@ -1,6 +1,5 @@
 """From the values of a graph file to a `FlowConfig`; every mistake is collected."""
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from modelflow.config.document import Document, check_values, mistake, read_text
 from modelflow.config.flow_config import ArgConfig, EdgeConfig, FlowConfig, NodeConfig, PortRef
 from modelflow.config.keys import KeyReader
+from modelflow.config.port_text import read_port
 from modelflow.config.read_dot import DotGraph, read_dot
 from modelflow.config.read_serve import read_serve
 from modelflow.config.schema import (
@@ -25,12 +25,6 @@ __all__ = ["config_of"]
 
 _LISTS = ("node", "edge")
 _TOP = (*SECTIONS, "args", "serve", *_LISTS)
-# One end of an edge: a name and perhaps a port, each quoted where it holds what parts them.
-_QUOTED = r'"((?:[^"\\]|\\.)*)"'
-_END = re.compile(
-    rf"\s*(?:{_QUOTED}|([^:]*?))\s*(?::\s*(?:{_QUOTED}|(.*?)))?\s*\Z",
-    re.DOTALL,
-)
 # The variables inside are put in when the text has been parsed: a comment may hold anything.
 _DOT_TEXT = frozenset({("graph", "graphconf")})
 _NODE_KEYS = ("name", "config")
@@ -203,7 +197,7 @@ class _Reader:
                     self._wrong(at, f"[[edge]]: {key}: got {end!r}; expected 'node' or 'node:port'")
             source, target = ends
             if isinstance(source, str) and isinstance(target, str):
-                edges.append(EdgeConfig(_port(source), _port(target), self._at(*at)))
+                edges.append(EdgeConfig(read_port(source), read_port(target), self._at(*at)))
         return edges
 
     def _tables(self, name: str) -> list[Mapping[str, Any]]:
@@ -251,15 +245,3 @@ class _Reader:
 
     def _wrong(self, path: tuple[str | int, ...], message: str) -> None:
         self._reader.wrong(path, message)
-
-
-def _port(text: str) -> PortRef:
-    found = _END.match(text)
-    if found is None:  # text behind a closing quote: the quotes are part of the name
-        node, _, port = text.partition(":")
-        return PortRef(node.strip(), port.strip() or None)
-    node, port = (
-        plain if quoted is None else re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL)
-        for quoted, plain in ((found[1], found[2]), (found[3], found[4]))
-    )
-    return PortRef(node or "", port or None)

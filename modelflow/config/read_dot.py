@@ -3,8 +3,10 @@
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-from modelflow.config.dot_tokens import Token, TokenKind, tokens_of
+from modelflow.config.dot_syntax import Attribute, AttributeList, Body, Group, Mention, Statement
+from modelflow.config.dot_tokens import Token, TokenKind, TokenReader, tokens_of
 from modelflow.config.flow_config import EdgeConfig, NodeConfig, PortRef
 from modelflow.errors import ConfigError, Finding, Location
 
@@ -16,6 +18,7 @@ _MAX_DEPTH = 50
 _MOST = 200_000
 # What tells a node from another: of two values, one is a mistake.
 _IDENTITY = ("type", "flowunit")
+_DEFAULTS = ("node", "edge", "graph")
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,7 @@ class DotGraph:
         name: The graph's name, or "".
         attributes: Those of the graph itself (``queue_size=8``, ``graph [..]``).
         nodes, edges: In the order of their first mention.
+        body: How it is written; its spans are places in the text that was given.
         notes: Sentences for the user about values that are replaced further down.
     """
 
@@ -33,6 +37,7 @@ class DotGraph:
     attributes: Mapping[str, str]
     nodes: tuple[NodeConfig, ...]
     edges: tuple[EdgeConfig, ...]
+    body: Body = field(compare=False, repr=False)
     notes: tuple[str, ...] = ()
 
 
@@ -62,13 +67,18 @@ class _Scope:
         return _Scope(dict(self.node), dict(self.edge))
 
 
-class _Parser:
+class _Ends(NamedTuple):
+    """What stands at one place of a chain: the ends that it gives, and how it is written."""
+
+    refs: list[PortRef]
+    written: Mention | Group
+
+
+class _Parser(TokenReader):
     """A recursive-descent parser with one token of look-ahead."""
 
     def __init__(self, tokens: Iterator[Token], file: str) -> None:
-        self._tokens = tokens
-        self._file = file
-        self._token = next(tokens)
+        super().__init__(tokens, file)
         self._attributes: dict[str, str] = {}
         self._nodes: dict[str, dict[str, str]] = {}
         self._lines: dict[str, int] = {}
@@ -80,77 +90,101 @@ class _Parser:
         self._copies = 0
 
     def graph(self) -> DotGraph:
-        if self._is_word("strict"):
-            self._next()
-        if self._is_word("graph"):
-            self._fail("got an undirected 'graph'; expected 'digraph', with '->' for edges")
-        if not self._is_word("digraph"):
-            self._fail(f"got {self._described()}; expected 'digraph'")
-        self._next()
-        name = self._value("a name") if self._token.is_value else ""
-        self._body(_Scope(), is_top=True)
-        if self._token.kind is not TokenKind.END:
-            self._fail(f"got {self._described()} behind the graph; expected nothing more")
+        if self.word() == "strict":
+            self.next()
+        if self.word() == "graph":
+            self.fail("got an undirected 'graph'; expected 'digraph', with '->' for edges")
+        if self.word() != "digraph":
+            self.fail(f"got {self.described()}; expected 'digraph'")
+        self.next()
+        name = self.value("a name") if self.token.is_value else ""
+        body = self._body(_Scope(), is_top=True)
+        if self.token.kind is not TokenKind.END:
+            self.fail(f"got {self.described()} behind the graph; expected nothing more")
         nodes = tuple(
-            NodeConfig(node, attributes, Location(self._file, self._lines[node]))
+            NodeConfig(node, attributes, Location(self.file, self._lines[node]))
             for node, attributes in self._nodes.items()
         )
-        return DotGraph(name, self._attributes, nodes, tuple(self._edges), tuple(self._notes))
+        edges, notes = tuple(self._edges), tuple(self._notes)
+        return DotGraph(name, self._attributes, nodes, edges, body, notes)
 
     # -- statements -----------------------------------------------------------------------------
 
-    def _body(self, scope: _Scope, is_top: bool) -> None:
+    def _body(self, scope: _Scope, is_top: bool) -> Body:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
-            self._fail(f"subgraphs are nested more than {_MAX_DEPTH} deep")
-        self._expect("{")
-        while not self._accept("}"):
-            if not self._accept(";"):
-                self._statement(scope, is_top)
+            self.fail(f"subgraphs are nested more than {_MAX_DEPTH} deep")
+        self.expect("{")
+        start, statements = self.end, []
+        while not self.is_symbol("}"):
+            if not self.accept(";"):
+                statements.append(self._statement(scope, is_top))
+        end = self.token.start
+        self.next()
         self._depth -= 1
+        return Body(start, end, tuple(statements))
 
-    def _statement(self, scope: _Scope, is_top: bool) -> None:
-        for word, defaults in (("node", scope.node), ("edge", scope.edge), ("graph", None)):
-            if self._is_word(word):
-                self._next()
-                found = self._attribute_lists()
-                if defaults is not None:
-                    defaults.update(found)
-                elif is_top:
-                    self._attributes.update(found)
-                return
-        if self._token.is_value:
-            line, name = self._token.line, self._value("a name")
-            if not self._is_subgraph_word(name) and self._accept("="):
-                value = self._value("a value")
+    def _statement(self, scope: _Scope, is_top: bool) -> Statement:
+        start = self.token.start
+        word = self.word()
+        if word in _DEFAULTS:
+            self.next()
+            lists = self._attribute_lists()
+            if word != "graph":
+                (scope.node if word == "node" else scope.edge).update(_values(lists))
+            elif is_top:
+                self._attributes.update(_values(lists))
+            return self._ended(start, word, lists=lists)
+        if self.token.is_value:
+            line, name, end = self.token.line, self.value("a name"), self.end
+            if not self._is_subgraph_word(name) and self.accept("="):
+                at, value = self.token.start, self.value("a value")
                 if is_top:
                     self._attributes[name] = value
-                return
-            ends = self._endpoint_of(name, line, scope)
+                given = Attribute(name, value, start, end, at, self.end, self.end)
+                return self._ended(start, "=", lists=(AttributeList(start, self.end, (given,)),))
+            ends = self._endpoint_of(name, start, line, scope)
         else:
-            line = self._token.line
+            line = self.token.line
             ends = self._endpoint(scope)
-        self._edge_or_node(ends, line, scope)
+        return self._edge_or_node(ends, line, scope)
+
+    def _ended(self, start: int, word: str = "", **parts: Any) -> Statement:
+        until = self.token.end if self.is_symbol(";") else self.end
+        return Statement(start, self.end, until, word, **parts)
 
     def _is_subgraph_word(self, name: str) -> bool:
-        return name.lower() == "subgraph" and not self._is_symbol("=")
+        return name.lower() == "subgraph" and not self.is_symbol("=")
 
-    def _edge_or_node(self, ends: list[PortRef], line: int, scope: _Scope) -> None:
-        chain = [ends]
-        while self._is_symbol("->") or self._is_symbol("--"):
-            if self._is_symbol("--"):
-                self._fail("got '--'; expected '->': edges are directed")
-            self._next()
+    def _edge_or_node(self, first: _Ends, line: int, scope: _Scope) -> Statement:
+        chain, arrows = [first], []
+        while self.is_symbol("->") or self.is_symbol("--"):
+            if self.is_symbol("--"):
+                self.fail("got '--'; expected '->': edges are directed")
+            arrows.append(self.token.start)
+            self.next()
             chain.append(self._endpoint(scope))
-        attributes = self._attribute_lists()
+        lists = self._attribute_lists()
+        attributes = _values(lists)
+        before = len(self._edges)
         if len(chain) == 1:
-            self._spend(len(ends) * len(attributes))
-            for end in ends:
+            self._spend(len(first.refs) * len(attributes))
+            for end in first.refs:
                 self._give(end.node, attributes, line)
-            return
-        self._spend(len(scope.edge) + sum(len(a) * len(b) for a, b in itertools.pairwise(chain)))
-        attributes = {**scope.edge, **attributes}
-        location = Location(self._file, line)
+        else:
+            self._spend(len(scope.edge))
+            self._connect([ends.refs for ends in chain], {**scope.edge, **attributes}, line)
+        written = tuple(ends.written for ends in chain)
+        edges = range(before, len(self._edges))
+        return self._ended(
+            written[0].start, chain=written, arrows=tuple(arrows), lists=lists, edges=edges
+        )
+
+    def _connect(
+        self, chain: list[list[PortRef]], attributes: Mapping[str, str], line: int
+    ) -> None:
+        self._spend(sum(len(a) * len(b) for a, b in itertools.pairwise(chain)))
+        location = Location(self.file, line)
         for sources, targets in itertools.pairwise(chain):
             for source in sources:
                 for target in targets:
@@ -164,7 +198,7 @@ class _Parser:
         for key, value in attributes.items():
             before, first_line = given.get(key, (value, line))
             if before != value and key in _IDENTITY:
-                at = Location(self._file, line)
+                at = Location(self.file, line)
                 problem = (
                     f"DOT: node {node!r}: got {key}={value}, but line {first_line} says {before}; "
                     "expected one node of that name; rename one"
@@ -172,7 +206,7 @@ class _Parser:
                 raise ConfigError([Finding(at, problem, error=ConfigError)])
             if before != value:
                 self._notes.append(
-                    f"{self._file}:{line}: node {node!r}: {key}={value} replaces {key}={before} of "
+                    f"{self.file}:{line}: node {node!r}: {key}={value} replaces {key}={before} of "
                     f"line {first_line}; are these two nodes?"
                 )
             given[key] = value, line
@@ -181,28 +215,28 @@ class _Parser:
     def _spend(self, copies: int) -> None:
         self._copies += copies
         if self._copies > _MOST:
-            self._fail(f"the graph comes to more than {_MOST} edges and attributes")
+            self.fail(f"the graph comes to more than {_MOST} edges and attributes")
 
     # -- endpoints ------------------------------------------------------------------------------
 
-    def _endpoint(self, scope: _Scope) -> list[PortRef]:
-        if self._is_symbol("{"):
-            return self._subgraph(scope)
-        if not self._token.is_value:
-            self._fail(f"got {self._described()}; expected a node, an attribute or '}}'")
-        line = self._token.line
-        return self._endpoint_of(self._value("a node"), line, scope)
+    def _endpoint(self, scope: _Scope) -> _Ends:
+        if self.is_symbol("{"):
+            return self._subgraph(self.token.start, scope)
+        if not self.token.is_value:
+            self.fail(f"got {self.described()}; expected a node, an attribute or '}}'")
+        start, line = self.token.start, self.token.line
+        return self._endpoint_of(self.value("a node"), start, line, scope)
 
-    def _endpoint_of(self, name: str, line: int, scope: _Scope) -> list[PortRef]:
-        if self._is_subgraph_word(name) and (self._is_symbol("{") or self._token.is_value):
-            if self._token.is_value:
-                self._next()
-            return self._subgraph(scope)
-        port = None
-        if self._accept(":"):
-            port = self._value("a port")
-            if self._accept(":"):
-                part = self._value("a compass point, or the rest of the port's name")
+    def _endpoint_of(self, name: str, start: int, line: int, scope: _Scope) -> _Ends:
+        if self._is_subgraph_word(name) and (self.is_symbol("{") or self.token.is_value):
+            if self.token.is_value:
+                self.next()
+            return self._subgraph(start, scope)
+        port, name_end = None, self.end
+        if self.accept(":"):
+            port = self.value("a port")
+            if self.accept(":"):
+                part = self.value("a compass point, or the rest of the port's name")
                 if part not in _COMPASS:  # TensorFlow's ports are called so: output:0
                     port = f"{port}:{part}"
         if name not in self._nodes:
@@ -210,66 +244,36 @@ class _Parser:
             self._nodes[name] = dict(scope.node)
             self._lines[name] = line
         scope.names[name] = None
-        return [PortRef(name, port)]
+        return _Ends([PortRef(name, port)], Mention(name, start, name_end, self.end))
 
-    def _subgraph(self, scope: _Scope) -> list[PortRef]:
+    def _subgraph(self, start: int, scope: _Scope) -> _Ends:
         self._spend(1 + len(scope.node) + len(scope.edge))
         inner = scope.inner()
-        self._body(inner, is_top=False)
+        body = self._body(inner, is_top=False)
         self._spend(len(inner.names))
         scope.names.update(inner.names)
-        return [PortRef(name) for name in inner.names]
+        names = tuple(inner.names)
+        return _Ends([PortRef(name) for name in names], Group(start, self.end, body, names))
 
     # -- attributes -----------------------------------------------------------------------------
 
-    def _attribute_lists(self) -> dict[str, str]:
-        found: dict[str, str] = {}
-        while self._accept("["):
-            while not self._accept("]"):
-                name = self._value("an attribute or ']'")
-                found[name] = self._value("a value") if self._accept("=") else "true"
-                if not self._accept(","):
-                    self._accept(";")
-        return found
+    def _attribute_lists(self) -> tuple[AttributeList, ...]:
+        lists = []
+        while self.is_symbol("["):
+            start, attributes = self.token.start, []
+            self.next()
+            while not self.accept("]"):
+                name_start, name = self.token.start, self.value("an attribute or ']'")
+                name_end, at, value = self.end, None, "true"
+                if self.accept("="):
+                    at, value = self.token.start, self.value("a value")
+                end = self.end
+                if not self.accept(","):
+                    self.accept(";")
+                attributes.append(Attribute(name, value, name_start, name_end, at, end, self.end))
+            lists.append(AttributeList(start, self.end, tuple(attributes)))
+        return tuple(lists)
 
-    def _value(self, expected: str) -> str:
-        token = self._token
-        if not token.is_value:
-            self._fail(f"got {self._described()}; expected {expected}")
-        self._next()
-        text = token.text
-        while token.kind is TokenKind.QUOTED and self._accept("+"):
-            if self._token.kind is not TokenKind.QUOTED:
-                self._fail(f"got {self._described()} behind '+'; expected a quoted text")
-            text += self._token.text
-            self._next()
-        return text
 
-    # -- tokens ---------------------------------------------------------------------------------
-
-    def _next(self) -> None:
-        self._token = next(self._tokens)
-
-    def _is_word(self, word: str) -> bool:
-        return self._token.kind is TokenKind.ID and self._token.text.lower() == word
-
-    def _is_symbol(self, symbol: str) -> bool:
-        return self._token.kind is TokenKind.SYMBOL and self._token.text == symbol
-
-    def _accept(self, symbol: str) -> bool:
-        if self._is_symbol(symbol):
-            self._next()
-            return True
-        return False
-
-    def _expect(self, symbol: str) -> None:
-        if not self._accept(symbol):
-            self._fail(f"got {self._described()}; expected {symbol!r}")
-
-    def _described(self) -> str:
-        token = self._token
-        return token.kind.value if token.kind is TokenKind.END else repr(token.text)
-
-    def _fail(self, problem: str) -> None:
-        at = Location(self._file, self._token.line)
-        raise ConfigError([Finding(at, f"DOT: {problem}", error=ConfigError)])
+def _values(lists: tuple[AttributeList, ...]) -> dict[str, str]:
+    return {given.name: given.value for found in lists for given in found.attributes}

@@ -1,13 +1,12 @@
 """Writing a `FlowConfig` in any of the formats that can be read."""
 
-import itertools
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
-from modelflow.config.dot_tokens import TokenKind, tokens_of
+from modelflow.config.dot_words import dot_text, dot_word
 from modelflow.config.flow_config import EdgeConfig, FlowConfig, NodeConfig, PortRef
+from modelflow.config.port_text import written_port
 from modelflow.config.schema import GRAPH_ATTRIBUTES, SECTIONS
 from modelflow.config.serve_port import ServePort
 from modelflow.config.variables import escaped
@@ -16,8 +15,6 @@ from modelflow.errors import ConfigError, did_you_mean
 __all__ = ["FORMATS", "write_config"]
 
 FORMATS = ("toml", "graphviz", "yaml", "json", "dot")
-_PLAIN = re.compile(r"(?:[A-Za-z_]\w*|-?(?:\.\d+|\d+(?:\.\d*)?))\Z", re.ASCII)
-_KEYWORDS = ("node", "edge", "graph", "digraph", "subgraph", "strict")
 
 
 def write_config(config: FlowConfig, format: str) -> str:  # noqa: A002 - the API's name
@@ -100,20 +97,7 @@ def _native_edge(edge: EdgeConfig) -> dict[str, str]:
 
 
 def _native_end(end: PortRef) -> str:
-    """``node:port``, each quoted where it could be read as something else."""
-    node = escaped(end.node)
-    if node != node.strip() or not node or ":" in node or node.startswith('"'):
-        node = _in_quotes(node)
-    if end.port is None:
-        return node
-    port = escaped(end.port)
-    if port != port.strip() or port.startswith('"'):
-        port = _in_quotes(port)
-    return f"{node}:{port}"
-
-
-def _in_quotes(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return written_port(PortRef(escaped(end.node), end.port and escaped(end.port)))
 
 
 def _node(node: NodeConfig) -> dict[str, Any]:
@@ -195,25 +179,4 @@ def _end(end: PortRef) -> str:
 
 
 def _id(value: Any) -> str:
-    if isinstance(value, bool):
-        text = "true" if value else "false"
-    elif isinstance(value, tuple | list):
-        text = ",".join(map(str, value))
-    else:
-        text = escaped(str(value))
-    if _PLAIN.match(text) and text.lower() not in _KEYWORDS:
-        return text
-    # What quotes cannot hold (a backslash at the end, or before a quote) an HTML text may.
-    for written in ('"' + text.replace('"', '\\"') + '"', f"<{text}>"):
-        if _reads_as(written, text):
-            return written
-    message = f"{text!r} cannot be written as DOT; write toml, yaml or json"
-    raise ConfigError(message)
-
-
-def _reads_as(written: str, text: str) -> bool:
-    try:
-        first, second = itertools.islice(tokens_of(written, ""), 2)
-    except (ConfigError, ValueError):
-        return False
-    return first.text == text and second.kind is TokenKind.END
+    return dot_word(escaped(dot_text(value)))

@@ -164,3 +164,33 @@ def test_a_default_that_a_node_replaces_is_not_noted():
 def test_a_node_named_twice_for_two_units_is_a_mistake(key):
     with pytest.raises(ConfigError, match=rf":3: .*node 'a': got {key}=w, but line 2 says v"):
         read_dot(f"digraph {{\n a [{key}=v]\n a [{key}=w]\n}}")
+
+
+def test_a_text_goes_on_in_the_next_line_behind_a_backslash():
+    for newline in ("\n", "\r\n"):
+        (node,) = read_dot(f'digraph {{ "a\\{newline}b" }}').nodes
+        assert node.name == "ab"
+
+
+def test_the_reader_says_where_everything_stands():
+    text = 'digraph {\n a:p [x="1" /* c */; y]; // a\n {b c} -> "d" + "e" -> a [z=2]\n k = v\n}'
+    body = read_dot(text).body
+    assert text[body.start - 1] == "{"
+    assert text[body.end] == "}"
+    node, edges, assignment = body.statements
+    assert text[node.start : node.until] == 'a:p [x="1" /* c */; y];'
+    x, y = node.attributes
+    assert [text[x.start : x.name_end], text[x.value_start : x.end]] == ["x", '"1"']
+    assert text[x.start : x.until] == 'x="1" /* c */;'
+    assert [y.value, y.value_start, y.until] == ["true", None, y.end]
+    assert [text[place : place + 2] for place in edges.arrows] == ["->", "->"]
+    group, joined, last = edges.chain
+    assert [text[end.start : end.end] for end in (group, joined, last)] == [
+        "{b c}",
+        '"d" + "e"',
+        "a",
+    ]
+    assert [end.nodes for end in edges.chain] == [("b", "c"), ("de",), ("a",)]
+    assert edges.edges == range(3)
+    assert [mention.name for mention in body.mentions()] == ["a", "b", "c", "de", "a"]
+    assert text[assignment.start : assignment.end] == "k = v"
