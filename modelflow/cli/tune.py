@@ -206,7 +206,7 @@ def _tell_change(report: "TuneReport", path: Path, html: str | None, *, is_writt
     from modelflow.tune.report import html_of
 
     before = path.read_bytes().decode()
-    patch = ""
+    after, patch = before, ""
     if report.changes:
         after = GraphText.read(before, form_of(path), str(path)).override(report.changes).text
         patch = diff(before, after, str(path))

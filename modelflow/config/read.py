@@ -11,7 +11,7 @@ from modelflow.config.read_document import config_of
 from modelflow.config.read_dot import read_dot
 from modelflow.errors import ConfigError, did_you_mean
 
-__all__ = ["is_graph_file", "read_config"]
+__all__ = ["form_of", "is_graph_file", "read_config"]
 
 _BY_SUFFIX = {
     ".toml": "toml",
@@ -52,7 +52,7 @@ def read_config(
         return config_of(Document(dict(source), {}, "<mapping>"), None)
     if isinstance(source, os.PathLike) or _is_path(source, format):
         path = Path(source)
-        return _parsed(read_text(path), format or _by_suffix(path), str(path), path)
+        return _parsed(read_text(path), format or form_of(path), str(path), path)
     return _parsed(source, format or _by_content(source), "<text>", None)
 
 
@@ -63,7 +63,12 @@ def _is_path(source: str, format: str | None) -> bool:  # noqa: A002
     return format is None or Path(source).suffix.lower() in _BY_SUFFIX or os.path.exists(source)
 
 
-def _by_suffix(path: Path) -> str:
+def form_of(path: Path) -> str:
+    """Returns the form of a graph file by its suffix.
+
+    Raises:
+        ConfigError: no graph file ends so.
+    """
     known = _BY_SUFFIX.get(path.suffix.lower())
     if known is None:
         expected = " ".join(_BY_SUFFIX)

@@ -20,11 +20,13 @@ from modelflow.request import Request
 if TYPE_CHECKING:
     from modelflow.flow import Flow
 
-__all__ = ["LoadReport", "closed_loop", "open_loop"]
+__all__ = ["Load", "LoadReport"]
 
 Inputs = Mapping[str, Sequence[Any]]
 _ROOM = object()
 """What is said instead of a request when there is room again."""
+_AGAIN = object()
+"""What is said where somebody is only to look again."""
 _MOST = 256
 """Requests that are sent together."""
 
@@ -38,12 +40,14 @@ class LoadReport:
         outcomes: ``ok``, ``failed`` -> how many.
         latencies: Of each that was answered well, in seconds, rising.
         late: How late the last 1 % of requests were sent, in seconds, by who sends; open loop.
+        unsent: Requests that found no room before the time was over.
     """
 
     seconds: float
     outcomes: Mapping[str, int]
     latencies: Sequence[float]
     late: float = 0.0
+    unsent: int = 0
 
     @property
     def rate(self) -> float:
@@ -56,58 +60,6 @@ class LoadReport:
             return 0.0
         place = max(0, math.ceil(percent / 100.0 * len(self.latencies)) - 1)
         return self.latencies[place]
-
-
-def closed_loop(  # noqa: PLR0913 - what there is to say of a load
-    flow: "Flow",
-    requests: Sequence[Inputs],
-    clients: int,
-    seconds: float,
-    *,
-    settling: float = 0.0,
-    marked: Callable[[], None] = lambda: None,
-    is_over: Callable[[], bool] = lambda: False,
-) -> LoadReport:
-    """Has so many clients send a request each, and the next one when that is answered.
-
-    Args:
-        flow: It runs.
-        requests: What is sent, in turns: for each input of the graph its values.
-        clients: How many are under way.
-        seconds: How long, without the time in which it settles.
-        settling: Seconds before anything counts.
-        marked: Called when it has settled, and when the time is over: before what is under way
-            is waited for.
-        is_over: Asked again and again; True ends it.
-    """
-    return _Load(flow, requests).run(_Clients(clients), seconds, settling, marked, is_over)
-
-
-def open_loop(  # noqa: PLR0913 - what there is to say of a load
-    flow: "Flow",
-    requests: Sequence[Inputs],
-    rate: float,
-    seconds: float,
-    *,
-    settling: float = 0.0,
-    seed: int = 0,
-    marked: Callable[[], None] = lambda: None,
-    is_over: Callable[[], bool] = lambda: False,
-) -> LoadReport:
-    """Sends so many requests a second, whether the earlier ones are answered or not.
-
-    Args:
-        flow: It runs.
-        requests: As for `closed_loop`.
-        rate: Requests a second, of a Poisson process.
-        seconds: How long, without the time in which it settles.
-        settling: Seconds before anything counts.
-        seed: Of the random numbers.
-        marked: Called when it has settled, and when the time is over: before what is under way
-            is waited for.
-        is_over: Asked again and again; True ends it.
-    """
-    return _Load(flow, requests).run(_Arrivals(rate, seed), seconds, settling, marked, is_over)
 
 
 class _Clients:
@@ -148,60 +100,118 @@ class _Arrivals:
         """Nothing follows from it."""
 
 
-class _Load:
-    """One run: requests are made, submitted and counted here, on the caller's thread."""
+class Load:
+    """Load on a running flow; requests are made, submitted and counted on the caller's thread.
+
+    One run at a time; after `stop` no other begins.
+    """
 
     def __init__(self, flow: "Flow", requests: Sequence[Inputs]) -> None:
+        """Sends nothing yet.
+
+        Args:
+            flow: It runs.
+            requests: What is sent, in turns: for each input of the graph its values.
+        """
         self._flow = flow
         self._inputs = requests
-        self._number = 0
-        # Requests that have ended, each with the moment; or that there is room again.
+        self._is_over = False
+        # Requests that have ended, each with the moment; that there is room again, or an end.
         self._told: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._held: deque[Request] = deque()  # there was no room for them
         self._due: dict[Request, float] = {}  # those that are under way
         self._has_room = True
+        self._number = 0
         self._late = array("d")
         self._latencies = array("d")
         self._outcomes: Counter[str] = Counter()
 
-    def run(
+    def closed(
+        self,
+        clients: int,
+        seconds: float,
+        *,
+        settling: float = 0.0,
+        marked: Callable[[], None] = lambda: None,
+    ) -> LoadReport:
+        """Has so many clients send a request each, and the next one when that is answered.
+
+        Args:
+            clients: How many are under way.
+            seconds: How long, without the time in which it settles.
+            settling: Seconds before anything counts.
+            marked: Called when it has settled, and when the time is over: before what is under way
+                is waited for.
+
+        Raises:
+            StreamClosed: the flow ended meanwhile.
+        """
+        return self._run(_Clients(clients), seconds, settling, marked)
+
+    def open(
+        self,
+        rate: float,
+        seconds: float,
+        *,
+        settling: float = 0.0,
+        seed: int = 0,
+        marked: Callable[[], None] = lambda: None,
+    ) -> LoadReport:
+        """Sends so many requests a second, whether the earlier ones are answered or not.
+
+        Args:
+            rate: Requests a second, of a Poisson process.
+            seconds: See `closed`.
+            settling: See `closed`.
+            marked: See `closed`.
+            seed: Of the random numbers.
+
+        Raises:
+            StreamClosed: the flow ended meanwhile.
+        """
+        return self._run(_Arrivals(rate, seed), seconds, settling, marked)
+
+    def stop(self) -> None:
+        """Ends the run at once, and what is under way; from any thread."""
+        self._is_over = True
+        self._told.put(_AGAIN)
+
+    def _run(
         self,
         source: _Clients | _Arrivals,
         seconds: float,
         settling: float,
         marked: Callable[[], None],
-        is_over: Callable[[], bool],
     ) -> LoadReport:
-        since = time.monotonic() + settling
-        self._go_on(source, since, math.inf, is_over)
+        self._late, self._latencies, self._outcomes = array("d"), array("d"), Counter()
+        self._go_on(source, time.monotonic() + settling, math.inf)
         marked()
         since = time.monotonic()
-        self._go_on(source, since + seconds, since, is_over)
+        self._go_on(source, since + seconds, since)
         ended = time.monotonic()
         marked()
+        unsent = len(self._held)
         for request in self._held:  # nobody has it yet
             del self._due[request]
         self._held.clear()
-        while self._due and not is_over():
+        while self._due and not self._is_over:
             self._take(None, source, math.inf)
-        self._cancel()
+        for request in list(self._due):
+            request.cancel()
+        while self._due:
+            self._take(None, source, math.inf)
         late = sorted(self._late)
         return LoadReport(
             ended - since,
             dict(self._outcomes),
             sorted(self._latencies),
             late[int(0.99 * (len(late) - 1))] if late else 0.0,
+            unsent,
         )
 
-    def _go_on(
-        self,
-        source: _Clients | _Arrivals,
-        end: float,
-        since: float,
-        is_over: Callable[[], bool],
-    ) -> None:
+    def _go_on(self, source: _Clients | _Arrivals, end: float, since: float) -> None:
         """Sends what is due until a moment has come; counts what ends from another on."""
-        while (now := time.monotonic()) < end and not is_over():
+        while (now := time.monotonic()) < end and not self._is_over:
             due = source.due(now)
             while due is not None and due <= now and self._has_room and len(self._held) < _MOST:
                 self._make(due)
@@ -223,9 +233,8 @@ class _Load:
     def _submit(self) -> None:
         if self._held and self._has_room:
             self._has_room = False
-            left = self._flow.submit(list(self._held), self._room)
-            self._held = deque(left)
-            if not left:
+            self._held = deque(self._flow.submit(list(self._held), self._room))
+            if not self._held:
                 self._has_room = True
 
     def _room(self) -> None:
@@ -241,7 +250,7 @@ class _Load:
             while True:
                 if told is _ROOM:
                     self._has_room = True
-                else:
+                elif told is not _AGAIN:
                     request, now = told
                     self._count(request, now, since)
                     source.ended()
@@ -251,7 +260,7 @@ class _Load:
 
     def _count(self, request: Request, now: float, since: float) -> None:
         due = self._due.pop(request)
-        if now < since:
+        if now < since or self._is_over:
             return
         buffers = (buffer for found in request.answer().values() for buffer in found)
         if any(buffer.error is not None for buffer in buffers):
@@ -259,12 +268,3 @@ class _Load:
             return
         self._outcomes["ok"] += 1
         self._latencies.append(now - due)
-
-    def _cancel(self) -> None:
-        """Gives up what is under way."""
-        for request in list(self._due):
-            request.cancel()
-        while self._due:
-            told = self._told.get()
-            if told is not _ROOM:
-                self._due.pop(told[0], None)

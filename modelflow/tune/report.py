@@ -84,7 +84,9 @@ def _row(trial: Trial, before: Settings) -> list[str]:
 
 
 def _cost(cost: StageCost) -> list[str]:
-    table = ", ".join(f"{rows}: {seconds * 1e3:.3g}" for rows, seconds in sorted(cost.table.items()))
+    table = ", ".join(
+        f"{rows}: {seconds * 1e3:.3g}" for rows, seconds in sorted(cost.table.items())
+    )
     return [
         cost.name,
         f"{cost.visits:.3g}",
@@ -135,7 +137,8 @@ def _curve(report: TuneReport) -> str:
     drawn.append(
         f'<path d="M{_EDGE} {_EDGE}V{bottom}H{right}" fill="none" stroke="currentColor"/>'
         f'<text x="{right - 90}" y="{bottom + 32}">{most_rate:.0f} requests/s</text>'
-        f'<text x="{_EDGE}" y="{_EDGE - 12}">p{report.goal.percent:g} {most_time * 1e3:.0f} ms</text>'
+        f'<text x="{_EDGE}" y="{_EDGE - 12}">p{report.goal.percent:g} '
+        f"{most_time * 1e3:.0f} ms</text>"
         f'<text x="{_EDGE - 12}" y="{bottom + 16}">0</text>'
     )
     label = "latency over rate, before and after"

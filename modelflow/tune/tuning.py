@@ -14,7 +14,7 @@ from modelflow.errors import TuningError
 from modelflow.plan import StagePlan
 from modelflow.profile.snapshot import Snapshot
 from modelflow.tune.cost import StageCost, costs_of
-from modelflow.tune.load import Inputs, LoadReport, closed_loop, open_loop
+from modelflow.tune.load import Inputs, Load, LoadReport
 from modelflow.tune.search import Goal, Ranked, Search
 from modelflow.tune.settings import Settings
 from modelflow.tune.simulate import Outcome, simulate
@@ -126,7 +126,7 @@ class Tuning:
             told: Is told what happens, a line each.
         """
         self._flow = flow
-        self._requests = requests
+        self._load = Load(flow, requests)
         self._goal = goal
         self._clients = clients
         self._seconds = seconds
@@ -142,6 +142,7 @@ class Tuning:
     def stop(self) -> None:
         """Has `run` end soon, from another thread; it says what it knows by then."""
         self._is_over.set()
+        self._load.stop()
 
     def run(self) -> TuneReport:
         """Does all of it.
@@ -254,7 +255,7 @@ class Tuning:
     def _visits(self) -> dict[str, float]:
         """Sends some requests and counts what each stage was given for them."""
         before = self._flow.stats()
-        report = closed_loop(self._flow, self._requests, 8, min(1.0, self._seconds))
+        report = self._load.closed(8, min(1.0, self._seconds))
         after = self._flow.stats()
         # Those that ended behind the time are waited for as well: all that was sent has passed.
         ended = sum(after.requests.values()) - sum(before.requests.values())
@@ -320,13 +321,12 @@ class Tuning:
         how: dict[str, Any] = {
             "settling": _SETTLING,
             "marked": lambda: seen.append(Snapshot.read(self._flow.snapshot())),
-            "is_over": self._is_over.is_set,
         }
         if rate is not None:
-            report = open_loop(self._flow, self._requests, rate, seconds, **how)
+            report = self._load.open(rate, seconds, **how)
         else:
             found = clients or self._clients
-            report = closed_loop(self._flow, self._requests, found, seconds, **how)
+            report = self._load.closed(found, seconds, **how)
         return Case.between(*seen, is_driven=True), report
 
     def _go_to(self, settings: Settings) -> None:

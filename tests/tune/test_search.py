@@ -1,0 +1,89 @@
+"""Which settings are found: against all that there are."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from modelflow.tune.cost import StageCost
+from modelflow.tune.search import Goal, Search
+from modelflow.tune.settings import Settings, StageSettings
+from modelflow.tune.simulate import Outcome, simulate
+
+FREE = frozenset({"threads", "batch_size"})
+
+
+def start_of(*names):
+    return Settings({name: StageSettings(1, 1, 32) for name in names})
+
+
+def test_a_goal_prefers_what_keeps_its_demand_then_what_it_wants():
+    fast = Goal(99, 0.1)
+    assert fast.score(10, 0.05) > fast.score(1000, 0.2) > fast.score(1000, 0.4)
+    assert fast.score(20, 0.09) > fast.score(10, 0.01)
+    assert Goal().score(20, 9.0) > Goal().score(10, 0.01)
+    prompt = Goal(99, None, rate=100.0)
+    assert prompt.score(100, 0.01) > prompt.score(100, 0.02) > prompt.score(80, 0.001)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(st.tuples(st.floats(1e-3, 0.03), st.floats(1e-4, 0.01)), min_size=2, max_size=2))
+def test_the_best_of_a_small_grid_is_found_or_nearly(stages):
+    costs = {
+        name: StageCost(name, 1.0, {n: fixed + each * n for n in (1, 2, 4, 8)})
+        for name, (fixed, each) in zip("ab", stages, strict=True)
+    }
+
+    def simulated(found):
+        return simulate(costs, found, 2, clients=16, requests=200)
+
+    start = start_of("a", "b")
+    ranked = Search(costs, {"a": FREE, "b": FREE}, Goal(), simulated, 4).run(start)
+    choices = [
+        [
+            replace(start.stages[n].with_batch(size, 32), threads=t)
+            for size in (1, 2, 4, 8)
+            for t in (1, 2, 3, 4)
+        ]
+        for n in "ab"
+    ]
+    best = max(simulated(Settings({"a": a, "b": b})).rate for a, b in itertools.product(*choices))
+    assert ranked[0].rate >= 0.95 * best
+    assert any(one.settings == start for one in ranked)
+
+
+def test_nothing_changes_that_is_not_free():
+    costs = {"a": StageCost("a", 1.0, {1: 0.01, 8: 0.02}), "b": StageCost("b", 1.0, {1: 0.01})}
+
+    def simulated(found):
+        return simulate(costs, found, 2, clients=16, requests=100)
+
+    ranked = Search(costs, {"a": frozenset({"threads"})}, Goal(), simulated, 4).run(
+        start_of("a", "b")
+    )
+    assert {one.settings.stages["b"] for one in ranked} == {StageSettings(1, 1, 32)}
+    assert {one.settings.stages["a"].batch_size for one in ranked} == {1}
+
+
+def test_of_what_is_as_good_the_smallest_comes_first():
+    costs = {"a": StageCost("a", 1.0, {1: 0.01, 8: 0.01})}
+    same = Outcome(100.0, (0.01,))
+    ranked = Search(costs, {"a": FREE}, Goal(), lambda _: same, 4).run(
+        Settings({"a": StageSettings(4, 8, 32)})
+    )
+    assert ranked[0].settings == Settings({"a": StageSettings(1, 1, 32)})
+
+
+@pytest.mark.parametrize("timeout", [0.0, 5.0])
+def test_a_timeout_may_go(timeout):
+    costs = {"a": StageCost("a", 1.0, {1: 0.01, 8: 0.011})}
+    start = Settings({"a": StageSettings(1, 8, 32, timeout)})
+
+    def simulated(found):
+        return simulate(costs, found, 2, clients=1, requests=100)
+
+    ranked = Search(costs, {"a": frozenset({"batch_timeout_ms"})}, Goal(), simulated, 1).run(start)
+    assert ranked[0].settings.stages["a"].batch_timeout_ms == 0.0
+    assert len(ranked) == (2 if timeout else 1)
