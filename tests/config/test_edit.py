@@ -173,6 +173,11 @@ def test_what_defaults_give_is_not_taken_away():
         text.unset("a", "x")
 
 
+def test_an_attribute_goes_as_often_as_it_stands():
+    text = dot("digraph {\n a [x=1,\n  y=1, y=2]\n a [y=3]\n}")
+    assert text.unset("a", "y").text == "digraph {\n a [x=1\n  ]\n a\n}"
+
+
 def test_comments_stay():
     text = dot(
         "digraph {\n a [x=1 /* one */, /* two */ y=2] # a\n"
@@ -203,6 +208,8 @@ def test_a_parted_chain_keeps_its_attributes_on_each_edge():
         ("a -> c -> b -> {d -> e}", "a\n c\n {d -> e}\n a -> c"),
         ("a; b; c -> b", "a; c"),
         ("a<b>c", "a c"),
+        ("b b; a b b", " a"),
+        ("a b b b c", "a c"),
     ],
 )
 def test_a_node_goes_and_the_others_stay_in_their_order(before, after):
