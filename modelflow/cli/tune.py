@@ -13,7 +13,7 @@ from modelflow.cli.driving import check_repeatable
 from modelflow.cli.feeding import feeds_of
 from modelflow.cli.graph_options import GraphChoice, graph_options
 from modelflow.cli.termination import TERMINATED, termination
-from modelflow.errors import ConfigError, did_you_mean
+from modelflow.errors import ConfigError, TuningError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,10 +125,13 @@ def tune(  # noqa: PLR0913 - the words of the command line
         fixed=frozenset(fixed),
         told=partial(click.echo, err=True),
     )
-    with termination(asked, tuning.stop), flow:
-        report = tuning.run()
-    if asked.is_set():
-        click.echo("stopped before the end; nothing is changed", err=True)
+    try:
+        with termination(asked, tuning.stop), flow:
+            report = tuning.run()
+    except TuningError:
+        if not asked.is_set():
+            raise
+        click.echo("stopped; nothing is changed", err=True)
         return TERMINATED
     _show(report)
     _tell_change(report, graph.path, html, is_written=write)

@@ -140,7 +140,7 @@ class Tuning:
         self._foreign = 0.0
 
     def stop(self) -> None:
-        """Has `run` end soon, from another thread; it says what it knows by then."""
+        """Has `run` end at once, from another thread."""
         self._is_over.set()
         self._load.stop()
 
@@ -149,6 +149,7 @@ class Tuning:
 
         Raises:
             FlowFailed, StreamClosed: the flow ended meanwhile.
+            TuningError: requests are not answered well, or `stop` was called.
         """
         try:
             report = self._run()
@@ -245,7 +246,7 @@ class Tuning:
         for size in sizes:
             settings = self._all(free, threads=1, batch_size=size)
             sweep[size], _ = self._seen(settings, brief, 3 * size + 8)
-            if self._is_over.is_set() or (size >= _ENOUGH and not _gains(sweep[size], size)):
+            if size >= _ENOUGH and not _gains(sweep[size], size):
                 break
         middle = list(sweep)[len(sweep) // 2]
         several = self._all(free, threads=2, batch_size=middle)
@@ -256,6 +257,7 @@ class Tuning:
         """Sends some requests and counts what each stage was given for them."""
         before = self._flow.stats()
         report = self._load.closed(8, min(1.0, self._seconds))
+        self._check()
         after = self._flow.stats()
         # Those that ended behind the time are waited for as well: all that was sent has passed.
         ended = sum(after.requests.values()) - sum(before.requests.values())
@@ -315,6 +317,7 @@ class Tuning:
         self, settings: Settings, seconds: float, clients: int | None
     ) -> tuple[Case, LoadReport]:
         """Loads the flow with some settings, and looks at it meanwhile."""
+        self._check()
         self._go_to(settings)
         rate = self._goal.rate if clients is None else None
         seen: list[Snapshot] = []
@@ -327,7 +330,13 @@ class Tuning:
         else:
             found = clients or self._clients
             report = self._load.closed(found, seconds, **how)
+        self._check()
         return Case.between(*seen, is_driven=True), report
+
+    def _check(self) -> None:
+        if self._is_over.is_set():
+            message = "the tuning was stopped"
+            raise TuningError(message)
 
     def _go_to(self, settings: Settings) -> None:
         changes = self._now.changes_to(settings)

@@ -1,0 +1,100 @@
+"""``modelflow tune``: what it shows, what it changes, and what it leaves."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests import programs
+
+GRAPH = """# kept as it is\r
+[graph]\r
+graphconf = '''digraph slow {\r
+    input [type=input]  # here too\r
+    sleep [flowunit="sleeping:sleep", threads=1,  batch_size=2]\r
+    output [type=output]\r
+    input -> sleep -> output }'''\r
+"""
+SLEEPING = """
+import time
+import modelflow
+
+@modelflow.flowunit(max_batch_size=2)
+def sleep(value):
+    time.sleep(0.01)
+    return value
+"""
+
+
+@pytest.fixture
+def slow(folder):
+    (folder / "slow.toml").write_bytes(GRAPH.encode())
+    (folder / "sleeping.py").write_text(SLEEPING)
+    return folder
+
+
+BRIEF = ("--input", "photos", "--clients", "8", "--seconds", "0.2")
+
+
+def test_it_shows_a_diff_and_changes_that_line_alone_if_asked_to(modelflow, slow):
+    done = modelflow("tune", "slow.toml", *BRIEF, "--write", "--html", "t.html")
+    assert done.returncode == 0, done.stderr
+    assert "The rate is +" in done.stdout
+    assert "--- a/slow.toml" in done.stdout
+    before = GRAPH.encode().split(b"\n")
+    after = (slow / "slow.toml").read_bytes().split(b"\n")
+    changed = [place for place, line in enumerate(after) if line != before[place]]
+    assert changed == [4]
+    assert b"threads=1," not in after[4]
+    assert after[4].endswith(b"]\r")
+    assert "<svg" in (slow / "t.html").read_text()
+    again = modelflow("check", "slow.toml")
+    assert again.returncode == 0, again.stderr
+
+
+def test_without_write_the_file_stays(modelflow, slow):
+    done = modelflow("tune", "slow.toml", *BRIEF, "--fix", "sleep.batch_size")
+    assert done.returncode == 0, done.stderr
+    assert (slow / "slow.toml").read_bytes() == GRAPH.encode()
+    assert "with --write the file is changed so" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_is_stopped_leaves_the_file_untouched(slow, number):
+    command = [sys.executable, "-m", "modelflow", "tune", "slow.toml", "--write", *BRIEF[:4]]
+    command += ["--seconds", "60"]
+    with programs.started(
+        command, cwd=slow, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr.readline().startswith("measuring")
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=programs.LIMIT)
+    assert process.returncode == 128 + number, errors
+    assert "Traceback" not in errors
+    assert (slow / "slow.toml").read_bytes() == GRAPH.encode()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--latency", "fast"], 2, "--latency fast: expected a time as 80ms or 1.5s"),
+        (["--latency", "p100=1s"], 2, "--latency p100=1s: expected"),
+        (["--rate", "5", "--clients", "3"], 2, "--rate and --clients: give one"),
+        (["--fix", "slep"], 2, "--fix slep: there is no node 'slep'; did you mean 'sleep'"),
+        (["--fix", "sleep.device"], 2, "got 'device'; expected threads or batch_size"),
+        (["--input", "none"], 1, "--input none: there is no such file"),
+    ],
+)
+def test_bad_input_is_said_exactly(modelflow, slow, arguments, code, message):
+    if "--input" not in arguments:
+        arguments = ["--input", "photos", *arguments]
+    done = modelflow("tune", "slow.toml", *arguments)
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False)
+    assert message in done.stderr
+
+
+def test_a_graph_with_sources_cannot_be_sent_requests(modelflow):
+    done = modelflow("tune", "digits")
+    assert done.returncode == 1
+    assert "has no inputs, so no requests can be sent" in done.stderr
