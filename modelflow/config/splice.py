@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 __all__ = ["Splice", "indentation", "line_end", "line_start", "removal", "spliced"]
 
-_WORD_AND_WORD = re.compile(r"[^\s{}\[\];,]{2}")
+# Two characters that would become one word.
+_WORD_AND_WORD = re.compile(r"""[^\s{}\[\];,"/#<>]{2}""")
 
 
 class Splice(NamedTuple):

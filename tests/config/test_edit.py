@@ -244,6 +244,7 @@ def test_a_graph_of_one_line_stays_one():
     assert text.add_node("c", {"x": 1}).text == "digraph{a->b c [x=1]}"
     assert text.connect("b", "a").text == "digraph{a->b b -> a}"
     assert dot("digraph{}").add_node("a").text == "digraph{a}"
+    assert dot("digraph{a new/**/b->a}").remove_node("new").text == "digraph{a/**/b->a}"
     assert dot("digraph {\n}").add_node("a").text == "digraph {\n    a\n}"
 
 
