@@ -190,7 +190,8 @@ class FlowUnitError(ModelflowError):
     Attributes:
         node: The node in the graph.
         unit: The flow unit that the node runs.
-        phase: ``open``, ``process``, ``stream_start``, ``stream_end`` or ``close``.
+        phase: ``open``, ``process``, ``stream_start``, ``stream_end`` or ``close``; ``wait``: it
+            was not called (a deadline passed); ``transfer``: the copy from or to its device failed.
         session: The session's identifier, or None.
     """
 

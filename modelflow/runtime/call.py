@@ -20,6 +20,7 @@ from modelflow.runtime.segment import Columns, Stream
 from modelflow.unit.unit import Context, FlowUnit
 
 __all__ = [
+    "WAIT",
     "BatchCall",
     "Call",
     "StreamOf",
@@ -30,6 +31,9 @@ __all__ = [
     "returned_error",
     "writable",
 ]
+
+WAIT = "wait"
+"""The phase of an error that a row has because it was never given to the unit."""
 
 # Gives the stream that a row of the batch belongs to; None outside a graph.
 StreamOf = Callable[[int], Stream | None]

@@ -12,7 +12,7 @@ from typing import Any
 from modelflow.buffer import Buffer
 from modelflow.errors import DeadlineExceeded, FlowUnitError
 from modelflow.plan import UnitPlan
-from modelflow.runtime.call import StreamOf
+from modelflow.runtime.call import WAIT, StreamOf
 from modelflow.runtime.segment import Batch, Columns
 from modelflow.runtime.stats import WorkerStats
 
@@ -98,6 +98,7 @@ def _expired(buffer: Buffer, plan: UnitPlan, stream: Any) -> Buffer:
         DeadlineExceeded(message),
         node=plan.node,
         unit=plan.spec.name,
+        phase=WAIT,
         session=stream.session.name,
     )
     return Buffer.from_error(error, buffer.meta)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from modelflow.device import Device
 from modelflow.errors import FlowUnitError
 from modelflow.plan import UnitPlan
+from modelflow.runtime.call import WAIT
 from modelflow.runtime.segment import Span
 from modelflow.runtime.watcher import Part
 
@@ -92,11 +93,14 @@ def parts_of(
 
 
 def failures_of(results: Sequence[Sequence[Any]], node: str) -> Counter[str]:
-    """Counts the rows that failed at a node, by what was raised: the name of its type."""
+    """Counts the rows that failed in a node, by what was raised: the name of its type.
+
+    Those that were never given to its unit have not failed in it.
+    """
     found: Counter[str] = Counter()
     for row in itertools.zip_longest(*results):  # a stream unit's outputs may differ in length
         error = _error_of(row)
-        if error is not None and error.node == node:
+        if error is not None and error.node == node and error.phase != WAIT:
             found[type(error.__cause__ or error).__name__] += 1
     return found
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from modelflow.stream_io import StreamIO
 from tests.properties.blocks import Branch, Chain, Fork, Loop, Map, Tap
 from tests.properties.clients import LONG, Client, Usage
+from tests.properties.figures import check_figures
 from tests.properties.programs import Program, programs, sessions
 from tests.properties.stream_blocks import Delay, Repeat
 from tests.properties.tokens import plain
@@ -57,6 +58,7 @@ def source_streams(flow):
 def nothing_is_left(flow):
     """Checks that a flow whose sessions are over keeps nothing of them."""
     assert flow.scheduler.held() == {}
+    check_figures(flow.scheduler)
     in_flight = flow.scheduler._wiring._in_flight
     assert in_flight is None or in_flight.rows == 0
 

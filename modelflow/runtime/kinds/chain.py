@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, FlowUnitError
 from modelflow.plan import UnitPlan
-from modelflow.runtime.call import BatchCall, StreamOf, UnitCall
+from modelflow.runtime.call import WAIT, BatchCall, StreamOf, UnitCall
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.deadlines import carry, deadlines_of, expire
 from modelflow.runtime.kind import RunningKind
@@ -117,6 +117,7 @@ def _given_up(columns: Columns, plan: UnitPlan, stream_of: StreamOf) -> Columns:
                 Cancelled("its session was cancelled before the unit was called"),
                 node=plan.node,
                 unit=plan.spec.name,
+                phase=WAIT,
                 session=stream.session.name,
             )
             first[row] = Buffer.from_error(error, buffer.meta)

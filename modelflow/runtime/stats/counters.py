@@ -99,7 +99,7 @@ class WorkerStats:
             waited: How long the oldest row had waited for it, in seconds; negative: nobody knows.
         """
         sizes = self.by_size
-        if self.is_part:
+        if self.is_part and size:
             self.is_part, sizes = False, self.parts
         found = sizes.get(size)
         if found is None:
