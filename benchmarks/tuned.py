@@ -20,6 +20,7 @@ from measure import print_table
 
 import modelflow
 from modelflow.tune.cost import StageCost
+from modelflow.tune.flow_target import FlowTarget
 from modelflow.tune.load import Load
 from modelflow.tune.search import Goal
 from modelflow.tune.settings import Settings
@@ -120,7 +121,7 @@ def best_of_grid(flow: Any, stages: tuple[Known, ...], seconds: float) -> float:
     for settings in found[:3]:
         flow.reconfigure(Settings.of(flow.plan).changes_to(settings))
         for _ in range(2):
-            report = Load(flow, [{"input": [1]}]).closed(CLIENTS, seconds, settling=0.2)
+            report = Load(FlowTarget(flow, [{"input": [1]}])).closed(CLIENTS, seconds, settling=0.2)
             if report.percentile(99) <= BOUND:
                 rates.append(report.rate)
     flow.reconfigure(Settings.of(flow.plan).changes_to(start))

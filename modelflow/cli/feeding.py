@@ -1,6 +1,7 @@
 """What ``modelflow run --input`` sends: files, folders, patterns, standard input."""
 
 import glob
+import itertools
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,9 +13,10 @@ import numpy as np
 from modelflow.buffer import Buffer
 from modelflow.errors import ConfigError, FlowUnitError, did_you_mean
 
-__all__ = ["Feed", "feeds_of"]
+__all__ = ["Feed", "feeds_of", "requests_of"]
 
 _MAX_BYTES = 1 << 31
+_MOST_FILES = 256
 
 
 class Feed:
@@ -70,6 +72,24 @@ def feeds_of(texts: Sequence[str], inputs: Sequence[str]) -> list[Feed]:
         message = f"--input: the inputs have different numbers of files ({found})"
         raise ConfigError(message)
     return [feeds[port] for port in inputs]
+
+
+def requests_of(feeds: Sequence[Feed]) -> list[dict[str, list[Buffer]]]:
+    """Reads what can be sent again and again, once: requests of one buffer for each input.
+
+    Of more than 256 files the first ones.
+
+    Raises:
+        ConfigError: a file cannot be read.
+    """
+    found = []
+    for row in itertools.islice(zip(*feeds, strict=True), _MOST_FILES):
+        for buffer in row:
+            if buffer.error is not None:
+                message = f"--input: {buffer.error}"
+                raise ConfigError(message)
+        found.append({feed.port: [buffer] for feed, buffer in zip(feeds, row, strict=True)})
+    return found
 
 
 def _split(text: str, inputs: Sequence[str]) -> tuple[str, str]:

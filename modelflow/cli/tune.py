@@ -1,16 +1,15 @@
 """``modelflow tune``: finds better threads and batches for a graph, and changes the file."""
 
-import itertools
 import re
 import threading
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from modelflow.cli.driving import check_repeatable
-from modelflow.cli.feeding import feeds_of
+from modelflow.cli.feeding import feeds_of, requests_of
 from modelflow.cli.graph_options import GraphChoice, graph_options
 from modelflow.cli.termination import TERMINATED, termination
 from modelflow.errors import ConfigError, TuningError, did_you_mean
@@ -18,13 +17,10 @@ from modelflow.errors import ConfigError, TuningError, did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from modelflow.cli.feeding import Feed
     from modelflow.tune.tuning import TuneReport
 
 __all__ = ["tune"]
 
-# What is sent is read once, and kept: of each input at most so many files.
-_MOST_FILES = 256
 _LATENCY = re.compile(r"(?:p(?P<percent>\d+(?:\.\d+)?)=)?(?P<time>\d+(?:\.\d+)?)(?P<unit>ms|s)")
 
 
@@ -118,7 +114,7 @@ def tune(  # noqa: PLR0913 - the words of the command line
     asked = threading.Event()
     tuning = Tuning(
         flow,
-        _requests(feeds),
+        requests_of(feeds),
         goal,
         clients=clients or 32,
         seconds=seconds,
@@ -159,19 +155,6 @@ def _check_fixed(fixed: "Sequence[str]", nodes: "Sequence[str]") -> None:
         if dot and key not in ("threads", "batch_size"):
             message = f"--fix {text}: got {key!r}; expected threads or batch_size"
             raise click.UsageError(message)
-
-
-def _requests(feeds: "Sequence[Feed]") -> "list[dict[str, list[Any]]]":
-    """Reads what is sent, once: a request of one buffer for each input."""
-    rows = itertools.islice(zip(*feeds, strict=True), _MOST_FILES)
-    found = []
-    for row in rows:
-        for buffer in row:
-            if buffer.error is not None:
-                message = f"--input: {buffer.error}"
-                raise ConfigError(message)
-        found.append({feed.port: [buffer] for feed, buffer in zip(feeds, row, strict=True)})
-    return found
 
 
 def _show(report: "TuneReport") -> None:

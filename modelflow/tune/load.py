@@ -1,4 +1,4 @@
-"""Load on a flow in this process: clients that wait for their answers, or requests that are due.
+"""Load: clients that wait for their answers, or requests that are due, whatever is answered.
 
 Open loop: request 7 was due at 0.35 s, was taken at 0.40 s because the queue was full, and was
 answered at 0.47 s: its latency is 0.12 s. Counted from the moment at which it was sent it would be
@@ -13,16 +13,12 @@ from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from modelflow.request import Request
+from modelflow.tune.percentile import percentile_of
 
-if TYPE_CHECKING:
-    from modelflow.flow import Flow
+__all__ = ["Load", "LoadReport", "Target"]
 
-__all__ = ["Load", "LoadReport"]
-
-Inputs = Mapping[str, Sequence[Any]]
 _ROOM = object()
 """What is said instead of a request when there is room again."""
 _AGAIN = object()
@@ -31,13 +27,42 @@ _MOST = 256
 """Requests that are sent together."""
 
 
+class Target(Protocol):
+    """What is loaded: it makes requests, takes them, and says what became of them."""
+
+    def make(self, number: int, on_end: Callable[[Any], None]) -> Any:
+        """Returns a request that was not sent yet.
+
+        Args:
+            number: Which one: 0, 1, 2, ...
+            on_end: Called once with the request when it is over, on any thread.
+        """
+
+    def submit(self, requests: Sequence[Any], on_room: Callable[[], None]) -> Sequence[Any]:
+        """Sends requests, in order, and waits for nothing.
+
+        Args:
+            requests: Those that were made.
+            on_room: Called once if some are returned, when there may be room for them.
+
+        Returns:
+            Those for which there is no room.
+        """
+
+    def outcome(self, request: Any) -> str:
+        """Returns ``ok``, or in short what went wrong with a request that is over."""
+
+    def cancel(self, request: Any) -> None:
+        """Gives up one that was sent: it is over soon."""
+
+
 @dataclass(frozen=True)
 class LoadReport:
     """What became of the requests that have ended in some time.
 
     Attributes:
         seconds: How long that was.
-        outcomes: ``ok``, ``failed`` -> how many.
+        outcomes: ``ok``, or what went wrong -> how many.
         latencies: Of each that was answered well, in seconds, rising.
         late: How late the last 1 % of requests were sent, in seconds, by who sends; open loop.
         unsent: Requests that found no room before the time was over.
@@ -56,10 +81,20 @@ class LoadReport:
 
     def percentile(self, percent: float) -> float:
         """Returns the latency that so many percent do not exceed, in seconds; 0 without any."""
-        if not self.latencies:
-            return 0.0
-        place = max(0, math.ceil(percent / 100.0 * len(self.latencies)) - 1)
-        return self.latencies[place]
+        return percentile_of(self.latencies, percent)
+
+    def document(self) -> dict[str, Any]:
+        """Returns it as what JSON can hold; times in seconds."""
+        marks = (50, 90, 95, 99, 99.9, 100)
+        mean = sum(self.latencies) / len(self.latencies) if self.latencies else 0.0
+        return {
+            "seconds": self.seconds,
+            "rate": self.rate,
+            "outcomes": dict(self.outcomes),
+            "unsent": self.unsent,
+            "late": self.late,
+            "latency": {"mean": mean, **{f"p{mark:g}": self.percentile(mark) for mark in marks}},
+        }
 
 
 class _Clients:
@@ -101,25 +136,19 @@ class _Arrivals:
 
 
 class Load:
-    """Load on a running flow; requests are made, submitted and counted on the caller's thread.
+    """Load on a target; requests are made, submitted and counted on the caller's thread.
 
     One run at a time; after `stop` no other begins.
     """
 
-    def __init__(self, flow: "Flow", requests: Sequence[Inputs]) -> None:
-        """Sends nothing yet.
-
-        Args:
-            flow: It runs.
-            requests: What is sent, in turns: for each input of the graph its values.
-        """
-        self._flow = flow
-        self._inputs = requests
+    def __init__(self, target: Target) -> None:
+        """Sends nothing yet; ``target`` runs."""
+        self._target = target
         self._is_over = False
         # Requests that have ended, each with the moment; that there is room again, or an end.
         self._told: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._held: deque[Request] = deque()  # there was no room for them
-        self._due: dict[Request, float] = {}  # those that are under way
+        self._held: deque[Any] = deque()  # there was no room for them
+        self._due: dict[Any, float] = {}  # those that are under way
         self._has_room = True
         self._number = 0
         self._late = array("d")
@@ -197,7 +226,7 @@ class Load:
         while self._due and not self._is_over:
             self._take(None, source, math.inf)
         for request in list(self._due):
-            request.cancel()
+            self._target.cancel(request)
         while self._due:
             self._take(None, source, math.inf)
         late = sorted(self._late)
@@ -224,23 +253,22 @@ class Load:
             self._take(wait, source, since)
 
     def _make(self, due: float) -> None:
-        inputs = self._inputs[self._number % len(self._inputs)]
+        request = self._target.make(self._number, self._ended)
         self._number += 1
-        request = Request(inputs, self._ended)
         self._due[request] = due
         self._held.append(request)
 
     def _submit(self) -> None:
         if self._held and self._has_room:
             self._has_room = False
-            self._held = deque(self._flow.submit(list(self._held), self._room))
+            self._held = deque(self._target.submit(list(self._held), self._room))
             if not self._held:
                 self._has_room = True
 
     def _room(self) -> None:
         self._told.put(_ROOM)
 
-    def _ended(self, request: Request) -> None:
+    def _ended(self, request: Any) -> None:
         self._told.put((request, time.monotonic()))
 
     def _take(self, wait: float | None, source: _Clients | _Arrivals, since: float) -> None:
@@ -258,13 +286,11 @@ class Load:
         except queue.Empty:
             return
 
-    def _count(self, request: Request, now: float, since: float) -> None:
+    def _count(self, request: Any, now: float, since: float) -> None:
         due = self._due.pop(request)
         if now < since or self._is_over:
             return
-        buffers = (buffer for found in request.answer().values() for buffer in found)
-        if any(buffer.error is not None for buffer in buffers):
-            self._outcomes["failed"] += 1
-            return
-        self._outcomes["ok"] += 1
-        self._latencies.append(now - due)
+        outcome = self._target.outcome(request)
+        self._outcomes[outcome] += 1
+        if outcome == "ok":
+            self._latencies.append(now - due)

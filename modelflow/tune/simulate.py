@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from modelflow.tune.cost import StageCost
+from modelflow.tune.percentile import percentile_of
 from modelflow.tune.settings import Settings, StageSettings
 
 __all__ = ["Outcome", "simulate"]
@@ -33,9 +34,7 @@ class Outcome:
 
     def percentile(self, percent: float) -> float:
         """Returns the latency that so many percent do not exceed, in seconds; 0 without any."""
-        if not self.latencies:
-            return 0.0
-        return self.latencies[max(0, math.ceil(percent / 100.0 * len(self.latencies)) - 1)]
+        return percentile_of(self.latencies, percent)
 
 
 def simulate(  # noqa: PLR0913 - what there is to say of a load

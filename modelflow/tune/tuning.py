@@ -14,7 +14,8 @@ from modelflow.errors import TuningError
 from modelflow.plan import StagePlan
 from modelflow.profile.snapshot import Snapshot
 from modelflow.tune.cost import StageCost, costs_of
-from modelflow.tune.load import Inputs, Load, LoadReport
+from modelflow.tune.flow_target import FlowTarget, Inputs
+from modelflow.tune.load import Load, LoadReport
 from modelflow.tune.search import Goal, Ranked, Search
 from modelflow.tune.settings import Settings
 from modelflow.tune.simulate import Outcome, simulate
@@ -126,7 +127,7 @@ class Tuning:
             told: Is told what happens, a line each.
         """
         self._flow = flow
-        self._load = Load(flow, requests)
+        self._load = Load(FlowTarget(flow, requests))
         self._goal = goal
         self._clients = clients
         self._seconds = seconds

@@ -6,6 +6,7 @@ import time
 import pytest
 
 import modelflow
+from modelflow.tune.flow_target import FlowTarget
 from modelflow.tune.load import Load, LoadReport
 
 GRAPH = """digraph load { input [type=input] work [threads=2, batch_size=1, queue_size=2]
@@ -41,7 +42,7 @@ def requests(count=4):
 def test_clients_wait_for_their_answers_and_all_that_was_sent_is_over_at_the_end():
     unit, marks = Counted(), []
     with modelflow.Flow(GRAPH, units=[unit.unit]) as flow:
-        found = Load(flow, requests()).closed(
+        found = Load(FlowTarget(flow, requests())).closed(
             8, 0.2, settling=0.05, marked=lambda: marks.append(flow.stats())
         )
         stats = flow.stats()
@@ -56,14 +57,14 @@ def test_clients_wait_for_their_answers_and_all_that_was_sent_is_over_at_the_end
 
 def test_what_fails_is_counted_and_no_latency():
     with modelflow.Flow(GRAPH, units=[Counted(fails=True).unit]) as flow:
-        found = Load(flow, requests()).closed(2, 0.1)
-    assert found.outcomes["failed"] > 0
+        found = Load(FlowTarget(flow, requests())).closed(2, 0.1)
+    assert found.outcomes["ValueError"] > 0
     assert found.outcomes["ok"] == len(found.latencies)
 
 
 def test_requests_come_at_their_rate_whatever_is_answered():
     with modelflow.Flow(GRAPH, units=[Counted().unit]) as flow:
-        found = Load(flow, requests()).open(400.0, 1.0, seed=3)
+        found = Load(FlowTarget(flow, requests())).open(400.0, 1.0, seed=3)
     # 400 are due on average, with a standard deviation of 20.
     assert 300 <= found.outcomes["ok"] <= 500
 
@@ -83,7 +84,7 @@ def test_latency_counts_from_when_a_request_was_due_though_nobody_could_take_it(
             marks.append(time.monotonic())
             go_on.set()  # at the second mark, when the time is over, at the latest
 
-        found = Load(flow, requests()).open(1000.0, 0.0, settling=0.3, marked=marked)
+        found = Load(FlowTarget(flow, requests())).open(1000.0, 0.0, settling=0.3, marked=marked)
         stats = flow.stats()
     assert len(marks) == 2
     assert not found.outcomes  # nothing had ended by then, and nothing counts behind it
@@ -105,7 +106,7 @@ def test_it_ends_when_it_is_told_to_and_gives_up_what_is_under_way():
         go_on.set()
 
     with modelflow.Flow(GRAPH, units=[work]) as flow:
-        load = Load(flow, requests())
+        load = Load(FlowTarget(flow, requests()))
         stopper = threading.Thread(target=stop)
         stopper.start()
         found = load.closed(4, 600.0)
