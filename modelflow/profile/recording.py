@@ -9,6 +9,7 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -37,7 +38,7 @@ class _Watched:
         session: str,
         began: float,
         over: Callable[["_Watched"], None],
-        leave: Callable[[Watcher], None],
+        leave: Callable[["_Watched"], None],
     ) -> None:
         self.session = session
         self.began = began
@@ -92,6 +93,8 @@ class Recording:
         self._rings: dict[str, Ring] = {}
         self._sessions = itertools.count()
         self._open: dict[_Watched, None] = {}
+        # Those of them that are still told of each step: not any more after many.
+        self._told: dict[_Watched, None] = {}
         self._done: deque[tuple[_Watched, float]] = deque()
         self._is_over = threading.Event()
         self._error: RecordingError | None = None
@@ -103,7 +106,7 @@ class Recording:
         """See `Recorder.ring`."""
         ring = self._rings.get(track)
         if ring is None:  # else its worker has left, and another has come
-            ring = self._rings[track] = Ring(self._every, self._short)
+            ring = self._rings[track] = Ring(self._every, self._short, self._told)
         return ring
 
     def watcher(
@@ -112,11 +115,16 @@ class Recording:
         """See `Recorder.watcher`."""
         if not self._sample or next(self._sessions) % self._sample:
             return None
-        watched = _Watched(session, began, self._ended, leave)
-        self._open[watched] = None
+        watched = _Watched(session, began, self._ended, partial(self._leave, leave))
+        self._open[watched] = self._told[watched] = None
         return watched
 
+    def _leave(self, leave: Callable[[Watcher], None], watched: _Watched) -> None:
+        self._told.pop(watched, None)
+        leave(watched)
+
     def _ended(self, watched: _Watched) -> None:
+        self._told.pop(watched, None)
         if self._open.pop(watched, self) is None:
             self._done.append((watched, self._clock.now()))
 

@@ -5,7 +5,7 @@ room until 10.010: two slices, which the recorder takes out some tenths of a sec
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from typing import NamedTuple, Protocol
 
 from modelflow.runtime.segment import Span
@@ -49,7 +49,7 @@ class Ring:
     Where the recorder does not keep up the oldest are lost, and counted.
     """
 
-    __slots__ = ("_slices", "_taken", "every", "kept", "number", "short")
+    __slots__ = ("_slices", "_taken", "every", "kept", "number", "short", "watched")
 
     number: int
     """Calls since the recording began; the worker counts them."""
@@ -59,11 +59,14 @@ class Ring:
     """In seconds."""
     kept: int
     """Slices that were kept."""
+    watched: Sized
+    """Not empty while somebody is told of the calls of some session."""
 
-    def __init__(self, every: int, short: float) -> None:
+    def __init__(self, every: int, short: float, watched: Sized = ()) -> None:
         self.number = self.kept = self._taken = 0
         self.every = every
         self.short = short
+        self.watched = watched
         self._slices: deque[Slice] = deque(maxlen=_MOST)
 
     def note(self, one: Slice) -> None:

@@ -74,19 +74,21 @@ class WorkerReport:
         arrived: float,
     ) -> None:
         """Tells whoever watches its sessions, or records the flow, of a batch that was called."""
+        ring, is_written = self.ring, False
+        if ring is not None:
+            ring.number = number = ring.number + 1
+            is_written = not number % ring.every or end - start >= ring.short
+            # What nobody is told of is not looked at: that would cost as much as a no-op.
+            if not (is_written or ring.watched or self._owner.is_watched):
+                return
         is_told = False
         for span in batch.spans:
             if span.stream.session.watcher is not None:
                 is_told = True
                 break
-        ring = self.ring
-        if ring is not None:
-            ring.number = number = ring.number + 1
-            if number % ring.every and end - start < ring.short and not is_told:
-                return
         if is_told:
             tell(batch.spans, results, self._laps(start, end), self._device, self.track)
-        if ring is not None:
+        if ring is not None and (is_written or is_told):
             size, errors = batch.size, self.call.failed
             for unit, begin, finish in self._laps(start, end):
                 ring.note(slice_of(unit.node, begin, finish, size, arrived, batch.spans, errors))
