@@ -150,7 +150,7 @@ class Inbox(Controlled):
                 if seat.tenant is not None or self._rests.is_held:
                     if seat.is_leaving and seat.tenant is None:
                         return None
-                    self._rest(seat, None)
+                    self._rests.rest(seat, None, is_ordered=order.is_holding)
                     continue
                 if seat.is_owing:
                     seat.is_owing = False
@@ -166,7 +166,7 @@ class Inbox(Controlled):
                         if self._resting and waiting:
                             self._wake_worker()
                     continue  # it may have waited: look again at everything
-                self._rest(seat, remaining)
+                self._rests.rest(seat, remaining, is_ordered=order.is_holding)
         if self._room.due:
             self._room.call_due()
         return batch
@@ -182,7 +182,7 @@ class Inbox(Controlled):
             return None
         with self._lock:
             while order.has_delays and (left := order.next_due()) is not None and not waiting:
-                self._rest(self.seat(), left)
+                self._rests.rest(self.seat(), left, is_ordered=order.is_holding)
             while waiting and batch is None and not self._rests.is_held:
                 part = self._share(seat) if self._is_shared and seat is not None else self._size
                 batch = order.cut(part)
@@ -194,9 +194,6 @@ class Inbox(Controlled):
             self._room.call_due()
         return batch
 
-    def _rest(self, seat: Seat, timeout: float | None) -> None:
-        self._rests.rest(seat, timeout, is_ordered=self._order.is_holding)
-
     def give_back(self, seat: Seat, relay: Relay, is_owing: bool) -> None:
         """Takes back a seat that was lent: its worker's own thread rests there again, or works.
 
@@ -206,7 +203,11 @@ class Inbox(Controlled):
             is_owing: Its worker is to wait for room behind the stage before it takes more.
         """
         with self._lock:
-            self._rests.give_back(seat, relay, is_owing=is_owing)
+            if seat.tenant is relay:  # else it was given back, and may be somebody else's
+                seat.is_owing = is_owing
+                seat.tenant = None
+                if self._rests.is_held:
+                    self._rests.look_again()
             if is_owing or self._is_closed:
                 seat.wake()
             elif self._waiting:

@@ -51,13 +51,9 @@ class Rests:
                     seat.wake()
                 return
 
-    def give_back(self, seat: Seat, relay: Relay, *, is_owing: bool) -> None:
-        """Takes back a seat that was lent; see `Inbox.give_back`."""
-        if seat.tenant is relay:  # else it was given back, and may be somebody else's
-            seat.is_owing = is_owing
-            seat.tenant = None
-            if self.is_held:
-                self._quiet.notify_all()
+    def look_again(self) -> None:
+        """Has who waits for all to rest look again: a seat was given back."""
+        self._quiet.notify_all()
 
     def wake_all(self) -> None:
         """Wakes all of them, and who waits for them to rest."""
