@@ -11,7 +11,6 @@ from modelflow.cli.completion import completion
 from modelflow.cli.convert import convert
 from modelflow.cli.doctor import doctor
 from modelflow.cli.draw import draw
-from modelflow.cli.load import load
 from modelflow.cli.model import model
 from modelflow.cli.new.command import new
 from modelflow.cli.profile import profile
@@ -69,7 +68,6 @@ for command in (
     profile,
     doctor,
     tune,
-    load,
     top,
     serve,
     replica,
