@@ -142,10 +142,7 @@ class Load:
         self._marked()
 
     def _make(self, now: float) -> float | None:
-        """Makes requests of what is due by now; returns when the next one is, None: there is none.
-
-        That is infinite where it takes an answer.
-        """
+        """Makes requests of what is due by now; returns when the next one is, as `Pace.due`."""
         most = self._options.max_in_flight
         for _ in range(_LOT):
             due = None if self._is_full else self._pace.due(now)

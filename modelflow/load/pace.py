@@ -31,7 +31,7 @@ class Pace(Protocol):
         """Begins, at this time of the clock."""
 
     def due(self, now: float) -> float | None:
-        """Returns when the next one is due; infinite: when one is over; None: none is any more."""
+        """Returns when the next one is due; infinite: unknown; None: none is any more."""
 
     def taken(self) -> None:
         """Goes on to the one behind."""
@@ -66,9 +66,11 @@ class Rate:
         self.end = start + self._span
         self._next = next(self._moments)
 
-    def due(self, now: float) -> float | None:  # noqa: ARG002 - what was due earlier still is
-        """See `Pace`."""
-        return None if self._next >= self._span else self._start + self._next
+    def due(self, now: float) -> float | None:
+        """See `Pace`; what was due before the end is, however late it is now."""
+        if self._next < self._span:
+            return self._start + self._next
+        return None if now >= self.end else math.inf
 
     def taken(self) -> None:
         """See `Pace`."""
