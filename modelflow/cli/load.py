@@ -139,7 +139,8 @@ def load(graph: GraphChoice, **given: Any) -> int:
             series.run(target)
     except KeyboardInterrupt:
         is_interrupted = True
-    _show(series, per_second=given["per_second"], document=given["document"])
+    finally:  # also of a flow that has failed
+        _show(series, per_second=given["per_second"], document=given["document"])
     if is_interrupted:
         raise click.exceptions.Abort
     if asked.is_set():
@@ -260,7 +261,7 @@ def _show(series: "LoadSeries", *, per_second: bool, document: str | None) -> No
             click.echo(line)
         for line in warnings_of(reports):
             click.echo(f"warning: {line}", err=True)
-    if document is not None:
+    if document is not None and reports:
         found = {"version": _VERSION, "loads": [report.document() for report in reports]}
         try:
             Path(document).write_text(json.dumps(found, indent=1), encoding="utf-8")
