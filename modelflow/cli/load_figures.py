@@ -72,12 +72,21 @@ def notes_of(reports: "Sequence[LoadReport]") -> "Iterator[str]":
 def warnings_of(reports: "Sequence[LoadReport]") -> "Iterator[str]":
     """Says where the figures are not to be trusted."""
     for report in reports:
-        if report.is_client_limited:
+        if not report.is_client_limited:
+            continue
+        name = load_name(report.options)
+        if report.options.rate is None:
             yield (
-                f"{load_name(report.options)}: the client itself was late: 1 % of the requests "
-                f"were sent {time_text(report.late.percentile(99))} or more after they could have "
-                f"been (median latency {time_text(report.latency.percentile(50))}); the latencies "
-                "are not the target's alone"
+                f"{name}: the client itself took {time_text(report.late.mean)} on average to send "
+                f"the next request (mean latency {time_text(report.latency.mean)}); the target may "
+                "be able to answer more"
+            )
+        else:
+            yield (
+                f"{name}: the client itself was late: 1 % of the requests were sent "
+                f"{time_text(report.late.percentile(99))} or more after they were due (median "
+                f"latency {time_text(report.latency.percentile(50))}); the latencies are not the "
+                "target's alone"
             )
 
 

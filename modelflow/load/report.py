@@ -12,8 +12,7 @@ __all__ = ["VERSION", "LoadReport", "Second"]
 
 VERSION = 1
 """Of the JSON document."""
-# The client is taken as the limit where the latest 1 % of requests are so late: seconds, or as a
-# share of the median latency.
+# What delay of the client shows in the figures: seconds, and as a share of the latency.
 _LATE = 0.010
 _LATE_SHARE = 0.1
 
@@ -97,7 +96,13 @@ class LoadReport:
 
     @property
     def is_client_limited(self) -> bool:
-        """Tells whether the client itself was so late that the figures are its own as well."""
+        """Tells whether the client itself was so late that the figures are its own as well.
+
+        At a rate: 1 % of the requests were sent more than 10 ms late, or more than a tenth of the
+        median latency. Of clients: they took a tenth of the mean latency to send the next one.
+        """
+        if self.options.rate is None:
+            return len(self.latency) > 0 and self.late.mean > _LATE_SHARE * self.latency.mean
         late, median = self.late.percentile(99), self.latency.percentile(50)
         return late > _LATE or (len(self.latency) > 0 and late > _LATE_SHARE * median)
 

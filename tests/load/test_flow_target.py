@@ -103,9 +103,13 @@ def test_what_hangs_is_given_up_and_the_flow_goes_on(graph, rows):
     def two(a, b):
         return held(a)
 
-    clock = Simulated()  # turned on when the first request is in the unit
-    wait = clock.wait
-    clock.wait = lambda condition, timeout=None: entered.wait(60) and wait(condition, timeout)
+    class Held(Simulated):
+        """Its time goes on when the first request is in the unit."""
+
+        def wait(self, condition, timeout=None):
+            return entered.wait(60) and super().wait(condition, timeout)
+
+    clock = Held()
     options = LoadOptions(rate=10.0, seconds=1.0, warm_up=0.0, timeout=0.5, arrivals="constant")
     with modelflow.Flow(graph, units=[one if len(rows[0]) == 1 else two]) as flow:
         found = run(FlowTarget(flow, rows), options, clock=clock)

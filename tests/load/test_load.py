@@ -205,3 +205,20 @@ def test_many_that_are_due_at_once_are_sent_in_lots_and_none_is_lost(clock):
     found = run(Answering(clock, 0.001), constant(rate=1e5, seconds=0.5), clock=clock)
     assert found.count == 50_000
     assert math.isclose(found.offered, 1e5)
+
+
+@pytest.mark.parametrize(("delay", "is_limited"), [(0.0009, False), (0.0011, True)])
+def test_clients_that_take_a_tenth_of_the_latency_to_send_are_the_limit(clock, delay, is_limited):
+    class Busy(Answering):
+        """Whoever gives it a request is held up, and so late with the next one."""
+
+        def submit(self, attempts, on_room):
+            taken = super().submit(attempts, on_room)
+            self.clock.pass_by(0.01 + delay)
+            return taken
+
+    options = LoadOptions(clients=1, requests=100, seconds=None, warm_up=0.0)
+    found = run(Busy(clock, 0.01), options, clock=clock)
+    assert found.latency.mean == pytest.approx(0.01)
+    assert found.late.percentile(50) == pytest.approx(delay)
+    assert found.is_client_limited == is_limited
