@@ -19,9 +19,10 @@ from machine import machine
 from measure import print_table
 
 import modelflow
+from modelflow.load.flow_target import FlowTarget
+from modelflow.load.load import run
+from modelflow.load.options import LoadOptions
 from modelflow.tune.cost import StageCost
-from modelflow.tune.flow_target import FlowTarget
-from modelflow.tune.load import Load
 from modelflow.tune.search import Goal
 from modelflow.tune.settings import Settings
 from modelflow.tune.simulate import simulate
@@ -31,6 +32,7 @@ GRAPH = """digraph known {{ fuse=off input [type=input] {nodes} output [type=out
     input -> {chain} -> output }}"""
 THREADS, BATCHES = (1, 2, 3, 4, 6, 8, 12, 16), (1, 2, 4, 8, 16, 32)
 CLIENTS, BOUND = 32, 0.3
+ROWS = [{"input": 1}]
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ def best_of_grid(flow: Any, stages: tuple[Known, ...], seconds: float) -> float:
 
     def score(settings: Settings, requests: int) -> tuple[float, float]:
         found = simulate(costs, settings, 2, clients=CLIENTS, requests=requests)
-        return goal.score(found.rate, found.percentile(99))
+        return goal.score(found.rate, found.latency.percentile(99))
 
     found = sorted(
         grid(start, [stage.name for stage in stages]), key=lambda one: score(one, 150), reverse=True
@@ -121,8 +123,10 @@ def best_of_grid(flow: Any, stages: tuple[Known, ...], seconds: float) -> float:
     for settings in found[:3]:
         flow.reconfigure(Settings.of(flow.plan).changes_to(settings))
         for _ in range(2):
-            report = Load(FlowTarget(flow, [{"input": [1]}])).closed(CLIENTS, seconds, settling=0.2)
-            if report.percentile(99) <= BOUND:
+            report = run(
+                FlowTarget(flow, ROWS), LoadOptions(clients=CLIENTS, seconds=seconds, warm_up=0.2)
+            )
+            if report.latency.percentile(99) <= BOUND:
                 rates.append(report.rate)
     flow.reconfigure(Settings.of(flow.plan).changes_to(start))
     return max(rates)
@@ -145,7 +149,7 @@ def main() -> None:
                 began = time.monotonic()
                 report = Tuning(
                     flow,
-                    [{"input": [1]}],
+                    ROWS,
                     Goal(99, BOUND),
                     clients=CLIENTS,
                     seconds=asked.seconds,

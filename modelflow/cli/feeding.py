@@ -1,7 +1,6 @@
 """What ``modelflow run --input`` sends: files, folders, patterns, standard input."""
 
 import glob
-import itertools
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,10 +12,9 @@ import numpy as np
 from modelflow.buffer import Buffer
 from modelflow.errors import ConfigError, FlowUnitError, did_you_mean
 
-__all__ = ["Feed", "feeds_of", "requests_of"]
+__all__ = ["Feed", "feeds_of", "files_of"]
 
 _MAX_BYTES = 1 << 31
-_MOST_FILES = 256
 
 
 class Feed:
@@ -34,6 +32,11 @@ class Feed:
         self._paths = paths
         self.count = 1 if paths is None else len(paths)
         self.is_stdin = paths is None
+
+    @property
+    def size(self) -> int:
+        """The bytes of the files in all; 0 for standard input."""
+        return sum(path.stat().st_size for path in self._paths or () if path.exists())
 
     def __iter__(self) -> Iterator[Buffer]:
         """Gives the buffers, each file read when its turn comes.
@@ -60,7 +63,7 @@ def feeds_of(texts: Sequence[str], inputs: Sequence[str]) -> list[Feed]:
         if port in feeds:
             message = f"--input {text}: input {port!r} is given twice"
             raise click.UsageError(message)
-        feeds[port] = Feed(port, _paths(what))
+        feeds[port] = Feed(port, None if what == "-" else files_of("--input", what))
     missing = [port for port in inputs if port not in feeds]
     if missing:
         example = " ".join(f"--input '{port}=*.jpg'" for port in missing)
@@ -74,24 +77,6 @@ def feeds_of(texts: Sequence[str], inputs: Sequence[str]) -> list[Feed]:
     return [feeds[port] for port in inputs]
 
 
-def requests_of(feeds: Sequence[Feed]) -> list[dict[str, list[Buffer]]]:
-    """Reads what can be sent again and again, once: requests of one buffer for each input.
-
-    Of more than 256 files the first ones.
-
-    Raises:
-        ConfigError: a file cannot be read.
-    """
-    found = []
-    for row in itertools.islice(zip(*feeds, strict=True), _MOST_FILES):
-        for buffer in row:
-            if buffer.error is not None:
-                message = f"--input: {buffer.error}"
-                raise ConfigError(message)
-        found.append({feed.port: [buffer] for feed, buffer in zip(feeds, row, strict=True)})
-    return found
-
-
 def _split(text: str, inputs: Sequence[str]) -> tuple[str, str]:
     port, equals, what = text.partition("=")
     if equals and port in inputs:
@@ -103,9 +88,16 @@ def _split(text: str, inputs: Sequence[str]) -> tuple[str, str]:
     raise click.UsageError(message)
 
 
-def _paths(what: str) -> list[Path] | None:
-    if what == "-":
-        return None
+def files_of(option: str, what: str) -> list[Path]:
+    """Returns the files that ``FILE|DIR|GLOB`` names, 9.jpg before 10.jpg.
+
+    Args:
+        option: Where it was given, for the message.
+        what: A file, a folder or a pattern.
+
+    Raises:
+        ConfigError: there is none.
+    """
     path = Path(what)
     if path.is_dir():
         found = [entry for entry in path.iterdir() if entry.is_file()]
@@ -114,7 +106,7 @@ def _paths(what: str) -> list[Path] | None:
     else:
         found = [Path(name) for name in glob.glob(what, recursive=True) if Path(name).is_file()]
     if not found:
-        message = f"--input {what}: there is no such file, and nothing fits it as a pattern"
+        message = f"{option} {what}: there is no such file, and nothing fits it as a pattern"
         raise ConfigError(message)
     return sorted(found, key=_natural)
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from modelflow.profile.interval import Interval, NodeInterval
     from modelflow.runtime.stats import Histogram
 
-__all__ = ["headline", "table_console", "table_of"]
+__all__ = ["headline", "table_console", "table_of", "time_text"]
 
 # Columns where the output is no terminal: none is cut off.
 _WIDE = 200
@@ -48,7 +48,7 @@ def headline(interval: "Interval") -> str:
     text += f" ({ended or 'none has ended'}), {interval.in_flight} in flight"
     latency = interval.latency
     if latency.count:
-        marks = (f"p{mark} {_time(latency.percentile(mark))}" for mark in (50, 95, 99))
+        marks = (f"p{mark} {time_text(latency.percentile(mark))}" for mark in (50, 95, 99))
         text += f"; {', '.join(marks)}"
     return text
 
@@ -87,14 +87,14 @@ def _cells(node: "NodeInterval") -> list[str]:
 def _marks(histogram: "Histogram") -> list[str]:
     if not histogram.count:
         return ["-", "-"]
-    return [_time(histogram.percentile(50)), _time(histogram.percentile(99))]
+    return [time_text(histogram.percentile(50)), time_text(histogram.percentile(99))]
 
 
 def _share(share: float) -> str:
     return f"{share:.0%}"
 
 
-def _time(seconds: float) -> str:
+def time_text(seconds: float) -> str:
     """Returns a time with three digits and its unit."""
     for factor, unit in ((1.0, "s"), (1e3, "ms"), (1e6, "us")):
         if seconds * factor >= 1 or unit == "us":

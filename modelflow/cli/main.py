@@ -11,6 +11,7 @@ from modelflow.cli.completion import completion
 from modelflow.cli.convert import convert
 from modelflow.cli.doctor import doctor
 from modelflow.cli.draw import draw
+from modelflow.cli.load import load
 from modelflow.cli.model import model
 from modelflow.cli.new.command import new
 from modelflow.cli.profile import profile
@@ -48,6 +49,7 @@ def cli(context: click.Context, log_level: str, debug: bool) -> None:
     modelflow profile graph.toml --input 'input=*.jpg'
     modelflow doctor graph.toml --input 'input=*.jpg'   what limits it, what to change
     modelflow tune graph.toml --input 'input=*.jpg'     better threads and batches
+    modelflow load graph.toml --input 'input=*.jpg' --rate 200   latency under load
     modelflow serve graph.toml            answer requests over the network
     modelflow units                       what a graph can use
     modelflow model resnet50.onnx         what a model takes and gives, and how fast it is
@@ -68,6 +70,7 @@ for command in (
     profile,
     doctor,
     tune,
+    load,
     top,
     serve,
     replica,

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelflow.cli.driving import check_repeatable
-from modelflow.cli.feeding import feeds_of, requests_of
 from modelflow.cli.graph_options import GraphChoice, graph_options
+from modelflow.cli.load_inputs import rows_of
 from modelflow.cli.termination import TERMINATED, termination
 from modelflow.errors import ConfigError, TuningError, did_you_mean
 
@@ -105,8 +104,7 @@ def tune(  # noqa: PLR0913 - the words of the command line
         )
         raise ConfigError(message)
     _check_fixed(fixed, list(checked.nodes))
-    feeds = feeds_of(inputs, checked.inputs)
-    check_repeatable(feeds)
+    rows = rows_of(inputs, checked.inputs)
     goal = Goal(percent, bound, rate)
     from modelflow.flow import Flow
 
@@ -114,7 +112,7 @@ def tune(  # noqa: PLR0913 - the words of the command line
     asked = threading.Event()
     tuning = Tuning(
         flow,
-        requests_of(feeds),
+        rows,
         goal,
         clients=clients or 32,
         seconds=seconds,
@@ -174,7 +172,7 @@ def _show(report: "TuneReport") -> None:
         table.add_row(
             f"{trial.rate:.1f}",
             "-" if trial.predicted is None else f"{trial.predicted.rate:.1f}",
-            f"{trial.report.percentile(50) * 1e3:.1f}",
+            f"{trial.report.latency.percentile(50) * 1e3:.1f}",
             f"{trial.latency * 1e3:.1f}",
             Text(names_of(trial.settings, before)),
         )

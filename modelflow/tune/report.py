@@ -79,7 +79,7 @@ def names_of(settings: Settings, before: Settings) -> str:
 
 def _row(trial: Trial, before: Settings) -> list[str]:
     predicted = "-" if trial.predicted is None else f"{trial.predicted.rate:.1f}"
-    marks = (f"{trial.report.percentile(percent) * 1e3:.1f}" for percent in (50, 95, 99))
+    marks = (f"{trial.report.latency.percentile(percent) * 1e3:.1f}" for percent in (50, 95, 99))
     return [names_of(trial.settings, before), f"{trial.rate:.1f}", predicted, *marks]
 
 
@@ -152,5 +152,5 @@ def _simulated(report: TuneReport, settings: Settings) -> list[tuple[float, floa
     found = []
     for clients in _CLIENTS:
         outcome = simulate(report.costs, settings, report.processors, clients=clients)
-        found.append((outcome.rate, outcome.percentile(report.goal.percent)))
+        found.append((outcome.rate, outcome.latency.percentile(report.goal.percent)))
     return found

@@ -118,7 +118,7 @@ class Search:
         found = self._known.get(settings)
         if found is None:
             outcome = self._simulated(settings)
-            latency = outcome.percentile(self._goal.percent)
+            latency = outcome.latency.percentile(self._goal.percent)
             score = self._goal.score(outcome.rate, latency, _MARGIN)
             found = self._known[settings] = Ranked(settings, outcome.rate, latency, score)
         return found

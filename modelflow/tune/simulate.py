@@ -10,11 +10,11 @@ import heapq
 import math
 import random
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from modelflow.load.sample import Sample
 from modelflow.tune.cost import StageCost
-from modelflow.tune.percentile import percentile_of
 from modelflow.tune.settings import Settings, StageSettings
 
 __all__ = ["Outcome", "simulate"]
@@ -26,15 +26,11 @@ class Outcome:
 
     Attributes:
         rate: Requests a second.
-        latencies: In seconds, rising.
+        latency: Of each that was answered.
     """
 
     rate: float
-    latencies: Sequence[float]
-
-    def percentile(self, percent: float) -> float:
-        """Returns the latency that so many percent do not exceed, in seconds; 0 without any."""
-        return percentile_of(self.latencies, percent)
+    latency: Sample
 
 
 def simulate(  # noqa: PLR0913 - what there is to say of a load
@@ -112,10 +108,10 @@ class _World:
                 self._end(place, batch, ended, is_closed=clients is not None)
         skipped = ended[len(ended) // 5 :]
         if len(skipped) < 2:
-            return Outcome(0.0, ())
+            return Outcome(0.0, Sample())
         span = skipped[-1][0] - skipped[0][0]
         return Outcome(
-            (len(skipped) - 1) / span if span > 0 else math.inf, sorted(t for _, t in skipped)
+            (len(skipped) - 1) / span if span > 0 else math.inf, Sample([t for _, t in skipped])
         )
 
     def _at(self, delay: float, place: int, batch: tuple[int, ...] | None) -> None:

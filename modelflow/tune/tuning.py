@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from modelflow.doctor.case import Case
 from modelflow.errors import TuningError
+from modelflow.load.flow_target import FlowTarget
+from modelflow.load.load import Load
+from modelflow.load.options import LoadOptions
+from modelflow.load.report import LoadReport
 from modelflow.plan import StagePlan
 from modelflow.profile.snapshot import Snapshot
 from modelflow.tune.cost import StageCost, costs_of
-from modelflow.tune.flow_target import FlowTarget, Inputs
-from modelflow.tune.load import Load, LoadReport
 from modelflow.tune.search import Goal, Ranked, Search
 from modelflow.tune.settings import Settings
 from modelflow.tune.simulate import Outcome, simulate
@@ -107,7 +109,7 @@ class Tuning:
     def __init__(  # noqa: PLR0913 - each is the user's to say
         self,
         flow: "Flow",
-        requests: Sequence[Inputs],
+        rows: Sequence[Mapping[str, Any]],
         goal: Goal,
         *,
         clients: int = 32,
@@ -119,7 +121,7 @@ class Tuning:
 
         Args:
             flow: It runs, and nobody else uses it.
-            requests: What is sent, in turns.
+            rows: What is sent, in turns: for each input of the graph its value.
             goal: What is wanted.
             clients: How many wait for answers, where the goal gives no rate.
             seconds: How long each trial lasts.
@@ -127,7 +129,8 @@ class Tuning:
             told: Is told what happens, a line each.
         """
         self._flow = flow
-        self._load = Load(FlowTarget(flow, requests))
+        self._rows = rows
+        self._load: Load | None = None
         self._goal = goal
         self._clients = clients
         self._seconds = seconds
@@ -143,7 +146,8 @@ class Tuning:
     def stop(self) -> None:
         """Has `run` end at once, from another thread."""
         self._is_over.set()
-        self._load.stop()
+        if self._load is not None:
+            self._load.stop()
 
     def run(self) -> TuneReport:
         """Does all of it.
@@ -257,12 +261,12 @@ class Tuning:
     def _visits(self) -> dict[str, float]:
         """Sends some requests and counts what each stage was given for them."""
         before = self._flow.stats()
-        report = self._load.closed(8, min(1.0, self._seconds))
+        report = self._loaded(LoadOptions(clients=8, seconds=min(1.0, self._seconds), warm_up=0.0))
         self._check()
         after = self._flow.stats()
         # Those that ended behind the time are waited for as well: all that was sent has passed.
         ended = sum(after.requests.values()) - sum(before.requests.values())
-        if not ended or not report.outcomes.get("ok"):
+        if not ended or not report.ok:
             message = f"of {ended} requests none was answered well ({dict(report.outcomes)})"
             raise TuningError(message)
         stages = self._flow.plan.stages
@@ -303,7 +307,7 @@ class Tuning:
 
     def _trial(self, settings: Settings, predicted: Ranked | None) -> Trial:
         case, report = self._seen(settings, self._seconds, None)
-        latency = report.percentile(self._goal.percent)
+        latency = report.latency.percentile(self._goal.percent)
         trial = Trial(settings, report.rate, latency, report, predicted, case.foreign)
         self._tried.append(trial)
         self._foreign = max(self._foreign, case.foreign or 0.0)
@@ -322,17 +326,21 @@ class Tuning:
         self._go_to(settings)
         rate = self._goal.rate if clients is None else None
         seen: list[Snapshot] = []
-        how: dict[str, Any] = {
-            "settling": _SETTLING,
-            "marked": lambda: seen.append(Snapshot.read(self._flow.snapshot())),
-        }
-        if rate is not None:
-            report = self._load.open(rate, seconds, **how)
-        else:
-            found = clients or self._clients
-            report = self._load.closed(found, seconds, **how)
-        self._check()
+        options = LoadOptions(
+            rate=rate,
+            clients=None if rate is not None else clients or self._clients,
+            seconds=seconds,
+            warm_up=_SETTLING,
+        )
+        report = self._loaded(options, lambda: seen.append(Snapshot.read(self._flow.snapshot())))
         return Case.between(*seen, is_driven=True), report
+
+    def _loaded(self, options: LoadOptions, marked: Callable[[], None] | None = None) -> LoadReport:
+        self._load = Load(FlowTarget(self._flow, self._rows), options, marked=marked)
+        self._check()  # behind: who stops it from now on finds the load
+        report = self._load.run()
+        self._check()
+        return report
 
     def _check(self) -> None:
         if self._is_over.is_set():

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from modelflow.load.sample import Sample
 from modelflow.tune.cost import StageCost
 from modelflow.tune.search import Goal, Search
 from modelflow.tune.settings import Settings, StageSettings
@@ -69,7 +70,7 @@ def test_nothing_changes_that_is_not_free():
 
 def test_of_what_is_as_good_the_smallest_comes_first():
     costs = {"a": StageCost("a", 1.0, {1: 0.01, 8: 0.01})}
-    same = Outcome(100.0, (0.01,))
+    same = Outcome(100.0, Sample([0.01]))
     ranked = Search(costs, {"a": FREE}, Goal(), lambda _: same, 4).run(
         Settings({"a": StageSettings(4, 8, 32)})
     )

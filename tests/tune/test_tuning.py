@@ -14,7 +14,7 @@ from modelflow.tune.tuning import Tuning
 
 GRAPH = """digraph tuned { fuse=off input [type=input] work [threads=THREADS, batch_size=1]
     output [type=output] input -> work -> output }"""
-REQUESTS = [{"input": [1]}]
+ROWS = [{"input": 1}]
 
 
 @modelflow.flowunit(max_batch_size=4)
@@ -27,7 +27,7 @@ def tuned(threads=1, goal=None, **more):
     text = GRAPH.replace("THREADS", str(threads))
     with modelflow.Flow(text, units=[work]) as flow:
         before = Settings.of(flow.plan)
-        report = Tuning(flow, REQUESTS, goal or Goal(), clients=8, seconds=0.2, **more).run()
+        report = Tuning(flow, ROWS, goal or Goal(), clients=8, seconds=0.2, **more).run()
         assert Settings.of(flow.plan) == before
         assert flow.infer(3).data == 3
     return report
@@ -72,7 +72,7 @@ def test_fused_stages_stay_and_that_is_said():
     text = """digraph fused { input [type=input] a [flowunit=light] b [flowunit=light]
         output [type=output] input -> a -> b -> output }"""
     with modelflow.Flow(text, units=[light]) as flow:
-        report = Tuning(flow, REQUESTS, Goal(), clients=2, seconds=0.2).run()
+        report = Tuning(flow, ROWS, Goal(), clients=2, seconds=0.2).run()
     assert report.notes[0] == "a + b run as one stage, which stays as it is"
     assert not report.changes
 
@@ -89,12 +89,12 @@ def test_requests_that_fail_are_no_load():
         modelflow.Flow(text, units=[failing]) as flow,
         pytest.raises(TuningError, match="none was answered well"),
     ):
-        Tuning(flow, REQUESTS, Goal(), seconds=0.2).run()
+        Tuning(flow, ROWS, Goal(), seconds=0.2).run()
 
 
 def test_it_can_be_stopped_from_another_thread():
     with modelflow.Flow(GRAPH.replace("THREADS", "1"), units=[work]) as flow:
-        tuning = Tuning(flow, REQUESTS, Goal(), clients=4, seconds=600.0)
+        tuning = Tuning(flow, ROWS, Goal(), clients=4, seconds=600.0)
         began = threading.Event()
         tuning._told = lambda _: began.set()
 

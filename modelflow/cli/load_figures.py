@@ -1,0 +1,106 @@
+"""What a load did, as tables in the terminal."""
+
+from typing import TYPE_CHECKING
+
+from modelflow.cli.figures import time_text
+from modelflow.cli.load_series import load_name
+from modelflow.load.sample import PERCENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.table import Table
+
+    from modelflow.load.report import LoadReport
+    from modelflow.load.sample import Sample
+
+__all__ = ["notes_of", "seconds_table_of", "table_of", "warnings_of"]
+
+
+def table_of(reports: "Sequence[LoadReport]") -> "Table":
+    """Makes a row of each load."""
+    marks = [f"p{percent:g}" for percent in PERCENTS]
+    heads = (
+        "load",
+        "offered/s",
+        "answered/s",
+        "ok",
+        "failed",
+        "mean",
+        *marks,
+        "max",
+        "sent late p99",
+    )
+    table = _table(heads)
+    for report in reports:
+        table.add_row(
+            load_name(report.options),
+            f"{report.offered:.1f}",
+            f"{report.rate:.1f}",
+            str(report.ok),
+            str(report.count - report.ok),
+            *_times(report.latency),
+            time_text(report.late.percentile(99)) if len(report.late) else "-",
+        )
+    return table
+
+
+def seconds_table_of(report: "LoadReport") -> "Table":
+    """Makes a row of each second of a load."""
+    table = _table((f"{load_name(report.options)}: s", "due", "answered/s", "failed", "p50", "p99"))
+    for second in report.curve:
+        has_times = second.due > second.failed
+        table.add_row(
+            str(second.second),
+            str(second.due),
+            f"{second.rate:.1f}",
+            str(second.failed),
+            time_text(second.p50) if has_times else "-",
+            time_text(second.p99) if has_times else "-",
+        )
+    return table
+
+
+def notes_of(reports: "Sequence[LoadReport]") -> "Iterator[str]":
+    """Says what became of requests that were not answered well."""
+    for report in reports:
+        if report.failures:
+            found = ", ".join(f"{count} {name}" for name, count in report.failures.items())
+            yield f"{load_name(report.options)}: not answered well: {found}"
+
+
+def warnings_of(reports: "Sequence[LoadReport]") -> "Iterator[str]":
+    """Says where the figures are not to be trusted."""
+    for report in reports:
+        if not report.is_client_limited:
+            continue
+        name = load_name(report.options)
+        if report.options.rate is None:
+            yield (
+                f"{name}: the client itself took {time_text(report.late.mean)} on average to send "
+                f"the next request (mean latency {time_text(report.latency.mean)}); the target may "
+                "be able to answer more"
+            )
+        else:
+            yield (
+                f"{name}: the client itself was late: 1 % of the requests were sent "
+                f"{time_text(report.late.percentile(99))} or more after they were due (median "
+                f"latency {time_text(report.latency.percentile(50))}); the latencies are not the "
+                "target's alone"
+            )
+
+
+def _table(heads: "Sequence[str]") -> "Table":
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head in heads:
+        table.add_column(head, justify="left" if head == "load" else "right", no_wrap=True)
+    return table
+
+
+def _times(sample: "Sample") -> list[str]:
+    if not len(sample):
+        return ["-"] * (len(PERCENTS) + 2)
+    marks = [sample.percentile(percent) for percent in PERCENTS]
+    return [time_text(seconds) for seconds in (sample.mean, *marks, sample.max)]
