@@ -65,7 +65,7 @@ class Known:
         """The same for the simulation."""
         table = {rows: self.seconds(rows) for rows in range(1, 65)}
         computing = 1.0 if self.is_computing else 0.0
-        return StageCost(self.name, 1.0, table, computing, self.is_computing)
+        return StageCost(self.name, 1.0, table, computing, is_locked=self.is_computing)
 
 
 GRAPHS = {

@@ -19,12 +19,15 @@ class StageCase:
     Attributes:
         nodes: Its nodes, in the order of the data.
         is_source: It produces rows, and is given none.
+        engine: Processors that an engine's own threads used for its calls: the part of all such
+            threads' that its waiting is of all waiting in calls.
         device: Where it runs, as the plan names it.
         feeds: The nodes behind it.
     """
 
     nodes: tuple[NodeInterval, ...]
     is_source: bool
+    engine: float
     device: str
     feeds: tuple[str, ...]
 
@@ -52,7 +55,21 @@ class StageCase:
     @property
     def is_computing(self) -> bool:
         """Tells whether its calls want a processor for most of the time, rather than wait."""
-        return self.first.running + self.first.runnable > 0.5
+        return self.computing > 0.5
+
+    @property
+    def computing(self) -> float:
+        """The share of the time in calls that they, or an engine for them, wanted processors."""
+        first, at_work = self.first, self.busy * self.threads
+        by_engine = min(first.waiting, self.engine / at_work) if at_work > 0 else 0.0
+        return min(1.0, first.running + first.runnable + by_engine)
+
+    @property
+    def wanted(self) -> float:
+        """Processors that one of its calls wants while it lasts: an engine may take several."""
+        at_work = self.busy * self.threads
+        by_engine = self.engine / at_work if at_work > 0 else 0.0
+        return max(self.computing, self.first.running + self.first.runnable + by_engine)
 
     @property
     def cores(self) -> float:
@@ -120,10 +137,11 @@ class Case:
         before: Mapping[str, float] = {} if first is None else first.process
         used = _rate("processor_seconds", before, second.process, interval.seconds)
         machine = _rate("machine_busy_seconds", before, second.process, interval.seconds)
+        native = _rate("native_seconds", before, second.process, interval.seconds)
         foreign = None if used is None or machine is None else max(0.0, machine - used)
         return cls(
             interval=interval,
-            stages=_stages(interval, second.plan),
+            stages=_stages(interval, second.plan, native or 0.0),
             processors=int(second.machine.get("processors", 1)),
             cores=used,
             foreign=foreign,
@@ -163,15 +181,23 @@ def _rate(
     return (after[name] - before[name]) / seconds
 
 
-def _stages(interval: Interval, plan: tuple[Mapping[str, Any], ...]) -> tuple[StageCase, ...]:
+def _stages(
+    interval: Interval, plan: tuple[Mapping[str, Any], ...], native: float
+) -> tuple[StageCase, ...]:
     rows = {row["node"]: row for row in plan}
     found: dict[str, list[NodeInterval]] = {}
     for node in interval.nodes:
         found.setdefault(node.stage, []).append(node)
+    waits = {
+        name: nodes[0].waiting * min(1.0, sum(node.busy for node in nodes)) * nodes[0].threads
+        for name, nodes in found.items()
+    }
+    waiting = sum(waits.values())
     return tuple(
         StageCase(
             nodes=tuple(nodes),
             is_source=rows[name]["queue"] == "-",
+            engine=native * waits[name] / waiting if waiting > 0 else 0.0,
             device=rows[name]["device"],
             feeds=tuple(rows[nodes[-1].node]["feeds"].split(", ")),
         )

@@ -20,6 +20,7 @@ _MUCH_WAITING = 0.3
 _MUCH_RUNNABLE = 0.25
 _MUCH_FOREIGN = 0.25
 _FREE = 0.3
+_MUCH_ENGINE = 0.1
 # Batches are not suggested to grow beyond, nor for less than so much more rate.
 _LARGEST_BATCH = 64
 _WORTH = 0.1
@@ -224,6 +225,8 @@ def _work(stage: StageCase) -> tuple[str, ...]:
             f"of the time in its calls {node.running:.0%} on a processor, {node.waiting:.0%} "
             f"waiting, {node.runnable:.0%} without a processor"
         )
+    if stage.engine >= _MUCH_ENGINE:
+        found.append(f"threads of its engine use {stage.engine:.1f} processors meanwhile")
     return tuple(found)
 
 

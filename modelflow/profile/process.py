@@ -1,5 +1,6 @@
 """What the process and the machine around a flow do at one moment: a part of its snapshot."""
 
+import contextlib
 import os
 import threading
 import time
@@ -21,19 +22,33 @@ def process_figures() -> dict[str, float]:
     """Returns figures that grow, whose differences tell what lies between two moments.
 
     Returns:
-        ``processor_seconds``: of all threads of this process; ``resident_bytes``: its memory now;
-        ``machine_busy_seconds``: of all processors of the machine, whoever used them; where the
-        system says (Linux). Of a container it is the whole machine.
+        ``processor_seconds``: of all threads of this process; ``native_seconds``: of those that
+        Python has not started, such as an engine's, as long as they live; ``resident_bytes``: its
+        memory now; ``machine_busy_seconds``: of all processors of the machine, whoever used them
+        (of a container too it is the whole machine). Where the system says (Linux).
     """
     found = {"processor_seconds": time.process_time()}
     busy = _machine_busy()
     if busy is not None:
         found["machine_busy_seconds"] = busy
+    found["native_seconds"] = _native()
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except OSError:  # another system
         return found
     return {**found, "resident_bytes": float(pages * os.sysconf("SC_PAGE_SIZE"))}
+
+
+def _native() -> float:
+    """Returns the processor seconds of the threads that Python has not started."""
+    known = {thread.native_id for thread in threading.enumerate()}
+    found = 0.0
+    for name in os.listdir("/proc/self/task") if os.path.isdir("/proc/self/task") else ():
+        if int(name) not in known:
+            with contextlib.suppress(OSError):  # it has just ended
+                text = Path(f"/proc/self/task/{name}/schedstat").read_text(encoding="ascii")
+                found += int(text.split()[0]) / 1e9
+    return found
 
 
 def _machine_busy() -> float | None:

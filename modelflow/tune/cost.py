@@ -29,7 +29,8 @@ class StageCost:
         name: The stage's.
         visits: Rows that it is given for each request.
         table: Rows of a call -> seconds that it took on average, alone.
-        computing: Share of that time on a processor.
+        computing: Share of that time in which it, or an engine for it, wants processors.
+        processors: How many it wants then.
         is_locked: What it computes only one thread at a time can.
         spread: How much longer than usual calls take: the quantiles 50, 90 and 99 %, so
             scaled that drawn for 80, 18 and 2 % of the calls they make 1 on average.
@@ -39,6 +40,7 @@ class StageCost:
     visits: float
     table: Mapping[int, float]
     computing: float = 0.0
+    processors: float = 1.0
     is_locked: bool = False
     spread: tuple[float, float, float] = (1.0, 1.0, 1.0)
 
@@ -96,7 +98,8 @@ def costs_of(
             name,
             visits=visits[name],
             table=table,
-            computing=min(1.0, first.running + first.runnable),
+            computing=one.computing,
+            processors=max(1.0, one.wanted / one.computing) if one.computing else 1.0,
             is_locked=more.first.waiting - first.waiting > _MUCH_MORE and first.running > 0.2,
             spread=_spread(first.service.mean, [first.service.percentile(p) for p in (50, 90, 99)])
             if first.service.count

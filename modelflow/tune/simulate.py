@@ -162,7 +162,7 @@ class _World:
     def _lasts(self, stage: _Stage, size: int) -> float:
         """Returns how long a call takes that begins now."""
         cost = stage.cost
-        self._computing += cost.computing
+        self._computing += cost.computing * cost.processors
         self._locked += cost.is_locked
         slower = max(1.0, self._computing / self._processors)
         if cost.is_locked:
@@ -182,7 +182,7 @@ class _World:
     ) -> None:
         stage = self._stages[place]
         stage.working -= 1
-        self._computing -= stage.cost.computing
+        self._computing -= stage.cost.computing * stage.cost.processors
         self._locked -= stage.cost.is_locked
         for request in batch:
             self._rows[request] -= 1

@@ -52,11 +52,11 @@ def node(name, threads=1, *, source=False, device="cpu", feeds="-", **more):
     return stats, row
 
 
-def case_of(*nodes, cores=0.5, foreign=0.0, lock_wait=None, is_driven=False, **flow):
+def case_of(*nodes, cores=0.5, foreign=0.0, native=0.0, lock_wait=None, is_driven=False, **flow):
     """The flow of these nodes on two processors."""
     plan = tuple(row for _, row in nodes)
     machine = {"processors": 2}
-    used = {"processor_seconds": 100.0, "machine_busy_seconds": 500.0}
+    used = {"processor_seconds": 100.0, "machine_busy_seconds": 500.0, "native_seconds": 7.0}
     first = FlowStats(
         "f", 50.0, 10.0, {stats.node: NodeStats(stats.node, "unit") for stats, _ in nodes}
     )
@@ -64,6 +64,7 @@ def case_of(*nodes, cores=0.5, foreign=0.0, lock_wait=None, is_driven=False, **f
     later = {
         "processor_seconds": 100.0 + cores * SECONDS,
         "machine_busy_seconds": 500.0 + (cores + foreign) * SECONDS,
+        "native_seconds": 7.0 + native * SECONDS,
     }
     if lock_wait is not None:
         later["lock_wait_seconds"] = lock_wait

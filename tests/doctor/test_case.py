@@ -60,3 +60,18 @@ def _last(one):
 
     stats, row = one
     return Snapshot(FlowStats("f", 60.0, 20.0, {"a": stats}), (row,), {"processors": 2}, {})
+
+
+def test_what_engines_compute_is_theirs_for_whom_they_do_it():
+    case = case_of(
+        node("a", busy=1.0, on_core=0.05),
+        node("b", busy=0.25, on_core=0.25),
+        cores=1.9,
+        native=1.5,
+    )
+    model, other = case.stages
+    assert (model.engine, other.engine) == (pytest.approx(1.5), pytest.approx(0.0, abs=1e-6))
+    assert model.is_computing
+    assert model.computing == 1.0
+    assert model.wanted == pytest.approx(1.55)
+    assert case.next_limit(model)[1] == "the 2 processors"

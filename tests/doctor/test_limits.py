@@ -92,3 +92,9 @@ def test_who_sends_too_little_is_named_only_if_he_was_to_send_as_much_as_is_take
     starving = node("a", busy=0.1, starved=0.9)
     assert first(starving, is_driven=True).node == "input"
     assert first(starving) is None
+
+
+def test_a_model_whose_engine_has_all_processors_gets_no_threads():
+    found = first(node("a", busy=1.0, on_core=0.02), IDLE, cores=1.9, native=1.8)
+    assert (found.node, found.cause) == ("a", Cause.PROCESSORS)
+    assert "threads of its engine use 1.8 processors meanwhile" in found.evidence
