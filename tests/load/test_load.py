@@ -186,7 +186,12 @@ def test_a_stop_wakes_who_waits_for_what_is_due():
             attempt.ended()
 
     load = Load(Now(None), constant(rate=0.001, seconds=1e5), clock=Noted())
-    stopper = threading.Thread(target=lambda: resting.wait(60) and load.stop())
+
+    def stop():
+        resting.wait(60)
+        load.stop()
+
+    stopper = threading.Thread(target=stop)
     stopper.start()
     found = load.run()  # the next request is due in 1000 s
     stopper.join()
