@@ -115,8 +115,11 @@ def test_what_hangs_is_given_up_and_the_flow_goes_on(graph, rows):
         found = run(FlowTarget(flow, rows), options, clock=clock)
         go_on.set()
         after = run(FlowTarget(flow, rows), counted(3))
+        flow.stop()
+        stats = flow.stats()
     assert found.outcomes == {Outcome.TIMED_OUT: 10}
     assert after.outcomes == {"ok": 3}
+    assert stats.requests["cancelled"] >= 9  # those, at least, that were not in the unit
 
 
 def test_a_flow_that_ends_ends_the_load():

@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import threading
 
 import pytest
 
@@ -11,6 +12,7 @@ from modelflow.load.arrivals import arrivals_of
 from modelflow.load.load import Load, run
 from modelflow.load.options import LoadOptions
 from modelflow.load.target import Outcome
+from modelflow.runtime.clock import Clock
 from tests.load.simulated import Answering, Narrow, OneByOne, Simulated, Standing
 
 
@@ -96,9 +98,24 @@ def test_a_request_for_which_there_was_no_room_is_given_up_in_time_too(clock):
 
 
 def test_an_answer_behind_the_time_is_none_though_nobody_could_look_before(clock):
-    found = run(Standing(clock, at=100.5, service=0.3), constant(timeout=0.5), clock=clock)
-    assert found.outcomes[Outcome.TIMED_OUT] == found.count - found.ok > 0
-    assert found.latency.max <= 0.5
+    # It stands still from 100.55 s on: answers to what was due since 100.06 s come meanwhile.
+    found = run(Standing(clock, at=100.55, service=0.6), constant(timeout=0.5), clock=clock)
+    assert found.outcomes == {Outcome.TIMED_OUT: 500}
+    assert len(found.latency) == 0
+
+
+def test_what_was_given_up_is_not_sent_when_there_is_room_again(clock):
+    target = Narrow(clock, 1.0, room=1)
+    found = run(target, constant(rate=10.0, seconds=2.0, timeout=0.45), clock=clock)
+    assert found.outcomes == {Outcome.TIMED_OUT: 20}
+    assert [attempt.due - 100.0 for attempt in target.submitted] == pytest.approx([0.0, 0.6, 1.6])
+
+
+def test_what_was_due_before_the_end_is_sent_behind_it_if_the_target_stood_still(clock):
+    found = run(Standing(clock, at=104.5), constant(), clock=clock)
+    assert found.outcomes == {"ok": 500}
+    assert found.seconds == 5.0
+    assert found.answered_in_time < 500
 
 
 def test_clients_have_a_request_each_under_way(clock):
@@ -142,6 +159,43 @@ def test_marks_are_told_when_the_warm_up_is_over_and_when_nothing_more_is_sent(c
     options = constant(rate=7.0, seconds=2.0, warm_up=1.05)
     run(Answering(clock, 3.0), options, clock=clock, marked=lambda: marks.append(clock.now()))
     assert marks == pytest.approx([101.05, 103.05])
+
+
+def test_a_stop_in_the_warm_up_tells_both_marks(clock):
+    marks = []
+    options = constant(warm_up=1.0)
+    load = Load(Answering(clock), options, clock=clock, marked=lambda: marks.append(clock.now()))
+    clock.at(100.5, load.stop)
+    found = load.run()
+    assert len(marks) == 2
+    assert (found.count, found.seconds) == (0, 0.0)
+
+
+def test_a_stop_wakes_who_waits_for_what_is_due():
+    resting = threading.Event()
+
+    class Noted(Clock):
+        """The system's, which tells when somebody waits."""
+
+        def wait(self, condition, timeout=None):
+            resting.set()
+            return super().wait(condition, timeout)
+
+    class Now(Answering):
+        def take(self, attempt):
+            attempt.ended()
+
+    load = Load(Now(None), constant(rate=0.001, seconds=1e5), clock=Noted())
+
+    def stop():
+        resting.wait(60)
+        load.stop()
+
+    stopper = threading.Thread(target=stop)
+    stopper.start()
+    found = load.run()  # the next request is due in 1000 s
+    stopper.join()
+    assert found.outcomes == {"ok": 1}
 
 
 def test_a_stop_sends_nothing_more_and_waits_for_what_is_under_way(clock):

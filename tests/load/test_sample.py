@@ -26,3 +26,8 @@ def test_an_empty_sample_has_zeros():
 def test_a_percentile_is_from_0_to_100():
     with pytest.raises(ValueError, match="percent: got 101; expected 0 to 100"):
         Sample([1.0]).percentile(101)
+
+
+def test_a_percentile_is_exact_where_its_place_is_no_binary_number():
+    # 41 000 * 99.9 / 100 is a little more than 40 959 in floating point.
+    assert Sample(range(1, 41_001)).percentile(99.9) == 40_959.0
