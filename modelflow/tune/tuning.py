@@ -95,7 +95,7 @@ class TuneReport:
     def gain(self) -> float:
         """How much higher the rate is (or lower the latency, where the rate is given), as a share.
 
-        Of the means of the comparison; 0 where nothing is better.
+        Of the better trials of the comparison; 0 where nothing is better.
         """
         if not self.after:
             return 0.0
@@ -365,8 +365,11 @@ class Tuning:
 
 
 def _wanted(goal: Goal, trials: Sequence[Trial]) -> float:
-    """Returns the mean of what is wanted: rates, or the inverse of latencies."""
-    return sum(goal.score(one.rate, one.latency)[1] for one in trials) / len(trials)
+    """Returns what is wanted of the better trial: a rate, or the inverse of a latency.
+
+    What disturbs a trial from outside only makes it worse.
+    """
+    return max(goal.score(one.rate, one.latency)[1] for one in trials)
 
 
 def _gains(case: Case, size: int) -> bool:
