@@ -88,6 +88,8 @@ class UnitInstances:
         unit.batch_size = self._batch_size
         unit.allowed_batch_sizes = self.plan.allowed_batch_sizes
         self._made.append(unit)  # before it opens: a stop interrupts that, too
+        if self._is_interrupted and type(unit).interrupt is not FlowUnit.interrupt:
+            raise OpeningInterrupted
         try:
             unit.open(self.plan.config)
         except Exception as error:

@@ -93,15 +93,20 @@ class Reconfiguring:
         errors: list[Exception] = []
         for worker, joining in made:
             try:
-                self._runner.add(worker)
+                self._runner.add(worker, joining.ended)
             except FlowUnitError as error:
                 joining.failed(error)
             errors += joining.wait_open()
+            if errors:
+                break
         if errors:
             for worker, joining in made:
                 joining.let_go(goes_on=False)
                 self._runner.remove(worker)
             stage.figures.drop_workers(stage.plan.threads)
+            closed = next((one for one in errors if isinstance(one, StreamClosed)), None)
+            if closed is not None:
+                raise closed
             message = f"node {stage.plan.name!r} goes on with {stage.plan.threads} threads"
             raise FlowFailed(message, errors)
         return made
@@ -160,15 +165,19 @@ class _Joining:
     is_draining = is_watched = False
 
     def __init__(self) -> None:
-        self._opened = threading.Event()
+        self._over = threading.Event()  # it is open, or never will be
+        self._is_open = False
         self._decided = threading.Event()
         self._errors: list[Exception] = []
         self._goes_on = False
 
     def wait_open(self) -> list[Exception]:
         """Waits until its unit is open, or has failed to; returns why."""
-        self._opened.wait()
-        return self._errors
+        self._over.wait()
+        if self._errors or self._is_open:
+            return self._errors
+        # A stop has interrupted it: that is no failure of the unit's.
+        return [StreamClosed("the flow ended before a unit of a new thread was open")]
 
     def let_go(self, *, goes_on: bool) -> None:
         """Lets it begin, or end."""
@@ -177,7 +186,12 @@ class _Joining:
 
     def opened(self) -> None:
         """See `WorkerOwner`."""
-        self._opened.set()
+        self._is_open = True
+        self._over.set()
+
+    def ended(self) -> None:
+        """Notes that its thread ends."""
+        self._over.set()
 
     def wait_until_all_open(self) -> bool:
         """See `WorkerOwner`."""
@@ -193,4 +207,4 @@ class _Joining:
     def failed(self, error: FlowUnitError) -> None:
         """See `WorkerOwner`; the flow goes on."""
         self._errors.append(error)
-        self._opened.set()
+        self._over.set()

@@ -39,8 +39,12 @@ class Runner(Protocol):
     is_threaded: bool
     """Each worker has a thread of its own."""
 
-    def add(self, worker: Worker) -> None:
+    def add(self, worker: Worker, on_end: Callable[[], None]) -> None:
         """Runs one more worker, where they have threads.
+
+        Args:
+            worker: It opens its unit.
+            on_end: Called on its thread when that ends, however.
 
         Raises:
             FlowUnitError: the system has no more threads.
@@ -76,10 +80,10 @@ class ThreadRunner:
         stages: dict[str, Stage] = {worker.stage.plan.name: worker.stage for worker in workers}
         self._watchdog = Watchdog(flow, workers, tuple(stages.values()), has_work, interval, clock)
 
-    def _thread(self, worker: Worker) -> threading.Thread:
+    def _thread(self, worker: Worker, main: Callable[[], None] | None = None) -> threading.Thread:
         # Daemons only because of units that hang: everyone is joined, see `join` and `at_exit`.
         return threading.Thread(
-            target=worker.main,
+            target=main or worker.main,
             name=f"modelflow/{self._flow}/{worker.stage.plan.name}/{worker.number}",
             daemon=True,
         )
@@ -90,9 +94,16 @@ class ThreadRunner:
             _start(worker, thread)
         self._watchdog.thread.start()
 
-    def add(self, worker: Worker) -> None:
+    def add(self, worker: Worker, on_end: Callable[[], None]) -> None:
         """Runs one more worker; it opens its unit."""
-        thread = self._thread(worker)
+
+        def main() -> None:
+            try:
+                worker.main()
+            finally:
+                on_end()
+
+        thread = self._thread(worker, main)
         _start(worker, thread)
         self._running.append((worker, thread))
 
@@ -176,7 +187,7 @@ class InlineRunner:
     def wake(self) -> None:
         """Does nothing."""
 
-    def add(self, worker: Worker) -> None:
+    def add(self, worker: Worker, on_end: Callable[[], None]) -> None:
         """Is not called: nobody has a thread."""
         raise NotImplementedError
 

@@ -165,13 +165,14 @@ class Stage:
         on, nobody may be at work here: results are put in order from now on.
         """
         self._is_ordered = self._is_ordered or (plan.threads > 1 and self.kind.is_ordered)
-        was_noting = self.inbox.is_noting
         self.plan = plan
         policy = self._policy(self._entry_ports)
-        self.inbox.bound(policy)
+        with self.figures.lock:  # who looks sees the old rules, or the new ones
+            was_noting = self.inbox.is_noting
+            self.inbox.bound(policy)
+            self.figures.go_by(plan, was_noting=was_noting)
         self.is_lendable = self._is_lendable(policy)
         self.outbox.go_by(self.inbox if self._is_ordered else None, _limit(plan))
-        self.figures.go_by(plan, was_noting=was_noting)
 
     def close(self) -> None:
         """Wakes every worker and producer of this stage; what is queued is dropped."""

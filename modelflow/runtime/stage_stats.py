@@ -47,7 +47,7 @@ class StageStats:
         if len(plan.units) > 1:
             self.units = tuple([] for _ in plan.units)
         # Held while workers leave or the rules change: no call may be counted twice, or not.
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         # What workers that have left had counted: of the stage, and of each of its units.
         self._left: list[NodeStats | None] = [None] * (1 + len(plan.units))
         # Why batches closed, as counted by rules that held before; see `go_by`.
@@ -61,7 +61,7 @@ class StageStats:
 
     def drop_workers(self, count: int) -> None:
         """Keeps the counters of so many; those of the others, which have ended, as a sum."""
-        with self._lock:
+        with self.lock:
             self._drop(count)
 
     def _drop(self, count: int) -> None:
@@ -85,7 +85,7 @@ class StageStats:
             was_noting: Whether the queue noted before why batches close. Where that changes nobody
                 may be at work.
         """
-        with self._lock:
+        with self.lock:
             # What was said of closed batches stays said: the rules are others from now on.
             copied = [_copy(worker) for worker in self.workers]
             noted = self._inbox.stats.closed
@@ -112,7 +112,7 @@ class StageStats:
     def nodes(self) -> list[NodeStats]:
         """Returns the figures of each of its nodes at this moment."""
         figures = [instances.figures() for instances in self._instances]
-        with self._lock:
+        with self.lock:
             now = self._clock.now()
             return [self._node(place, own, now) for place, own in enumerate(figures)]
 

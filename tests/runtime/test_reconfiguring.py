@@ -184,6 +184,56 @@ def test_a_stop_ends_a_change_that_waits_for_a_call():
     assert len(caught) == 1
 
 
+class Interrupted(modelflow.FlowUnit):
+    """Opens once; from then on it waits until it is interrupted."""
+
+    count = 0
+    opening = threading.Event()
+
+    def open(self, config):
+        type(self).count += 1
+        self._over = threading.Event()
+        if type(self).count > 1:
+            self.opening.set()
+            self._over.wait(60)
+            message = "interrupted"
+            raise RuntimeError(message)
+
+    def interrupt(self):
+        self._over.set()
+
+    def process(self, ctx):
+        ctx.emit([buffer.data for buffer in ctx.inputs["in"]])
+
+
+def test_a_stop_while_a_new_thread_opens_its_unit_ends_the_change():
+    Interrupted.count, caught = 0, []
+    Interrupted.opening.clear()
+    spec = modelflow.FlowUnitSpec(
+        "interrupted",
+        {"cpu": Interrupted},
+        inputs=(modelflow.Port("in"),),
+        outputs=(modelflow.Port("out"),),
+        threads=1,
+    )
+
+    def change():
+        try:
+            flow.reconfigure({"interrupted.threads": 3})
+        except StreamClosed as error:
+            caught.append(str(error))
+
+    flow = modelflow.Flow(ONE.format(unit="interrupted"), units=[spec]).start()
+    changer = threading.Thread(target=change)
+    changer.start()
+    Interrupted.opening.wait(60)
+    flow.stop(drain=False)
+    changer.join(60)
+    assert not changer.is_alive()
+    assert len(caught) == 1
+    assert not [t for t in threading.enumerate() if "/one/interrupted/" in t.name]
+
+
 def test_who_is_recorded_goes_on_being_recorded(tmp_path):
     with modelflow.Flow(GRAPH, units=[through]) as flow:
         with flow.record(tmp_path / "t.json", every=1):
