@@ -1,7 +1,8 @@
 """Asks a running flow, or a file, for its figures."""
 
+import http.client
 import json
-import urllib.error
+import time
 import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,10 +22,14 @@ _PATIENCE = 10.0
 
 def is_address(text: str) -> bool:
     """Tells whether a text names a running flow: a port, HOST:PORT or a URL; else it is a file."""
-    if text.isdecimal() or "://" in text:
+    if _is_number(text) or "://" in text:
         return True
     host, colon, port = text.rpartition(":")
-    return bool(colon and host) and port.isdecimal() and not Path(text).exists()
+    return bool(colon and host) and _is_number(port) and not Path(text).exists()
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal()
 
 
 def address_of(url: str) -> str:
@@ -33,13 +38,22 @@ def address_of(url: str) -> str:
     Raises:
         ConfigError: it is none.
     """
-    whole = f"127.0.0.1:{url}" if url.isdecimal() else url
+    whole = f"127.0.0.1:{url}" if _is_number(url) else url
     whole = whole if "://" in whole else f"http://{whole}"
-    parts = urlsplit(whole)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        message = f"{url}: expected a port, HOST:PORT or a URL that begins with http:// or https://"
+    path = ""
+    try:
+        parts = urlsplit(whole)
+        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        path = parts.path
+    except ValueError:  # a port that is none, a bracket that is not closed
+        is_good = False
+    if not is_good or not whole.isascii():
+        message = (
+            f"{url}: expected a port (1 to 65535), HOST:PORT or a URL that begins with http:// or "
+            "https://"
+        )
         raise ConfigError(message)
-    return whole if parts.path.rstrip("/") else f"{whole.rstrip('/')}/stats"
+    return whole if path.rstrip("/") else f"{whole.rstrip('/')}/stats"
 
 
 def ask(address: str) -> "Snapshot":
@@ -50,19 +64,25 @@ def ask(address: str) -> "Snapshot":
     """
     from modelflow.profile.snapshot import Snapshot
 
+    end = time.monotonic() + _PATIENCE
+    parts: list[bytes] = []
     try:
         with urllib.request.urlopen(address, timeout=_PATIENCE) as answer:
-            text = answer.read(_MOST + 1)
-    except (OSError, urllib.error.URLError) as error:
-        reason = getattr(error, "reason", error)
-        message = f"{address}: no answer: {reason}"
+            while part := answer.read1(_MOST):
+                parts.append(part)
+                if sum(map(len, parts)) > _MOST:
+                    message = f"{address}: the answer is longer than {_MOST} bytes"
+                    raise ConfigError(message)
+                if time.monotonic() > end:
+                    message = f"{address}: no whole answer within {_PATIENCE:g} s"
+                    raise ConfigError(message)
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", None) or error
+        message = f"{address}: no answer: {reason or type(error).__name__}"
         raise ConfigError(message) from error
-    if len(text) > _MOST:
-        message = f"{address}: the answer is longer than {_MOST} bytes"
-        raise ConfigError(message)
     try:
-        return Snapshot.read(json.loads(text))
-    except (ValueError, ConfigError) as error:
+        return Snapshot.read(json.loads(b"".join(parts)))
+    except (ValueError, RecursionError, ConfigError) as error:
         message = f"{address}: is no flow's figures: {error}"
         raise ConfigError(message) from error
 
@@ -82,6 +102,6 @@ def read_profile(path: Path) -> "tuple[Snapshot | None, Snapshot]":
         document = json.loads(path.read_bytes())
         before = document.get("before") if isinstance(document, dict) else None
         return None if before is None else Snapshot.read(before), Snapshot.read(document)
-    except (OSError, ValueError, ConfigError) as error:
+    except (OSError, ValueError, RecursionError, ConfigError) as error:
         message = f"{path}: is no profile: {getattr(error, 'strerror', None) or error}"
         raise ConfigError(message) from error

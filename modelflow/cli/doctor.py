@@ -12,9 +12,10 @@ import click
 from modelflow.cli.asking import address_of, ask, is_address, read_profile
 from modelflow.cli.driving import Drive, check_repeatable
 from modelflow.cli.feeding import feeds_of
+from modelflow.cli.finite_range import FiniteRange
 from modelflow.cli.graph_options import GraphChoice, graph_options
 from modelflow.cli.termination import TERMINATED, termination
-from modelflow.errors import FlowFailed
+from modelflow.errors import ConfigError, FlowFailed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,6 +30,8 @@ FOUND = 3
 """The exit code where something was found."""
 # Seconds in which a flow settles before it is watched.
 _SETTLING = 1.0
+# What rules raise for figures that no flow can have.
+_DAMAGED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 @click.command()
@@ -42,7 +45,7 @@ _SETTLING = 1.0
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0.1),
+    type=FiniteRange(min=0.1, max=86_400),
     default=5.0,
     show_default=True,
     help="How long the flow is watched.",
@@ -84,14 +87,18 @@ def doctor(
         if not is_json:
             _show(found, case)
         if confirm and found.findings and found.findings[0].change and not asked.is_set():
-            _confirm(graph, feeds, found.findings[0], seconds, asked)
+            _confirm(graph, feeds, found.findings[0], seconds, asked, is_json=is_json)
         if asked.is_set():
             return TERMINATED
     else:
-        case = _seen(graph.source, seconds)
-        found = diagnose(case)
-        if not is_json:
-            _show(found, case)
+        try:
+            case = _seen(graph.source, seconds)
+            found = diagnose(case)
+            if not is_json:
+                _show(found, case)
+        except _DAMAGED as error:  # figures of elsewhere may be anything
+            message = f"{graph.source}: the figures are damaged: {type(error).__name__}: {error}"
+            raise ConfigError(message) from error
     if is_json:
         click.echo(json.dumps(found.document(), indent=1))
     return FOUND if found.findings else 0
@@ -147,6 +154,8 @@ def _confirm(
     finding: "Finding",
     seconds: float,
     asked: threading.Event,
+    *,
+    is_json: bool,
 ) -> None:
     """Runs the graph as it is and with the change, twice in turn, and tells the rates."""
     rates: dict[bool, list[float]] = {False: [], True: []}
@@ -164,7 +173,8 @@ def _confirm(
         f"{', '.join(f'{rate:.1f}' for rate in rates[True])} with the change: "
         f"{after / before - 1:+.0%}"
         if before
-        else "  tried    nothing passed"
+        else "  tried    nothing passed",
+        err=is_json,
     )
 
 

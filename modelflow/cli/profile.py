@@ -11,9 +11,11 @@ import click
 
 from modelflow.cli.driving import Drive, check_repeatable
 from modelflow.cli.figures import headline, table_console, table_of
+from modelflow.cli.finite_range import FiniteRange
 from modelflow.cli.graph_options import GraphChoice, graph_options
 from modelflow.cli.termination import TERMINATED, termination
-from modelflow.errors import FlowFailed
+from modelflow.errors import ConfigError, FlowFailed
+from modelflow.files.whole_file import write_whole
 
 if TYPE_CHECKING:
     from modelflow.flow import Flow
@@ -32,7 +34,7 @@ __all__ = ["profile"]
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(min=0, min_open=True, max=86_400),
     default=10.0,
     show_default=True,
     help="How long; a graph with sources may be done before.",
@@ -78,6 +80,9 @@ def profile(
     checked = graph.read()
     feeds = feeds_of(inputs, checked.inputs)
     check_repeatable(feeds)
+    if document is not None and not Path(document).parent.is_dir():
+        message = f"--json {document}: there is no folder {Path(document).parent}"
+        raise ConfigError(message)
     flow = Flow(checked).build()
     asked = threading.Event()
     recording = contextlib.nullcontext() if trace is None else flow.record(trace, requests=1)
@@ -94,7 +99,11 @@ def profile(
     table_console().print(table_of(interval))
     if document is not None:
         text = json.dumps({**flow.snapshot(), "before": before}, indent=1)
-        Path(document).write_text(text, encoding="utf-8")
+        try:
+            write_whole(Path(document), text.encode())
+        except OSError as error:
+            message = f"--json {document}: cannot be written: {error.strerror or error}"
+            raise ConfigError(message) from error
     if is_interrupted:
         raise click.exceptions.Abort
     return TERMINATED if asked.is_set() else 0

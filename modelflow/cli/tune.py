@@ -1,5 +1,6 @@
 """``modelflow tune``: finds better threads and batches for a graph, and changes the file."""
 
+import os
 import re
 import threading
 from functools import partial
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from modelflow.cli.finite_range import FiniteRange
 from modelflow.cli.graph_options import GraphChoice, graph_options
 from modelflow.cli.load_inputs import rows_of
 from modelflow.cli.termination import TERMINATED, termination
@@ -39,7 +41,7 @@ _LATENCY = re.compile(r"(?:p(?P<percent>\d+(?:\.\d+)?)=)?(?P<time>\d+(?:\.\d+)?)
 )
 @click.option(
     "--rate",
-    type=click.FloatRange(min=0, min_open=True, max=1e6),
+    type=FiniteRange(min=0, min_open=True, max=1e6),
     help="Requests a second that come, at random moments: a small latency is wanted.",
 )
 @click.option(
@@ -56,7 +58,7 @@ _LATENCY = re.compile(r"(?:p(?P<percent>\d+(?:\.\d+)?)=)?(?P<time>\d+(?:\.\d+)?)
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0.2, max=600),
+    type=FiniteRange(min=0.2, max=600),
     default=1.5,
     show_default=True,
     help="How long each trial lasts.",
@@ -97,6 +99,9 @@ def tune(  # noqa: PLR0913 - the words of the command line
         raise click.UsageError(message)
     percent, bound = (99.0, None) if latency is None else _latency(latency)
     checked = graph.read()
+    if write and not os.access(graph.path.resolve(), os.W_OK):
+        message = f"--write: {graph.path} may not be written"
+        raise ConfigError(message)
     if not checked.inputs:
         message = (
             f"{graph.source}: has no inputs, so no requests can be sent; 'modelflow doctor' looks "
@@ -128,6 +133,8 @@ def tune(  # noqa: PLR0913 - the words of the command line
         click.echo("stopped; nothing is changed", err=True)
         return TERMINATED
     _show(report)
+    if graph.overrides and report.changes:
+        click.echo("note: measured with what --set says, which is not in the file", err=True)
     _tell_change(report, graph.path, html, is_written=write)
     return 0
 
@@ -203,7 +210,10 @@ def _tell_change(report: "TuneReport", path: Path, html: str | None, *, is_writt
         if path.read_bytes().decode() != before:
             message = f"{path}: was changed by somebody else meanwhile; nothing is written"
             raise ConfigError(message)
-        write_whole(path, after.encode())
+        file = path.resolve()  # a link stays one
+        mode = file.stat().st_mode
+        write_whole(file, after.encode())
+        file.chmod(mode)
         click.echo(f"{path}: changed", err=True)
     elif patch:
         click.echo("with --write the file is changed so", err=True)

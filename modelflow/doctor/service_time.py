@@ -58,7 +58,8 @@ class ServiceTime:
         if fixed < 0.0:  # steeper than through the origin: that line is the nearest allowed one
             fixed = 0.0
             each = sum(c * s * t for s, t, c in points) / sum(c * s * s for s, _, c in points)
-        error = max(abs(fixed + each * size - time) / time for size, time, _ in points if time > 0)
+        off = (abs(fixed + each * size - time) / time for size, time, _ in points if time > 0)
+        error = max(off, default=0.0)
         return cls(fixed, each, error)
 
     def seconds(self, rows: float) -> float:

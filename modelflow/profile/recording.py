@@ -6,6 +6,7 @@ it takes, and a process that is killed leaves what has been written.
 """
 
 import itertools
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -23,6 +24,8 @@ from modelflow.runtime.scheduler import Scheduler
 from modelflow.runtime.watcher import Part, Watcher
 
 __all__ = ["Recording"]
+
+logger = logging.getLogger("modelflow")
 
 # Seconds between two looks at the rings, and the queues.
 _INTERVAL = 0.25
@@ -97,6 +100,7 @@ class Recording:
         self._told: dict[_Watched, None] = {}
         self._done: deque[tuple[_Watched, float]] = deque()
         self._is_over = threading.Event()
+        self._has_failed = False
         self._error: RecordingError | None = None
         self._thread: threading.Thread | None = None
 
@@ -125,7 +129,7 @@ class Recording:
 
     def _ended(self, watched: _Watched) -> None:
         self._told.pop(watched, None)
-        if self._open.pop(watched, self) is None:
+        if self._open.pop(watched, self) is None and not self._has_failed:
             self._done.append((watched, self._clock.now()))
 
     # -- life -------------------------------------------------------------------------------------
@@ -135,8 +139,11 @@ class Recording:
 
         Raises:
             RecordingError: the file cannot be written.
-            RuntimeError: the flow is being recorded already.
+            RuntimeError: the flow is being recorded already, or this recording has ended.
         """
+        if self._is_over.is_set():
+            message = f"trace {self.path}: this recording has ended; make another one"
+            raise RuntimeError(message)
         self._scheduler.record(self)  # first: another's file may be of that name
         try:
             file = TraceFile(self.path)
@@ -199,9 +206,15 @@ class Recording:
                 self._write(file)
                 for watched in list(self._open):
                     self._write_request(file, watched, self._clock.now(), is_over=False)
-        except OSError as error:  # told by `stop`; the rings go round meanwhile
+        except OSError as error:  # raised by `stop`; nothing is kept that nobody writes
             self._error = self._failure(error)
             self._error.__cause__ = error
+            self._scheduler.record(None)
+            self._has_failed = True
+            self._open.clear()
+            self._told.clear()
+            self._done.clear()
+            logger.warning("%s; the recording ends", self._error)
 
     def _failure(self, error: OSError) -> RecordingError:
         return RecordingError(f"trace {self.path}: cannot be written: {error.strerror or error}")
@@ -214,8 +227,9 @@ class Recording:
             for line in self._events.track(track):
                 file.write(line)
             for one in ring.take():
-                file.write(self._events.slice(track, one))
-                found += 1
+                if one.end > self._events.begin:  # else it was over before
+                    file.write(self._events.slice(track, one))
+                    found += 1
         self.lost = sum(ring.lost for _, ring in rings)
         for node in stats.values():
             if node.capacity:

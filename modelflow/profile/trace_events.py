@@ -28,7 +28,7 @@ class TraceEvents:
             begin: The clock's time, from which all others are counted.
         """
         self._name = name
-        self._begin = begin
+        self.begin = begin
         self._tracks = {track: number for number, track in enumerate(tracks, 1)}
         self._numbers = itertools.count(1)
 
@@ -48,7 +48,7 @@ class TraceEvents:
 
     def slice(self, track: str, one: Slice) -> str:
         """Gives what a worker did."""
-        args = ""
+        start, args = max(one.start, self.begin), ""
         if one.name != BLOCKED:
             waited = f',"waited_us":{(one.start - one.arrived) * 1e6:.1f}' if one.arrived else ""
             failed = f',"errors":{one.errors}' if one.errors else ""
@@ -59,7 +59,7 @@ class TraceEvents:
         return (
             f'{{"ph":"X","cat":"{"wait" if one.name == BLOCKED else "call"}",'
             f'"name":{json.dumps(one.name)},"pid":{_FLOW},"tid":{self._tracks[track]},'
-            f'"ts":{self._time(one.start)},"dur":{(one.end - one.start) * 1e6:.3f}{args}}}'
+            f'"ts":{self._time(start)},"dur":{(one.end - start) * 1e6:.3f}{args}}}'
         )
 
     def counter(self, name: str, now: float, values: Mapping[str, int]) -> str:
@@ -134,7 +134,7 @@ class TraceEvents:
         )
 
     def _time(self, when: float) -> str:
-        return f"{max(0.0, when - self._begin) * 1e6:.3f}"
+        return f"{max(0.0, when - self.begin) * 1e6:.3f}"
 
 
 def _named(track: str, number: int) -> Iterator[str]:

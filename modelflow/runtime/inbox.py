@@ -142,7 +142,7 @@ class Inbox(Controlled):
         While the seat is lent it sleeps on: who is in the seat wakes it with `give_back`. Where
         that one owes a wait for room, what it returns is a batch of nothing.
         """
-        order, waiting, filling = self._order, self._waiting, self._filling
+        order, waiting = self._order, self._waiting
         seat = seat or self.seat()
         batch = None
         with self._lock:
@@ -158,6 +158,7 @@ class Inbox(Controlled):
                     break
                 # Looked at once: what it brings in is seen in the next line.
                 remaining = order.next_due() if order.has_delays else None
+                filling = self._filling  # anew: it may have come while the worker rested
                 if waiting and (filling is None or filling.collector is None):
                     if filling is None or filling.is_over(seat):
                         batch = order.cut(self._share(seat) if self._is_shared else self._size)

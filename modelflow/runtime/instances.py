@@ -48,7 +48,7 @@ class UnitInstances:
         self._users: dict[Device, int] = {}
         self._figures: dict[Device, Figures] = {}
         self._lock = threading.Lock()
-        self._made: list[FlowUnit] = []
+        self._made: dict[int, FlowUnit] = {}  # by identity: those that are not closed
         self._is_interrupted = False
 
     def open(self, device: Device) -> FlowUnit:
@@ -80,6 +80,7 @@ class UnitInstances:
                     return
                 self._figures[device] = unit.figures()
                 del self._shared[device]
+        self._made.pop(id(unit), None)
         unit.close()
 
     def _opened(self, device: Device) -> FlowUnit:
@@ -87,12 +88,13 @@ class UnitInstances:
         unit.device = device
         unit.batch_size = self._batch_size
         unit.allowed_batch_sizes = self.plan.allowed_batch_sizes
-        self._made.append(unit)  # before it opens: a stop interrupts that, too
+        self._made[id(unit)] = unit  # before it opens: a stop interrupts that, too
         if self._is_interrupted and type(unit).interrupt is not FlowUnit.interrupt:
             raise OpeningInterrupted
         try:
             unit.open(self.plan.config)
         except Exception as error:
+            self._made.pop(id(unit), None)
             if self._is_interrupted and type(unit).interrupt is not FlowUnit.interrupt:
                 raise OpeningInterrupted from error
             raise
@@ -101,7 +103,7 @@ class UnitInstances:
     def interrupt(self) -> None:
         """Tells every instance that the flow ends, and nobody waits for its call any more."""
         self._is_interrupted = True
-        for unit in list(self._made):
+        for unit in list(self._made.values()):
             try:
                 unit.interrupt()
             except Exception:  # the author's; the others are to be interrupted all the same

@@ -6,10 +6,12 @@ the stage is held until its worker rests, results are put in order from there on
 
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from modelflow.errors import FlowFailed, FlowUnitError, PlanError, StreamClosed
 from modelflow.plan import ExecutionPlan, StagePlan, reconfigured
+from modelflow.runtime.life import Life
 from modelflow.runtime.owner import WorkerOwner
 from modelflow.runtime.runners import Runner
 from modelflow.runtime.stage import Stage
@@ -25,45 +27,58 @@ __all__ = ["Reconfiguring"]
 class Reconfiguring:
     """Brings a running flow from one plan to another, a stage after the other."""
 
+    plan: ExecutionPlan
+    """What runs."""
+
     def __init__(
-        self, wiring: Wiring, workers: list[Worker], runner: Runner, owner: WorkerOwner
+        self,
+        plan: ExecutionPlan,
+        wiring: Wiring,
+        workers: list[Worker],
+        runner: Runner,
+        life: Life,
+        owner: WorkerOwner,
     ) -> None:
         """Changes nothing yet.
 
         Args:
+            plan: What runs.
             wiring: The stages.
             workers: Those of all stages; the list is changed.
             runner: Who runs them.
-            owner: Whose they are.
+            life: Whether the flow runs.
+            owner: Whose the workers are.
         """
+        self.plan = plan
         self._wiring = wiring
         self._workers = workers
         self._runner = runner
+        self._life = life
         self._owner = owner
         self._lock = threading.Lock()
 
-    def apply(self, plan: ExecutionPlan, changes: Mapping[str, Any]) -> ExecutionPlan:
-        """Makes changes, one call at a time; see `reconfigured`.
-
-        Returns:
-            What runs now.
+    def apply(self, changes: Mapping[str, Any]) -> None:
+        """Makes changes, one call at a time; see `reconfigured`. `plan` says what runs then.
 
         Raises:
             ConfigError, PlanError: a change cannot be made; none is.
             FlowFailed: a unit of a new thread did not open; its stage is as it was, stages before
                 it are changed.
-            StreamClosed: the flow ends meanwhile.
+            StreamClosed: the flow does not run, or ends meanwhile.
         """
         with self._lock:
-            wanted = reconfigured(plan, changes)
+            if not self._life.is_running:
+                raise self._life.closed_error()
+            wanted = reconfigured(self.plan, changes)
             for name, planned in wanted.stages.items():
                 self._check(self._wiring.stages[name], planned.threads)
             for name, planned in wanted.stages.items():
                 stage = self._wiring.stages[name]
                 if planned != stage.plan:
                     self._change(stage, planned, self._grown(stage, planned.threads))
+                    self.plan = replace(self.plan, stages={**self.plan.stages, name: planned})
             self._wiring.bound(wanted.max_in_flight)
-            return wanted
+            self.plan = wanted
 
     def _check(self, stage: Stage, threads: int) -> None:
         plan = stage.plan
@@ -91,19 +106,24 @@ class Reconfiguring:
             worker.seat.is_leaving = True  # until it is let go
             made.append((worker, joining))
         errors: list[Exception] = []
-        for worker, joining in made:
-            try:
-                self._runner.add(worker, joining.ended)
-            except FlowUnitError as error:
-                joining.failed(error)
-            errors += joining.wait_open()
-            if errors:
-                break
-        if errors:
+        is_given_up = True
+        try:
             for worker, joining in made:
-                joining.let_go(goes_on=False)
+                try:
+                    self._runner.add(worker, joining.ended)
+                except FlowUnitError as error:
+                    joining.failed(error)
+            for _, joining in made:
+                errors += joining.wait_open()
+            is_given_up = bool(errors)
+        finally:  # also at a Ctrl-C: nobody waits for ever
+            if is_given_up:
+                for _, joining in made:
+                    joining.let_go(goes_on=False)
+                stage.figures.drop_workers(stage.plan.threads)
+        if errors:
+            for worker, _ in made:
                 self._runner.remove(worker)
-            stage.figures.drop_workers(stage.plan.threads)
             closed = next((one for one in errors if isinstance(one, StreamClosed)), None)
             if closed is not None:
                 raise closed
@@ -119,7 +139,12 @@ class Reconfiguring:
         """Goes by a new plan: where the number of threads changes, in a moment when all rest."""
         before = stage.plan.threads
         # What is noted of batches must be noted of whole ones; and see `Stage.go_by`.
-        is_noting = planned.batch_timeout and not stage.inbox.is_noting
+        is_noting = (
+            stage.kind.is_gathering
+            and not planned.unit.spec.is_source
+            and planned.batch_timeout
+            and not stage.inbox.is_noting
+        )
         if planned.threads == before and not (is_noting and self._runner.is_threaded):
             stage.go_by(planned)
             self._wiring.refresh(stage)
@@ -141,7 +166,9 @@ class Reconfiguring:
             for worker, joining in more:
                 worker.seat.is_leaving = not is_open
                 joining.let_go(goes_on=is_open)
-            if is_open:
+            if not is_open:
+                stage.figures.drop_workers(before)
+            else:
                 for worker in leaving:
                     self._runner.remove(worker)
                     self._workers.remove(worker)

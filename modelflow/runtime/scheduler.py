@@ -42,8 +42,6 @@ class Scheduler:
     the flow to its end at the next call of `start`, `wait` or `stop`.
     """
 
-    plan: ExecutionPlan
-    """What runs."""
     options: SchedulerOptions
     """How it runs."""
     sources: dict[str, Session]
@@ -57,7 +55,6 @@ class Scheduler:
 
     def __init__(self, plan: ExecutionPlan, options: SchedulerOptions) -> None:
         """Builds stages and queues; starts nothing."""
-        self.plan = plan
         self.options = options
         self.is_draining = self.is_foreign = self.is_watched = False
         clock = options.clock
@@ -80,7 +77,14 @@ class Scheduler:
             self._life, self._sessions, self._wiring, workers, self._runner, options.stop_timeout
         )
         self._starting = Starting(self._life, self._runner, self._ending)
-        self._reconfiguring = Reconfiguring(self._wiring, workers, self._runner, self)
+        self._reconfiguring = Reconfiguring(
+            plan, self._wiring, workers, self._runner, self._life, self
+        )
+
+    @property
+    def plan(self) -> ExecutionPlan:
+        """What runs."""
+        return self._reconfiguring.plan
 
     # -- starting -------------------------------------------------------------------------------
 
@@ -274,7 +278,7 @@ class Scheduler:
                 message = f"flow {self.plan.name!r} is being recorded already"
                 raise RuntimeError(message)
             self._sessions.recorder = recorder
-        for worker in self._workers:
+        for worker in list(self._workers):
             worker.ring = None if recorder is None else recorder.ring(worker.track)
 
     def reload(self, node: str | None) -> None:
@@ -302,11 +306,9 @@ class Scheduler:
             StreamClosed: the flow does not run, or ends meanwhile.
         """
         self._ending.check_not_inside("reconfigure")
-        if not self.is_running:
-            raise self._life.closed_error()
-        self.plan = self._reconfiguring.apply(self.plan, changes)
+        self._reconfiguring.apply(changes)
         recorder = self._sessions.recorder
-        for worker in self._workers:
+        for worker in list(self._workers):
             if worker.ring is None and recorder is not None:
                 worker.ring = recorder.ring(worker.track)
 

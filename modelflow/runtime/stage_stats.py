@@ -120,7 +120,7 @@ class StageStats:
         plan, unit = self._plan, self._instances[place].plan
         stats = NodeStats.of(unit.node, unit.spec.name, plan.name, self.units[place], now)
         stats = self._whole(1 + place, stats)
-        stats = replace(stats, batch_size=plan.batch_size, figures=figures)
+        stats = replace(stats, threads=plan.threads, batch_size=plan.batch_size, figures=figures)
         return stats if place else self._with_queue(stats, now)
 
     def _whole(self, place: int, stats: NodeStats) -> NodeStats:

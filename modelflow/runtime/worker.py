@@ -60,12 +60,12 @@ class Worker(WorkerReport):
             return
         self._stats.thread = ThreadTime()
         try:
-            if self._owner.wait_until_all_open():
+            if self._owner.wait_until_all_open():  # else the start was given up
                 self.begin()
-            self._stats.since = self._clock.now()
-            self.loop()
-            self.finish()
-            self._stats.until = self._clock.now()
+                self._stats.since = self._clock.now()
+                self.loop()
+                self.finish()
+                self._stats.until = self._clock.now()
         except BaseException as error:
             self._report(error, "process")
             self._own.give_back()

@@ -88,7 +88,8 @@ class Option:
                 continue
             too_small = self.minimum is not None and number < self.minimum
             too_big = self.maximum is not None and number > self.maximum
-            if too_small or too_big:
+            is_bounded = self.minimum is not None or self.maximum is not None
+            if too_small or too_big or (is_bounded and number != number):  # NaN is in no range
                 raise ValueError(self._range())
 
     def _range(self) -> str:

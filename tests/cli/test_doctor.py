@@ -106,10 +106,20 @@ def test_a_running_flow_is_asked_where_it_answers(slow):
         (["slow.toml"], 2, "the graph's input 'input' gets nothing"),
         (["slow.toml", "--input", "-"], 2, "standard input can be read once"),
         (["slow.tom"], 1, "slow.tom"),
+        (["http://127.0.0.1:abc/"], 1, "http://127.0.0.1:abc/: expected a port (1 to 65535)"),
+        (["99999999"], 1, "99999999: expected a port (1 to 65535)"),
+        (["odd.json"], 1, "odd.json: the figures are damaged: "),
+        (["slow.toml", "--input", "photos", "--seconds", "nan"], 2, "nan is no finite number"),
     ],
 )
 def test_bad_input_is_said_exactly(modelflow, slow, arguments, code, message):
     (slow / "bad.json").write_text("{}")
+    odd = {"version": 1, "machine": {}, "plan": [], "process": {}, "nodes": []}
+    node = {"node": "a", "unit": "u", "stage": "b", "batch_sizes": {}, "batch_seconds": {}}
+    node |= {name: {"total": 0.0, "counts": {}} for name in ("service", "wait")}
+    odd["nodes"].append(node)
+    odd["flow"] = {"name": "f", "time": 1.0, "seconds": 1.0, "latency": node["wait"]}
+    (slow / "odd.json").write_text(json.dumps(odd))
     done = modelflow("doctor", *arguments, input="")
     assert (done.returncode, "Traceback" in done.stderr) == (code, False)
     assert message in done.stderr

@@ -134,7 +134,7 @@ def test_top_shows_a_run(modelflow, watched):
     ("url", "text"),
     [
         ("1", "http://127.0.0.1:1/stats: no answer: "),
-        ("ftp://there", "ftp://there: expected a port, HOST:PORT or a URL"),
+        ("ftp://there", "ftp://there: expected a port (1 to 65535), HOST:PORT or a URL"),
     ],
 )
 def test_top_says_what_is_wrong(modelflow, url, text):

