@@ -60,12 +60,13 @@ class Worker(WorkerReport):
             return
         self._stats.thread = ThreadTime()
         try:
-            if self._owner.wait_until_all_open():  # else the start was given up
+            if self._owner.wait_until_all_open():
                 self.begin()
-                self._stats.since = self._clock.now()
+            self._stats.since = self._clock.now()
+            if not self.seat.is_leaving:  # else it was to join a running flow, and is not
                 self.loop()
-                self.finish()
-                self._stats.until = self._clock.now()
+            self.finish()
+            self._stats.until = self._clock.now()
         except BaseException as error:
             self._report(error, "process")
             self._own.give_back()
