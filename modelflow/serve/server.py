@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import queue
 import socket
 import threading
 from functools import partial
@@ -30,7 +31,7 @@ from modelflow.serve.place import Place
 from modelflow.serve.stock import Stock
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from modelflow.flow import Flow
@@ -81,7 +82,8 @@ class Server:
         self._http: HttpServer | None = None
         self._gate: Gate | None = None
         self._ending = threading.RLock()  # a handler of signals may stop what stops, or starts
-        self._is_settled = threading.Event()
+        self._settled: queue.SimpleQueue[None] = queue.SimpleQueue()  # handlers may put, as well
+        self._is_busy = False  # something holds `_ending`, and looks at `is_stopped` when done
         self._is_hurried = False
         self.is_stopped = False
         """It has ended, or is about to."""
@@ -134,14 +136,23 @@ class Server:
             if self._http is not None:
                 message = f"the server listens already, at {self.address}"
                 raise _ListensAlreadyError(message)
-            self._gate = Gate(self.options)  # before anything listens
-            self._listen(addresses, self._gate)
+            with self._busy():
+                self._gate = Gate(self.options)  # before anything listens
+                self._listen(addresses, self._gate)
             if self.is_stopped:  # by a handler of signals, meanwhile
                 self.stop(drain=False)
                 self._check_runs()
         if found:
             names = ", ".join(found)
             logger.log(LEVELS["NOTICE"], "listens at %s; loads %s", self.address, names)
+
+    @contextlib.contextmanager
+    def _busy(self) -> "Iterator[None]":
+        try:
+            self._is_busy = True
+            yield
+        finally:
+            self._is_busy = False
 
     def _listen(self, addresses: contextlib.ExitStack, gate: Gate) -> None:
         options = self.options
@@ -165,7 +176,7 @@ class Server:
         if self._place is None:
             self._open_grpc(self._http)
         mailbox = self._http.mailbox
-        self._stock.begin(mailbox, self._is_settled.set)
+        self._stock.begin(mailbox, partial(self._settled.put, None))
         if self._place is not None:
             self._http.last = self._place.end
             self._place.begin(mailbox)
@@ -200,7 +211,8 @@ class Server:
             Cancelled: the server was stopped before.
             FlowFailed, GraphError, EngineError: nothing can be loaded.
         """
-        self._is_settled.wait()
+        self._settled.get()
+        self._settled.put(None)  # for whoever else waits
         self._check_runs()
         self._stock.check()
 
@@ -258,6 +270,9 @@ class Server:
     def stop(self, drain: bool = True) -> None:
         """Ends it: no new requests, every flow is stopped. May be called again, from any thread.
 
+        A handler of signals may call it. Where it has interrupted `start` or `stop` it returns at
+        once: what it has interrupted ends the server.
+
         Args:
             drain: Requests under way are answered first, within ``drain_timeout`` seconds. Without
                 it another `stop` that waits for them waits no longer.
@@ -271,18 +286,23 @@ class Server:
                 self._http.end_within(0.0)
         with self._ending:
             self.is_stopped = True
-            self._loader.interrupt()
-            if self._http is not None:
-                self._http.mailbox.post(self._stock.end)
-                self._http.close(0.0 if self._is_hurried else self.options.drain_timeout)
+            if not self._is_busy:
+                with self._busy():
+                    self._end()
+
+    def _end(self) -> None:
+        self._loader.interrupt()
+        if self._http is not None:
+            self._http.mailbox.post(self._stock.end)
+            self._http.close(0.0 if self._is_hurried else self.options.drain_timeout)
+        if self._gate is not None:
+            self._gate.close()
+        self._settled.put(None)
+        try:
+            self._loader.stop(drain=not self._is_hurried)
+        finally:
             if self._gate is not None:
-                self._gate.close()
-            self._is_settled.set()
-            try:
-                self._loader.stop(drain=not self._is_hurried)
-            finally:
-                if self._gate is not None:
-                    self._gate.end()
+                self._gate.end()
 
     def __enter__(self) -> Self:
         return self.start()

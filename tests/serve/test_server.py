@@ -1,5 +1,6 @@
 """A served flow, and real clients."""
 
+import contextlib
 import http.client
 import json
 import os
@@ -13,6 +14,8 @@ import pytest
 
 import modelflow
 from modelflow.errors import ConfigError, FlowFailed, StreamClosed
+from modelflow.http.server import Server as HttpServer
+from modelflow.serve.loader import Loader
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.wire.open_inference.messages import OPEN_INFERENCE
 from tests.serve.clients import TYPED, ask, mean, send, served
@@ -300,6 +303,29 @@ def test_a_stop_that_answers_nothing_more_cuts_short_one_that_does():
                 thread.join()
 
 
+@contextlib.contextmanager
+def handled(handler):
+    """Has SIGUSR1 call it; yields what has the main thread take that signal, as often as it must.
+
+    One that comes just before the main thread begins to wait is noticed when the wait is over.
+    """
+    noticed = threading.Event()
+
+    def handle(*_):
+        noticed.set()
+        handler()
+
+    def interrupt():
+        while not noticed.wait(0.05):
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        yield interrupt
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
 def test_a_handler_of_signals_may_stop_what_the_main_thread_is_stopping():
     gate = Gate()
     server = served(gate.unit, gate.NODE, drain_timeout=3600.0).start()
@@ -311,23 +337,41 @@ def test_a_handler_of_signals_may_stop_what_the_main_thread_is_stopping():
         finally:
             gate.go.set()
 
-    def interrupt():
+    def when_stopped(interrupt):
         while not server.is_stopped:
             pass
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+        interrupt()
 
-    before = signal.signal(signal.SIGUSR1, lambda *_: server.stop(drain=False))
-    threads = [threading.Thread(target=ask_on), threading.Thread(target=interrupt)]
-    try:
-        for thread in threads:
-            thread.start()
-            assert gate.entered.acquire(timeout=60)
-            gate.entered.release()
+    with handled(lambda: server.stop(drain=False)) as interrupt:
+        asking = threading.Thread(target=ask_on)
+        asking.start()
+        assert gate.entered.acquire(timeout=60)
+        interrupting = threading.Thread(target=when_stopped, args=[interrupt])
+        interrupting.start()
         server.stop()
-        for thread in threads:
+        for thread in (asking, interrupting):
             thread.join()
-    finally:
-        signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.parametrize("part", [HttpServer, Loader])
+def test_a_handler_of_signals_stops_a_server_whose_stop_holds_what_it_would_wait_for(part):
+    """As `Thread.join` holds a lock of the thread's when that has ended, and a pool its own."""
+    method = "close" if part is HttpServer else "interrupt"
+    ends = getattr(part, method)
+    server = served().start()
+
+    def end(self, *arguments):
+        with pytest.MonkeyPatch.context() as patch:  # else a second call of it would wait for ever
+            patch.setattr(part, method, lambda *_: pytest.fail("called inside itself"))
+            signal.raise_signal(signal.SIGUSR1)
+        ends(self, *arguments)
+
+    with handled(lambda: server.stop(drain=False)), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(part, method, end)
+        server.stop()
+        patch.undo()
+    with pytest.raises(ConnectionRefusedError):
+        ask(server, "/v1/models/m")
 
 
 def test_a_second_start_is_an_error_and_ends_nothing():
