@@ -8,8 +8,12 @@ import pytest
 from tests import programs
 
 ROOT = Path(__file__).resolve().parents[3]
-# Of how a `Server` begins, and who has which thread.
+# Of how a `Server` begins and ends, and who has which thread.
 OTHERWISE = (
+    "tests/serve/test_server.py::"
+    "test_a_handler_of_signals_may_stop_what_the_main_thread_is_stopping",
+    "tests/serve/test_server.py::"
+    "test_a_handler_of_signals_stops_a_server_whose_stop_holds_what_it_would_wait_for",
     "tests/serve/test_server.py::test_a_second_start_is_an_error_and_ends_nothing",
     "tests/serve/grpc/test_health.py::"
     "test_what_is_loading_is_not_serving_and_who_watches_is_told_when_it_does",
