@@ -10,6 +10,7 @@ from opentelemetry.trace import Status, StatusCode, Tracer
 
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.runtime.watcher import Part
+from modelflow.serve.tracing.batch_spans import BatchSpans
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,14 +26,17 @@ class NodeSpans:
     Not one a call: a stream unit is called for every token, a large request is many batches.
     """
 
-    def __init__(self, tracer: Tracer, parent: Context) -> None:
+    def __init__(self, tracer: Tracer, parent: Context, batches: BatchSpans, model: str) -> None:
         """Begins with no node.
 
         Args:
             tracer: What makes spans.
             parent: The context that has the request's span.
+            batches: Who makes the spans of batches, for all requests.
+            model: What the request asks.
         """
         self._tracer = tracer
+        self._batches, self._model = batches, model
         self._parent = parent
         # Of each request anew: the two clocks drift apart.
         self._offset = time.time_ns() - _nanoseconds(SYSTEM_CLOCK.now())
@@ -44,11 +48,15 @@ class NodeSpans:
         with self._lock:
             if self._nodes is not None:
                 self._nodes.setdefault(part.node, _Tally(part)).add(part)
-                return
-        late = _Tally(part)
-        late.add(part)
+                late = None
+            else:
+                late = _Tally(part)
+                late.add(part)
         try:
-            self._make([late])
+            if late is not None:
+                self._make([late])
+            if part.rows:
+                self._batches.called(self._model, part, self._offset, self._parent)
         except Exception:  # of somebody's processor of spans: no matter of the flow's
             logger.exception("traces: the span of node %r could not be made", part.node)
 
@@ -57,6 +65,7 @@ class NodeSpans:
         with self._lock:
             nodes, self._nodes = self._nodes, None
         self._make((nodes or {}).values())
+        self._batches.over(self._parent)
 
     def _make(self, tallies: "Iterable[_Tally]") -> None:
         for tally in tallies:

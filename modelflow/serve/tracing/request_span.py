@@ -9,6 +9,7 @@ from opentelemetry.trace.propagation import set_span_in_context
 from opentelemetry.trace.span import NonRecordingSpan, SpanContext, TraceFlags, TraceState
 
 from modelflow.http.trace import Trace
+from modelflow.serve.tracing.batch_spans import BatchSpans
 from modelflow.serve.tracing.node_spans import NodeSpans
 
 __all__ = ["RequestSpan"]
@@ -27,20 +28,28 @@ class RequestSpan:
         trace: Where whoever is called on its behalf stands: below it; None: there is no trace.
     """
 
-    __slots__ = ("_span", "_tracer", "trace")
+    __slots__ = ("_batches", "_model", "_span", "_tracer", "trace")
 
     def __init__(
-        self, tracer: Tracer, name: str, attributes: Mapping[str, Any], parent: Trace | None
+        self,
+        tracer: Tracer,
+        batches: BatchSpans,
+        name: str,
+        attributes: Mapping[str, Any],
+        parent: Trace | None,
     ) -> None:
         """Begins.
 
         Args:
             tracer: What makes spans.
+            batches: Who makes those of batches.
             name: What requests of this kind are called.
             attributes: What is known of it now; samplers may go by them.
             parent: What the caller said of its trace.
         """
         self._tracer = tracer
+        self._batches = batches
+        self._model = ""
         self._span: Span = tracer.start_span(
             name,
             context=_context_of(parent),
@@ -55,6 +64,7 @@ class RequestSpan:
 
     def enter(self, model: str, version: int) -> None:
         """Notes which model it is for."""
+        self._model = model
         self._span.set_attribute("modelflow.model", model)
         self._span.set_attribute("modelflow.version", version)
 
@@ -62,7 +72,8 @@ class RequestSpan:
         """Returns who makes the spans of the nodes below it; None: it is not sampled."""
         if not self._span.is_recording():
             return None
-        return NodeSpans(self._tracer, set_span_in_context(self._span, Context()))
+        context = set_span_in_context(self._span, Context())
+        return NodeSpans(self._tracer, context, self._batches, self._model)
 
     def end(self, status: int | str) -> None:
         """Ends it.

@@ -9,6 +9,7 @@ from modelflow.http.exchange import Exchange
 from modelflow.http.trace import read_trace
 
 try:
+    from modelflow.serve.tracing.batch_spans import BatchSpans
     from modelflow.serve.tracing.exporting import Exporting
     from modelflow.serve.tracing.request_span import RequestSpan
 except ModuleNotFoundError as error:
@@ -42,6 +43,7 @@ class Tracer:
             self._exporting = Exporting()
             provider = self._exporting.provider
         self._tracer = provider.get_tracer("modelflow", importlib.metadata.version("modelflow"))
+        self._batches = BatchSpans(self._tracer)
         self._of_http: dict[str, Any] = {}
         self._of_grpc: dict[str, Any] = {}
 
@@ -98,7 +100,7 @@ class Tracer:
         self, name: str, attributes: Mapping[str, Any], found: Mapping[str, Sequence[str]]
     ) -> RequestSpan:
         parent = read_trace(found.get("traceparent", ()), found.get("tracestate", ()))
-        return RequestSpan(self._tracer, name, attributes, parent)
+        return RequestSpan(self._tracer, self._batches, name, attributes, parent)
 
     def close(self) -> None:
         """Sends what has ended, and ends; within seconds, be there a collector or not."""
