@@ -2,7 +2,9 @@
 
 import http.client
 import json
+import os
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +20,8 @@ __all__ = ["address_of", "ask", "is_address", "read_profile"]
 # Bytes that a snapshot has at most: some 10 000 nodes.
 _MOST = 1 << 26
 _PATIENCE = 10.0
+_KEY = "MODELFLOW_API_KEY"  # a variable of the environment: an argument is for all to see
+_LONGEST = 4096  # bytes of an answer that is an error
 
 
 def is_address(text: str) -> bool:
@@ -67,7 +71,9 @@ def ask(address: str) -> "Snapshot":
     end = time.monotonic() + _PATIENCE
     parts: list[bytes] = []
     try:
-        with urllib.request.urlopen(address, timeout=_PATIENCE) as answer:
+        key = os.environ.get(_KEY, "")
+        request = urllib.request.Request(address, headers={"x-api-key": key} if key else {})
+        with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:
             while part := answer.read1(_MOST):
                 parts.append(part)
                 if sum(map(len, parts)) > _MOST:
@@ -76,6 +82,9 @@ def ask(address: str) -> "Snapshot":
                 if time.monotonic() > end:
                     message = f"{address}: no whole answer within {_PATIENCE:g} s"
                     raise ConfigError(message)
+    except urllib.error.HTTPError as error:
+        message = f"{address}: {error.code} {error.reason}{_said(error)}"
+        raise ConfigError(message) from error
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
         message = f"{address}: no answer: {reason or type(error).__name__}"
@@ -85,6 +94,16 @@ def ask(address: str) -> "Snapshot":
     except (ValueError, RecursionError, ConfigError) as error:
         message = f"{address}: is no flow's figures: {error}"
         raise ConfigError(message) from error
+
+
+def _said(error: urllib.error.HTTPError) -> str:
+    """What a server says of it: ``{"error": ...}``; nothing where it says something else."""
+    try:
+        document = json.loads(error.read(_LONGEST))
+    except (OSError, ValueError, RecursionError, http.client.HTTPException):
+        return ""
+    said = document.get("error") if isinstance(document, dict) else None
+    return f": {said}" if isinstance(said, str) else ""
 
 
 def read_profile(path: Path) -> "tuple[Snapshot | None, Snapshot]":

@@ -62,7 +62,8 @@ def doctor(
     """Says what limits a flow, why it says so, what to change, and what that will bring.
 
     GRAPH is a graph file, which is run with --input; a profile that 'modelflow profile --json' has
-    written; or where a running flow answers ('modelflow run --metrics'): a port, HOST:PORT or URL.
+    written; or where a running flow answers ('modelflow run --metrics', 'modelflow serve'):
+    a port, HOST:PORT or URL, as 'modelflow top' takes it.
 
     The exit code is 0 where nothing is wrong, and 3 where something was found.
 

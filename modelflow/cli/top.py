@@ -33,7 +33,9 @@ __all__ = ["top"]
 def top(url: str, interval: float, count: int | None) -> int:
     """Shows what each node of a running flow does now: rates, where its workers' time goes, queues.
 
-    URL is where 'modelflow run --metrics' answers: a port of this machine, HOST:PORT or a URL.
+    URL is where 'modelflow run --metrics' or 'modelflow serve' answers: a port of this machine,
+    HOST:PORT or a URL; of a server with several models http://HOST:PORT/stats/MODEL. A server
+    with API keys gets that in $MODELFLOW_API_KEY.
 
     \b
     modelflow run graph.toml --metrics 9100 &

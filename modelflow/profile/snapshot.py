@@ -6,12 +6,11 @@ Versioned: what is written today can be read tomorrow, or is refused with its ve
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version as version_of
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from modelflow.errors import ConfigError
-from modelflow.plan import ExecutionPlan
 from modelflow.profile.node_document import (
     histogram_document,
     node_document,
@@ -21,10 +20,17 @@ from modelflow.profile.node_document import (
 from modelflow.profile.process import process_figures
 from modelflow.runtime.stats import FlowStats
 
+if TYPE_CHECKING:
+    from modelflow.plan import ExecutionPlan
+
 __all__ = ["VERSION", "Snapshot"]
 
 VERSION = 1
 """The form of the document."""
+
+# Of what a process has used, what stays true when it has ended; the rest is of the machine, or now.
+_USED = ("processor_seconds", "native_seconds")
+_NOW = "resident_bytes"
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,7 @@ class Snapshot:
     process: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, stats: FlowStats, plan: ExecutionPlan) -> Self:
+    def of(cls, stats: FlowStats, plan: "ExecutionPlan") -> Self:
         """Takes it of a flow in this process."""
         machine = {
             "system": f"{platform.system()} {platform.machine()}",
@@ -102,3 +108,17 @@ class Snapshot:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             message = f"the snapshot is damaged: {type(error).__name__}: {error}"
             raise ConfigError(message) from error
+
+    def __add__(self, other: "Snapshot") -> "Snapshot":
+        """Returns it of both together: of the same flow in another process of this machine."""
+        process = {**other.process, **self.process}
+        for name in (*_USED, _NOW):
+            found = [one.process[name] for one in (self, other) if name in one.process]
+            process.update({name: sum(found)} if found else {})
+        return replace(self, stats=self.stats + other.stats, process=process)
+
+    @property
+    def past(self) -> "Snapshot":
+        """The same without what is true of its moment alone: its process has ended."""
+        process = {name: self.process[name] for name in _USED if name in self.process}
+        return replace(self, stats=self.stats.past, process=process)

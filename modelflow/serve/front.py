@@ -17,6 +17,7 @@ from modelflow.serve.reception import Reception
 from modelflow.serve.refusal import JSON, refusal
 from modelflow.serve.repository_rest import RepositoryRest
 from modelflow.serve.router import Route, Router
+from modelflow.serve.snapshots import Snapshots
 from modelflow.serve.stock import Stock
 from modelflow.serve.tensorflow_rest import TensorflowRest
 from modelflow.wire.json_text import json_of
@@ -62,6 +63,7 @@ class Front:
             *Generate(models, reads).endpoints,
             *RepositoryRest(stock, fleet, reads).endpoints,
             *Metrics(fleet).endpoints,
+            *Snapshots(fleet).endpoints,
             *Pages(stock, has_keys=self._reception.keys is not None).endpoints,
         )
         self._router = Router(endpoints)

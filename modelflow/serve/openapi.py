@@ -107,6 +107,7 @@ def _of_model(model: Model, place: str) -> Iterator[tuple[str, Operation]]:
         (f"{oip}/ready", "Whether the model answers", None),
         (f"{oip}/config", "How the model is batched (Open Inference)", _DOCUMENT),
         (f"{oip}/stats", "Figures (Open Inference)", _DOCUMENT),
+        (f"/stats/{quote(model.name, safe='')}{place}", "Figures of every node", _DOCUMENT),
     ):
         yield path, {"get": _operation(summary, tag, path, answer)}
     for path, summary, body in (

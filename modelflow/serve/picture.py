@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from modelflow.profile.node_document import node_document, read_node
-from modelflow.runtime.stats import NodeStats
+from modelflow.profile.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from modelflow.runtime.stats import NodeStats
     from modelflow.serve.served_model import ServedModel
 
 __all__ = ["Picture", "added"]
@@ -27,7 +27,7 @@ class Picture:
         refused: Requests that were not taken, by reason.
         rows, failed_rows, seconds, answer_seconds, failed_seconds, last, latencies: As there.
         under_way: Requests that have no answer yet.
-        nodes: What its nodes have counted.
+        snapshot: What its flow has counted.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Picture:
     last: float
     latencies: tuple[int, ...]
     under_way: int
-    nodes: tuple[NodeStats, ...]
+    snapshot: Snapshot
 
     @classmethod
     def of(cls, model: "ServedModel") -> Self:
@@ -61,30 +61,30 @@ class Picture:
             figures.last,
             tuple(figures.latencies),
             model.admission.under_way,
-            tuple(model.flow.stats().values()),
+            Snapshot.of(model.flow.stats(), model.flow.plan),
         )
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """Takes it of what `document` has given, perhaps in another process."""
-        nodes = tuple(map(read_node, document["nodes"]))
-        found = {**document, "nodes": nodes, "latencies": tuple(document["latencies"])}
-        return cls(**found)
+        snapshot = Snapshot.read(document["snapshot"])
+        return cls(**{**document, "snapshot": snapshot, "latencies": tuple(document["latencies"])})
+
+    @property
+    def nodes(self) -> "tuple[NodeStats, ...]":
+        """What its nodes have counted."""
+        return tuple(self.snapshot.stats.values())
 
     def document(self) -> dict[str, Any]:
         """Returns it as what JSON can hold."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {**found, "nodes": [node_document(node) for node in self.nodes]}
+        return {**found, "snapshot": self.snapshot.document()}
 
     def past(self) -> "Picture":
         """Returns it without what is true of its moment alone."""
-        nodes = tuple(node.past for node in self.nodes)
-        return replace(self, under_way=0, nodes=nodes)
+        return replace(self, under_way=0, snapshot=self.snapshot.past)
 
     def __add__(self, other: "Picture") -> "Picture":
-        nodes = {node.node: node for node in self.nodes}
-        for node in other.nodes:
-            nodes[node.node] = nodes[node.node] + node if node.node in nodes else node
         return Picture(
             self.name,
             self.version,
@@ -98,7 +98,7 @@ class Picture:
             max(self.last, other.last),
             tuple(map(sum, zip(self.latencies, other.latencies, strict=True))),
             self.under_way + other.under_way,
-            tuple(nodes.values()),
+            self.snapshot + other.snapshot,
         )
 
 

@@ -227,6 +227,8 @@ def bearer(key):
         ("/V2", None, {"ALL-KEY-1", "INFER-KEY"}),
         ("/v2/repository/index", {}, {"ALL-KEY-1", "OPS-KEY"}),
         ("/metrics", None, {"ALL-KEY-1", "OPS-KEY"}),
+        ("/stats", None, {"ALL-KEY-1", "OPS-KEY"}),
+        ("/stats/m", None, {"ALL-KEY-1", "OPS-KEY"}),
         ("/v2/models/m/stats", None, {"ALL-KEY-1", "OPS-KEY"}),
         ("/v2/models/m/versions/1/stats", None, {"ALL-KEY-1", "OPS-KEY"}),
         ("/v2/models/stats", None, {"ALL-KEY-1", "OPS-KEY"}),

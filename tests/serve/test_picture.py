@@ -5,7 +5,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelflow.runtime.stats import Histogram, NodeStats
+from modelflow.profile.snapshot import Snapshot
+from modelflow.runtime.stats import FlowStats, Histogram, NodeStats
 from modelflow.serve.figures import BOUNDS
 from modelflow.serve.picture import Picture, added
 
@@ -28,6 +29,27 @@ NODES = st.builds(
     service=st.builds(Histogram, st.dictionaries(st.integers(0, 9), COUNTS), SECONDS),
     figures=st.dictionaries(st.just("batching"), st.dictionaries(st.just("padding"), COUNTS)),
 )
+SNAPSHOTS = st.builds(
+    Snapshot,
+    st.builds(
+        FlowStats,
+        st.just("flow"),
+        SECONDS,
+        SECONDS,
+        st.fixed_dictionaries({"n": NODES}),
+        WORDS,
+        st.builds(Histogram, st.dictionaries(st.integers(0, 9), COUNTS), SECONDS),
+        COUNTS,
+        WORDS,
+        COUNTS,
+        st.dictionaries(st.just("free"), st.integers(1, 1000)),
+    ),
+    st.just(({"node": "n"},)),
+    st.just({"processors": 2}),
+    st.dictionaries(
+        st.sampled_from(["processor_seconds", "resident_bytes", "machine_busy_seconds"]), SECONDS
+    ),
+)
 PICTURES = st.builds(
     Picture,
     st.sampled_from(["a", "b"]),
@@ -39,7 +61,7 @@ PICTURES = st.builds(
     *[SECONDS] * 4,
     st.tuples(*[COUNTS] * (len(BOUNDS) + 1)),
     COUNTS,
-    st.tuples(NODES),
+    SNAPSHOTS,
 )
 
 
@@ -59,6 +81,17 @@ def test_there_is_one_of_each_version_with_the_sum_of_all(pictures):
     assert sum(one.nodes[0].row_seconds for one in found) == sum(
         one.nodes[0].row_seconds for one in pictures
     )
+    for figure in ("in_flight", "unread_bound"):
+        assert sum(getattr(one.snapshot.stats, figure) for one in found) == sum(
+            getattr(one.snapshot.stats, figure) for one in pictures
+        )
+    for figure in ("processor_seconds", "resident_bytes"):  # of the machine there is one
+        assert sum(one.snapshot.process.get(figure, 0) for one in found) == sum(
+            one.snapshot.process.get(figure, 0) for one in pictures
+        )
+    assert sum(one.snapshot.stats.latency.total for one in found) == sum(
+        one.snapshot.stats.latency.total for one in pictures
+    )
     assert all(
         one.last == max(p.last for p in pictures if p.name == one.name and p.version == one.version)
         for one in found
@@ -76,3 +109,7 @@ def test_what_is_past_has_nothing_of_the_moment(picture):
     (node,) = past.nodes
     assert (past.under_way, node.queue, node.threads, node.capacity) == (0, 0, 0, 0)
     assert (past.outcomes, past.latencies) == (picture.outcomes, picture.latencies)
+    stats = past.snapshot.stats
+    assert (stats.in_flight, stats.unread, stats.unread_bound, stats.pool) == (0, {}, 0, {})
+    assert stats.requests == picture.snapshot.stats.requests
+    assert past.snapshot.process.keys() <= {"processor_seconds", "native_seconds"}

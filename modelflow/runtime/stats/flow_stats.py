@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from modelflow.runtime.stats.histogram import Histogram, Record
 from modelflow.runtime.stats.node_stats import NodeStats
@@ -82,3 +82,27 @@ class FlowStats(Mapping[str, NodeStats]):
 
     def __len__(self) -> int:
         return len(self.nodes)
+
+    def __add__(self, other: "FlowStats") -> "FlowStats":
+        """Returns the figures of both together: of the same flow in another process."""
+        nodes = dict(self.nodes)
+        for name, node in other.nodes.items():
+            nodes[name] = nodes[name] + node if name in nodes else node
+        return FlowStats(
+            self.name,
+            max(self.time, other.time),
+            max(self.seconds, other.seconds),
+            nodes,
+            Counter(self.requests) + Counter(other.requests),
+            self.latency + other.latency,
+            self.in_flight + other.in_flight,
+            Counter(self.unread) + Counter(other.unread),
+            self.unread_bound + other.unread_bound,
+            Counter(self.pool) + Counter(other.pool),
+        )
+
+    @property
+    def past(self) -> "FlowStats":
+        """The same without what is true of its moment alone: it does not run any more."""
+        nodes = {name: node.past for name, node in self.nodes.items()}
+        return replace(self, nodes=nodes, in_flight=0, unread={}, unread_bound=0, pool={})

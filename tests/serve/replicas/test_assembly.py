@@ -85,6 +85,10 @@ def test_figures_are_of_all_and_do_not_fall_when_one_dies(tmp_path):
             (stats,) = document["model_stats"]
             assert (status, stats["inference_count"], stats["execution_count"]) == (200, 10, 10)
             assert stats["inference_stats"]["success"]["count"] == 10
+        for status, document in everywhere(fleet, "/stats"):
+            (node,) = (node for node in document["nodes"] if node["node"] == "who")
+            assert (status, node["buffers"]) == (200, 10)
+            assert document["process"]["resident_bytes"] > 0
 
         os.kill(fleet.children()[0], signal.SIGKILL)
         fleet.wait_for("another takes its place")

@@ -82,7 +82,7 @@ def test_a_method_that_nobody_knows_is_no_name_of_a_span(spans):
 
 def test_probes_and_figures_have_no_span(spans):
     with served(tracing=spans.provider) as server:
-        for path in ("/livez", "/readyz", "/v2/health/ready", "/metrics", "/docs"):
+        for path in ("/livez", "/readyz", "/v2/health/ready", "/metrics", "/stats", "/docs"):
             assert send(server, "GET", path)[0] == 200
     assert not spans.all
 

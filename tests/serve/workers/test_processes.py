@@ -101,6 +101,8 @@ def test_requests_are_counted_once_wherever_they_come_in(tmp_path):
         for one in all_of_them:
             (stats,) = fleet.ask("/v2/models/m/stats", connection=one)[1]["model_stats"]
             assert stats["inference_count"] == 12
+            snapshot = fleet.ask("/stats", connection=one)[1]
+            assert [node["buffers"] for node in snapshot["nodes"] if node["node"] == "who"] == [12]
 
 
 def test_requests_of_both_protocols_meet_in_one_process(tmp_path):
