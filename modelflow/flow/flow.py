@@ -21,6 +21,9 @@ from modelflow.stream_io import StreamIO, answer_of
 
 __all__ = ["Flow"]
 
+# A recording keeps one of so many at the least.
+_MOST_SKIPPED = 1 << 16
+
 
 class Flow(FlowLife):
     """A graph and its running engine.
@@ -219,15 +222,16 @@ class Flow(FlowLife):
         Args:
             path: The file; with the suffix ``.gz`` it is compressed.
             requests: One of so many requests (sessions) is followed; 0: none is.
-            every: Of calls shorter than ``short`` one of so many is written; 1: all are.
+            every: Of calls, and waits for room, shorter than ``short`` one of so many is written,
+                of calls shorter than a fifth of it one of four times as many; 1: all are.
             short: In seconds.
 
         Raises:
             ValueError: a number is out of its range.
         """
         for name, value, least in (("requests", requests, 0), ("every", every, 1)):
-            if value < least:
-                message = f"{name}: got {value!r}; expected at least {least}"
+            if not least <= value <= _MOST_SKIPPED:
+                message = f"{name}: got {value!r}; expected {least} to {_MOST_SKIPPED}"
                 raise ValueError(message)
         return Recording(self._built(), Path(path), requests=requests, every=every, short=short)
 

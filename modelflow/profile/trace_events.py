@@ -31,6 +31,8 @@ class TraceEvents:
         self.begin = begin
         self._tracks = {track: number for number, track in enumerate(tracks, 1)}
         self._numbers = itertools.count(1)
+        self._heads: dict[tuple[str, str], str] = {}
+        self._session = "", '""'  # the last one, and as it is written
 
     def head(self) -> Iterator[str]:
         """Gives what names the processes and tracks."""
@@ -48,18 +50,27 @@ class TraceEvents:
 
     def slice(self, track: str, one: Slice) -> str:
         """Gives what a worker did."""
-        start, args = max(one.start, self.begin), ""
+        head = self._heads.get((track, one.name))
+        if head is None:
+            head = self._heads[track, one.name] = self._head(track, one.name)
+        if one.session != self._session[0]:
+            self._session = one.session, json.dumps(one.session)
+        start, args = one.start if one.start > self.begin else self.begin, ""
         if one.name != BLOCKED:
             waited = f',"waited_us":{(one.start - one.arrived) * 1e6:.1f}' if one.arrived else ""
             failed = f',"errors":{one.errors}' if one.errors else ""
             args = (
                 f',"args":{{"rows":{one.rows}{waited}{failed},"sessions":{one.sessions},'
-                f'"session":{json.dumps(one.session)}}}'
+                f'"session":{self._session[1]}}}'
             )
+        begun, seconds = start - self.begin, one.end - start
+        return f'{head}"ts":{begun * 1e6:.3f},"dur":{seconds * 1e6:.3f}{args}}}'
+
+    def _head(self, track: str, name: str) -> str:
+        """What the slices of one name have in common, on one track."""
         return (
-            f'{{"ph":"X","cat":"{"wait" if one.name == BLOCKED else "call"}",'
-            f'"name":{json.dumps(one.name)},"pid":{_FLOW},"tid":{self._tracks[track]},'
-            f'"ts":{self._time(start)},"dur":{(one.end - start) * 1e6:.3f}{args}}}'
+            f'{{"ph":"X","cat":"{"wait" if name == BLOCKED else "call"}",'
+            f'"name":{json.dumps(name)},"pid":{_FLOW},"tid":{self._tracks[track]},'
         )
 
     def counter(self, name: str, now: float, values: Mapping[str, int]) -> str:

@@ -4,8 +4,9 @@ The worker of "resize" has called its unit for five rows from 10.000 to 10.004, 
 room until 10.010: two slices, which the recorder takes out some tenths of a second later.
 """
 
+import itertools
 from collections import deque
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Iterator, Sequence, Sized
 from typing import NamedTuple, Protocol
 
 from modelflow.runtime.segment import Span
@@ -17,6 +18,8 @@ BLOCKED = "blocked"
 """The name of a slice in which a worker has waited for room behind its node."""
 # Slices that wait for the recorder, and how many there may be: 2 seconds at 32 us a call.
 _MOST = 1 << 16
+# What a call is a good deal shorter than `short` by, and how much rarer its turns are.
+_TINY, _RARER = 5, 4
 
 
 class Slice(NamedTuple):
@@ -49,25 +52,39 @@ class Ring:
     Where the recorder does not keep up the oldest are lost, and counted.
     """
 
-    __slots__ = ("_slices", "_taken", "every", "kept", "number", "short", "watched")
+    __slots__ = ("_rarer", "_slices", "_taken", "kept", "short", "turns", "waits", "watched")
 
-    number: int
-    """Calls since the recording began; the worker counts them."""
-    every: int
-    """Of calls shorter than `short` one of so many is kept."""
+    turns: Iterator[int]
+    """Says of each short call whether its turn has come: 1, else 0."""
+    waits: Iterator[int]
+    """The same of waits for room."""
     short: float
-    """In seconds."""
+    """Seconds below which a call, or a wait, is kept only in its turn."""
     kept: int
     """Slices that were kept."""
     watched: Sized
     """Not empty while somebody is told of the calls of some session."""
 
     def __init__(self, every: int, short: float, watched: Sized = ()) -> None:
-        self.number = self.kept = self._taken = 0
-        self.every = every
+        """Makes an empty one.
+
+        Args:
+            every: Of short calls, and waits, one of so many is kept; 1: all are. Of calls shorter
+                than a fifth of that it is one of four times as many: to write a slice costs more
+                than a hundred times what it takes to note none.
+            short: What is short, in seconds.
+            watched: Not empty while somebody is told of the calls of some session.
+        """
+        self.kept = self._taken = 0
         self.short = short
+        self.turns, self.waits = _turns(every), _turns(every)
+        self._rarer = _turns(1 if every == 1 else _RARER)
         self.watched = watched
         self._slices: deque[Slice] = deque(maxlen=_MOST)
+
+    def is_due(self, seconds: float) -> bool:
+        """Tells whether a call that is long, or whose turn has come, is kept."""
+        return seconds >= self.short / _TINY or next(self._rarer) > 0
 
     def note(self, one: Slice) -> None:
         """Keeps a slice; for the worker."""
@@ -86,6 +103,10 @@ class Ring:
     def lost(self) -> int:
         """How many slices nobody will see; exact while the worker rests."""
         return max(0, self.kept - self._taken - len(self._slices))
+
+
+def _turns(every: int) -> Iterator[int]:
+    return itertools.cycle(bytes(every - 1) + b"\1")
 
 
 def slice_of(  # noqa: PLR0913 - they are its fields

@@ -242,8 +242,11 @@ class Worker(WorkerReport):
             stats.count(size, self.call.failed, end - start, waited)
             if self.call.failed:
                 self._note_failures(results)
-            if self.ring is not None or self._owner.is_watched:
-                self._record(batch, results, start, end, arrived)
+            ring = self.ring
+            is_kept = ring is not None and (end - start >= ring.short or next(ring.turns) > 0)
+            # What nobody is told of is not looked at: that would cost as much as a no-op.
+            if is_kept or self._owner.is_watched or (ring is not None and ring.watched):
+                self._record(batch, results, start, end, arrived, is_kept=is_kept)
             if deadlines is not None:
                 carry(deadlines, results)
         self.stage.outbox.emit(batch, results, has_errors, relay)

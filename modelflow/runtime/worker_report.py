@@ -72,23 +72,17 @@ class WorkerReport:
         start: float,
         end: float,
         arrived: float,
+        *,
+        is_kept: bool,
     ) -> None:
         """Tells whoever watches its sessions, or records the flow, of a batch that was called."""
-        ring, is_written = self.ring, False
-        if ring is not None:
-            ring.number = number = ring.number + 1
-            is_written = not number % ring.every or end - start >= ring.short
-            # What nobody is told of is not looked at: that would cost as much as a no-op.
-            if not (is_written or ring.watched or self._owner.is_watched):
-                return
-        is_told = False
+        ring, is_told = self.ring, False
         for span in batch.spans:
             if span.stream.session.watcher is not None:
+                tell(batch.spans, results, self._laps(start, end), self._device, self.track)
                 is_told = True
                 break
-        if is_told:
-            tell(batch.spans, results, self._laps(start, end), self._device, self.track)
-        if ring is not None and (is_written or is_told):
+        if ring is not None and (is_told or (is_kept and ring.is_due(end - start))):
             size, errors = batch.size, self.call.failed
             for unit, begin, finish in self._laps(start, end):
                 ring.note(slice_of(unit.node, begin, finish, size, arrived, batch.spans, errors))
@@ -104,8 +98,9 @@ class WorkerReport:
         finally:
             now = self._clock.now()
             self._stats.unblocked(now)
-            if self.ring is not None:
-                self.ring.note(Slice(BLOCKED, start, now))
+            ring = self.ring
+            if ring is not None and (now - start >= ring.short or next(ring.waits) > 0):
+                ring.note(Slice(BLOCKED, start, now))
 
     def _enter(self, phase: str) -> float:
         self.phase = phase
@@ -133,7 +128,6 @@ class WorkerReport:
         if self.call.failed:
             self._note_failures(results)
         if self.ring is not None:
-            self.ring.number += 1
             arrived = start - waited if waited >= 0.0 else 0.0
             node, errors = self.stage.plan.name, self.call.failed
             self.ring.note(slice_of(node, start, now, size, arrived, spans, errors))

@@ -81,7 +81,7 @@ def test_nothing_is_noted_any_more_when_nobody_records():
         flow.infer(2)
 
     (ring,) = recorded(chain((spec_of(), {"threads": 1})), use).rings.values()
-    assert (ring.number, len(ring.take())) == (1, 1)
+    assert len(ring.take()) == 1
 
 
 def test_one_recorder_at_a_time():
@@ -93,15 +93,22 @@ def test_one_recorder_at_a_time():
         flow.scheduler.record(Recorder())
 
 
-@pytest.mark.parametrize(("short", "kept"), [(60.0, 2), (0.0, 8)])
-def test_of_short_calls_one_of_several_is_kept(short, kept):
+@pytest.mark.parametrize(("every", "short", "kept"), [(4, 60.0, 2), (4, 0.0, 32), (1, 60.0, 32)])
+def test_of_calls_that_are_far_too_short_few_are_kept(every, short, kept):
     def use(flow):
-        for value in range(8):
+        for value in range(32):
             flow.infer(value)
 
     graph = chain((spec_of(), {"threads": 1}))
-    (ring,) = recorded(graph, use, Recorder(4, short)).rings.values()
-    assert (ring.number, len(ring.take())) == (8, kept)
+    (ring,) = recorded(graph, use, Recorder(every, short)).rings.values()
+    assert len(ring.take()) == kept
+
+
+def test_of_calls_whose_turn_has_come_those_far_too_short_are_rarer():
+    ring = Ring(16, 50e-6)
+    assert [next(ring.turns) for _ in range(32)].count(1) == 2
+    assert all(ring.is_due(11e-6) for _ in range(8))
+    assert [ring.is_due(9e-6) for _ in range(8)].count(True) == 2
 
 
 def test_what_is_not_taken_in_time_is_lost_and_counted(monkeypatch):
