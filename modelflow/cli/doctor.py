@@ -186,6 +186,8 @@ def _show(found: "Diagnosis", case: "Case") -> None:
         text = "nothing is wrong"
         if found.headroom is not None:
             text += f": {found.busiest} is the busiest node, and could do {found.headroom:.0%} more"
+        elif found.busiest:
+            text = f"{found.busiest} is always at work, and nothing is known that would help it"
         click.echo(text)
     click.echo(f"seen for {case.interval.seconds:.1f} s at {case.rate:.1f} rows/s", err=True)
     for note in found.notes:

@@ -1,5 +1,6 @@
 """Uses a flow for a while: its inputs again and again, as fast as they are taken."""
 
+import copy
 import itertools
 import threading
 from typing import TYPE_CHECKING, Self
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from modelflow.flow import Flow
 
 __all__ = ["Drive", "check_repeatable"]
+
+_MOST_KEPT = 256 << 20  # bytes of files
 
 
 def check_repeatable(feeds: "Sequence[Feed]") -> None:
@@ -83,7 +86,10 @@ class Drive:
 
 
 class _Repeated(Feed):
-    """A feed that begins anew until it is told to end."""
+    """A feed that begins anew until it is told to end.
+
+    What it gives is read once, and kept if it is not much: a disk is not what is looked at.
+    """
 
     def __init__(self, feed: Feed, over: threading.Event) -> None:
         self.port, self.count, self.is_stdin = feed.port, feed.count, False
@@ -91,8 +97,11 @@ class _Repeated(Feed):
         self._over = over
 
     def __iter__(self) -> "Iterator[Buffer]":
+        size = self._feed.size
+        kept = list(self._feed) if size <= _MOST_KEPT else self._feed
         while not self._over.is_set():
-            yield from itertools.takewhile(lambda _: not self._over.is_set(), self._feed)
+            for buffer in itertools.takewhile(lambda _: not self._over.is_set(), kept):
+                yield copy.copy(buffer)
 
 
 def _drop(output: str, buffer: "Buffer") -> None:

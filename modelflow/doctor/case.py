@@ -1,6 +1,6 @@
 """What the doctor looks at: a flow between two moments, with the machine around it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,6 +10,9 @@ from modelflow.profile.interval import Interval, NodeInterval
 from modelflow.profile.snapshot import Snapshot
 
 __all__ = ["Case", "StageCase"]
+
+# Calls of one size from which on their time says something.
+_LEAST_CALLS = 5
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,28 @@ class StageCase:
         first = self.first
         return max(self.busy, 1.0 - first.starved - first.blocked - first.order)
 
+    @cached_property
+    def load(self) -> float:
+        """`occupied` as a share of what it can do: more rows would often only fill its batches.
+
+        A stage that is at work all the time, with 3 rows a call where it may have 32 and none that
+        wait, does twice as much when twice as much comes, if calls with 6 rows and more have been
+        twice as fast a row.
+        """
+        node = self.first
+        if node.queue >= node.batch_size / 4 or node.mean_batch_size > node.batch_size / 2:
+            return self.occupied
+        calls = self._calls
+        rows = sum(size * count for size, (count, _) in calls.items())
+        seconds = sum(seconds for _, seconds in calls.values())
+        rates = [
+            size * count / own
+            for size, (count, own) in calls.items()
+            if size > node.mean_batch_size and count >= _LEAST_CALLS and own > 0
+        ]
+        faster = max(rates, default=0.0) * seconds / rows if rows else 1.0
+        return self.occupied / max(1.0, faster)
+
     @property
     def is_computing(self) -> bool:
         """Tells whether its calls want a processor for most of the time, rather than wait."""
@@ -89,11 +114,16 @@ class StageCase:
     @cached_property
     def service_time(self) -> ServiceTime | None:
         """How long its calls take by their rows; None: too few sizes were seen."""
+        return ServiceTime.of(self._calls)
+
+    @cached_property
+    def _calls(self) -> Mapping[int, tuple[int, float]]:
+        """Rows of a call -> how many had so many, and the seconds that all its nodes took."""
         added: dict[int, tuple[int, float]] = {}
         for size, (count, seconds) in self.first.calls.items():
             others = sum(node.calls.get(size, (0, 0.0))[1] for node in self.nodes[1:])
             added[size] = (count, seconds + others)
-        return ServiceTime.of(added)
+        return added
 
 
 @dataclass(frozen=True)
@@ -109,6 +139,7 @@ class Case:
         foreign: How many others used; None: unknown.
         lock_wait: Seconds for which a thread that wants the interpreter waits for it; None: nobody
             has measured.
+        lock_wait_p75: The same of the quarter that waits longest, at the least.
         is_driven: Who sends gives as much as is taken: a flow with nothing to do then has too
             little to work on, and is not only at rest.
     """
@@ -119,6 +150,7 @@ class Case:
     cores: float | None = None
     foreign: float | None = None
     lock_wait: float | None = None
+    lock_wait_p75: float | None = None
     is_driven: bool = False
 
     @classmethod
@@ -146,6 +178,7 @@ class Case:
             cores=used,
             foreign=foreign,
             lock_wait=second.process.get("lock_wait_seconds"),
+            lock_wait_p75=second.process.get("lock_wait_p75_seconds"),
             is_driven=is_driven,
         )
 
@@ -156,16 +189,29 @@ class Case:
 
     @cached_property
     def limiting(self) -> StageCase | None:
-        """The stage whose threads were at work for the greatest share of their time."""
+        """The stage with the greatest load."""
         stages = [stage for stage in self.stages if not stage.is_source]
-        return max(stages, key=lambda stage: stage.occupied, default=None)
+        return max(stages, key=lambda stage: stage.load, default=None)
 
-    def next_limit(self, stage: StageCase) -> tuple[float, str]:
-        """Returns by how much the rate may grow until something else limits, and what that is."""
+    def equals(self, stage: StageCase, share: float) -> list[StageCase]:
+        """Returns it, with those that limit when it does so much more, or earlier."""
+        return [
+            one
+            for one in self.stages
+            if one is stage or (not one.is_source and one.load * (1 + share) > stage.load)
+        ]
+
+    def next_limit(self, stage: StageCase, besides: Sequence[StageCase] = ()) -> tuple[float, str]:
+        """Returns by how much the rate may grow until something else limits, and what that is.
+
+        Args:
+            stage: What limits it now.
+            besides: What does not count: it will do more as well.
+        """
         limits = [
-            (stage.occupied / other.occupied, f"{other.name} (busy {other.busy:.0%})")
+            (stage.load / other.load, f"{other.name} (busy {other.busy:.0%})")
             for other in self.stages
-            if other is not stage and other.occupied > 0.01
+            if other is not stage and other not in besides and other.load > 0.01
         ]
         if self.cores and stage.is_computing:
             free = self.processors - (self.foreign or 0.0)

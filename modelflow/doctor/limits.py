@@ -9,13 +9,15 @@ import math
 from modelflow.doctor.case import Case, StageCase
 from modelflow.doctor.finding import Cause, Finding
 
-__all__ = ["LIMITS", "slow_input"]
+__all__ = ["LIMITS", "processors", "slow_input"]
 
 # A stage limits the flow when its threads rest less than this leaves.
 _AT_WORK = 0.75
 # Seconds that a thread waits for the interpreter where several compute in it; its switch interval
 # is 5 ms.
 _CONTENDED = 0.002
+# What a quarter of such waits exceed only where the lock is often taken.
+_LATE = 0.0004
 _MUCH_WAITING = 0.3
 _MUCH_RUNNABLE = 0.25
 _MUCH_FOREIGN = 0.25
@@ -149,24 +151,41 @@ def small_batch(case: Case, stage: StageCase) -> Finding | None:
 
 
 def capacity(case: Case, stage: StageCase) -> Finding | None:
-    """Its threads are always at work, and there are means for more of them."""
-    limit, name = case.next_limit(stage)
+    """Its threads are always at work, and there are means for more of them.
+
+    Stages that are nearly as much at work get more as well: alone it would gain nothing.
+    """
+    equals = case.equals(stage, _WORTH)
+    limit, name = case.next_limit(stage, equals)
     free = case.processors - (case.cores or 0.0) - (case.foreign or 0.0)
-    if stage.is_computing:
-        if free < _FREE:
-            return None
-        more = max(1, round(free))
-        faster = (stage.threads + free) / stage.threads
-    else:
-        more = max(1, math.ceil(stage.threads * (min(limit, 4.0) - 1.0)))
-        faster = (stage.threads + more) / stage.threads
+    computing = sum(one.is_computing for one in equals)
+    if computing and free < _FREE:
+        return None
+    changes, faster = {}, math.inf
+    for one in equals:
+        if one.is_computing:
+            more, reached = max(1, round(free / computing)), free / computing
+        else:
+            more = max(1, math.ceil(one.threads * (min(limit, 4.0) - 1.0)))
+            reached = more
+        changes[f"{one.name}.threads"] = one.threads + more
+        faster = min(faster, (one.threads + reached) / one.threads)
+    gain = min(faster, limit) - 1.0
+    if gain < _WORTH:
+        return None
+    late = case.lock_wait_p75
+    is_doubtful = stage.first.waiting >= _MUCH_WAITING and late is not None and late > _LATE
+    doubt = (f"a thread that wants the interpreter often waits {(late or 0) * 1e3:.2g} ms for it",)
     return Finding(
         stage.heaviest.node,
         Cause.CAPACITY,
         "its threads are always at work, and the others wait for it",
-        _work(stage),
-        change={f"{stage.name}.threads": stage.threads + more},
-        gain=max(0.0, min(faster, limit) - 1.0),
+        _work(stage) + (doubt if is_doubtful else ()),
+        change=changes,
+        advice="if it is the interpreter that it waits for, more threads do not help: try it"
+        if is_doubtful
+        else "",
+        gain=None if is_doubtful else gain,
         then=name,
     )
 

@@ -89,9 +89,18 @@ class LockProbe:
 
     @property
     def figures(self) -> Mapping[str, float]:
-        """``lock_wait_seconds``: the median of what it waited; nothing before it has measured."""
+        """``lock_wait_seconds``: the median of what it waited, and ``lock_wait_p75_seconds``.
+
+        Nothing before it has measured. Where a process does nothing both are how late the system
+        wakes a thread: up to 0.3 ms.
+        """
         late = sorted(self._late)
-        return {"lock_wait_seconds": late[len(late) // 2]} if late else {}
+        if not late:
+            return {}
+        return {
+            "lock_wait_seconds": late[len(late) // 2],
+            "lock_wait_p75_seconds": late[len(late) * 3 // 4],
+        }
 
     def _watch(self) -> None:
         used = ThreadTime()

@@ -52,7 +52,16 @@ def node(name, threads=1, *, source=False, device="cpu", feeds="-", **more):
     return stats, row
 
 
-def case_of(*nodes, cores=0.5, foreign=0.0, native=0.0, lock_wait=None, is_driven=False, **flow):
+def case_of(
+    *nodes,
+    cores=0.5,
+    foreign=0.0,
+    native=0.0,
+    lock_wait=None,
+    lock_wait_p75=None,
+    is_driven=False,
+    **flow,
+):
     """The flow of these nodes on two processors."""
     plan = tuple(row for _, row in nodes)
     machine = {"processors": 2}
@@ -68,6 +77,8 @@ def case_of(*nodes, cores=0.5, foreign=0.0, native=0.0, lock_wait=None, is_drive
     }
     if lock_wait is not None:
         later["lock_wait_seconds"] = lock_wait
+    if lock_wait_p75 is not None:
+        later["lock_wait_p75_seconds"] = lock_wait_p75
     return Case.between(
         Snapshot(first, plan, machine, used),
         Snapshot(second, plan, machine, later),
