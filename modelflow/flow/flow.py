@@ -205,6 +205,7 @@ class Flow(FlowLife):
         path: str | os.PathLike[str],
         *,
         requests: int = 100,
+        slowest: int = 0,
         every: int = 16,
         short: float = 50e-6,
     ) -> Recording:
@@ -222,6 +223,9 @@ class Flow(FlowLife):
         Args:
             path: The file; with the suffix ``.gz`` it is compressed.
             requests: One of so many requests (sessions) is followed; 0: none is.
+            slowest: So many of each second's requests are written as well, those that took the
+                longest. Nobody knows which before they end: all are followed then, which costs some
+                microseconds for each of their steps.
             every: Of calls, and waits for room, shorter than ``short`` one of so many is written,
                 of calls shorter than a fifth of it one of four times as many; 1: all are.
             short: In seconds.
@@ -229,11 +233,19 @@ class Flow(FlowLife):
         Raises:
             ValueError: a number is out of its range.
         """
-        for name, value, least in (("requests", requests, 0), ("every", every, 1)):
+        counts = (("requests", requests, 0), ("slowest", slowest, 0), ("every", every, 1))
+        for name, value, least in counts:
             if not least <= value <= _MOST_SKIPPED:
                 message = f"{name}: got {value!r}; expected {least} to {_MOST_SKIPPED}"
                 raise ValueError(message)
-        return Recording(self._built(), Path(path), requests=requests, every=every, short=short)
+        return Recording(
+            self._built(),
+            Path(path),
+            requests=requests,
+            slowest=slowest,
+            every=every,
+            short=short,
+        )
 
     def reload(self, node: str | None = None) -> None:
         """Loads the newest version of a node's model in the place of the one that runs.

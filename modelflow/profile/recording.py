@@ -7,15 +7,17 @@ it takes, and a process that is killed leaves what has been written.
 
 import itertools
 import logging
+import math
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from modelflow.errors import RecordingError
+from modelflow.profile.slow_requests import SlowRequests
 from modelflow.profile.trace_events import TraceEvents
 from modelflow.profile.trace_file import TraceFile
 from modelflow.runtime.at_exit import stop_at_exit
@@ -42,9 +44,12 @@ class _Watched:
         began: float,
         over: Callable[["_Watched"], None],
         leave: Callable[["_Watched"], None],
+        *,
+        is_sampled: bool,
     ) -> None:
         self.session = session
         self.began = began
+        self.is_sampled = is_sampled
         self.parts: list[Part] = []
         self._over = over
         self._leave = leave
@@ -76,6 +81,7 @@ class Recording:
         path: Path,
         *,
         requests: int = 100,
+        slowest: int = 0,
         every: int = 16,
         short: float = 50e-6,
     ) -> None:
@@ -85,6 +91,8 @@ class Recording:
             scheduler: What runs the flow.
             path: The file; with the suffix ``.gz`` it is compressed.
             requests: One of so many requests is followed through the graph; 0: none is.
+            slowest: So many of each second's requests are written as well, those that took the
+                longest. Nobody knows which before they end: all are followed then.
             every: Of short calls one of so many is written; 1: all are.
             short: Seconds below which a call is short.
         """
@@ -92,13 +100,16 @@ class Recording:
         self.slices = self.requests = self.lost = 0
         self._scheduler = scheduler
         self._clock = scheduler.options.clock
-        self._sample, self._every, self._short = requests, every, short
+        self._sample, self._slowest = requests, slowest
+        self._every, self._short = every, short
         self._rings: dict[str, Ring] = {}
         self._sessions = itertools.count()
         self._open: dict[_Watched, None] = {}
         # Those of them that are still told of each step: not any more after many.
         self._told: dict[_Watched, None] = {}
         self._done: deque[tuple[_Watched, float]] = deque()
+        self._moments: deque[tuple[str, float, Mapping[str, str]]] = deque()
+        self._slow = SlowRequests[_Watched](slowest)
         self._is_over = threading.Event()
         self._has_failed = False
         self._error: RecordingError | None = None
@@ -113,13 +124,19 @@ class Recording:
             ring = self._rings[track] = Ring(self._every, self._short, self._told)
         return ring
 
+    def happened(self, what: str, details: Mapping[str, str]) -> None:
+        """See `Recorder.happened`."""
+        self._moments.append((what, self._clock.now(), details))
+
     def watcher(
         self, session: str, began: float, leave: Callable[[Watcher], None]
     ) -> _Watched | None:
         """See `Recorder.watcher`."""
-        if not self._sample or next(self._sessions) % self._sample:
+        is_sampled = self._sample > 0 and next(self._sessions) % self._sample == 0
+        if not is_sampled and not self._slowest:
             return None
-        watched = _Watched(session, began, self._ended, partial(self._leave, leave))
+        leaving = partial(self._leave, leave)
+        watched = _Watched(session, began, self._ended, leaving, is_sampled=is_sampled)
         self._open[watched] = self._told[watched] = None
         return watched
 
@@ -129,8 +146,13 @@ class Recording:
 
     def _ended(self, watched: _Watched) -> None:
         self._told.pop(watched, None)
-        if self._open.pop(watched, self) is None and not self._has_failed:
-            self._done.append((watched, self._clock.now()))
+        if self._open.pop(watched, self) is not None or self._has_failed:
+            return
+        now = self._clock.now()
+        if watched.is_sampled:
+            self._done.append((watched, now))
+        else:
+            self._slow.add(watched, now, now - watched.began)
 
     # -- life -------------------------------------------------------------------------------------
 
@@ -203,8 +225,9 @@ class Recording:
                     file.write(line)
                 while not self._is_over.wait(_INTERVAL):
                     self._write(file)
+                self._done.extend(self._slow.take(math.inf))
                 self._write(file)
-                for watched in list(self._open):
+                for watched in [one for one in list(self._open) if one.is_sampled]:
                     self._write_request(file, watched, self._clock.now(), is_over=False)
         except OSError as error:  # raised by `stop`; nothing is kept that nobody writes
             self._error = self._failure(error)
@@ -235,6 +258,9 @@ class Recording:
             if node.capacity:
                 file.write(self._events.counter(f"queue {node.node}", now, {"rows": node.queue}))
         file.write(self._events.counter("in flight", now, {"sessions": stats.in_flight}))
+        self._done.extend(self._slow.take(now))
+        while self._moments:
+            file.write(self._events.instant(*self._moments.popleft()))
         while self._done:
             watched, ended = self._done.popleft()
             self._write_request(file, watched, ended, is_over=True)

@@ -6,7 +6,7 @@ room until 10.010: two slices, which the recorder takes out some tenths of a sec
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from typing import NamedTuple, Protocol
 
 from modelflow.runtime.segment import Span
@@ -128,6 +128,9 @@ class Recorder(Protocol):
 
     def ring(self, track: str) -> Ring:
         """Returns what the worker ``track`` (its stage's name and its number) writes to."""
+
+    def happened(self, what: str, details: Mapping[str, str]) -> None:
+        """Notes what is of the whole flow, now: ``reload``, ``reconfigure``, ``failed``."""
 
     def watcher(
         self, session: str, began: float, leave: Callable[[Watcher], None]

@@ -294,7 +294,16 @@ class Scheduler:
         if not self.is_running:
             message = "the flow does not run; nothing can be reloaded"
             raise StreamClosed(message)
-        self._wiring.reload(node)
+        try:
+            self._wiring.reload(node)
+        except BaseException:
+            self._happened("reload failed", {"node": node or "all"})
+            raise
+        self._happened("reload", {"node": node or "all"})
+
+    def _happened(self, what: str, details: Mapping[str, str]) -> None:
+        if (recorder := self._sessions.recorder) is not None:
+            recorder.happened(what, details)
 
     def reconfigure(self, changes: Mapping[str, Any]) -> None:
         """Changes batches, queues, threads or the bound on rows in flight; see `Flow.reconfigure`.
@@ -307,6 +316,7 @@ class Scheduler:
         """
         self._ending.check_not_inside("reconfigure")
         self._reconfiguring.apply(changes)
+        self._happened("reconfigure", {name: str(value) for name, value in changes.items()})
         recorder = self._sessions.recorder
         for worker in list(self._workers):
             if worker.ring is None and recorder is not None:
@@ -317,6 +327,7 @@ class Scheduler:
     def failed(self, error: FlowUnitError) -> None:
         """Ends the flow because of an error that belongs to no buffer; does not wait."""
         self._life.fail(error)
+        self._happened("failed", {"error": str(error)})
         self._ending.abort()
 
     def stop(self, drain: bool = True) -> None:

@@ -1,7 +1,13 @@
 """Rates and shares between two moments."""
 
+from collections import deque
+
+import pytest
+
 from modelflow.profile.interval import Interval
 from modelflow.runtime.stats import FlowStats, Histogram, NodeStats
+from tests.runtime.fake_clock import FakeClock
+from tests.runtime.graphs import Running, graph_of, per_item
 
 
 def node(**more):
@@ -57,3 +63,34 @@ def test_two_pictures_of_one_moment_have_no_rates():
     found = Interval.between(flow(100.0, FIRST), flow(100.0, FIRST))
     assert (found.requests_per_second, found.nodes[0].rows_per_second) == (0.0, 0.0)
     assert (found.nodes[0].busy, found.nodes[0].mean_batch_size) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("inside", [1, 4, 9])
+def test_littles_law_holds_of_a_load_that_stays_the_same(inside):
+    """What is under way is the rate times the latency (John Little, Oper. Res. 9, 1961)."""
+    clock, took, times = FakeClock(), [0.25, 0.5, 1.25], 60
+    graph = graph_of(
+        {"input": "input", "a": per_item(abs), "output": "output"}, ["input -> a", "a -> output"]
+    )
+    with Running(graph, clock=clock, is_inline=True) as flow:
+        sessions = deque(flow.session() for _ in range(inside))
+        for step in range(inside):  # till those are gone that have all begun at once
+            clock.advance(took[step % 3])
+            turn(sessions, flow)
+        before = flow.scheduler.statistics()
+        for step in range(times):
+            clock.advance(took[step % 3])
+            turn(sessions, flow)
+        interval = Interval.between(before, flow.scheduler.statistics())
+        for stream in sessions:
+            stream.cancel()
+    expected = interval.requests_per_second * interval.latency.mean
+    assert interval.requests == {"ok": times}
+    assert interval.in_flight == inside
+    assert expected == pytest.approx(inside, rel=0.1)
+
+
+def turn(sessions, flow):
+    """Has the oldest request answered, and begins another."""
+    assert sessions.popleft().exchange({"input": (1,)}, None)
+    sessions.append(flow.session())

@@ -13,11 +13,13 @@ import pytest
 
 import modelflow
 from modelflow.errors import Cancelled, FlowUnitError, RecordingError
+from modelflow.profile.recording import Recording
 from modelflow.unit.kind import Kind
 from tests import programs
 from tests.perfetto import needs_perfetto, opened
 from tests.profile.flows import GRAPH, odd
-from tests.runtime.graphs import graph_of, per_item, unit_of
+from tests.runtime.fake_clock import FakeClock
+from tests.runtime.graphs import Running, graph_of, per_item, unit_of
 from tests.runtime.kinds.test_expand import collapse, expand
 from tests.runtime.process_units import plus_one
 
@@ -162,6 +164,50 @@ def test_a_wait_for_room_is_a_slice_of_its_own_unless_it_is_short_and_not_its_tu
     blocked = [event for event in events(trace) if event.get("name") == "blocked"]
     assert bool(blocked) == (every == 1)
     assert all(event["dur"] > 0 for event in blocked)
+
+
+def test_what_happens_to_the_flow_is_a_moment_in_its_trace(tmp_path):
+    trace = tmp_path / "trace.json"
+    nodes = {"input": "input", "a": (per_item(abs), {"threads": 1}), "output": "output"}
+    flow = modelflow.Flow(graph_of(nodes, ["input -> a", "a -> output"]))
+    with flow, flow.record(trace):
+        flow.reconfigure({"a.threads": 2})
+        with pytest.raises(FlowUnitError):
+            flow.reload("a")
+        flow.reconfigure({"a.batch_size": 4, "a.threads": 1})
+    told = [event for event in events(trace) if event["ph"] == "i"]
+    assert [(event["name"], event["args"]) for event in told] == [
+        ("reconfigure", {"a.threads": "2"}),
+        ("reload failed", {"node": "a"}),
+        ("reconfigure", {"a.batch_size": "4", "a.threads": "1"}),
+    ]
+
+
+def test_the_slowest_request_of_a_second_is_followed_whoever_is_sampled(tmp_path):
+    trace, clock = tmp_path / "trace.json", FakeClock()
+    took = {1: 0.1, 2: 0.3, 3: 0.2}
+
+    def work(value):
+        clock.advance(took[value])
+        return value
+
+    graph = graph_of(
+        {"input": "input", "a": per_item(work), "output": "output"}, ["input -> a", "a -> output"]
+    )
+    with (
+        Running(graph, clock=clock, is_inline=True) as flow,
+        Recording(flow.scheduler, trace, requests=0, slowest=1) as recording,
+    ):
+        for value in took:
+            assert flow.infer(value).data == value
+    assert recording.requests == 1
+    steps = [event for event in events(trace) if event.get("name") == "a" and event["ph"] == "b"]
+    ((begin,), (end,)) = (
+        [event["ts"] for event in events(trace) if event.get("name") == "a" and event["ph"] == one]
+        for one in "be"
+    )
+    assert len(steps) == 1
+    assert end - begin == pytest.approx(300_000)
 
 
 def test_a_request_that_is_not_over_is_told_as_it_stands(tmp_path):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from modelflow.errors import FlowFailed
 from modelflow.runtime.ring import BLOCKED, Ring, Slice, slice_of
 from modelflow.unit.kind import Kind
 from tests.runtime.graphs import Running, chain, graph_of, spec_of, unit_of
@@ -13,7 +14,7 @@ class Recorder:
     """Keeps the rings that it gives."""
 
     def __init__(self, every=1, short=0.0):
-        self.rings = {}
+        self.rings, self.moments = {}, []
         self._more = every, short
 
     def ring(self, track):
@@ -22,6 +23,9 @@ class Recorder:
 
     def watcher(self, session, began, leave):
         return None
+
+    def happened(self, what, details):
+        self.moments.append((what, details))
 
     def taken(self):
         return {track: ring.take() for track, ring in self.rings.items()}
@@ -127,3 +131,21 @@ def test_a_slice_keeps_names_and_numbers_alone():
     spans = [segment(stream(name), 0, 1) for name in "ab"]
     assert slice_of("n", 1.0, 2.0, 2, 0.5, spans, 1) == ("n", 1.0, 2.0, 2, 0.5, "a", 2, 1)
     assert slice_of("n", 1.0, 2.0, 0, 0.0, (), 0) == ("n", 1.0, 2.0, 0, 0.0, "", 0, 0)
+
+
+def test_who_records_is_told_of_a_flow_that_fails():
+    def close():
+        message = "no end"
+        raise ValueError(message)
+
+    def use(flow):
+        flow.infer(1)
+        with pytest.raises(FlowFailed):
+            flow.scheduler.stop()
+
+    spec = unit_of(lambda ctx: ctx.emit(ctx.input()), hooks={"close": close})
+    recorder = Recorder()
+    with pytest.raises(FlowFailed):
+        recorded(chain((spec, {"threads": 1})), use, recorder)
+    ((what, details),) = recorder.moments
+    assert (what, "no end" in details["error"]) == ("failed", True)
