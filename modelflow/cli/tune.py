@@ -3,9 +3,8 @@
 import os
 import re
 import threading
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,10 +12,11 @@ from modelflow.cli.finite_range import FiniteRange
 from modelflow.cli.graph_options import GraphChoice, graph_options
 from modelflow.cli.load_inputs import rows_of
 from modelflow.cli.termination import TERMINATED, termination
+from modelflow.cli.tune_run import StoppedError, TuneRun, values_of
 from modelflow.errors import ConfigError, TuningError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from modelflow.tune.tuning import TuneReport
 
@@ -57,6 +57,14 @@ _LATENCY = re.compile(r"(?:p(?P<percent>\d+(?:\.\d+)?)=)?(?P<time>\d+(?:\.\d+)?)
     help="What stays as it is. May be repeated.",
 )
 @click.option(
+    "--vary",
+    "varied",
+    multiple=True,
+    metavar="NODE.KEY=VALUE",
+    help="Try this value as well, of an attribute that takes a new start: device, "
+    "intra_op_threads, allowed_batch_sizes... May be repeated; all combinations are tried.",
+)
+@click.option(
     "--seconds",
     type=FiniteRange(min=0.2, max=600),
     default=1.5,
@@ -77,6 +85,7 @@ def tune(  # noqa: PLR0913 - the words of the command line
     rate: float | None,
     clients: int | None,
     fixed: tuple[str, ...],
+    varied: tuple[str, ...],
     seconds: float,
     html: str | None,
     write: bool,
@@ -85,14 +94,15 @@ def tune(  # noqa: PLR0913 - the words of the command line
 
     Each node is measured at several batch sizes, settings are simulated, the best ones are tried
     under real load, and the winner is compared with the present settings in turns. The graph runs
-    all the while, once; the file is changed by --write alone.
+    all the while, once; with --vary before that once for each combination. The file is changed by
+    --write alone.
 
     \b
     modelflow tune graph.toml --input 'photos/*.jpg' --latency p99=80ms
     modelflow tune graph.toml --input 'photos/*.jpg' --rate 200 --write
+    modelflow tune graph.toml --input 'photos/*.jpg' --vary infer.intra_op_threads=1
     """
     from modelflow.tune.search import Goal
-    from modelflow.tune.tuning import Tuning
 
     if rate is not None and clients is not None:
         message = "--rate and --clients: give one; clients wait for answers, a rate does not"
@@ -111,31 +121,20 @@ def tune(  # noqa: PLR0913 - the words of the command line
     _check_fixed(fixed, list(checked.nodes))
     rows = rows_of(inputs, checked.inputs)
     goal = Goal(percent, bound, rate)
-    from modelflow.flow import Flow
-
-    flow = Flow(checked).build()
     asked = threading.Event()
-    tuning = Tuning(
-        flow,
-        rows,
-        goal,
-        clients=clients or 32,
-        seconds=seconds,
-        fixed=frozenset(fixed),
-        told=partial(click.echo, err=True),
-    )
+    run = TuneRun(graph, inputs, rows, goal, clients or 32, seconds, frozenset(fixed))
     try:
-        with termination(asked, tuning.stop), flow:
-            report = tuning.run()
-    except TuningError:
+        with termination(asked, run.stop):
+            report, changes = run.run(values_of(varied, graph))
+    except (TuningError, StoppedError):
         if not asked.is_set():
             raise
         click.echo("stopped; nothing is changed", err=True)
         return TERMINATED
     _show(report)
-    if graph.overrides and report.changes:
+    if graph.overrides and changes:
         click.echo("note: measured with what --set says, which is not in the file", err=True)
-    _tell_change(report, graph.path, html, is_written=write)
+    _tell_change(report, changes, graph.path, html, is_written=write)
     return 0
 
 
@@ -189,7 +188,14 @@ def _show(report: "TuneReport") -> None:
         click.echo(f"note: {note}", err=True)
 
 
-def _tell_change(report: "TuneReport", path: Path, html: str | None, *, is_written: bool) -> None:
+def _tell_change(
+    report: "TuneReport",
+    changes: "Mapping[str, Any]",
+    path: Path,
+    html: str | None,
+    *,
+    is_written: bool,
+) -> None:
     """Shows the change of the file, and makes it if that is asked for."""
     from modelflow.config.edit import GraphText, diff
     from modelflow.config.read import form_of
@@ -198,8 +204,8 @@ def _tell_change(report: "TuneReport", path: Path, html: str | None, *, is_writt
 
     before = path.read_bytes().decode()
     after, patch = before, ""
-    if report.changes:
-        after = GraphText.read(before, form_of(path), str(path)).override(report.changes).text
+    if changes:
+        after = GraphText.read(before, form_of(path), str(path)).override(changes).text
         patch = diff(before, after, str(path))
         click.echo(patch, nl=False)
     if html is not None:

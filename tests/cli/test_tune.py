@@ -109,3 +109,45 @@ def test_a_graph_with_sources_cannot_be_sent_requests(modelflow):
     done = modelflow("tune", "digits")
     assert done.returncode == 1
     assert "has no inputs, so no requests can be sent" in done.stderr
+
+
+WAITING = """
+import time
+import modelflow
+
+@modelflow.flowunit(max_batch_size=1)
+def sleep(value, *, wait: float = 0.02):
+    time.sleep(wait)
+    return value
+"""
+
+
+def test_values_that_take_a_new_start_are_tried_first(modelflow, slow):
+    (slow / "sleeping.py").write_text(WAITING)
+    done = modelflow(
+        *("tune", "slow.toml", *BRIEF, "--fix", "sleep", "--write"),
+        *("--vary", "sleep.wait=0.002", "--vary", "sleep.wait=0.04"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "The best variant is +" in done.stdout
+    assert ": sleep.wait=0.002; what follows is with it." in done.stdout
+    assert "sleep.wait=0.04" in done.stderr
+    assert b"wait=0.002" in (slow / "slow.toml").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "message"),
+    [
+        (["sleep"], 2, "--vary sleep: expected NODE.KEY=VALUE"),
+        (["sleep.threads=2"], 2, "--vary sleep.threads=2: threads is tuned anyway; --fix keeps"),
+        (["slep.wait=1"], 1, "did you mean 'sleep'?"),
+        (["sleep.wait=x"], 1, "got 'x'"),
+        ([f"sleep.wait={number}" for number in range(1, 17)], 2, "these are 17 combinations"),
+    ],
+)
+def test_what_cannot_be_varied_is_said(modelflow, slow, given, code, message):
+    (slow / "sleeping.py").write_text(WAITING)
+    done = modelflow("tune", "slow.toml", *BRIEF, *(f"--vary={text}" for text in given))
+    assert done.returncode == code
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
