@@ -13,6 +13,8 @@ __all__ = ["Case", "StageCase"]
 
 # Calls of one size from which on their time says something.
 _LEAST_CALLS = 5
+# How the plan tells of a unit's kind.
+_STREAM = "(stream)"
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class StageCase:
     Attributes:
         nodes: Its nodes, in the order of the data.
         is_source: It produces rows, and is given none.
+        is_stream: Its unit keeps state of each stream, whose rows go one after the other.
         engine: Processors that an engine's own threads used for its calls: the part of all such
             threads' that its waiting is of all waiting in calls.
         device: Where it runs, as the plan names it.
@@ -30,6 +33,7 @@ class StageCase:
 
     nodes: tuple[NodeInterval, ...]
     is_source: bool
+    is_stream: bool
     engine: float
     device: str
     feeds: tuple[str, ...]
@@ -243,6 +247,7 @@ def _stages(
         StageCase(
             nodes=tuple(nodes),
             is_source=rows[name]["queue"] == "-",
+            is_stream=rows[name].get("unit", "").endswith(_STREAM),
             engine=native * waits[name] / waiting if waiting > 0 else 0.0,
             device=rows[name]["device"],
             feeds=tuple(rows[nodes[-1].node]["feeds"].split(", ")),

@@ -150,6 +150,20 @@ def small_batch(case: Case, stage: StageCase) -> Finding | None:
     )
 
 
+def few_streams(case: Case, stage: StageCase) -> Finding | None:
+    """It has no more streams than threads: others would have nothing to do."""
+    streams = case.interval.in_flight
+    if not stage.is_stream or streams > stage.threads:
+        return None
+    return Finding(
+        stage.heaviest.node,
+        Cause.CAPACITY,
+        "it is always at work, and the rows of a stream go through it one after the other",
+        (*_work(stage), f"streams under way: {streams}, its threads: {stage.threads}"),
+        advice="several streams at once, with a thread for each, or less work a row",
+    )
+
+
 def capacity(case: Case, stage: StageCase) -> Finding | None:
     """Its threads are always at work, and there are means for more of them.
 
@@ -255,6 +269,7 @@ LIMITS = (
     foreign_load,
     queue_bounds_batch,
     small_batch,
+    few_streams,
     capacity,
     processors,
 )

@@ -34,6 +34,7 @@ def node(name, threads=1, *, source=False, device="cpu", feeds="-", **more):
     rows = more.pop("rows", 1000)
     size = more.pop("size", 1)
     calls = more.pop("calls", None) or {size: (rows // size, shares["busy"])}
+    kind = more.pop("kind", "unit")
     stats = NodeStats(
         name,
         "unit",
@@ -48,7 +49,13 @@ def node(name, threads=1, *, source=False, device="cpu", feeds="-", **more):
         **shares,
         **more,
     )
-    row = {"node": name, "device": device, "queue": "-" if source else "in 32", "feeds": feeds}
+    row = {
+        "node": name,
+        "unit": kind,
+        "device": device,
+        "queue": "-" if source else "in 32",
+        "feeds": feeds,
+    }
     return stats, row
 
 

@@ -29,6 +29,14 @@ def test_a_node_that_computes_gets_the_processors_that_are_free():
     assert (found.node, found.cause, found.change) == ("a", Cause.PROCESSORS, {})
 
 
+def test_threads_are_no_help_to_a_stream_that_is_alone():
+    encode = node("a", busy=0.98, on_core=0.02, kind="encoder (stream)")
+    found = first(encode, IDLE, in_flight=1)
+    assert (found.node, found.cause, found.change) == ("a", Cause.CAPACITY, {})
+    assert "streams under way: 1, its threads: 1" in found.evidence
+    assert first(encode, IDLE, in_flight=4).change == {"a.threads": 4}
+
+
 def test_whoever_computes_in_python_is_to_blame_not_who_waits_for_the_interpreter():
     found = first(
         node("a", threads=4, busy=0.95, on_core=0.2),
