@@ -107,6 +107,10 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
+# Causes that the text of several errors names.
+_MOST_CAUSES = 10
+
+
 def described(error: BaseException) -> str:
     """Returns the class of an exception and what it says, as in ``ValueError: too wide``.
 
@@ -232,6 +236,9 @@ class FlowUnitError(ModelflowError):
         phase = "".join(part.capitalize() for part in self.phase.split("_"))
         return f"{self.unit}.{phase}Error"
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
     def __str__(self) -> str:
         if not self.node:
             return self.message
@@ -305,8 +312,18 @@ class MissingDependencyError(ModelflowError, ImportError):
         self.extra = extra
 
 
+def _told(error: Exception) -> str:
+    """What an error says: our own speak for themselves."""
+    return (isinstance(error, ModelflowError) and str(error)) or described(error)
+
+
 class FlowFailed(ExceptionGroup[Exception]):
     """The flow itself failed: a unit did not open, hung, or the runtime has a bug.
 
-    Each inner exception names its node.
+    Each inner exception names its node; the text of this one has what each says.
     """
+
+    def __str__(self) -> str:
+        causes = list(dict.fromkeys(map(_told, self.exceptions)))
+        more = f"; and {len(causes) - _MOST_CAUSES} more" if len(causes) > _MOST_CAUSES else ""
+        return f"{self.message}: {'; '.join(causes[:_MOST_CAUSES])}{more}"

@@ -1,7 +1,7 @@
 import pytest
 
 import modelflow
-from modelflow.errors import FlowUnitError, described
+from modelflow.errors import FlowFailed, FlowUnitError, described
 
 
 class Mute(Exception):  # noqa: N818
@@ -29,3 +29,19 @@ def test_an_exception_that_cannot_say_anything_is_an_error_of_its_buffer(workers
         error = stream.recv_buffer("o").error
     assert isinstance(error, FlowUnitError)
     assert error.message.endswith("Mute")
+
+
+def test_a_flow_that_failed_says_why():
+    node = FlowUnitError("no such file", node="infer", unit="model", phase="open")
+    causes = [node, node, ValueError("odd"), RuntimeError()]
+    assert str(FlowFailed("flow 'f' failed", causes)) == (
+        "flow 'f' failed: node 'infer' (unit 'model') failed in open: no such file; "
+        "ValueError: odd; RuntimeError"
+    )
+    many = FlowFailed("flow 'f' failed", [ValueError(str(number)) for number in range(12)])
+    assert str(many).endswith("ValueError: 9; and 2 more")
+
+
+def test_an_error_of_a_unit_shows_its_node():
+    error = FlowUnitError("odd", node="infer", unit="model")
+    assert repr(error) == """FlowUnitError("node 'infer' (unit 'model') failed in process: odd")"""

@@ -11,6 +11,7 @@ from modelflow.cli.completion import completion
 from modelflow.cli.convert import convert
 from modelflow.cli.doctor import doctor
 from modelflow.cli.draw import draw
+from modelflow.cli.graphs import graphs
 from modelflow.cli.load import load
 from modelflow.cli.model import model
 from modelflow.cli.new.command import new
@@ -76,6 +77,7 @@ for command in (
     replica,
     check,
     draw,
+    graphs,
     convert,
     units,
     model,
