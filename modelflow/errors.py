@@ -29,6 +29,8 @@ A time-out that the caller asked for is Python's own ``TimeoutError``.
 """
 
 import difflib
+import functools
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
@@ -186,6 +188,18 @@ class DeviceUnavailableError(PlanError):
     """A device that is not on this machine; the message says which ones are."""
 
 
+@functools.cache
+def _packages() -> tuple[str, ...]:
+    """The folders of modelflow and of everything that is installed."""
+    import sysconfig
+
+    named = sysconfig.get_paths()
+    own = os.path.dirname(os.path.abspath(__file__))
+    units = os.path.join(os.path.dirname(own), "flowunits")  # in a source checkout
+    found = {own, units, *(named[key] for key in ("stdlib", "platstdlib", "purelib", "platlib"))}
+    return tuple(os.path.join(path, "") for path in found)
+
+
 class FlowUnitError(ModelflowError):
     """An error that belongs to one buffer (or to the opening of a unit).
 
@@ -235,6 +249,23 @@ class FlowUnitError(ModelflowError):
         """The short code ``Unit.PhaseError``, as ModelBox writes it."""
         phase = "".join(part.capitalize() for part in self.phase.split("_"))
         return f"{self.unit}.{phase}Error"
+
+    @property
+    def where(self) -> str:
+        """``my_units.py:9``: the line that raised, of code that is nobody's package; else ``""``.
+
+        Relative to the working folder, if it is below that.
+        """
+        import traceback  # only where somebody asks
+
+        cause = self.__cause__
+        frames = traceback.extract_tb(cause.__traceback__ if cause is not None else None)
+        for frame in reversed(frames):
+            if not frame.filename.startswith(("<", *_packages())):
+                path = os.path.relpath(frame.filename)
+                is_below = not path.startswith(os.pardir)
+                return f"{path if is_below else frame.filename}:{frame.lineno}"
+        return ""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"

@@ -1,3 +1,5 @@
+import importlib
+
 import pytest
 
 import modelflow
@@ -45,3 +47,19 @@ def test_a_flow_that_failed_says_why():
 def test_an_error_of_a_unit_shows_its_node():
     error = FlowUnitError("odd", node="infer", unit="model")
     assert repr(error) == """FlowUnitError("node 'infer' (unit 'model') failed in process: odd")"""
+
+
+def test_an_error_of_a_unit_knows_the_line_of_the_users_code(tmp_path, monkeypatch):
+    path = tmp_path / "mine.py"
+    path.write_text("import json\n\ndef parse(text):\n    return json.loads(text)\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    mine = importlib.import_module("mine")
+    with pytest.raises(ValueError, match="Expecting") as caught:
+        mine.parse("{")
+    error = FlowUnitError.from_exception(caught.value, node="a", unit="b")
+    assert error.where == "mine.py:4"  # not json's, which raised it
+    monkeypatch.chdir("/")
+    assert error.where in (f"{path}:4", str(path)[1:] + ":4")
+    assert FlowUnitError("no cause", node="a", unit="b").where == ""
+    assert FlowUnitError.from_exception(ValueError(), node="a", unit="b").where == ""

@@ -13,7 +13,7 @@ import click
 from modelflow.cli.graph_options import GraphChoice, graph_options
 from modelflow.cli.running import Run
 from modelflow.cli.termination import TERMINATED, termination
-from modelflow.errors import FlowFailed, StreamClosed
+from modelflow.errors import FlowFailed, FlowUnitError, StreamClosed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -144,7 +144,7 @@ def _summary(
     items = writer.items or max((node.buffers for node in stats), default=0)
     at_sinks = sum(stream.error_count for stream in streams)
     errors = writer.errors + at_sinks
-    kept = collections.Counter(str(error) for stream in streams for error in stream.errors)
+    kept = collections.Counter(_told(error) for stream in streams for error in stream.errors)
     for text, count in kept.items():
         click.echo(f"error: {text}" + (f" ({count} times)" if count > 1 else ""), err=True)
     if at_sinks > kept.total():
@@ -156,3 +156,9 @@ def _summary(
     )
     sys.stdout.flush()
     return 1 if errors and not keep_going else 0
+
+
+def _told(error: Exception) -> str:
+    """What an error says, and the line of the user's code that raised it."""
+    where = error.where if isinstance(error, FlowUnitError) else ""
+    return f"{error} ({where})" if where else str(error)

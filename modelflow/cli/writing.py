@@ -12,7 +12,7 @@ import click
 import numpy as np
 
 from modelflow.buffer import Buffer
-from modelflow.errors import did_you_mean
+from modelflow.errors import ConfigError, did_you_mean
 from modelflow.files.whole_file import write_whole
 
 __all__ = ["ResultWriter"]
@@ -35,6 +35,7 @@ class ResultWriter:
 
         Raises:
             click.UsageError: the graph has no such output.
+            ConfigError: nothing can be written there.
         """
         self.items = self.errors = 0
         self._counts = dict.fromkeys(outputs, 0)
@@ -43,15 +44,14 @@ class ResultWriter:
         for text in texts:
             port, where = _split(text, outputs)
             path = Path(where)
-            if where != "-" and (where.endswith(os.sep) or path.is_dir() or not path.suffix):
-                path.mkdir(parents=True, exist_ok=True)
-                self._folders[port] = path
+            if where != "-" and (where.endswith(os.sep) or os.path.isdir(where) or not path.suffix):
+                self._folders[port] = _made(path, text)
                 if any(path.iterdir()):
                     note = f"note: {where} is not empty: what is in it stays beside the new files"
                     click.echo(note, err=True)
             elif where != "-":
-                path.parent.mkdir(parents=True, exist_ok=True)
-                self._files[port] = path.open("w", encoding="utf-8")
+                _made(path.parent, text)
+                self._files[port] = _opened(path, text)
 
     def write(self, output: str, buffer: Buffer) -> None:
         """Writes one result."""
@@ -99,6 +99,24 @@ class ResultWriter:
             write_whole(folder / f"{stem}.json", text.encode() + b"\n")
 
 
+def _made(folder: Path, text: str) -> Path:
+    """Makes a folder, where it is not there yet."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        message = f"--output {text}: cannot make the folder {folder}: {error.strerror or error}"
+        raise ConfigError(message) from error
+    return folder
+
+
+def _opened(path: Path, text: str) -> TextIO:
+    try:
+        return path.open("w", encoding="utf-8")
+    except OSError as error:
+        message = f"--output {text}: cannot write {path}: {error.strerror or error}"
+        raise ConfigError(message) from error
+
+
 def _looked_at(buffer: Buffer) -> Any:
     """Returns an image as PNG, to be looked at; data that has an image's meta alone as it is."""
     from modelflow.image import encode_image, read_image
@@ -129,6 +147,7 @@ def _error(buffer: Buffer) -> dict[str, str]:
         "node": error.node,
         "unit": error.unit,
         "phase": error.phase,
+        **({"where": error.where} if error.where else {}),
         "type": type(cause).__name__,
         "message": str(error),
     }

@@ -98,6 +98,35 @@ def test_a_broken_picture_is_one_error_line_and_the_exit_code_is_1(modelflow, fo
         assert "3 items, 1 errors" in done.stderr
 
 
+def test_an_error_names_the_line_of_the_users_code(modelflow, folder):
+    unit = "import modelflow\n\n@modelflow.flowunit\ndef odd(value):\n    raise KeyError(value)\n"
+    (folder / "mine.py").write_text(unit)
+    (folder / "odd.dot").write_text(
+        'digraph { input [type=input] odd [flowunit="mine:odd"] output [type=output]'
+        " input -> odd -> output }"
+    )
+    done = modelflow("run", "odd.dot", "--input", "photos/9.png")
+    assert done.returncode == 1
+    assert lines(done)[0]["error"]["where"] == "mine.py:5"
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("small.toml/x/", "cannot make the folder small.toml/x: Not a directory"),
+        ("small.toml/x.json", "cannot make the folder small.toml: File exists"),
+        ("photos/9.png/", "cannot make the folder photos/9.png: File exists"),
+        (f"{'x' * 300}.json", "x.json: File name too long"),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_said(modelflow, where, message):
+    done = modelflow("run", "small.toml", "--input", "photos", "--output", f"output={where}")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"--output output={where}: cannot " in done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_a_file_that_cannot_be_read_is_an_error_of_its_own(modelflow, folder):
     picture = folder / "photos" / "9.png"
     picture.unlink()
@@ -204,7 +233,7 @@ def test_errors_of_sessions_that_a_source_opened_are_counted(modelflow, folder):
     assert done.returncode == 1
     assert "4 errors" in done.stderr
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    assert line.endswith("KeyError: 'lost' (4 times)")
+    assert line.endswith("KeyError: 'lost' (late.py:25) (4 times)")
     assert modelflow("run", "late.dot", "--keep-going").returncode == 0
 
 
@@ -223,7 +252,7 @@ def test_errors_of_what_is_fed_into_sinks_are_told_equal_ones_once(modelflow, fo
     done = modelflow("run", "fails.dot", "--input", "photos", *sync)
     assert done.returncode == 1
     assert "2 errors" in done.stderr
-    assert "ValueError: all the same (2 times)" in done.stderr
+    assert "ValueError: all the same (fails.py:5) (2 times)" in done.stderr
 
 
 @pytest.mark.parametrize(
