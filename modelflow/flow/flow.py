@@ -1,15 +1,25 @@
 """`Flow`: what users do with a graph that runs."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 from modelflow.buffer import Buffer
 from modelflow.errors import did_you_mean
 from modelflow.flow.life import FlowLife
 from modelflow.graph.graph_port import Signature
 from modelflow.graph.signature import signature_of
+from modelflow.job import Job, amapped, mapped, options_of
 from modelflow.profile.recording import Recording
 from modelflow.profile.snapshot import Snapshot
 from modelflow.request import Request, SubmittedRows, submit, submit_rows
@@ -20,6 +30,8 @@ from modelflow.runtime.stats import FlowStats
 from modelflow.stream_io import StreamIO, answer_of
 
 __all__ = ["Flow"]
+
+T = TypeVar("T")
 
 # A recording keeps one of so many at the least.
 _MOST_SKIPPED = 1 << 16
@@ -119,6 +131,85 @@ class Flow(FlowLife):
         stream = self.create_stream_io()
         found = await stream.aexchange(columns, timeout, deadline, wait=False)
         return answer_of(found, stream.single_outputs)
+
+    def map(
+        self,
+        items: Iterable[T],
+        *,
+        ordered: bool = True,
+        in_flight: int | None = None,
+        errors: Literal["raise", "return"] = "raise",
+        deadline: float | None = None,
+    ) -> Iterator[tuple[T, Any]]:
+        """Sends each item as a request, and gives each back with its answer, as they are done.
+
+        ::
+
+            for path, scores in flow.map(paths_of(folder), in_flight=64):
+                print(path, scores.data.argmax())
+
+        Items are taken as they can be sent: of an endless iterator no more than ``in_flight``. What
+        the iterator itself raises is raised behind the answers to what it gave before. Whoever
+        leaves the loop gives up what is under way.
+
+        Args:
+            items: What `infer` takes: a value, or ``{input: value}``.
+            ordered: In the order of the items; False: in that in which they are done.
+            in_flight: Items that are under way, or done and not taken, at most; None: two batches
+                for each thread of the node that takes the most, 16 to 1024.
+            errors: ``raise``: an item that fails ends it all; ``return``: the error is its answer.
+            deadline: Seconds from when an item is sent, after which nothing is computed for it.
+
+        Returns:
+            Pairs of the item and what `infer` would have returned.
+
+        Raises:
+            ValueError: a value is out of its range.
+            FlowUnitError, DeadlineExceeded, KeyError: an item failed.
+            StreamClosed: the flow does not run, or was stopped.
+        """
+        make = self._job(in_flight, ordered=ordered, errors=errors, deadline=deadline)
+        return mapped(make, items)
+
+    def amap(
+        self,
+        items: Iterable[T] | AsyncIterable[T],
+        *,
+        ordered: bool = True,
+        in_flight: int | None = None,
+        errors: Literal["raise", "return"] = "raise",
+        deadline: float | None = None,
+    ) -> AsyncIterator[tuple[T, Any]]:
+        """Does what `map` does without blocking the event loop; items may come asynchronously."""
+        make = self._job(in_flight, ordered=ordered, errors=errors, deadline=deadline)
+        return amapped(make, items)
+
+    def _job(
+        self,
+        in_flight: int | None,
+        *,
+        ordered: bool,
+        errors: Literal["raise", "return"],
+        deadline: float | None,
+    ) -> Callable[[Callable[[], None]], Job[Any]]:
+        plan = self._running_scheduler().plan
+        if in_flight is None:
+            busiest = max(
+                (stage.batch_size * stage.threads for stage in plan.stages.values()), default=1
+            )
+            in_flight = min(1024, max(16, 2 * busiest))
+        options = options_of(
+            in_flight,
+            ordered=ordered,
+            errors=errors,
+            deadline=deadline,
+            single_outputs=self._single_outputs(),
+        )
+        return partial(Job, self.submit, self._columns, options)
+
+    def _single_outputs(self) -> frozenset[str]:
+        origin = self._built().plan.origins.get("")
+        return frozenset() if origin is None else origin.single_outputs
 
     def submit(
         self, requests: Sequence[Request], on_room: Callable[[], None] | None = None
@@ -299,9 +390,7 @@ class Flow(FlowLife):
         units declare. What neither says, ``[serve]`` in the graph file may.
         """
         scheduler = self._built()
-        origin = scheduler.plan.origins.get("")
-        single = frozenset[str]() if origin is None else origin.single_outputs
-        return signature_of(self.graph, single, scheduler.tensor)
+        return signature_of(self.graph, self._single_outputs(), scheduler.tensor)
 
     def _columns(self, inputs: Any) -> dict[str, tuple[Any]]:
         """Returns the one value of each input."""
