@@ -34,6 +34,16 @@ class Feed:
         self.is_stdin = paths is None
 
     @property
+    def paths(self) -> Sequence[Path]:
+        """The files, in order; none for standard input."""
+        return self._paths or ()
+
+    def only(self, numbers: Sequence[int]) -> "Feed":
+        """Returns a feed of some of the files, by their places."""
+        paths = self.paths
+        return Feed(self.port, [paths[number] for number in numbers])
+
+    @property
     def size(self) -> int:
         """The bytes of the files in all; 0 for standard input."""
         return sum(path.stat().st_size for path in self._paths or () if path.exists())

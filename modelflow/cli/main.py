@@ -99,7 +99,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _code(words: list[str]) -> int:
     try:
-        result: Any = cli.main(args=words, prog_name="modelflow", standalone_mode=False)
+        result: Any = cli.main(
+            args=words, prog_name="modelflow", standalone_mode=False, auto_envvar_prefix="MODELFLOW"
+        )
     except click.exceptions.Abort:
         click.echo("stopped", err=True)
         return INTERRUPTED

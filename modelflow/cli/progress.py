@@ -1,40 +1,147 @@
-"""Progress on a terminal: items, rate, errors. Nothing in a pipe."""
+"""How far a run is: a line that changes on a terminal, one in 30 seconds elsewhere."""
 
 import contextlib
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+import click
+
 if TYPE_CHECKING:
+    from modelflow.cli.error_report import ErrorReport
     from modelflow.cli.writing import ResultWriter
     from modelflow.flow import Flow
 
-__all__ = ["progress"]
+__all__ = ["Progress", "progress"]
+
+# Seconds between lines where nobody sees them change.
+_SELDOM = 30.0
+
+
+class Progress:
+    """Counts what is done of a run."""
+
+    def __init__(
+        self, flow: "Flow", writer: "ResultWriter", errors: "ErrorReport", total: int | None
+    ) -> None:
+        """Begins now.
+
+        Args:
+            flow: It runs.
+            writer: Writes its results.
+            errors: Counts what failed.
+            total: Inputs that are sent; None: its sources know.
+        """
+        self._flow = flow
+        self._writer = writer
+        self._errors = errors
+        self._start = time.perf_counter()
+        origin = flow.plan.origins.get("")
+        self._is_counted = origin is not None and origin.is_counted
+        self._sinks = (
+            [] if origin is None else [n for n in origin.terminals if n not in origin.outputs]
+        )
+        self._outputs = () if origin is None else origin.outputs
+        self._total = total if self._is_counted else None
+        self._before = min(writer.counts.values(), default=0)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since it began."""
+        return time.perf_counter() - self._start
+
+    @property
+    def done(self) -> int:
+        """Inputs that are through; where one may become several results or none, results."""
+        stats = self._flow.stats()
+        if not self._is_counted:
+            return self._writer.items or max((node.buffers for node in stats.values()), default=0)
+        counts = [self._writer.counts[port] - self._before for port in self._outputs]
+        return min(counts + [stats[node].buffers for node in self._sinks])
+
+    def line(self) -> str:
+        """Returns how far it is: what is done, how fast, how long the rest will take."""
+        done, seconds, stats = self.done, self.seconds, self._flow.stats().values()
+        rate = done / seconds if seconds else 0.0
+        parts = [
+            items(done) if self._total is None else f"{done} of {items(self._total)}",
+            f"{rate:.1f} items/s",
+            _counted(self._errors.count, "error"),
+        ]
+        if self._total is not None and 0 < done < self._total:
+            parts.append(f"{_clock((self._total - done) / rate)} left")
+        busiest = max(stats, key=lambda node: node.queue, default=None)
+        if busiest is not None and busiest.queue:
+            parts.append(f"{busiest.queue} wait for {busiest.node}")
+        return ", ".join(parts)
+
+    def summary(self) -> str:
+        """Returns what the run came to."""
+        done, seconds = self.done, self.seconds
+        of = "" if self._total in (None, done) else f" of {self._total}"
+        rate = done / seconds if seconds else 0.0
+        failed = _counted(self._errors.count, "error")
+        return f"{done}{of} {items(done).split()[1]}, {failed}, {seconds:.2f} s, {rate:.1f} items/s"
+
+
+def items(count: int) -> str:
+    """Returns ``1 item``, ``2 items``."""
+    return _counted(count, "item")
+
+
+def _counted(count: int, name: str) -> str:
+    return f"{count} {name}" if count == 1 else f"{count} {name}s"
+
+
+def _clock(seconds: float) -> str:
+    """Returns ``0:07``, ``12:30``, ``3:05:00``."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 @contextlib.contextmanager
-def progress(flow: "Flow", writer: "ResultWriter") -> Iterator[None]:
-    """Shows on stderr how far a run is, while the block runs; nothing where that is no terminal."""
-    if not sys.stderr.isatty():
+def progress(line: Callable[[], str]) -> Iterator[None]:
+    """Shows on stderr how far a run is, while the block runs.
+
+    Args:
+        line: Gives what is shown.
+    """
+    with _live(line) if sys.stderr.isatty() else _lines(line):
         yield
-        return
+
+
+@contextlib.contextmanager
+def _live(line: Callable[[], str]) -> Iterator[None]:
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
-    start = time.perf_counter()
-
-    def line() -> Text:
-        stats = flow.stats().values()
-        items = writer.items or max((node.buffers for node in stats), default=0)
-        errors = sum(node.errors for node in stats)
-        seconds = time.perf_counter() - start
-        busiest = max(stats, key=lambda node: node.queue, default=None)
-        waiting = f", {busiest.queue} wait for {busiest.node}" if busiest and busiest.queue else ""
-        rate = items / seconds if seconds else 0.0
-        return Text(f"{items} items, {rate:.1f} items/s, {errors} errors{waiting}")
-
     console = Console(stderr=True)
-    with Live(console=console, get_renderable=line, refresh_per_second=4, transient=True):
+    with Live(
+        console=console,
+        get_renderable=lambda: Text(line()),
+        refresh_per_second=4,
+        transient=True,
+        redirect_stdout=False,
+    ):
         yield
+
+
+@contextlib.contextmanager
+def _lines(line: Callable[[], str]) -> Iterator[None]:
+    over = threading.Event()
+
+    def tell() -> None:
+        while not over.wait(_SELDOM):
+            click.echo(line(), err=True)
+
+    thread = threading.Thread(target=tell, name="modelflow-cli/progress")
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

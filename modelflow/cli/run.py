@@ -1,27 +1,30 @@
 """``modelflow run``: feeds a graph, writes its results, counts its errors."""
 
-import collections
 import contextlib
 import sys
 import threading
-import time
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from modelflow.cli.graph_options import GraphChoice, graph_options
+from modelflow.cli.progress import Progress, items, progress
 from modelflow.cli.running import Run
 from modelflow.cli.termination import TERMINATED, termination
-from modelflow.errors import FlowFailed, FlowUnitError, StreamClosed
+from modelflow.errors import FlowFailed, StreamClosed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from modelflow.cli.error_report import ErrorReport
+    from modelflow.cli.feeding import Feed
+    from modelflow.cli.running import Write
     from modelflow.cli.window import Window
     from modelflow.cli.writing import ResultWriter
     from modelflow.flow import Flow
-    from modelflow.stream_io import StreamIO
 
 __all__ = ["run"]
 
@@ -43,7 +46,25 @@ __all__ = ["run"]
     help="Where an output's results go: JSON lines into a file or (without this) to standard "
     "output; into a folder a file a result (an image as PNG).",
 )
+@click.option(
+    "--full", is_flag=True, help="JSON lines with large arrays, images and bytes whole, not short."
+)
+@click.option(
+    "--errors",
+    "error_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write every error into a file as well: a JSON line each, with what is known of the item.",
+)
+@click.option(
+    "--resume",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Keep a list of the inputs that are done; those in it are passed over, and results go "
+    "behind those that are there. The same command goes on after whatever ended it.",
+)
 @click.option("--keep-going", is_flag=True, help="Exit with 0 even if there were errors.")
+@click.option("--quiet", "-q", is_flag=True, help="Say nothing on stderr but errors.")
 @click.option("--sync", is_flag=True, help="Run everything on one thread, for debugging.")
 @click.option(
     "--trace",
@@ -57,11 +78,17 @@ __all__ = ["run"]
     help="Answer http://HOST:PORT/metrics for Prometheus and /stats for 'modelflow top' while it "
     "runs; 127.0.0.1 unless a host is given.",
 )
+@click.pass_context
 def run(  # noqa: PLR0913 - each is an option
+    context: click.Context,
     graph: GraphChoice,
     inputs: tuple[str, ...],
     outputs: tuple[str, ...],
+    full: bool,
+    error_file: Path | None,
+    resume: Path | None,
     keep_going: bool,
+    quiet: bool,
     sync: bool,
     trace: str | None,
     metrics: str | None,
@@ -75,48 +102,108 @@ def run(  # noqa: PLR0913 - each is an option
     \b
     modelflow run graphs/digits.toml
     modelflow run graph.toml --input 'input=photos/*.jpg' --output output=out/
+    modelflow run graph.toml --input photos --output scores.jsonl --resume scores.done
     cat a.jpg | modelflow run graph.toml --input - --set 'infer.device=cpu'
     """
+    from modelflow.cli.error_report import ErrorReport
     from modelflow.cli.feeding import feeds_of
-    from modelflow.cli.progress import progress
+    from modelflow.cli.resuming import Resuming, check_resumable
     from modelflow.cli.writing import ResultWriter
     from modelflow.flow import Flow
 
+    def note(text: str) -> None:
+        if not quiet:
+            click.echo(f"note: {text}", err=True)
+
     checked = graph.read()
-    for note in checked.notes:
-        click.echo(f"note: {note}", err=True)
+    for text in checked.notes:
+        note(str(text))
     feeds = feeds_of(inputs, checked.inputs)
-    writer = ResultWriter(outputs, checked.outputs)
-    # Built before a signal may come: only what is there can be stopped.
-    flow = Flow(checked, threads=0 if sync else None).build()
-    start = time.perf_counter()
-    finish = None if sync else partial(_finish, flow)
-    asked = threading.Event()
-    try:
-        # Around the start as well: a server is sent signals from the moment in which it listens.
-        with (
-            contextlib.nullcontext() if metrics is None else _window(metrics, flow),
-            contextlib.nullcontext() if trace is None else flow.record(trace),
-            termination(asked, finish),
-            flow,
-            progress(flow, writer),
-        ):
-            runner = Run(flow, feeds, writer.write)
-            if sync:
+    is_debug = bool((context.obj or {}).get("debug"))
+    with contextlib.ExitStack() as files:
+        errors = files.enter_context(
+            ErrorReport(error_file, is_resumed=resume is not None, is_debug=is_debug)
+        )
+        writer = files.enter_context(
+            ResultWriter(outputs, checked.outputs, errors, note, is_whole=full)
+        )
+        # Built before a signal may come: only what is there can be stopped.
+        flow = Flow(checked, threads=0 if sync else None, on_error=errors.add).build()
+        write = writer.write
+        if resume is None:
+            writer.open()
+        else:
+            check_resumable(flow, feeds, writer)
+            resuming = Resuming(resume, graph.source, feeds, writer)
+            files.callback(resuming.close)
+            feeds, write = resuming.feeds, resuming.write
+            if resuming.done_before:
+                note(f"{items(resuming.done_before)} done before, {items(feeds[0].count)} left")
+        job = _Job(flow, feeds, writer, errors, write, is_quiet=quiet, is_inline=sync)
+        code = job.run(trace, metrics)
+    return 0 if code == 1 and keep_going else code
+
+
+@dataclass
+class _Job:
+    """A flow that is about to run, with what it is fed and where its results go."""
+
+    flow: "Flow"
+    feeds: "Sequence[Feed]"
+    writer: "ResultWriter"
+    errors: "ErrorReport"
+    write: "Write"
+    is_quiet: bool
+    is_inline: bool
+    progress: Progress | None = None
+
+    def run(self, trace: str | None, metrics: str | None) -> int:
+        """Runs it to its end, and returns the exit code."""
+        flow, asked = self.flow, threading.Event()
+        finish = None if self.is_inline else partial(_finish, flow)
+        try:
+            # Around the start as well: a server is sent signals from the moment in which it
+            # listens.
+            with (
+                contextlib.nullcontext() if metrics is None else _window(metrics, flow),
+                contextlib.nullcontext() if trace is None else flow.record(trace),
+                termination(asked, finish),
+                flow,
+            ):
+                self._use()
+        except KeyboardInterrupt as interrupt:
+            self._summary("stopped: ")
+            raise click.exceptions.Abort from interrupt
+        except FlowFailed:
+            self._summary("failed: ")
+            raise
+        except StreamClosed:
+            if asked.is_set():
+                return TERMINATED  # before there was anything to finish
+            raise
+        # Only now that the flow has been left: leaving it finishes what is still under way.
+        self._summary()
+        sys.stdout.flush()
+        if asked.is_set():
+            return TERMINATED
+        return 1 if self.errors.count else 0
+
+    def _use(self) -> None:
+        total = self.feeds[0].count if self.feeds else None
+        self.progress = Progress(self.flow, self.writer, self.errors, total)
+        runner = Run(self.flow, self.feeds, self.write)
+        with contextlib.nullcontext() if self.is_quiet else progress(self.progress.line):
+            if self.is_inline:
                 runner.inline()
             else:
                 runner.threaded()
-    except KeyboardInterrupt as interrupt:
-        raise click.exceptions.Abort from interrupt
-    except StreamClosed:
-        if asked.is_set():
-            return TERMINATED  # before there was anything to finish
-        raise
-    finally:
-        writer.close()
-    # Only now that the flow has been left: leaving it finishes what is still under way.
-    code = _summary(flow, writer, runner.streams, time.perf_counter() - start, keep_going)
-    return TERMINATED if asked.is_set() else code
+
+    def _summary(self, how: str = "") -> None:
+        if self.is_quiet or self.progress is None:
+            return
+        click.echo(how + self.progress.summary(), err=True)
+        for line in self.errors.summary():
+            click.echo(line, err=True)
 
 
 def _window(address: str, flow: "Flow") -> "Window":
@@ -131,34 +218,3 @@ def _finish(flow: "Flow") -> None:
     """Has the flow take on nothing more and finish what is under way; from any thread."""
     with contextlib.suppress(FlowFailed):  # it is raised again where the flow is left
         flow.stop()
-
-
-def _summary(
-    flow: "Flow",
-    writer: "ResultWriter",
-    streams: "Sequence[StreamIO]",
-    seconds: float,
-    keep_going: bool,
-) -> int:
-    stats = flow.stats().values()
-    items = writer.items or max((node.buffers for node in stats), default=0)
-    at_sinks = sum(stream.error_count for stream in streams)
-    errors = writer.errors + at_sinks
-    kept = collections.Counter(_told(error) for stream in streams for error in stream.errors)
-    for text, count in kept.items():
-        click.echo(f"error: {text}" + (f" ({count} times)" if count > 1 else ""), err=True)
-    if at_sinks > kept.total():
-        click.echo(f"error: and {at_sinks - kept.total()} more", err=True)
-    rate = items / seconds if seconds else 0.0
-    click.echo(
-        f"{items} items, {errors} errors, {seconds:.2f} s, {rate:.1f} items/s",
-        err=True,
-    )
-    sys.stdout.flush()
-    return 1 if errors and not keep_going else 0
-
-
-def _told(error: Exception) -> str:
-    """What an error says, and the line of the user's code that raised it."""
-    where = error.where if isinstance(error, FlowUnitError) else ""
-    return f"{error} ({where})" if where else str(error)

@@ -1,91 +1,172 @@
 """What ``modelflow run --output`` writes: JSON lines, or a file a result."""
 
+import base64
 import io
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, Self
 
 import click
 import numpy as np
 
 from modelflow.buffer import Buffer
+from modelflow.cli.error_report import ErrorReport, error_fields, place_of
+from modelflow.cli.shown import is_in_short, shown
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.files.whole_file import write_whole
 
 __all__ = ["ResultWriter"]
 
-# Arrays up to this many values are written in full in a JSON line.
-_FEW = 16
 _SIGNATURES = ((b"\xff\xd8\xff", ".jpg"), (b"\x89PNG", ".png"), (b"RIFF", ".webp"))
+
+# What image units say of a picture; said of what was made from it, it is noise.
+_OF_IMAGES = frozenset(
+    ("width", "height", "channel", "pix_fmt", "layout", "width_stride", "height_stride")
+)
 
 
 class ResultWriter:
     """Writes results where the command line wants them, and counts them. For one thread.
 
     Attributes:
-        items: Results written, those in error too.
-        errors: How many of them were in error.
+        counts: By output, the results written, those in error too, of the runs before as well.
+        items: How many this run has written in all.
     """
 
-    def __init__(self, texts: Sequence[str], outputs: Sequence[str]) -> None:
+    def __init__(
+        self,
+        texts: Sequence[str],
+        outputs: Sequence[str],
+        errors: ErrorReport,
+        note: Callable[[str], None],
+        *,
+        is_whole: bool = False,
+    ) -> None:
         """Reads ``--output PORT=FILE|DIR|-``; outputs that are not named go to standard output.
 
+        Args:
+            texts: What the command line says.
+            outputs: Those of the graph.
+            errors: Is told of results in error.
+            note: Takes what the user should know.
+            is_whole: Large values stand in JSON lines as they are, not in short.
+
         Raises:
-            click.UsageError: the graph has no such output.
-            ConfigError: nothing can be written there.
+            click.UsageError: the graph has no such output, or it is named twice.
         """
-        self.items = self.errors = 0
-        self._counts = dict.fromkeys(outputs, 0)
-        self._files: dict[str, TextIO] = {}
+        self.items = 0
+        self.counts = dict.fromkeys(outputs, 0)
+        self._errors = errors
+        self._note = note
+        self._is_whole = is_whole
+        self._is_short_told = False
+        self._files: dict[str, BinaryIO] = {}
+        self._texts: dict[str, tuple[str, str]] = {}
         self._folders: dict[str, Path] = {}
         for text in texts:
             port, where = _split(text, outputs)
+            if port in self._texts:
+                message = f"--output {text}: output {port!r} is given twice"
+                raise click.UsageError(message)
+            self._texts[port] = (text, where)
+
+    @property
+    def places(self) -> dict[str, str]:
+        """Where each output goes; ``-``: standard output."""
+        return {port: self._texts[port][1] if port in self._texts else "-" for port in self.counts}
+
+    def open(self, done: int = 0, sizes: Mapping[str, int] | None = None) -> Self:
+        """Makes the files and folders.
+
+        Args:
+            done: Inputs whose results are there, to be gone on behind.
+            sizes: By output, the bytes of their results; None: files begin anew.
+
+        Raises:
+            ConfigError: nothing can be written there, or less is there than was written.
+        """
+        self.counts = dict.fromkeys(self.counts, done)
+        for port, (text, where) in self._texts.items():
             path = Path(where)
             if where != "-" and (where.endswith(os.sep) or os.path.isdir(where) or not path.suffix):
                 self._folders[port] = _made(path, text)
-                if any(path.iterdir()):
-                    note = f"note: {where} is not empty: what is in it stays beside the new files"
-                    click.echo(note, err=True)
+                if sizes is None and any(path.iterdir()):
+                    self._note(f"{where} is not empty: what is in it stays beside the new files")
             elif where != "-":
                 _made(path.parent, text)
-                self._files[port] = _opened(path, text)
+                self._files[port] = _opened(path, text, None if sizes is None else sizes.get(port))
+        return self
 
-    def write(self, output: str, buffer: Buffer) -> None:
-        """Writes one result."""
-        index = self._counts[output]
-        self._counts[output] += 1
-        self.items += 1
-        line: dict[str, Any] = {"index": index, "output": output}
-        if buffer.get("path") is not None:
-            line["path"] = str(buffer.get("path"))
-        if buffer.error is not None:
-            self.errors += 1
-            self._print(output, {**line, "error": _error(buffer)})
-        elif output in self._folders:
-            self._save(self._folders[output], index, buffer)
-        else:
-            meta = {key: value for key, value in buffer.meta.items() if key != "path"}
-            self._print(output, {**line, "data": _shown(buffer.data), "meta": _shown(meta)})
+    def __enter__(self) -> Self:
+        return self
 
-    def close(self) -> None:
-        """Closes the files."""
+    def __exit__(self, *_: object) -> None:
         for file in self._files.values():
             file.close()
 
+    def write(self, output: str, buffer: Buffer) -> None:
+        """Writes one result."""
+        index = self.counts[output]
+        self.counts[output] += 1
+        self.items += 1
+        line: dict[str, Any] = {"index": index, "output": output, **place_of(buffer)}
+        if buffer.error is not None:
+            self._errors.add(buffer, line)
+            self._print(output, {**line, "error": error_fields(buffer)})
+        elif output in self._folders:
+            self._save(self._folders[output], index, buffer)
+        else:
+            is_image = _is_image(buffer)
+            left_out = {"path"} if is_image else {"path", *_OF_IMAGES}
+            meta = {key: value for key, value in buffer.meta.items() if key not in left_out}
+            self._print(output, {**line, "data": self._data(buffer, is_image), "meta": shown(meta)})
+
+    def size(self, output: str) -> int:
+        """Returns the bytes of an output's file; 0: its results go into a folder."""
+        file = self._files.get(output)
+        return 0 if file is None else file.tell()
+
+    def _data(self, buffer: Buffer, is_image: bool) -> Any:
+        if not is_image:
+            if not (self._is_whole or self._is_short_told) and is_in_short(buffer.data):
+                self._tell_short()
+            return shown(buffer.data, is_whole=self._is_whole)
+        if self._is_whole:
+            return {"png": base64.b64encode(_as_png(buffer)).decode()}
+        data = buffer.data
+        if not self._is_short_told:
+            self._tell_short()
+        return {
+            "dtype": str(data.dtype),
+            "shape": list(data.shape),
+            "min": data.min().item(),
+            "max": data.max().item(),
+        }
+
+    def _tell_short(self) -> None:
+        self._is_short_told = True
+        self._note(
+            "large values stand in short in JSON lines; --full writes them whole, --output DIR/ a "
+            "file each"
+        )
+
     def _print(self, output: str, line: Mapping[str, Any]) -> None:
-        file = self._files.get(output, sys.stdout)
-        file.write(json.dumps(line, ensure_ascii=False) + "\n")
-        file.flush()
+        text = json.dumps(line, ensure_ascii=False) + "\n"
+        file = self._files.get(output)
+        if file is None:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        else:
+            file.write(text.encode())
+            file.flush()
 
     def _save(self, folder: Path, index: int, buffer: Buffer) -> None:
         source = buffer.get("path")
         stem = f"{index:06d}" if source in (None, "-") else f"{index:06d}_{Path(str(source)).stem}"
-        data = buffer.data
-        if isinstance(data, np.ndarray) and data.dtype == np.uint8 and buffer.get("pix_fmt"):
-            data = _looked_at(buffer)
+        data = _as_png(buffer) if _is_image(buffer) else buffer.data
         if isinstance(data, np.ndarray):
             file = io.BytesIO()
             np.save(file, data, allow_pickle=False)
@@ -95,7 +176,7 @@ class ResultWriter:
             ending = next((end for start, end in _SIGNATURES if raw.startswith(start)), ".bin")
             write_whole(folder / f"{stem}{ending}", raw)
         else:
-            text = json.dumps(_shown(data), ensure_ascii=False)
+            text = json.dumps(shown(data, is_whole=True), ensure_ascii=False)
             write_whole(folder / f"{stem}.json", text.encode() + b"\n")
 
 
@@ -109,23 +190,46 @@ def _made(folder: Path, text: str) -> Path:
     return folder
 
 
-def _opened(path: Path, text: str) -> TextIO:
+def _opened(path: Path, text: str, size: int | None) -> BinaryIO:
+    """Opens a file anew, or behind ``size`` bytes of it, cutting off what follows them."""
     try:
-        return path.open("w", encoding="utf-8")
+        if not size:
+            return path.open("wb")
+        file = path.open("r+b")
     except OSError as error:
         message = f"--output {text}: cannot write {path}: {error.strerror or error}"
         raise ConfigError(message) from error
+    found = file.seek(0, os.SEEK_END)
+    if found < size:
+        file.close()
+        message = (
+            f"--output {text}: {path} has {found} bytes, and had {size} when the job ended; "
+            "to begin anew, remove the list that --resume names"
+        )
+        raise ConfigError(message)
+    file.truncate(size)
+    file.seek(size)
+    return file
 
 
-def _looked_at(buffer: Buffer) -> Any:
-    """Returns an image as PNG, to be looked at; data that has an image's meta alone as it is."""
-    from modelflow.image import encode_image, read_image
+def _is_image(buffer: Buffer) -> bool:
+    """Tells whether a result is an image: not what was made from one, whose meta it has."""
+    data = buffer.data
+    if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or not buffer.get("pix_fmt"):
+        return False
+    from modelflow.image import read_image
 
     try:
-        image = read_image(buffer, allow_nv12=True)
-    except ValueError:  # made from an image, whose meta it has inherited
-        return buffer.data
-    return encode_image(image, "png")
+        read_image(buffer, allow_nv12=True)
+    except ValueError:
+        return False
+    return True
+
+
+def _as_png(buffer: Buffer) -> bytes:
+    from modelflow.image import encode_image, read_image
+
+    return bytes(encode_image(read_image(buffer, allow_nv12=True), "png"))
 
 
 def _split(text: str, outputs: Sequence[str]) -> tuple[str, str]:
@@ -137,42 +241,3 @@ def _split(text: str, outputs: Sequence[str]) -> tuple[str, str]:
     near, names = did_you_mean(port, outputs), ", ".join(outputs) or "none"
     message = f"--output {text}: the graph has no output {port!r}{near} (outputs: {names})"
     raise click.UsageError(message)
-
-
-def _error(buffer: Buffer) -> dict[str, str]:
-    error = buffer.error
-    assert error is not None  # the caller has looked
-    cause = error.__cause__ or error
-    return {
-        "node": error.node,
-        "unit": error.unit,
-        "phase": error.phase,
-        **({"where": error.where} if error.where else {}),
-        "type": type(cause).__name__,
-        "message": str(error),
-    }
-
-
-def _shown(value: Any) -> Any:
-    """The value as JSON can hold it; a large array as a summary."""
-    if isinstance(value, np.ndarray):
-        return _array(value)
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, bytes | bytearray | memoryview):
-        return {"bytes": len(value)}
-    if isinstance(value, Mapping):
-        return {str(key): _shown(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_shown(item) for item in value]
-    return value if isinstance(value, str | int | float | bool | None) else repr(value)
-
-
-def _array(array: np.ndarray[Any, Any]) -> Any:
-    if array.size <= _FEW:
-        return array.tolist()
-    summary: dict[str, Any] = {"dtype": str(array.dtype), "shape": list(array.shape)}
-    if array.dtype.kind in "iufb":
-        summary |= {"min": array.min().item(), "max": array.max().item()}
-        summary |= {"first": array.reshape(-1)[:4].tolist()}
-    return summary

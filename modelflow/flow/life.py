@@ -1,12 +1,14 @@
 """From a graph to its running engine, and to its end."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from modelflow.buffer import Buffer
 from modelflow.config.find import find_graph
+from modelflow.error_log import ErrorLog, log_error
 from modelflow.errors import GraphError, StreamClosed
 from modelflow.graph.graph import Graph
 from modelflow.graph.read import read_graph
@@ -35,6 +37,7 @@ class FlowLife:
         results_bound: int = 1024,
         stop_timeout: float = 10.0,
         watchdog_interval: float = 30.0,
+        on_error: Callable[[Buffer], None] | None = None,
     ) -> None:
         """Reads and checks the graph, if one is given; starts nothing.
 
@@ -49,6 +52,9 @@ class FlowLife:
             stop_timeout: Seconds that `stop` lets streams go on by their own events and rows go
                 round in loops, and seconds without any progress after which it no longer waits.
             watchdog_interval: Seconds in one call of a unit after which a warning names its node.
+            on_error: Called with each buffer in error that reaches a node without outputs, where no
+                `recv` sees it, on the thread that brought it there: it must not wait for the flow.
+                None: they are logged, of each kind 20 at once and then one in 10 seconds.
 
         Raises:
             ConfigError, GraphError, PlanError: the graph cannot run; every mistake is listed.
@@ -59,11 +65,13 @@ class FlowLife:
         self._overrides = dict(overrides or {})
         self._args = dict(args or {})
         self._units = tuple(units)
+        self._errors = ErrorLog(log_error)
         self._options = SchedulerOptions(
             is_inline=threads == 0,
             results_bound=results_bound,
             stop_timeout=stop_timeout,
             watchdog_interval=watchdog_interval,
+            on_error=on_error or self._errors.add,
         )
         self._graph: Graph | None = None
         self._scheduler: Scheduler | None = None
@@ -163,6 +171,7 @@ class FlowLife:
             try:
                 self._scheduler.stop(drain)
             finally:
+                self._errors.close()
                 journal, self._journal = self._journal, None
                 try:
                     if journal is not None:

@@ -115,9 +115,19 @@ class UnitCall(Call):
             columns[index] = [writable(buffer) for buffer in columns[index]]
         return columns
 
-    def _failures(self, error: BaseException, size: int, stream_of: StreamOf) -> list[Buffer]:
+    def _failures(
+        self, error: BaseException, size: int, columns: Columns, stream_of: StreamOf
+    ) -> list[Buffer]:
+        """Returns a buffer in error for each row, with the meta of what the unit was given."""
         self._count_failed(size)
-        return [Buffer.from_error(self._error(error, stream_of(row))) for row in range(size)]
+        failures = []
+        for row in range(size):
+            bad = Buffer.from_error(self._error(error, stream_of(row)))
+            for column in columns:
+                if row < len(column):  # the unit may have emptied its list
+                    bad.inherit_meta(column[row])
+            failures.append(bad)
+        return failures
 
     def _error(self, error: BaseException, stream: Stream | None) -> FlowUnitError:
         claim(error)

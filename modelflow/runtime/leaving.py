@@ -8,12 +8,16 @@ results, and tells the scheduler.
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from modelflow.runtime.bundle import Bundle
 from modelflow.runtime.results import Results
 from modelflow.runtime.seat import Relay
 from modelflow.runtime.segment import Segment
 from modelflow.runtime.session import Session
+
+if TYPE_CHECKING:
+    from modelflow.buffer import Buffer
 
 __all__ = ["OutputTerminal", "SinkTerminal", "Terminal"]
 
@@ -120,6 +124,7 @@ class SinkTerminal(Terminal):
         """Takes the node's name and, by origin, its place among the session's exits."""
         super().__init__(exits)
         self._node = node
+        self._failed: deque[tuple[Session, Sequence[Buffer]]] = deque()
 
     def append(
         self,
@@ -135,9 +140,21 @@ class SinkTerminal(Terminal):
             if segment.has_errors:
                 session.progress.record_errors(column)
                 session.spoil(segment.positions, column)
+                self._failed.append((session, column))
+                is_due = True
             if bundle is None:
                 is_end = segment.is_last and segment.stream.depth == 0
             else:
                 is_end = bundle.put(self._node, segment.positions, column, is_output=False)
             is_due = self._count(session, segment, is_end, bundle) or is_due
         return is_due
+
+    def call_due(self) -> None:
+        """Tells of the errors that ended here, and does the rest."""
+        while self._failed:
+            try:
+                session, column = self._failed.popleft()
+            except IndexError:  # another thread has just taken the last one
+                break
+            session.tell_errors(column)
+        super().call_due()

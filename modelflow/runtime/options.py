@@ -1,7 +1,9 @@
 """What a flow is told beside its graph."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from modelflow.buffer import Buffer
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
 
 __all__ = ["SchedulerOptions"]
@@ -20,5 +22,7 @@ class SchedulerOptions:
     progress after which it no longer waits."""
     watchdog_interval: float = 30.0
     """Seconds in one call of a unit after which its node is named in a warning."""
+    on_error: Callable[[Buffer], None] | None = None
+    """Called with each buffer in error that arrives where no reader is, with no lock held."""
     clock: Clock = SYSTEM_CLOCK
     """What every wait goes by."""

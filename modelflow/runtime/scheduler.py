@@ -58,7 +58,7 @@ class Scheduler:
         self.options = options
         self.is_draining = self.is_foreign = self.is_watched = False
         clock = options.clock
-        self._wiring = Wiring(plan, options.results_bound, clock)
+        self._wiring = Wiring(plan, options)
         self.entrance = self._wiring.entrance
         self._workers = workers = [
             (stage.kind.worker or Worker)(stage, number, self, clock)

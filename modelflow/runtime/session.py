@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from modelflow.buffer import Buffer
@@ -40,6 +41,7 @@ class Session:
         "has_deadlines",
         "is_cancelled",
         "name",
+        "on_error",
         "origin",
         "progress",
         "relay",
@@ -79,6 +81,8 @@ class Session:
     spoilt: dict[int, bool] | None
     """Its requests that have failed, by position (0, where all of it is one); True: a deadline has
     passed."""
+    on_error: Callable[[Buffer], None] | None
+    """Called with each error that arrives where no reader is; None: nobody is told."""
     watcher: Watcher | None
     """Who is told of every batch that its rows are in; None: nobody."""
 
@@ -108,6 +112,7 @@ class Session:
         self.context = {}
         self.stream = Stream(self)
         self.bundle = self.watcher = self.relay = self.began = self.spoilt = None
+        self.on_error = None
         self.results = {
             output: Results() if opener is None else SharedResults(opener.results[output])
             for output in ends.outputs
@@ -144,6 +149,15 @@ class Session:
                     self.spoilt = {}
                 is_late = isinstance(buffer.error.__cause__, DeadlineExceeded)
                 self.spoilt.setdefault(0 if self.bundle is None else position, is_late)
+
+    def tell_errors(self, buffers: Sequence[Buffer]) -> None:
+        """Tells of the errors that arrive where no reader is; with no lock held."""
+        if self.on_error is not None:
+            due: deque[Callable[[], None]] = deque()
+            for buffer in buffers:
+                if buffer.error is not None:
+                    due.append(partial(self.on_error, buffer))
+            call_each(due, "session %r: who is told of errors raised", self.name)
 
     def watch(self, watcher: Watcher) -> None:
         """Has somebody told of it; before anything has entered."""

@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 from modelflow.errors import FlowUnitError
 from modelflow.plan import ExecutionPlan, StagePlan, Target, UnitPlan
-from modelflow.runtime.clock import Clock
 from modelflow.runtime.entrance import Entrance
 from modelflow.runtime.entry_port import EntryPort
 from modelflow.runtime.in_flight import InFlight
@@ -16,6 +15,7 @@ from modelflow.runtime.instances import UnitInstances
 from modelflow.runtime.joining.merge import BRANCH, ORDER, Merge
 from modelflow.runtime.kinds import running_kind
 from modelflow.runtime.leaving import OutputTerminal, SinkTerminal
+from modelflow.runtime.options import SchedulerOptions
 from modelflow.runtime.outbox import Receiver, Route
 from modelflow.runtime.session import Session
 from modelflow.runtime.stage import Stage
@@ -37,8 +37,10 @@ class Wiring:
     entrance: Entrance
     """Where sessions put their data in."""
 
-    def __init__(self, plan: ExecutionPlan, results_bound: int, clock: Clock) -> None:
+    def __init__(self, plan: ExecutionPlan, options: SchedulerOptions) -> None:
+        results_bound, clock = options.results_bound, options.clock
         self.plan = plan
+        self._on_error = options.on_error
         self._in_flight = None if plan.max_in_flight is None else InFlight(plan.max_in_flight)
         entry_ports = _entry_ports(plan)
         self.stages = {
@@ -74,7 +76,7 @@ class Wiring:
         opener: Session | None = None,
     ) -> Session:
         """Makes a session whose data begins at ``origin`` (see `ExecutionPlan.origins`)."""
-        return Session(
+        session = Session(
             name,
             origin,
             self.plan.origins[origin],
@@ -82,6 +84,8 @@ class Wiring:
             on_finished=on_finished,
             opener=opener,
         )
+        session.on_error = self._on_error
+        return session
 
     def cancel(self, session: Session) -> None:
         """Ends a session and drops what is queued for it; wakes whoever waits to send for it."""

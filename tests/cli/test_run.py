@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from modelflow.buffer import Buffer
+from modelflow.cli.error_report import ErrorReport
 from modelflow.cli.writing import ResultWriter
 from tests import programs
 
@@ -95,7 +96,8 @@ def test_a_broken_picture_is_one_error_line_and_the_exit_code_is_1(modelflow, fo
             "image_decoder",
             "ValueError",
         )
-        assert "3 items, 1 errors" in done.stderr
+        assert "3 items, 1 error, " in done.stderr
+        assert "\nerror: photos/9b.jpg: node 'decode' (unit 'image_decoder')" in done.stderr
 
 
 def test_an_error_names_the_line_of_the_users_code(modelflow, folder):
@@ -145,7 +147,7 @@ def test_arrays_are_read_from_npy_files_and_never_unpickled(modelflow, folder):
     np.save(folder / "b.npy", np.array([{}], dtype=object), allow_pickle=True)
     done = modelflow("run", "through.dot", "--input", "*.npy")
     good, bad = lines(done)
-    assert np.array(good["data"]).shape == (2, 2, 3)
+    assert good["data"]["shape"] == [2, 2, 3]
     assert "allow_pickle=False" in bad["error"]["message"]
     assert done.returncode == 1
 
@@ -191,8 +193,8 @@ def test_errors_that_end_at_a_sink_are_counted(modelflow, folder, sync):
     )
     done = modelflow("run", "sink.dot", *sync)
     assert done.returncode == 1
-    assert "3 items, 1 errors" in done.stderr
-    assert "error: node 'd' (unit 'image_decoder')" in done.stderr
+    assert "3 items, 1 error, " in done.stderr
+    assert "error: photos/x.jpg: node 'd' (unit 'image_decoder')" in done.stderr
     assert sorted(os.listdir(folder / "saved")) == ["10.png", "9.png"]
 
 
@@ -232,13 +234,16 @@ def test_errors_of_sessions_that_a_source_opened_are_counted(modelflow, folder):
     done = modelflow("run", "late.dot")
     assert done.returncode == 1
     assert "4 errors" in done.stderr
-    (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    assert line.endswith("KeyError: 'lost' (late.py:25) (4 times)")
+    told = "node 'f' (unit 'fail') failed in process: KeyError: 'lost' (late.py:25)"
+    assert [line for line in done.stderr.splitlines() if "KeyError" in line] == [
+        *(4 * [f"error: {told}"]),
+        f"      4 x KeyError in 'f', first: {told}",
+    ]
     assert modelflow("run", "late.dot", "--keep-going").returncode == 0
 
 
 @pytest.mark.parametrize("sync", [(), ("--sync",)])
-def test_errors_of_what_is_fed_into_sinks_are_told_equal_ones_once(modelflow, folder, sync):
+def test_errors_of_what_is_fed_into_sinks_are_told_with_their_files(modelflow, folder, sync):
     (folder / "fails.py").write_text(
         "import modelflow\n"
         "@modelflow.flowunit(outputs=())\n"
@@ -251,8 +256,11 @@ def test_errors_of_what_is_fed_into_sinks_are_told_equal_ones_once(modelflow, fo
     )
     done = modelflow("run", "fails.dot", "--input", "photos", *sync)
     assert done.returncode == 1
-    assert "2 errors" in done.stderr
-    assert "ValueError: all the same (fails.py:5) (2 times)" in done.stderr
+    assert "2 items, 2 errors" in done.stderr
+    told = "node 'f' (unit 'fail') failed in process: ValueError: all the same (fails.py:5)"
+    for name in ("9", "10"):
+        assert f"error: photos/{name}.png: {told}" in done.stderr
+    assert f"      2 x ValueError in 'f', first: photos/9.png: {told}" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -404,7 +412,9 @@ def test_a_reader_that_goes_away_ends_the_run_quietly(folder):
         'digraph { files [flowunit=file_source, path="photos", repeat=-1] '
         "d [flowunit=image_decoder] output [type=output] files -> d -> output }"
     )
-    done = programs.run(["sh", "-c", "python -m modelflow run endless.dot | head -n 1"], cwd=folder)
+    done = programs.run(
+        ["sh", "-c", "python -m modelflow run -q endless.dot | head -n 1"], cwd=folder
+    )
     assert len(done.stdout.splitlines()) == 1
     assert done.stderr == ""
 
@@ -425,7 +435,8 @@ def test_results_in_a_folder_are_whole_or_not_there(tmp_path):
         written.append(array)
         raise KeyboardInterrupt
 
-    writer = ResultWriter([f"{tmp_path}/out/"], ["output"])
+    errors = ErrorReport(None, is_resumed=False, is_debug=False)
+    writer = ResultWriter([f"{tmp_path}/out/"], ["output"], errors, print).open()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(np, "save", interrupted)
         with pytest.raises(KeyboardInterrupt):

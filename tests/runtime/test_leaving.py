@@ -67,11 +67,12 @@ def test_rows_that_have_left_are_no_longer_in_flight():
 
 def test_a_sink_keeps_the_errors_that_end_there_and_ends_the_session():
     here, (s, finished) = SinkTerminal("sink", {}), session(SINK)
-    bad = Buffer.from_error(FlowUnitError("no good", node="n"))
-    assert not here.append(0, [Segment(s.stream, range(2), [[Buffer(1), bad]], False, True)])
+    bad, told = Buffer.from_error(FlowUnitError("no good", node="n")), []
+    s.on_error = told.append
+    assert here.append(0, [Segment(s.stream, range(2), [[Buffer(1), bad]], False, True)])
     assert here.append(0, [segment(s.stream, 2, 0, is_last=True)])
     here.call_due()
-    assert (s.progress.error_count, finished) == (1, [s])
+    assert (s.progress.error_count, told, finished) == (1, [bad], [s])
 
 
 def test_nobody_waits_at_a_terminal():

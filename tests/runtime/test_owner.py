@@ -4,6 +4,7 @@ import pytest
 
 from modelflow.plan import make_plan
 from modelflow.runtime.clock import SYSTEM_CLOCK
+from modelflow.runtime.options import SchedulerOptions
 from modelflow.runtime.wiring import Wiring
 from modelflow.runtime.worker import Worker
 from tests.runtime.graphs import chain, unit_of
@@ -47,6 +48,6 @@ def fail(*_):
 )
 def test_a_worker_tells_its_owner_how_it_fares(hooks, told):
     owner = Owner()
-    owner.wiring = Wiring(make_plan(chain(unit_of(None, hooks=hooks))), 1024, SYSTEM_CLOCK)
+    owner.wiring = Wiring(make_plan(chain(unit_of(None, hooks=hooks))), SchedulerOptions())
     Worker(owner.wiring.stages["n0"], 0, owner, SYSTEM_CLOCK).main()
     assert owner.told == told

@@ -8,6 +8,7 @@ from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError, StreamClosed
 from modelflow.plan import make_plan
 from modelflow.runtime.clock import SYSTEM_CLOCK
+from modelflow.runtime.options import SchedulerOptions
 from modelflow.runtime.segment import Batch, Span
 from modelflow.runtime.wiring import Wiring
 from modelflow.unit.kind import Kind
@@ -17,7 +18,7 @@ from tests.runtime.test_inbox import segment
 
 
 def wiring(graph):
-    return Wiring(make_plan(graph), 1024, SYSTEM_CLOCK)
+    return Wiring(make_plan(graph), SchedulerOptions())
 
 
 def test_a_session_has_results_where_its_data_can_leave():
@@ -52,7 +53,7 @@ def meeting(clock=SYSTEM_CLOCK):
     nodes = {"input": "input", "part": part, "a": spec_of(), "b": spec_of(), "join": spec_of()}
     edges = ["input -> part", "part:a -> a", "part:b -> b", "a -> join", "b -> join"]
     graph = graph_of({**nodes, "output": "output"}, [*edges, "join -> output"])
-    made = Wiring(make_plan(graph), 1024, clock)
+    made = Wiring(make_plan(graph), SchedulerOptions(clock=clock))
     (merge,) = made._merges.values()
     return made, merge
 

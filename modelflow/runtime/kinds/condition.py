@@ -30,13 +30,13 @@ class ConditionCall(RowCall):
         if not is_batched or (has_errors and not self._is_exception_visible) or self._in_place:
             return super().process(columns, has_errors, stream_of)
         self.begin()
-        context = self._context(columns, None)
+        context, size = self._context(columns, None), len(columns[0])
         try:
             self._run(context)
             return self._settled_batch([context.outputs[n] for n in self._outputs], columns)
         except BaseException as error:
             if not self.spec.is_batch_retried:
-                failures = self._failures(error, len(columns[0]), stream_of)
+                failures = self._failures(error, size, columns, stream_of)
                 return [list(column) for column in zip(*map(self._failed, failures), strict=True)]
             claim(error)
         # Outside the handler, so that the errors of the rows do not keep the one of the batch.

@@ -63,7 +63,7 @@ class NormalCall(UnitCall, BatchCall):
         except BaseException as error:
             self.failed, self.has_errors = failed, has_errors
             if size == 1 or not self.spec.is_batch_retried:
-                return self._everywhere(self._failures(error, size, stream_of))
+                return self._everywhere(self._failures(error, size, columns, stream_of))
             claim(error)
             is_process_gone = isinstance(error, WorkerProcessError)
         # Outside the handler, so that the errors of the parts do not keep the one of the whole.

@@ -40,7 +40,11 @@ class RowCall(UnitCall, BatchCall):
             return self._settled([context.outputs[name] for name in self._outputs], columns)
         except BaseException as error:
             self._count_failed(1)
-            return self._failed(Buffer.from_error(self._error(error, stream)))
+            bad = Buffer.from_error(self._error(error, stream))
+            for cell in cells:
+                for source in cell[:1] if isinstance(cell, list) else (cell,):
+                    bad.inherit_meta(source)
+            return self._failed(bad)
 
     # -- what a kind says -----------------------------------------------------------------------
 

@@ -161,7 +161,9 @@ class StreamCall(UnitCall):
             room = numbering.owed - len(given) if numbering.is_same_count else size
             given.extend(bad.twin() for _ in range(min(size, room)))
             if room <= 0:  # nothing is owed that could carry it
-                stream.stream.session.progress.record_errors([bad])
+                session = stream.stream.session
+                session.progress.record_errors([bad])
+                session.tell_errors([bad])
 
     def _stream_context(self, stream: OpenStream, post: Post) -> StreamContext:
         inputs: dict[str, list[Buffer]] = {name: [] for name in self.inputs}

@@ -163,7 +163,7 @@ def test_a_detector_draws_into_a_video(tmp_path):
 
 
 @pytest.mark.parametrize("sync", [(), ("--sync",)], ids=["threads", "sync"])
-def test_a_run_whose_frames_fail_ends_with_1_and_says_once_what_failed(tmp_path, sync):
+def test_a_run_whose_frames_fail_ends_with_1_and_sums_up_what_failed(tmp_path, sync):
     source = write_video(tmp_path / "in.mp4", 30)
     path, _ = application(tmp_path, source)
     draw = tmp_path / "flowunit" / "draw" / "draw.py"
@@ -176,5 +176,7 @@ def test_a_run_whose_frames_fail_ends_with_1_and_says_once_what_failed(tmp_path,
     )
     assert done.returncode == 1, done.stderr
     assert "30 errors" in done.stderr
-    (line,) = [line for line in done.stderr.splitlines() if "KeyError" in line]
-    assert line.endswith("(30 times)")
+    *told, summary = [line for line in done.stderr.splitlines() if "KeyError" in line]
+    assert len(told) == 20
+    assert told[7].startswith("error: ")
+    assert "30 x KeyError in 'draw', first: " in summary

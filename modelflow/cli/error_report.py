@@ -1,0 +1,115 @@
+"""The errors of a run: told as they happen, written whole into ``--errors``, summed up."""
+
+import json
+import threading
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import click
+
+from modelflow.buffer import Buffer
+from modelflow.cli.shown import shown
+from modelflow.error_log import ErrorLog
+from modelflow.errors import ConfigError, FlowUnitError
+
+__all__ = ["ErrorReport", "error_fields"]
+
+# So many kinds stand in the summary.
+_MOST_KINDS = 20
+
+
+class ErrorReport:
+    """What became of the items that failed. Safe from any thread."""
+
+    def __init__(self, path: Path | None, *, is_resumed: bool, is_debug: bool) -> None:
+        """Opens the file.
+
+        Args:
+            path: Where each error is a JSON line; None: nowhere.
+            is_resumed: What is in the file stays.
+            is_debug: Each error is told with its traceback.
+
+        Raises:
+            ConfigError: the file cannot be written.
+        """
+        self._is_debug = is_debug
+        self._log = ErrorLog(self._tell)
+        self._lock = threading.Lock()
+        self._file = None
+        if path is not None:
+            try:
+                self._file = path.open("a" if is_resumed else "w", encoding="utf-8")
+            except OSError as error:
+                message = f"--errors {path}: cannot be written: {error.strerror or error}"
+                raise ConfigError(message) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def add(self, buffer: Buffer, line: dict[str, Any] | None = None) -> None:
+        """Takes a buffer in error.
+
+        Args:
+            buffer: It.
+            line: What begins its line in the file: where it came out; None: nowhere.
+        """
+        self._log.add(buffer)
+        if self._file is not None:
+            meta = {key: value for key, value in buffer.meta.items() if key != "path"}
+            whole = {
+                **(line or place_of(buffer)),
+                "error": error_fields(buffer),
+                "meta": shown(meta),
+            }
+            with self._lock:
+                self._file.write(json.dumps(whole, ensure_ascii=False) + "\n")
+                self._file.flush()
+
+    def _tell(self, text: str, error: FlowUnitError | None) -> None:
+        click.echo(f"error: {text}", err=True)
+        if self._is_debug and error is not None and error.__cause__ is not None:
+            click.echo("".join(traceback.format_exception(error.__cause__)).rstrip(), err=True)
+
+    @property
+    def count(self) -> int:
+        """How many there were."""
+        return self._log.count
+
+    def summary(self) -> Iterator[str]:
+        """Gives lines: how many of each kind, in which node, and the first of them."""
+        kinds = self._log.kinds
+        if sum(kind.count for kind in kinds) <= 1:
+            return
+        for kind in kinds[:_MOST_KINDS]:
+            what = f"{kind.type} in {kind.node!r}" if kind.node else "others"
+            yield f"{kind.count:7} x {what}, first: {kind.first}"
+        if len(kinds) > _MOST_KINDS:
+            left = sum(kind.count for kind in kinds[_MOST_KINDS:])
+            yield f"{left:7} x of {len(kinds) - _MOST_KINDS} more kinds"
+
+
+def place_of(buffer: Buffer) -> dict[str, Any]:
+    """Returns what a line says of where a buffer came from."""
+    path = buffer.get("path")
+    return {} if path is None else {"path": str(path)}
+
+
+def error_fields(buffer: Buffer) -> dict[str, str]:
+    """Returns what a line says of the error of a buffer."""
+    error = buffer.error
+    assert error is not None  # the caller has looked
+    cause = error.__cause__ or error
+    return {
+        "node": error.node,
+        "unit": error.unit,
+        "phase": error.phase,
+        **({"where": error.where} if error.where else {}),
+        "type": type(cause).__name__,
+        "message": str(error),
+    }

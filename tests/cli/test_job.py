@@ -1,0 +1,300 @@
+"""Jobs by the command line alone: what failed, how far it is, and going on after an end."""
+
+import base64
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import cv2
+import numpy as np
+import pytest
+
+from modelflow.cli.shown import is_in_short, shown
+from tests import programs
+
+UNITS = """
+import os, pathlib, signal, modelflow, numpy as np
+
+@modelflow.flowunit
+def size(data: modelflow.Buffer):
+    "Gives the size of a text; ends the process at one of them, while a mark is there."
+    if data.get("path") == "texts/37.txt" and pathlib.Path("mark").exists():
+        os.kill(os.getpid(), signal.SIGKILL)
+    if data.data.startswith(b"bad"):
+        raise ValueError("is bad")
+    return len(data.data)
+
+@modelflow.flowunit
+def many(data):
+    return np.zeros((100, 100), np.float32)
+
+@modelflow.flowunit(outputs=())
+def lost(data):
+    pass
+"""
+
+
+def graph(*nodes, unit="jobs:size", output="output [type=output]"):
+    names = " -> ".join(["input", "unit", *nodes])
+    return f'digraph {{ input [type=input] unit [flowunit="{unit}"] {output} {names} }}'
+
+
+@pytest.fixture
+def job(folder):
+    """Sixty texts, five of them bad, and a graph that gives their sizes."""
+    (folder / "jobs.py").write_text(UNITS)
+    (folder / "job.dot").write_text(graph("output"))
+    (folder / "texts").mkdir()
+    for number in range(60):
+        text = "bad" if number % 12 == 3 else "x" * number
+        (folder / "texts" / f"{number}.txt").write_text(text)
+    return folder
+
+
+RUN = ("run", "job.dot", "--input", "texts", "--output", "o.jsonl")
+RESUMED = (*RUN, "--resume", "o.done")
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def numbers(found):
+    return [int(os.path.basename(line["path"])[:-4]) for line in found]
+
+
+def test_each_bad_item_is_named_and_they_are_summed_up(modelflow, job):
+    done = modelflow(*RUN)
+    assert done.returncode == 1
+    what = "node 'unit' (unit 'size') failed in process: ValueError: is bad (jobs.py:10)"
+    told = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert told == [f"error: texts/{number}.txt: {what}" for number in (3, 15, 27, 39, 51)]
+    *_, total, summary = done.stderr.splitlines()
+    assert total.startswith("60 items, 5 errors, ")
+    assert summary == f"      5 x ValueError in 'unit', first: texts/3.txt: {what}"
+
+
+def test_errors_go_into_a_file_with_what_is_known_of_their_items(modelflow, job):
+    done = modelflow(*RUN, "--errors", "bad.jsonl")
+    assert done.returncode == 1
+    found = lines(job / "bad.jsonl")
+    assert numbers(found) == [3, 15, 27, 39, 51]
+    assert found[1] == {
+        "index": 15,
+        "output": "output",
+        "path": "texts/15.txt",
+        "error": {
+            "node": "unit",
+            "unit": "size",
+            "phase": "process",
+            "where": "jobs.py:10",
+            "type": "ValueError",
+            "message": "node 'unit' (unit 'size') failed in process: ValueError: is bad",
+        },
+        "meta": {},
+    }
+
+
+def test_errors_that_cannot_be_written_are_said_before_anything_runs(modelflow, job):
+    done = modelflow(*RUN, "--errors", "no/such/e.jsonl")
+    message = "--errors no/such/e.jsonl: cannot be written: No such file or directory\n"
+    assert (done.returncode, done.stderr) == (1, message)
+
+
+def test_with_debug_an_error_is_told_with_its_traceback(modelflow, job):
+    done = modelflow("--debug", *RUN)
+    assert '    raise ValueError("is bad")\nValueError: is bad' in done.stderr
+
+
+def test_quiet_says_nothing_but_errors(modelflow, job):
+    done = modelflow(*RUN, "--quiet")
+    assert len(done.stderr.splitlines()) == 5
+    assert "ValueError: is bad" in done.stderr
+
+
+def test_options_may_come_from_the_environment(modelflow, job):
+    more = {"MODELFLOW_RUN_QUIET": "1", "MODELFLOW_RUN_KEEP_GOING": "1"}
+    done = programs.run(
+        [sys.executable, "-m", "modelflow", *RUN], cwd=job, env={**os.environ, **more}, text=True
+    )
+    assert done.returncode == 0
+    assert "items" not in done.stderr
+
+
+def test_a_job_whose_process_is_killed_goes_on_and_has_each_item_once(modelflow, job):
+    (job / "mark").touch()
+    done = modelflow(*RESUMED)
+    assert done.returncode == -signal.SIGKILL
+    before = len((job / "o.done").read_text().splitlines()) - 1
+    (job / "o.jsonl").write_bytes((job / "o.jsonl").read_bytes() + b'{"index": 36, "cut o')
+    (job / "o.done").write_bytes((job / "o.done").read_bytes() + b'{"done": ["te')
+    (job / "mark").unlink()
+    done = modelflow(*RESUMED)
+    assert done.returncode == 1
+    assert f"done before, {60 - before} items left" in done.stderr or not before
+    assert numbers(lines(job / "o.jsonl")) == list(range(60))
+    assert [line["index"] for line in lines(job / "o.jsonl")] == list(range(60))
+    done = modelflow(*RESUMED)
+    assert (done.returncode, "0 items, 0 errors" in done.stderr) == (0, True)
+    assert len(lines(job / "o.jsonl")) == 60
+
+
+def test_what_is_new_is_all_that_a_finished_job_does_again(modelflow, job):
+    modelflow(*RESUMED)
+    (job / "texts" / "0a.txt").write_text("new")
+    done = modelflow(*RESUMED, "--errors", "bad.jsonl")
+    assert done.returncode == 0
+    assert "1 item, 0 errors" in done.stderr
+    assert lines(job / "o.jsonl")[-1] == {
+        "index": 60, "output": "output", "path": "texts/0a.txt", "data": 3, "meta": {},
+    }  # fmt: skip
+
+
+def test_a_job_into_a_folder_goes_on_as_well(modelflow, job):
+    (job / "mark").touch()
+    into_folder = (*RUN[:-1], "out/", "--resume", "o.done")
+    assert modelflow(*into_folder).returncode == -signal.SIGKILL
+    (job / "mark").unlink()
+    assert modelflow(*into_folder).returncode == 1
+    found = sorted(os.listdir(job / "out"))
+    good = [number for number in range(60) if number % 12 != 3]
+    assert found == [f"{number:06d}_{number}.json" for number in good]
+
+
+def test_after_a_ctrl_c_it_is_said_how_far_the_job_came(job):
+    (job / "slow.py").write_text(
+        "import modelflow, time\n"
+        "@modelflow.flowunit(batch_size=1)\n"
+        "def slow(data):\n"
+        "    time.sleep(1)\n"
+        "    return len(data)\n"
+    )
+    (job / "job.dot").write_text(graph("output", unit="slow:slow"))
+    command = [sys.executable, "-m", "modelflow", *RUN[:-2]]
+    with programs.started(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=job
+    ) as process:
+        assert json.loads(process.stdout.readline())["data"] == 0
+        process.send_signal(signal.SIGINT)
+        told = process.communicate()[1]
+    assert process.returncode == 130
+    assert re.search(r"^stopped: [1-9]\d* of 60 items, 0 errors, ", told, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (
+            RUN[:-2],
+            2,
+            "output 'output' goes to standard output, which keeps nothing; give --output",
+        ),
+        ((*RUN[:3], "-", *RUN[4:]), 2, "input 'input' comes from standard input; give files"),
+        (("run", "many.dot", *RUN[2:-2]), 1, "node 'unit' keeps results of its own"),
+        (("run", "part.dot", *RUN[2:]), 1, "output 'output' does not get exactly one result"),
+        (("run", "digits"), 1, "the graph has no input"),
+    ],
+)
+def test_what_cannot_be_gone_on_with_is_refused(modelflow, job, arguments, code, message):
+    (job / "many.dot").write_text(graph(unit="jobs:lost", output=""))
+    part = (
+        "import modelflow\n"
+        "@modelflow.flowunit(kind='condition', outputs=('good', 'bad'))\n"
+        "def part(data):\n"
+        "    return {'good': data}\n"
+        "@modelflow.flowunit(outputs=())\n"
+        "def drop(data):\n"
+        "    pass\n"
+    )
+    (job / "part.py").write_text(part)
+    (job / "part.dot").write_text(
+        'digraph { input [type=input] unit [flowunit="part:part"] output [type=output] '
+        'drop [flowunit="part:drop"] input -> unit unit:good -> output unit:bad -> drop }'
+    )
+    done = modelflow(*arguments, "--resume", "o.done")
+    assert message in done.stderr
+    assert done.returncode == code
+    assert not (job / "o.done").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{}\n", "o.done:1: got b'{}'; expected a list that --resume has written"),
+        ('{"job": {}}\n', 'it is of another job: {}; expected {"graph": "job.dot", '),
+        ("\xff\n", "o.done:1: got"),
+    ],
+)
+def test_a_list_of_something_else_is_refused_and_stays(modelflow, job, text, message):
+    (job / "o.done").write_text(text, encoding="latin-1")
+    done = modelflow(*RESUMED)
+    assert (done.returncode, message in done.stderr) == (1, True), done.stderr
+    assert (job / "o.done").read_text(encoding="latin-1") == text
+
+
+def test_results_that_have_shrunk_are_not_gone_on_with(modelflow, job):
+    modelflow(*RESUMED)
+    (job / "o.jsonl").write_text("")
+    done = modelflow(*RESUMED)
+    assert done.returncode == 1
+    assert "o.jsonl has 0 bytes, and had" in done.stderr
+
+
+def test_arrays_are_whole_up_to_a_size_and_beyond_it_on_request(modelflow, job):
+    (job / "job.dot").write_text(graph("output", unit="jobs:many"))
+    run = (*RUN[:3], "texts/7.txt")
+    done = modelflow(*run)
+    assert json.loads(done.stdout)["data"]["shape"] == [100, 100]
+    assert done.stderr.count("--full writes them whole") == 1
+    done = modelflow(*run, "--full")
+    assert json.loads(done.stdout)["data"] == np.zeros((100, 100)).tolist()
+    assert "--full" not in done.stderr
+
+
+def test_images_are_whole_as_images(modelflow, folder):
+    done = modelflow("run", "small.toml", "--input", "photos/9.png", "--full")
+    png = base64.b64decode(json.loads(done.stdout)["data"]["png"])
+    image = cv2.imdecode(np.frombuffer(png, np.uint8), cv2.IMREAD_COLOR)
+    assert (image == np.full((6, 8, 3), 9)).all()
+
+
+def test_what_was_made_from_an_image_does_not_tell_of_the_image(modelflow, folder):
+    (folder / "parts.py").write_text(
+        "import modelflow\n"
+        "@modelflow.flowunit\n"
+        "def scores(image):\n"
+        "    'Gives a mapping.'\n"
+        "    return {'blue': float(image[0, 0, 0])}\n"
+    )
+    (folder / "parts.dot").write_text(
+        'digraph { input [type=input] d [flowunit=image_decoder] p [flowunit="parts:scores"] '
+        "output [type=output] input -> d -> p -> output }"
+    )
+    done = modelflow("run", "parts.dot", "--input", "photos/9.png")
+    assert json.loads(done.stdout) == {
+        "index": 0, "output": "output", "path": "photos/9.png", "data": {"blue": 9.0}, "meta": {},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("value", "short", "whole"),
+    [
+        (np.float32(0.5), 0.5, 0.5),
+        (np.arange(4096), list(range(4096)), list(range(4096))),
+        (b"a text\n", {"bytes": 7, "text": "a text\n"}, {"bytes": 7, "text": "a text\n"}),
+        (b"\xff\x00", {"bytes": 2}, {"bytes": 2, "base64": "/wA="}),
+        (
+            {1: (b"\0", None)},
+            {"1": [{"bytes": 1}, None]},
+            {"1": [{"bytes": 1, "base64": "AA=="}, None]},
+        ),
+        (1j, "1j", "1j"),
+    ],
+)
+def test_values_in_short_and_whole(value, short, whole):
+    assert shown(value) == short
+    assert shown(value, is_whole=True) == whole
+    assert is_in_short(value) == (short != whole)
