@@ -5,14 +5,13 @@ says 280 more of that kind, and one names the large one.
 """
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from modelflow.buffer import Buffer
-from modelflow.errors import FlowUnitError
+from modelflow.errors import FlowUnitError, below_here
 
 __all__ = ["ErrorKind", "ErrorLog", "item_of", "log_error"]
 
@@ -129,9 +128,7 @@ def item_of(buffer: Buffer) -> str:
     path = buffer.get("path")
     if path is None:
         return ""
-    name = str(path)
-    below = os.path.relpath(name) if os.path.isabs(name) else name
-    name = name if below.startswith(os.pardir) else below
+    name = below_here(str(path))
     is_frame = buffer.get("rate_num") is not None
     return f"{name}, frame {buffer.get('index')}" if is_frame else name
 

@@ -103,6 +103,12 @@ class Finding:
         return f"{self.location}: {node}{self.message}"
 
 
+def below_here(path: str) -> str:
+    """Returns a path as seen from the working folder, if it is below that."""
+    seen = os.path.relpath(path)
+    return path if seen.startswith(os.pardir) else seen
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Returns ``"; did you mean 'x'?"`` for the known name nearest to ``name``, else ``""``."""
     near = difflib.get_close_matches(name, sorted(set(known)), n=1, cutoff=0.6)
@@ -262,9 +268,7 @@ class FlowUnitError(ModelflowError):
         frames = traceback.extract_tb(cause.__traceback__ if cause is not None else None)
         for frame in reversed(frames):
             if not frame.filename.startswith(("<", *_packages())):
-                path = os.path.relpath(frame.filename)
-                is_below = not path.startswith(os.pardir)
-                return f"{path if is_below else frame.filename}:{frame.lineno}"
+                return f"{below_here(frame.filename)}:{frame.lineno}"
         return ""
 
     def __repr__(self) -> str:
@@ -337,7 +341,7 @@ class MissingDependencyError(ModelflowError, ImportError):
     def __init__(self, package: str, extra: str, needed_for: str) -> None:
         super().__init__(
             f"{needed_for} needs the package {package!r}, which is not installed; "
-            f"install it with: pip install 'modelflow[{extra}]'"
+            f"install it with: pip install 'modelflow-graph[{extra}]'"
         )
         self.package = package
         self.extra = extra

@@ -8,10 +8,13 @@ import pytest
 
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, EndOfStream, FlowUnitError, StreamClosed
+from modelflow.stream_io.receiving import WARN_AFTER
 from modelflow.unit.kind import Kind
 from modelflow.unit.unit import FlowUnit
 from tests import programs
+from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of, unit_of
+from tests.runtime.test_entrance import Caller
 
 
 def add_one(x):
@@ -203,6 +206,7 @@ def test_buffers_sent_in_error_pass_through():
 
 def test_a_forgotten_flow_does_not_keep_the_interpreter():
     program = """
+from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, chain, spec_of
 from modelflow.runtime.at_exit import stop_at_exit
 flow = Running(chain(spec_of()))
@@ -280,3 +284,45 @@ def test_an_arecv_that_gives_up_leaves_no_callback_behind():
 
         asyncio.run(poll())
         assert stream._session.results["output"]._ready.count == 0
+
+
+def test_a_recv_that_waits_for_an_input_that_nobody_closes_says_so_once(caplog):
+    clock = FakeClock()
+    with Running(chain(per_item(add_one)), clock=clock) as flow:
+        stream = flow.session()
+        stream.send("input", 1)
+        assert stream.recv().data == 2
+        caller = Caller(stream.recv)
+        clock.until_sleeping(2)  # and the watchdog
+        clock.advance(WARN_AFTER)
+        clock.until_waiting(1)  # it waits on, with no limit
+        stream.send("input", 2)
+        assert caller.join().data == 3
+    (said,) = [r.getMessage() for r in caplog.records if "has waited for" in r.getMessage()]
+    assert said == (
+        "session '0': recv has waited for 30 s, everything that was sent has come out, and the "
+        "input is open; close_input() ends it"
+    )
+
+
+def test_a_recv_that_waits_for_what_is_under_way_says_nothing(caplog):
+    clock, gate = FakeClock(), threading.Event()
+    with Running(chain(per_item(lambda x: gate.wait(60) and x)), clock=clock) as flow:
+        stream = flow.session()
+        stream.send("input", 1)
+        caller = Caller(stream.recv)
+        clock.until_sleeping(2)  # and the watchdog
+        clock.advance(WARN_AFTER)
+        clock.until_waiting(1)
+        gate.set()
+        assert caller.join().data == 1
+    assert not [r for r in caplog.records if "has waited for" in r.getMessage()]
+
+
+@pytest.mark.parametrize(("end", "why"), [("close_input", "its end was sent"), ("stop", "stopped")])
+def test_a_send_behind_the_end_says_who_ended_it(end, why):
+    with Running(chain(per_item(add_one))) as flow:
+        stream = flow.session()
+        (stream.close_input if end == "close_input" else flow.scheduler.stop)()
+        with pytest.raises(StreamClosed, match=why):
+            stream.send("input", 1)

@@ -1,13 +1,17 @@
 """``modelflow check``: every mistake of a graph, before anything runs."""
 
+import json
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from modelflow.cli.graph_options import GraphChoice, graph_options
+from modelflow.errors import FlowFailed, ModelflowError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from modelflow.flow import Flow
 
 __all__ = ["check"]
@@ -16,23 +20,94 @@ __all__ = ["check"]
 @click.command()
 @graph_options
 @click.option(
+    "--open",
+    "is_opened",
+    is_flag=True,
+    help="Open every unit as well, which finds what only a loaded model or library knows.",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print what is found as JSON, for editors and programs."
+)
+@click.option(
     "-v",
     "--verbose",
     is_flag=True,
     help="Print the plan (what runs where, and why), and what the graph takes and gives.",
 )
-def check(graph: GraphChoice, verbose: bool) -> int:
+def check(graph: GraphChoice, is_opened: bool, as_json: bool, verbose: bool) -> int:
     """Finds every mistake of a graph, and prints each with its line. Advises where the same may
     be had for less, which is no mistake.
 
     \b
     modelflow check graph.toml
+    modelflow check --open graph.toml
     modelflow check -v graph.toml --set 'infer.device=cpu'
     """
     from modelflow.flow import Flow
+
+    try:
+        flow = Flow(graph.read(), threads=0).build()
+        if is_opened:
+            _open(flow)
+    except (ModelflowError, FlowFailed) as error:
+        if not as_json:
+            raise
+        _print_json(flow=None, findings=list(_findings(error)))
+        return 1
+    if as_json:
+        _print_json(flow, [])
+        return 0
+    _print(flow, str(graph.path), verbose)
+    return 0
+
+
+def _open(flow: "Flow") -> None:
+    """Opens every unit of a flow that runs on this thread alone, where nothing else happens."""
+    try:
+        flow.start()
+    finally:
+        flow.stop(drain=False)
+
+
+def _findings(error: "ModelflowError | FlowFailed") -> "Iterator[dict[str, Any]]":
+    if isinstance(error, FlowFailed):
+        for inner in error.exceptions:
+            node = getattr(inner, "node", "")
+            yield {"file": None, "line": None, "node": node, "message": str(inner)}
+        return
+    findings = getattr(error, "findings", ())
+    if not findings:
+        yield {"file": None, "line": None, "node": None, "message": str(error)}
+    for finding in findings:
+        yield {
+            "file": finding.location.file,
+            "line": finding.location.line,
+            "node": finding.node,
+            "message": finding.message,
+        }
+
+
+def _print_json(flow: "Flow | None", findings: "list[dict[str, Any]]") -> None:
     from modelflow.graph.advice import advice
 
-    flow = Flow(graph.read())
+    checked = None if flow is None else flow.graph
+    found: dict[str, Any] = {
+        "ok": not findings,
+        "findings": findings,
+        "notes": [] if checked is None else list(map(str, checked.notes)),
+        "advice": [] if checked is None else list(map(str, advice(checked))),
+    }
+    if flow is not None:
+        signature = flow.signature()
+        found["plan"] = flow.plan.rows()
+        found["inputs"] = list(map(str, signature.inputs))
+        found["outputs"] = list(map(str, signature.outputs))
+    click.echo(json.dumps(found, indent=2))
+
+
+def _print(flow: "Flow", path: str, verbose: bool) -> None:
+    from modelflow.graph.advice import advice
+
     rows = flow.plan.rows()
     checked = flow.graph
     for note in checked.notes:
@@ -48,10 +123,9 @@ def check(graph: GraphChoice, verbose: bool) -> int:
         for line in _transfers(flow):
             click.echo(line)
     click.echo(
-        f"{graph.path}: ok: {len(checked.nodes)} nodes, {len(checked.edges)} edges, "
+        f"{path}: ok: {len(checked.nodes)} nodes, {len(checked.edges)} edges, "
         f"{sum(stage.threads for stage in flow.plan.stages.values())} threads"
     )
-    return 0
 
 
 def _print_table(rows: list[dict[str, str]]) -> None:

@@ -1,5 +1,6 @@
 """What every command that reads a graph takes, and how it reads it."""
 
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,13 +52,16 @@ class GraphChoice:
         """
         from modelflow.graph.read import read_graph
 
+        path = self.path
+        # Units named by module ("units:mean") may stand beside the graph as well.
+        folder = str(path.parent.resolve())
+        if folder not in sys.path:
+            sys.path.append(folder)
         overrides = {
             **self.overrides,
             **{key: str(value) for key, value in (changes or {}).items()},
         }
-        return read_graph(
-            self.path, overrides=overrides, args=self.args, check_devices=check_devices
-        )
+        return read_graph(path, overrides=overrides, args=self.args, check_devices=check_devices)
 
 
 def graph_options(command: Callable[..., Any]) -> Callable[..., Any]:

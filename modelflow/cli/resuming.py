@@ -82,7 +82,7 @@ class Resuming:
         self._keys = iter([rows[number] for number in left])
         self._sizes: dict[str, deque[int]] = {port: deque() for port in writer.counts}
         try:
-            writer.open(self.done_before, self._finished.sizes)
+            writer.open(True, self.done_before, self._finished.sizes)
         except BaseException:
             self._finished.close()
             raise

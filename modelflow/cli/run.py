@@ -131,7 +131,7 @@ def run(  # noqa: PLR0913 - each is an option
         flow = Flow(checked, threads=0 if sync else None, on_error=errors.add).build()
         write = writer.write
         if resume is None:
-            writer.open()
+            writer.open(_is_paired(flow))
         else:
             check_resumable(flow, feeds, writer)
             resuming = Resuming(resume, graph.source, feeds, writer)
@@ -204,6 +204,12 @@ class _Job:
         click.echo(how + self.progress.summary(), err=True)
         for line in self.errors.summary():
             click.echo(line, err=True)
+
+
+def _is_paired(flow: "Flow") -> bool:
+    """Tells whether every output gets one result for each input."""
+    origin = flow.plan.origins.get("")
+    return origin is not None and origin.single_outputs.issuperset(origin.outputs)
 
 
 def _window(address: str, flow: "Flow") -> "Window":

@@ -198,7 +198,8 @@ _GUARDS = (
         "--otel",
         is_flag=True,
         help="A span of OpenTelemetry for every request, and one for each node that it passes; "
-        "where they go, and how many, the environment says (OTEL_...). Needs modelflow[otel].",
+        "where they go, and how many, the environment says (OTEL_...). Needs the packages of "
+        "modelflow-graph[otel].",
     ),
 )
 

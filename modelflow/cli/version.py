@@ -5,6 +5,7 @@ import platform
 
 import click
 
+import modelflow
 import modelflow.device
 from modelflow.registry.native import include_folder
 
@@ -23,7 +24,7 @@ _PACKAGES = (
 
 def version_text() -> str:
     """Returns modelflow's own version."""
-    return importlib.metadata.version("modelflow")
+    return modelflow.__version__
 
 
 @click.command()

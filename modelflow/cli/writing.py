@@ -62,7 +62,8 @@ class ResultWriter:
         self._errors = errors
         self._note = note
         self._is_whole = is_whole
-        self._is_short_told = False
+        self._is_short_told = self._is_paired = False
+        self._failed: set[int] = set()
         self._files: dict[str, BinaryIO] = {}
         self._texts: dict[str, tuple[str, str]] = {}
         self._folders: dict[str, Path] = {}
@@ -78,10 +79,12 @@ class ResultWriter:
         """Where each output goes; ``-``: standard output."""
         return {port: self._texts[port][1] if port in self._texts else "-" for port in self.counts}
 
-    def open(self, done: int = 0, sizes: Mapping[str, int] | None = None) -> Self:
+    def open(self, is_paired: bool, done: int = 0, sizes: Mapping[str, int] | None = None) -> Self:
         """Makes the files and folders.
 
         Args:
+            is_paired: Every output gets one result for each input: where an input fails, its error
+                comes out of all of them, and is told once.
             done: Inputs whose results are there, to be gone on behind.
             sizes: By output, the bytes of their results; None: files begin anew.
 
@@ -89,6 +92,7 @@ class ResultWriter:
             ConfigError: nothing can be written there, or less is there than was written.
         """
         self.counts = dict.fromkeys(self.counts, done)
+        self._is_paired = is_paired
         for port, (text, where) in self._texts.items():
             path = Path(where)
             if where != "-" and (where.endswith(os.sep) or os.path.isdir(where) or not path.suffix):
@@ -114,7 +118,8 @@ class ResultWriter:
         self.items += 1
         line: dict[str, Any] = {"index": index, "output": output, **place_of(buffer)}
         if buffer.error is not None:
-            self._errors.add(buffer, line)
+            if not self._is_known(index):
+                self._errors.add(buffer, line)
             self._print(output, {**line, "error": error_fields(buffer)})
         elif output in self._folders:
             self._save(self._folders[output], index, buffer)
@@ -123,6 +128,16 @@ class ResultWriter:
             left_out = {"path"} if is_image else {"path", *_OF_IMAGES}
             meta = {key: value for key, value in buffer.meta.items() if key not in left_out}
             self._print(output, {**line, "data": self._data(buffer, is_image), "meta": shown(meta)})
+
+    def _is_known(self, index: int) -> bool:
+        """Notes an input that has failed; True if another output has told of it."""
+        if not self._is_paired:
+            return False
+        through = min(self.counts.values())
+        self._failed = {row for row in self._failed if row >= through - 1}
+        is_known = index in self._failed
+        self._failed.add(index)
+        return is_known
 
     def size(self, output: str) -> int:
         """Returns the bytes of an output's file; 0: its results go into a folder."""

@@ -73,13 +73,26 @@ def read_toml(text: str, file: str) -> Document:
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"^(.*) \(at line (\d+)", str(error))
         line = int(found[2]) if found else text.count("\n") + 1
-        raise mistake(file, line, f"TOML: {found[1] if found else error}") from error
+        problem = f"TOML: {found[1] if found else error}{_toml_hint(text, line)}"
+        raise mistake(file, line, problem) from error
     except RecursionError as error:
         problem = f"TOML: values are nested more than {MOST_NESTED} deep"
         raise mistake(file, _line_of_nesting(text), problem) from error
     except ValueError as error:  # Python limits the digits of a number
         raise mistake(file, _line_of_number(text), f"TOML: {error}") from error
     return Document(values, _toml_lines(text), file, text)
+
+
+def _toml_hint(text: str, line: int) -> str:
+    """Returns what to say of a line that is no TOML: what it is, and the usual reason."""
+    lines = text.splitlines()
+    if not 0 < line <= len(lines):
+        return ""
+    written = lines[line - 1].strip()
+    hint = f" in {written[:80]!r}"
+    if bare := _BARE_TEXT.fullmatch(written):
+        hint += f'; a text stands in quotes: {bare[1]} = "{bare[2]}"'
+    return hint
 
 
 def check_values(document: Document) -> None:
@@ -119,7 +132,9 @@ def read_text(path: pathlib.Path) -> str:
     """
     try:
         if path.is_dir():
-            message = f"{path}: is a folder; expected a graph file"
+            inside = sorted(file.name for file in path.iterdir() if file.suffix in _SUFFIXES)
+            found = f"; in it are {', '.join(inside[:5])}" if inside else ""
+            message = f"{path}: is a folder; expected a graph file{found}"
             raise ConfigError(message)
         with path.open("rb") as file:
             raw = file.read(MOST_BYTES + 1)
@@ -161,6 +176,10 @@ _LONG_KEY = re.compile(
     rf"{{{MOST_NESTED}}}"
 )
 _LONGEST_HEADER = 4096  # of a line, what is searched for a key: the patterns go back and forth
+# name = small: a text without quotes.
+_BARE_TEXT = re.compile(r"([\w.-]+)\s*=\s*([^\W\d][^\"'\[\]{}#,]*?)\s*(?:#.*)?")
+# What graph files are called.
+_SUFFIXES = (".toml", ".dot", ".gv", ".json", ".yaml", ".yml")
 _HEADER = re.compile(r"\s*(\[\[?)\s*(.+?)\s*\]\]?\s*(?:#.*)?$")
 _KEY = re.compile(
     r"""\s*((?:[\w-]+|"[^"\n]*"|'[^'\n]*')(?:\s*\.\s*(?:[\w-]+|"[^"\n]*"|'[^'\n]*'))*)\s*="""

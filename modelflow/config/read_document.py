@@ -203,7 +203,9 @@ class _Reader:
     def _tables(self, name: str) -> list[Mapping[str, Any]]:
         given = self._values.get(name, [])
         if not isinstance(given, list) or not all(isinstance(table, Mapping) for table in given):
-            self._wrong((name,), f"{name}: got {given!r:.60}; expected a list of tables")
+            self._wrong(
+                (name,), f"{name}: got {given!r:.60}; expected a list of tables: [[{name}]]"
+            )
             return []
         return given
 

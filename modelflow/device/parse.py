@@ -6,6 +6,9 @@ from modelflow.errors import ConfigError, did_you_mean
 
 __all__ = ["parse_devices"]
 
+# What others call it.
+_ALSO_CALLED = {"gpu": "cuda", "nvidia": "cuda", "x86": "cpu"}
+
 
 def parse_devices(device: str = "cpu", deviceid: str | None = None) -> tuple[Device, ...]:
     """Reads the node attributes ``device`` and ``deviceid``.
@@ -46,7 +49,9 @@ def _kind(kind: str) -> str:
     kinds = memory_kinds()
     if kind not in kinds:
         expected = f"{', '.join(map(repr, kinds))} or 'auto'"
-        message = f"device: got {kind!r}; expected {expected}{did_you_mean(kind, [*kinds, 'auto'])}"
+        other = _ALSO_CALLED.get(kind.lower())
+        near = f"; did you mean {other!r}?" if other else did_you_mean(kind, [*kinds, "auto"])
+        message = f"device: got {kind!r}; expected {expected}{near}"
         raise ConfigError(message)
     return kind
 

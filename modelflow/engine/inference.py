@@ -234,6 +234,7 @@ def inference_spec(
     create = partial(InferenceUnit, model_file, name)
     engine = find_engine(model_file.engine)
     return FlowUnitSpec(
+        is_type_checked=False,
         name=name,
         devices=dict.fromkeys(engine.device_kinds, create),
         inputs=model_file.inputs,

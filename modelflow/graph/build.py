@@ -1,5 +1,7 @@
 """From what a file says to a checked graph: every name looked up, every value converted."""
 
+from collections.abc import Sequence
+
 from modelflow.config.flow_config import EdgeConfig, FlowConfig, PortRef
 from modelflow.config.variables import masked
 from modelflow.errors import DisabledGraphError, Location, PortError, did_you_mean
@@ -93,6 +95,7 @@ class _Builder:
 
     def _edges(self) -> list[Edge]:
         found: dict[tuple[Endpoint, Endpoint], Edge] = {}
+        self._in_chains = _in_chains(self._config.edges)
         for edge in self._config.edges:
             source = self._endpoint(edge, edge.source, "outputs")
             target = self._endpoint(edge, edge.target, "inputs")
@@ -125,5 +128,18 @@ class _Builder:
         else:
             near = did_you_mean(end.port, ports)
             message = f"no {what} {end.port!r}{near} ({side}: {', '.join(ports)})"
+            if (edge.location, end) in self._in_chains:
+                if what == "output" and end.port not in node.inputs:
+                    return None  # it was said of the edge before
+                message += (
+                    "; in the middle of a chain a port is that of both edges: write "
+                    f"{end.node} without it, or the edges one by one"
+                )
         self._report.wrong(edge.location, message, node.name, PortError)
         return None
+
+
+def _in_chains(edges: Sequence[EdgeConfig]) -> frozenset[tuple[Location, PortRef]]:
+    """Returns the ends with a port that stand between two arrows."""
+    into = {(edge.location, edge.target) for edge in edges if edge.target.port is not None}
+    return frozenset(into & {(edge.location, edge.source) for edge in edges})

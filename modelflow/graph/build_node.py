@@ -1,5 +1,6 @@
 """From what a file says of a node to the node: its unit, settings, options, devices."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -64,8 +65,11 @@ class NodeBuilder:
     def node(self, node: NodeConfig) -> Node:
         """Returns the node, with a default in place of whatever is wrong with it."""
         spec = None
+        wrong = len(self._report.findings)
         role = self._attribute(node, "type")
-        if role == "flowunit":
+        if len(self._report.findings) > wrong:  # nothing more is said of what it may be
+            self.unknown.add(node.name)
+        elif role == "flowunit":
             spec = self._spec(node)
         attributes = self._sorted_attributes(node, spec)
         settings = self._settings(node, attributes.settings, spec)
@@ -91,10 +95,19 @@ class NodeBuilder:
         except ModelflowError as error:
             self.unknown.add(node.name)
             kind = type(error) if isinstance(error, GraphError) else ConfigError
-            self._report.wrong(node.location, str(error), node.name, kind)
+            message = f"{error}{'' if node.attributes else self._near_node(node)}"
+            self._report.wrong(node.location, message, node.name, kind)
             return None
         self._report.notes += [f"node {node.name!r}: {note}" for note in spec.notes]
         return spec
+
+    def _near_node(self, node: NodeConfig) -> str:
+        """What to say of a node that only an edge names."""
+        declared = [other.name for other in self._config.nodes if other.attributes]
+        near = did_you_mean(node.name, declared)
+        if not near:
+            return ""
+        return f"; only an edge names {node.name!r}{near.replace('mean', 'mean the node')}"
 
     def _sorted_attributes(self, node: NodeConfig, spec: FlowUnitSpec | None) -> "_Attributes":
         """Tells settings of the node from options of the unit."""
@@ -245,4 +258,6 @@ class _Attributes:
 def _missing(spec: FlowUnitSpec, path: Path) -> str:
     readme = path.parent / "README.md"
     how = f"; {readme} says how to make it" if readme.is_file() else ""
-    return f"unit {spec.name!r} needs the file {path}, which is not there{how}"
+    folder = path.parent
+    near = did_you_mean(path.name, os.listdir(folder)) if folder.is_dir() else ""
+    return f"unit {spec.name!r} needs the file {path}, which is not there{near}{how}"

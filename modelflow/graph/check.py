@@ -1,6 +1,7 @@
 """What edges must fulfil: connected, fed once, acyclic, of one origin."""
 
 import graphlib
+import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -108,12 +109,15 @@ def _sorter(nodes: Mapping[str, Node], edges: Iterable[Edge]) -> graphlib.Topolo
     return sorter
 
 
-def _cycle(nodes: Mapping[str, Node], edges: Iterable[Edge]) -> Finding | None:
+def _cycle(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> Finding | None:
     try:
         _sorter(nodes, edges).prepare()
     except graphlib.CycleError as error:
         names = list(error.args[1])  # each feeds the next
         way = " -> ".join(names)
         message = f"is in a cycle that passes no loop unit: {way}"
-        return Finding(nodes[names[0]].location, message, names[0], CycleError)
+        steps = set(itertools.pairwise(names))
+        within = [edge for edge in edges if (edge.source.node, edge.target.node) in steps]
+        last = max(within, key=lambda edge: edge.location.line or 0)  # the one that closed it
+        return Finding(last.location, message, last.source.node, CycleError)
     return None

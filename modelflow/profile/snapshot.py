@@ -7,9 +7,9 @@ import os
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version as version_of
 from typing import TYPE_CHECKING, Any, Self
 
+import modelflow
 from modelflow.errors import ConfigError
 from modelflow.profile.node_document import (
     histogram_document,
@@ -55,7 +55,7 @@ class Snapshot:
         machine = {
             "system": f"{platform.system()} {platform.machine()}",
             "python": platform.python_version(),
-            "modelflow": version_of("modelflow"),
+            "modelflow": modelflow.__version__,
             "processors": len(os.sched_getaffinity(0)),
         }
         return cls(stats, tuple(plan.rows()), machine, process_figures())

@@ -63,7 +63,8 @@ class Registry:
         self._dirs = tuple(map(str, dirs))
         absent = [folder for folder in self._dirs if not Path(folder).is_dir()]
         self.absent = tuple(
-            f"the folder {folder} of [driver] dir is not there" for folder in absent
+            f"the folder {folder} of [driver] dir is not there{_near_folder(Path(folder))}"
+            for folder in absent
         )
         self._skip_default = skip_default
         self._installed: Table | None = None
@@ -216,7 +217,20 @@ def _where_looked(module_name: str, error: Exception) -> str:
     """What to say where it is the module itself that is not found, not one that it imports."""
     if not isinstance(error, ModuleNotFoundError) or error.name != module_name.partition(".")[0]:
         return ""
-    return "; expected a module that is installed, on PYTHONPATH, or in the folder you are in"
+    here = [path.stem for path in Path().glob("*.py")]
+    return (
+        "; expected a module that is installed, on PYTHONPATH, in the folder you are in, or "
+        "(by the command line) beside the graph"
+        f"{did_you_mean(module_name, here)}"
+    )
+
+
+def _near_folder(folder: Path) -> str:
+    if not folder.parent.is_dir():
+        return ""
+    return did_you_mean(
+        folder.name, [path.name for path in folder.parent.iterdir() if path.is_dir()]
+    )
 
 
 def _made_in(module: ModuleType) -> list[FlowUnitSpec]:

@@ -141,6 +141,7 @@ class UnitFileReader:
         if not outputs:
             defaults.pop("threads", None)  # a sink's effects are in order
         return FlowUnitSpec(
+            is_type_checked=False,
             devices={base["device"]: make},
             inputs=inputs,
             outputs=outputs,
@@ -174,6 +175,7 @@ class UnitFileReader:
             return None
         library = self._path.parent / base["entry"]
         return FlowUnitSpec(
+            is_type_checked=False,
             devices={base["device"]: partial(NativeUnit, library, inputs, outputs)},
             inputs=inputs,
             outputs=outputs,
@@ -220,6 +222,9 @@ class UnitFileReader:
     ) -> FlowUnitSpec | UnusableUnit | None:
         if not base["entry"]:
             self._sections.wrong("[base] entry: got nothing; expected a model", "base", "entry")
+        self._sections.check_types()
+        if self._sections.findings:
+            return None
         file = UnitFile(
             self._path,
             self._path.parent / base["entry"],
@@ -244,7 +249,12 @@ class UnitFileReader:
         try:
             unit = find_unit(base["type"])
         except (ConfigError, GraphError) as error:
-            reason = f"type: expected python, c++, inference, or a unit to configure: {error}"
+            known = ("python", "c++", "inference")
+            near = did_you_mean(base["type"], known) or f": {error}"
+            reason = (
+                f"type: got {base['type']!r}{near}; expected {', '.join(known)}, or a unit to "
+                "configure"
+            )
             return self._unusable(base, reason)
         options = self._with_defaults(unit)
         if self._sections.findings:

@@ -3,15 +3,23 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from modelflow.config.document import Document
 from modelflow.config.keys import KeyReader
 from modelflow.errors import Finding, did_you_mean
 from modelflow.registry.folder_schema import PORT_KEYS
+from modelflow.unit.declared import DECLARED_TYPES
 from modelflow.unit.option import Option
 from modelflow.unit.port import Port
 
 __all__ = ["UnitSections"]
 
+# Those that a mistake is compared with; NumPy's other names are good, too.
+_TYPES = (
+    *("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "bool"),
+    "bfloat16",
+)
 _SECTIONS = ("base", "config", "input", "output", "encryption")
 
 
@@ -69,6 +77,20 @@ class UnitSections:
                 )
         return tuple(ports)
 
+    def check_types(self) -> None:
+        """Checks that the types of the ports are types of arrays, which only models need."""
+        for side in ("input", "output"):
+            for key, table in self.values[side].items():
+                name = str(table.get("type") or "float32").lower()
+                if not _is_type(DECLARED_TYPES.get(name, name)):
+                    near = did_you_mean(name, [*DECLARED_TYPES, *_TYPES])
+                    self.wrong(
+                        f"[{side}.{key}] type: got {table['type']!r}; expected a type of arrays: "
+                        f"{', '.join(_TYPES)}{near}",
+                        f"{side}.{key}",
+                        "type",
+                    )
+
     def keys(self, section: str, options: Sequence[Option]) -> dict[str, Any]:
         """Reads a section, ``base`` or ``input.input1``; what is wrong gets its default."""
         given: Any = self.values
@@ -81,3 +103,11 @@ class UnitSections:
         """Notes a mistake, with the line of a key or a section."""
         path = [] if section is None else section.split(".")
         self._reader.wrong([*path, *([] if key is None else [key])], message)
+
+
+def _is_type(name: str) -> bool:
+    try:
+        np.dtype(name)
+    except TypeError:
+        return name == "bfloat16"  # NumPy lacks it
+    return True

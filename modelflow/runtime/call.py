@@ -8,7 +8,7 @@ A unit that is given ``Buffer(array a, meta {"path": "x.jpg"})`` and emits ``arr
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from modelflow.buffer import Buffer
 from modelflow.errors import EndFlow, FlowUnitError
 from modelflow.plan import UnitPlan
+from modelflow.runtime.port_types import PortTypes
 from modelflow.runtime.segment import Columns, Stream
 from modelflow.unit.unit import Context, FlowUnit
 
@@ -78,6 +79,9 @@ class UnitCall(Call):
         self._is_per_stream = spec.is_per_stream
         in_place = {port.name for port in spec.inputs if port.is_in_place}
         self._in_place = tuple(i for i, name in enumerate(self.inputs) if name in in_place)
+        is_checked = spec.is_type_checked
+        self._input_types = PortTypes(spec.inputs if is_checked else (), self.inputs)
+        self._output_types = PortTypes(spec.outputs if is_checked else (), self._outputs)
 
     def _run(self, context: Context) -> None:
         """Calls ``process``.
@@ -107,6 +111,32 @@ class UnitCall(Call):
         if stream is None:
             return Context(inputs, outputs)
         return Context(inputs, outputs, stream.session.context, None, stream.meta)
+
+    def _checked(self, columns: Columns, stream_of: StreamOf) -> tuple[Columns, bool]:
+        """Puts errors in the place of inputs of another type than declared; True: there are any."""
+        found = [
+            self._with_errors(column, self._input_types.wrong_in(place, column), stream_of)
+            for place, column in enumerate(columns)
+        ]
+        has_errors = any(new is not old for new, old in zip(found, columns, strict=True))
+        return (found if has_errors else columns), has_errors
+
+    def _with_errors(
+        self,
+        column: list[Buffer],
+        wrong: Iterable[tuple[int, BaseException]],
+        stream_of: StreamOf,
+    ) -> list[Buffer]:
+        """Returns the column, or a copy with errors in the place of some of its rows."""
+        found = column
+        for row, error in wrong:
+            if found is column:
+                found = list(column)
+            bad = Buffer.from_error(self._error(error, stream_of(row)))
+            bad.inherit_meta(column[row])
+            found[row] = bad
+            self._count_failed(1)
+        return found
 
     def _writable(self, columns: Columns) -> Columns:
         """Gives the columns of the ports that the unit writes to arrays that it may write to."""

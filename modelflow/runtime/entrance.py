@@ -372,5 +372,8 @@ class Entrance:
     def _ended(self, session: Session) -> Exception:
         if session.is_cancelled:
             return session.failure or Cancelled(f"session {session.name!r} was cancelled")
-        message = f"the input of session {session.name!r} is closed; nothing can be sent to it"
+        why = "the flow was stopped" if session.is_stopped else "its end was sent"
+        message = (
+            f"the input of session {session.name!r} is closed: {why}; nothing can be sent to it"
+        )
         return StreamClosed(message)

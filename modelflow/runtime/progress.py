@@ -35,6 +35,8 @@ class Progress:
     """The inputs whose end has gone in; guarded by the entrance, which puts it in."""
     is_finished: bool
     """The end has passed every terminal, or the session was cancelled."""
+    is_counted: bool
+    """Each row that is sent leaves by every exit, once."""
     is_counting: bool
     """Somebody wants to know how many rows are inside the graph."""
     is_collected: bool
@@ -57,7 +59,7 @@ class Progress:
         self._results = tuple(results.values())
         self._in_flight = in_flight
         self.is_counting = in_flight is not None
-        self._is_counted = ends.is_counted
+        self.is_counted = ends.is_counted
         self.ended = set()
         self._by_port: dict[str, int] = {}
         self._at_exits = [0] * len(ends.counted_at)
@@ -78,7 +80,7 @@ class Progress:
         results = self._results
         if not results or self.is_collected:
             return 0
-        if not self._is_counted:
+        if not self.is_counted:
             return max(map(len, results))
         if len(results) == 1:  # asked for every row: no list is made
             return self.sent - results[0].taken

@@ -40,6 +40,7 @@ class Session:
         "failure",
         "has_deadlines",
         "is_cancelled",
+        "is_stopped",
         "name",
         "on_error",
         "origin",
@@ -66,6 +67,8 @@ class Session:
     """Output name -> what arrived there, for the outputs that its data can reach."""
     single_outputs: frozenset[str]
     """The outputs that give exactly one result for each row that is sent."""
+    is_stopped: bool
+    """Its input was closed because the flow is being stopped."""
     is_cancelled: bool
     """What is queued for it is dropped wherever it is found."""
     failure: Exception | None
@@ -119,7 +122,7 @@ class Session:
         }
         self.single_outputs = ends.single_outputs
         self.progress = Progress(ends, self.results, in_flight)
-        self.is_cancelled = self.has_deadlines = False
+        self.is_cancelled = self.is_stopped = self.has_deadlines = False
         self.failure = None
         self._opener = opener
         self._on_finished = on_finished

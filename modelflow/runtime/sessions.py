@@ -191,6 +191,7 @@ class Sessions:
         """Ends every input of the graph; what was sent is still worked on."""
         for session in list(self.known):
             if not session.origin:
+                session.is_stopped = not session.progress.is_closed
                 self._wiring.entrance.close(session)
 
     def are_over(self) -> bool:

@@ -13,6 +13,7 @@ from modelflow.unit.function_units import (
     FunctionUnit,
 )
 from modelflow.unit.kind import Kind
+from modelflow.unit.port import Port
 from modelflow.unit.signature import Signature, read_signature
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import FlowUnit
@@ -46,8 +47,8 @@ def flowunit(
     function: None = None,
     *,
     name: str | None = None,
-    inputs: Sequence[str] | None = None,
-    outputs: Sequence[str] = ("out",),
+    inputs: Sequence[str | Port] | None = None,
+    outputs: Sequence[str | Port] = ("out",),
     device: str = "cpu",
     kind: str = "normal",
     batched: bool = False,
@@ -57,8 +58,8 @@ def flowunit(  # noqa: PLR0913 - each is a word of the author's
     function: Callable[..., Any] | None = None,
     *,
     name: str | None = None,
-    inputs: Sequence[str] | None = None,
-    outputs: Sequence[str] = ("out",),
+    inputs: Sequence[str | Port] | None = None,
+    outputs: Sequence[str | Port] = ("out",),
     device: str = "cpu",
     kind: str = "normal",
     batched: bool = False,
@@ -83,8 +84,9 @@ def flowunit(  # noqa: PLR0913 - each is a word of the author's
     Args:
         function: The function, where the decorator is used without parentheses.
         name: The unit's name; None: the function's.
-        inputs: The names of the ports; None: the names of the positional parameters.
-        outputs: The names of the outputs. With several, the function returns a tuple in this order,
+        inputs: The inputs, by name, or as a `Port` that declares more: its type, its shape; None:
+            named as the positional parameters.
+        outputs: The outputs, likewise. With several, the function returns a tuple in this order,
             or a mapping.
         device: The device kind.
         kind: The kind of unit; a stream unit keeps state, and is written as a class.

@@ -1,9 +1,10 @@
 """The units that call a decorated function: one class a way of calling it."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from modelflow.errors import below_here, did_you_mean
 from modelflow.unit.context import Context
 from modelflow.unit.signature import Signature
 from modelflow.unit.unit import FlowUnit
@@ -130,12 +131,12 @@ class FunctionUnit(FlowUnit):
         ]
 
     def _by_output(self, answer: Any) -> dict[str, Any]:
-        outputs, name = self._signature.outputs, self._signature.name
+        outputs = self._signature.outputs
         if not outputs:
             return {}
         if answer is None:
             expected = f"output {outputs[0]!r}" if len(outputs) == 1 else f"the outputs {outputs}"
-            message = f"{name}() returned None; expected a value for {expected} (no return?)"
+            message = f"{self._named()} returned None; expected a value for {expected} (no return?)"
             raise TypeError(message)
         if len(outputs) == 1:
             return {outputs[0]: answer}
@@ -144,10 +145,29 @@ class FunctionUnit(FlowUnit):
         if isinstance(answer, tuple) and len(answer) == len(outputs):
             return dict(zip(outputs, answer, strict=True))
         message = (
-            f"{name}() returned {type(answer).__name__}; expected a tuple of {len(outputs)} "
-            f"values, or a mapping, for the outputs {outputs}"
+            f"{self._named()} returned {_returned(answer, outputs)}; expected a tuple of "
+            f"{len(outputs)} values, or a mapping, for the outputs {outputs}"
         )
         raise TypeError(message)
+
+    def _named(self) -> str:
+        """Names the function, and the place where it begins."""
+        code = getattr(self._signature.function, "__code__", None)
+        place = "" if code is None else f" ({below_here(code.co_filename)}:{code.co_firstlineno})"
+        return f"{self._signature.name}(){place}"
+
+
+def _returned(answer: Any, outputs: Sequence[str]) -> str:
+    """Tells what is wrong with what a function returned for several outputs."""
+    if isinstance(answer, tuple):
+        return f"a tuple of {len(answer)}"
+    if not isinstance(answer, Mapping):
+        return type(answer).__name__
+    missing = ", ".join(repr(name) for name in outputs if name not in answer)
+    more = [str(key) for key in answer if key not in outputs]
+    parts = [f"without {missing}"] if missing else []
+    parts += [f"with {key!r}, which is no output{did_you_mean(key, outputs)}" for key in more[:3]]
+    return f"a mapping {' and '.join(parts)}"
 
 
 class ConditionFunction(FunctionUnit):

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from modelflow.buffer import Buffer
-from modelflow.errors import ConfigError, Location
+from modelflow.errors import ConfigError, Location, below_here
 from modelflow.unit.option import REQUIRED, Option
 from modelflow.unit.port import Port
 
@@ -23,6 +23,7 @@ class Signature:
     Attributes:
         function: The function.
         inputs, outputs: The names of its ports.
+        declared_inputs, declared_outputs: Those that its author has declared as a `Port`, by name.
         takes_buffers: For each input, whether the function wants the `Buffer` itself.
         is_batched: It takes and gives lists.
         options: Its options.
@@ -34,6 +35,8 @@ class Signature:
     takes_buffers: tuple[bool, ...]
     is_batched: bool
     options: tuple[Option, ...]
+    declared_inputs: Mapping[str, Port]
+    declared_outputs: Mapping[str, Port]
 
     @property
     def name(self) -> str:
@@ -56,7 +59,7 @@ class Signature:
         # Positional parameters stand before the others in a signature.
         parameters = inspect.signature(self.function).parameters
         return tuple(
-            Port(name, help_of.get(parameter, ""))
+            self.declared_inputs.get(name) or Port(name, help_of.get(parameter, ""))
             for name, parameter in zip(self.inputs, parameters, strict=False)
         )
 
@@ -64,21 +67,23 @@ class Signature:
         """Returns the outputs, described by ``Returns:`` of the docstring."""
         lines = _section_lines(self.function, "Returns")
         returned = " ".join(line.strip() for line in lines).strip()
-        return tuple(Port(name, returned) for name in self.outputs)
+        return tuple(
+            self.declared_outputs.get(name) or Port(name, returned) for name in self.outputs
+        )
 
 
 def read_signature(
     function: Callable[..., Any],
-    inputs: Sequence[str] | None,
-    outputs: Sequence[str],
+    inputs: Sequence[str | Port] | None,
+    outputs: Sequence[str | Port],
     is_batched: bool,
 ) -> Signature:
     """Reads how ``function`` is called.
 
     Args:
         function: The function.
-        inputs: The names of the inputs; None: those of the positional parameters.
-        outputs: The names of the outputs.
+        inputs: The inputs, by name or as a `Port`; None: named as the positional parameters.
+        outputs: The outputs, likewise.
         is_batched: It takes and gives lists.
 
     Raises:
@@ -102,15 +107,34 @@ def read_signature(
             )
         else:
             positional.append(parameter.name)
-    names = tuple(positional if inputs is None else inputs)
+    names = tuple(positional) if inputs is None else _names(inputs)
     if len(names) != len(positional):
         _refuse(function, f"takes {len(positional)} inputs; inputs= names {len(names)}")
     wants = tuple(_is_buffer(hints.get(name)) for name in positional)
-    return Signature(function, names, tuple(outputs), wants, is_batched, tuple(options))
+    return Signature(
+        function,
+        names,
+        _names(outputs),
+        wants,
+        is_batched,
+        tuple(options),
+        _declared(inputs or ()),
+        _declared(outputs),
+    )
+
+
+def _names(ports: Sequence[str | Port]) -> tuple[str, ...]:
+    return tuple(port.name if isinstance(port, Port) else port for port in ports)
+
+
+def _declared(ports: Sequence[str | Port]) -> dict[str, Port]:
+    return {port.name: port for port in ports if isinstance(port, Port)}
 
 
 def _require_function(
-    function: Callable[..., Any], inputs: Sequence[str] | None, outputs: Sequence[str]
+    function: Callable[..., Any],
+    inputs: Sequence[str | Port] | None,
+    outputs: Sequence[str | Port],
 ) -> None:
     if not inspect.isfunction(function):
         message = f"got {function!r} as a flow unit; expected a function: wrap it in a 'def'"
@@ -120,6 +144,9 @@ def _require_function(
     for what, names in (("inputs", inputs), ("outputs", outputs)):
         if isinstance(names, str):
             _refuse(function, f"has {what}={names!r}; expected a tuple: {what}=({names!r},)")
+        for name in names or ():
+            if not isinstance(name, str | Port):
+                _refuse(function, f"has {name!r} in {what}=; expected a name, or a Port")
 
 
 def _option(
@@ -178,7 +205,9 @@ def _section_lines(function: Callable[..., Any], title: str) -> list[str]:
 
 def _location(function: Callable[..., Any]) -> Location:
     code = getattr(function, "__code__", None)
-    return Location(code.co_filename, code.co_firstlineno) if code else Location("<built-in>")
+    if code is None:
+        return Location("<built-in>")
+    return Location(below_here(code.co_filename), code.co_firstlineno)
 
 
 def _refuse(function: Callable[..., Any], problem: str) -> typing.NoReturn:

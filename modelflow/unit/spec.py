@@ -56,6 +56,9 @@ class FlowUnitSpec:
         is_same_count: A `Kind.STREAM` unit that gives one buffer for each one, now or later.
         is_count_assumed: A `Kind.STREAM` unit of any count, whose k-th buffer is taken to belong to
             the k-th that came in, so that it may be joined and merged (ModelBox's rule).
+        is_type_checked: Arrays of another type than a port declares are errors of their items, on
+            inputs and outputs of `Kind.NORMAL` units. Not of units in folders, whose files declare
+            more than they mean.
         inherits_meta: What stands for an input inherits its meta.
         is_per_stream: A `Kind.NORMAL` unit whose calls each get buffers of one stream only, with
             that stream's ``session`` and ``stream_meta``.
@@ -89,6 +92,7 @@ class FlowUnitSpec:
     is_same_count: bool = False
     is_per_stream: bool = False
     is_count_assumed: bool = False
+    is_type_checked: bool = True
     inherits_meta: bool = True
     accepts_any_option: bool = False
     required_files: tuple[Path, ...] = ()

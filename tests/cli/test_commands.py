@@ -145,3 +145,60 @@ def test_debug_shows_the_traceback(modelflow):
     done = modelflow("--debug", "check", "nothing.toml")
     assert "Traceback" in done.stderr
     assert "Traceback" not in modelflow("check", "nothing.toml").stderr
+
+
+def test_check_answers_editors_in_json(modelflow, folder):
+    (folder / "wrong.toml").write_text(
+        (folder / "small.toml").read_text().replace("_width", "_wdth")
+    )
+    done = modelflow("check", "--json", "wrong.toml")
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["ok"]) == (1, False)
+    first = found["findings"][0]
+    assert (first["file"], first["line"], first["node"]) == ("wrong.toml", 10, "shrink")
+    assert "did you mean 'image_width'?" in first["message"]
+    done = modelflow("check", "--json", "small.toml")
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["ok"], found["findings"]) == (0, True, [])
+    assert [row["node"] for row in found["plan"]] == ["decode", "shrink"]
+
+
+OPENED = """
+import modelflow, pathlib
+
+class Own(modelflow.FlowUnit):
+    SPEC = modelflow.FlowUnitSpec("own", {"cpu": lambda: Own()}, outputs=(modelflow.Port("out"),))
+
+    def open(self, config):
+        pathlib.Path("opened").touch()
+
+    def process(self, ctx):
+        pathlib.Path("processed").touch()
+        ctx.finish()
+
+    def close(self):
+        pathlib.Path("closed").touch()
+"""
+
+
+def test_check_opens_units_where_it_is_asked_to_and_runs_none(modelflow, folder):
+    (folder / "own.py").write_text(OPENED)
+    (folder / "own.dot").write_text(
+        'digraph { own [flowunit="own:Own"] output [type=output] own -> output }'
+    )
+    assert modelflow("check", "own.dot").returncode == 0
+    assert not (folder / "opened").exists()
+    assert modelflow("check", "--open", "own.dot").returncode == 0
+    assert (folder / "opened").exists()
+    assert (folder / "closed").exists()
+    assert not (folder / "processed").exists()
+
+
+def test_units_may_stand_beside_a_graph_in_another_folder(modelflow, folder):
+    (folder / "there").mkdir()
+    (folder / "there" / "own.py").write_text(OPENED)
+    (folder / "there" / "own.dot").write_text(
+        'digraph { own [flowunit="own:Own"] output [type=output] own -> output }'
+    )
+    done = modelflow("check", "there/own.dot")
+    assert done.returncode == 0, done.stderr

@@ -77,6 +77,17 @@ def test_each_bad_item_is_named_and_they_are_summed_up(modelflow, job):
     assert summary == f"      5 x ValueError in 'unit', first: texts/3.txt: {what}"
 
 
+def test_an_item_that_fails_on_two_outputs_is_one_error(modelflow, job):
+    (job / "job.dot").write_text(
+        'digraph { input [type=input] unit [flowunit="jobs:size"] a [type=output] '
+        "b [type=output] input -> unit unit -> a unit -> b }"
+    )
+    done = modelflow(*RUN[:4], "--errors", "bad.jsonl")
+    assert "\n60 items, 5 errors, " in done.stderr
+    assert numbers(lines(job / "bad.jsonl")) == [3, 15, 27, 39, 51]
+    assert sum('"error"' in line for line in done.stdout.splitlines()) == 10
+
+
 def test_errors_go_into_a_file_with_what_is_known_of_their_items(modelflow, job):
     done = modelflow(*RUN, "--errors", "bad.jsonl")
     assert done.returncode == 1

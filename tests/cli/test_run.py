@@ -436,7 +436,7 @@ def test_results_in_a_folder_are_whole_or_not_there(tmp_path):
         raise KeyboardInterrupt
 
     errors = ErrorReport(None, is_resumed=False, is_debug=False)
-    writer = ResultWriter([f"{tmp_path}/out/"], ["output"], errors, print).open()
+    writer = ResultWriter([f"{tmp_path}/out/"], ["output"], errors, print).open(True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(np, "save", interrupted)
         with pytest.raises(KeyboardInterrupt):

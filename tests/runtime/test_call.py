@@ -24,6 +24,7 @@ def call_of(
     in_place=False,
     consumers=None,
     visible=False,
+    dtypes=(None, None),
     make=NormalCall,
     **spec,
 ):
@@ -34,8 +35,8 @@ def call_of(
     described = FlowUnitSpec(
         name="unit",
         devices={"cpu": Unit},
-        inputs=(Port("in", is_in_place=in_place),),
-        outputs=tuple(map(Port, outputs)),
+        inputs=(Port("in", is_in_place=in_place, dtype=dtypes[0]),),
+        outputs=tuple(Port(name, dtype=dtypes[1]) for name in outputs),
         **spec,
     )
     return make(
@@ -126,7 +127,7 @@ def test_an_exception_as_output_fails_that_buffer_alone_without_another_call():
 
 def test_a_wrong_number_of_outputs_is_an_error_that_counts():
     (column,) = run(call_of(lambda ctx: ctx.emit([1, 2])), [1])
-    assert "gave 2 values on output 'out' for 1 inputs" in str(column[0].error)
+    assert "gave 2 values on output 'out' for 1 input;" in str(column[0].error)
 
 
 def test_buffers_in_error_pass_untouched_in_their_place():

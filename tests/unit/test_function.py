@@ -79,7 +79,10 @@ def test_a_forgotten_return_is_said():
         value + 1
 
     (buffer,) = run_unit(forgets.SPEC, {"value": [1]})["out"]
-    assert "forgets() returned None; expected a value for output 'out'" in str(buffer.error)
+    assert re.search(
+        r"forgets\(\) \(.*test_function.py:\d+\) returned None; expected a value for output 'out'",
+        str(buffer.error),
+    )
 
 
 def test_several_inputs_and_outputs():
@@ -98,7 +101,33 @@ def test_a_wrong_number_of_outputs_is_said():
         return (a,)
 
     found = run_unit(one.SPEC, {"a": [1]})
-    assert "returned tuple; expected a tuple of 2 values" in str(found["x"][0].error)
+    assert "returned a tuple of 1; expected a tuple of 2 values" in str(found["x"][0].error)
+
+
+def test_a_mapping_that_names_other_outputs_is_said():
+    @flowunit(outputs=("class", "score"))
+    def named(a):
+        return {"class": a, "scor": 1}
+
+    found = run_unit(named.SPEC, {"a": [1]})
+    message = "a mapping without 'score' and with 'scor', which is no output; did you mean 'score'?"
+    assert message in str(found["class"][0].error)
+
+
+def test_a_port_may_declare_what_passes_there():
+    pixels = Port("pixels", "the picture", dtype="uint8")
+
+    @flowunit(inputs=(pixels,), outputs=("a", Port("b", shape="(2,)")))
+    def given(image):
+        return image, image
+
+    assert given.SPEC.inputs == (pixels,)
+    assert [(port.name, port.shape) for port in given.SPEC.outputs] == [("a", None), ("b", "(2,)")]
+
+
+def test_a_port_that_is_neither_is_refused():
+    with pytest.raises(ConfigError, match=r"has 3 in outputs=; expected a name, or a Port"):
+        flowunit(outputs=(3,))(lambda: None)
 
 
 def test_a_parameter_annotated_as_buffer_gets_the_buffer():

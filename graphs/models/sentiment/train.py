@@ -2,7 +2,7 @@
 
 python graphs/models/sentiment/train.py
 
-Needs modelflow[tensorflow]. The same versions of the packages give the same weights.
+Needs modelflow-graph[tensorflow]. The same versions of the packages give the same weights.
 """
 
 import sys

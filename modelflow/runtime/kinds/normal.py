@@ -21,9 +21,15 @@ __all__ = ["KIND", "NormalCall"]
 class NormalCall(UnitCall, BatchCall):
     """Calls a normal unit, or a sink, for whole batches."""
 
+    # What a batch gave first, and for how many, where that was not one for each.
+    _first_miscount: tuple[int, int] | None = None
+
     def process(self, columns: Columns, has_errors: bool, stream_of: StreamOf) -> Columns:
         """Runs the unit over a batch; see `BatchCall.process`."""
-        self.failed, self.has_errors = 0, False
+        self.failed, self.has_errors, self._first_miscount = 0, False, None
+        if self._input_types and not self._is_exception_visible:
+            columns, is_wrong = self._checked(columns, stream_of)
+            has_errors = has_errors or is_wrong
         if has_errors and not self._is_exception_visible:
             return self._process_good(columns, stream_of)
         if self._in_place:
@@ -53,13 +59,15 @@ class NormalCall(UnitCall, BatchCall):
             if returned is not None:
                 raise returned_error(returned)
             if self._is_one_to_one:
-                return [self._settled(context.outputs[self._outputs[0]], 0, columns)]
+                settled = [self._settled(context.outputs[self._outputs[0]], 0, columns)]
+                return self._typed(settled, stream_of) if self._output_types else settled
             if not self._outputs:
                 return [columns[0]]
-            return [
+            settled = [
                 self._settled(context.outputs[name], place, columns)
                 for place, name in enumerate(self._outputs)
             ]
+            return self._typed(settled, stream_of) if self._output_types else settled
         except BaseException as error:
             self.failed, self.has_errors = failed, has_errors
             if size == 1 or not self.spec.is_batch_retried:
@@ -115,11 +123,7 @@ class NormalCall(UnitCall, BatchCall):
         """Wraps what the unit gave on one output."""
         sources = columns[0]
         if len(values) != len(sources):
-            message = (
-                f"gave {len(values)} values on output {self._outputs[place]!r} for {len(sources)} "
-                "inputs; a normal unit gives one for each"
-            )
-            raise ValueError(message)
+            raise self._miscount(len(values), len(sources), place)
         if values is sources and self._is_single:
             return values
         settled = []
@@ -138,6 +142,27 @@ class NormalCall(UnitCall, BatchCall):
                 freeze(buffer, self._is_single)
             settled.append(buffer)
         return settled
+
+    def _typed(self, settled: Columns, stream_of: StreamOf) -> Columns:
+        """Puts errors in the place of arrays of another type than their output declares."""
+        types = self._output_types
+        return [
+            self._with_errors(column, types.wrong_in(place, column), stream_of)
+            for place, column in enumerate(settled)
+        ]
+
+    def _miscount(self, given: int, expected: int, place: int) -> ValueError:
+        """The error of a call that gave too many or too few; it may be one of a batch's parts."""
+        first = self._first_miscount = self._first_miscount or (given, expected)
+        before = f" (and {first[0]} for the batch of {first[1]})" if first[1] > expected else ""
+        return ValueError(
+            f"gave {_counted(given, 'value')} on output {self._outputs[place]!r} for "
+            f"{_counted(expected, 'input')}{before}; a normal unit gives one for each"
+        )
+
+
+def _counted(count: int, name: str) -> str:
+    return f"{count} {name}" if count == 1 else f"{count} {name}s"
 
 
 def _shifted(stream_of: StreamOf, row: int) -> StreamOf:

@@ -1,9 +1,9 @@
 """Who begins the spans of requests, and ends what exports them."""
 
-import importlib.metadata
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import modelflow
 from modelflow.errors import MissingDependencyError
 from modelflow.http.exchange import Exchange
 from modelflow.http.trace import read_trace
@@ -42,7 +42,7 @@ class Tracer:
         if provider is None:
             self._exporting = Exporting()
             provider = self._exporting.provider
-        self._tracer = provider.get_tracer("modelflow", importlib.metadata.version("modelflow"))
+        self._tracer = provider.get_tracer("modelflow", modelflow.__version__)
         self._batches = BatchSpans(self._tracer)
         self._of_http: dict[str, Any] = {}
         self._of_grpc: dict[str, Any] = {}

@@ -255,8 +255,37 @@ def test_the_wrong_number_of_values_is_told():
         ctx.emit([1, 2])
 
     (column,) = run(call_of(process), [0])
-    text = "gave 2 values on output 'out' for 1 inputs; a normal unit gives one for each"
+    text = "gave 2 values on output 'out' for 1 input; a normal unit gives one for each"
     assert text in str(column[0].error)
+
+
+def test_what_a_batch_gave_is_told_by_its_parts():
+    def process(ctx):
+        ctx.emit([b.data for b in ctx.input()][1:])
+
+    (column,) = run(call_of(process), [0, 1, 2, 3])
+    text = (
+        "gave 0 values on output 'out' for 1 input (and 3 for the batch of 4); a normal unit gives "
+        "one for each"
+    )
+    assert [text in str(buffer.error) for buffer in column] == [True] * 4
+
+
+def test_an_array_of_another_type_than_declared_is_an_error_of_its_row():
+    def process(ctx):
+        ctx.emit([b.data.astype("f4" if b.data[0] else "f8") for b in ctx.input()])
+
+    rows = [np.array([n], t) for n, t in ((1, "u1"), (0, "u1"), (1, "i8"), (2, "u1"))]
+    call = call_of(process, dtypes=("uint8", "float32"))
+    (column,) = run(call, [Buffer(rows[0], {"path": "a"}), *rows[1:]])
+    texts = ["" if b.error is None else b.error.message for b in column]
+    assert texts == [
+        "",
+        "ValueError: out: got a float64 array; expected float32",
+        "ValueError: in: got a int64 array; expected uint8",
+        "",
+    ]
+    assert (call.failed, call.has_errors) == (2, True)
 
 
 def test_a_unit_that_returns_something_is_told_to_emit():

@@ -245,7 +245,7 @@ def test_tracing_without_its_packages_names_the_extra(tmp_path):
     assert done.returncode == 1
     assert done.stderr.strip().endswith(
         "tracing (--otel) needs the package 'opentelemetry-sdk', which is not installed; "
-        "install it with: pip install 'modelflow[otel]'"
+        "install it with: pip install 'modelflow-graph[otel]'"
     )
 
 

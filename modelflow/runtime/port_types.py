@@ -1,0 +1,46 @@
+"""The types of arrays that the ports of a unit declare, and the arrays that are of another.
+
+A unit whose output declares ``uint8`` and that emits a float64 array for the second of three rows:
+`wrong_in` gives ``(1, ValueError("out: got a float64 array; expected uint8"))``.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from modelflow.buffer import Buffer
+from modelflow.unit.port import Port
+
+__all__ = ["PortTypes"]
+
+
+class PortTypes:
+    """What the inputs, or the outputs, of a unit declare. Falsy where none declares anything."""
+
+    def __init__(self, ports: Sequence[Port], names: Sequence[str]) -> None:
+        """Takes the declared ports, and the names of those in use, in the order of the columns."""
+        found = {port.name: port.tensor.dtype for port in ports if port.tensor is not None}
+        self._types: list[tuple[str, np.dtype[Any]] | None] = [
+            (name, found[name]) if name in found else None for name in names
+        ]
+        self._is_any = any(self._types)
+
+    def __bool__(self) -> bool:
+        return self._is_any
+
+    def wrong_in(self, place: int, column: Sequence[Buffer]) -> Iterator[tuple[int, ValueError]]:
+        """Gives the rows of a column whose arrays are of another type than declared, and why.
+
+        Args:
+            place: The column's place among the ports in use.
+            column: Its buffers; those without an array are not looked at.
+        """
+        declared = self._types[place]
+        if declared is None:
+            return
+        name, dtype = declared
+        for row, buffer in enumerate(column):
+            data = buffer.data
+            if type(data) is np.ndarray and data.dtype != dtype:
+                yield row, ValueError(f"{name}: got a {data.dtype} array; expected {dtype}")
