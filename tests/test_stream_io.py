@@ -295,7 +295,7 @@ def test_a_recv_that_waits_for_an_input_that_nobody_closes_says_so_once(caplog):
         caller = Caller(stream.recv)
         clock.until_sleeping(2)  # and the watchdog
         clock.advance(WARN_AFTER)
-        clock.until_waiting(1)  # it waits on, with no limit
+        clock.until_waiting(2)  # it waits on, with no limit, as the worker does
         stream.send("input", 2)
         assert caller.join().data == 3
     (said,) = [r.getMessage() for r in caplog.records if "has waited for" in r.getMessage()]
