@@ -1,5 +1,6 @@
 import asyncio
 import contextlib
+import logging
 import sys
 import threading
 
@@ -8,6 +9,7 @@ import pytest
 
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, EndOfStream, FlowUnitError, StreamClosed
+from modelflow.stream_io import receiving
 from modelflow.stream_io.receiving import WARN_AFTER
 from modelflow.unit.kind import Kind
 from modelflow.unit.unit import FlowUnit
@@ -286,7 +288,7 @@ def test_an_arecv_that_gives_up_leaves_no_callback_behind():
         assert stream._session.results["output"]._ready.count == 0
 
 
-def test_a_recv_that_waits_for_an_input_that_nobody_closes_says_so_once(caplog):
+def test_a_recv_that_waits_for_an_input_that_nobody_closes_says_so_once(caplog, monkeypatch):
     clock = FakeClock()
     with Running(chain(per_item(add_one)), clock=clock) as flow:
         stream = flow.session()
@@ -294,8 +296,15 @@ def test_a_recv_that_waits_for_an_input_that_nobody_closes_says_so_once(caplog):
         assert stream.recv().data == 2
         caller = Caller(stream.recv)
         clock.until_sleeping(2)  # and the watchdog
+        told = threading.Event()
+
+        class Handler(logging.Handler):
+            def emit(self, record):
+                told.set()
+
+        monkeypatch.setattr(receiving.logger, "handlers", [Handler()])
         clock.advance(WARN_AFTER)
-        clock.until_waiting(2)  # it waits on, with no limit, as the worker does
+        assert told.wait(60)
         stream.send("input", 2)
         assert caller.join().data == 3
     (said,) = [r.getMessage() for r in caplog.records if "has waited for" in r.getMessage()]
