@@ -12,6 +12,7 @@ from modelflow.cli.convert import convert
 from modelflow.cli.doctor import doctor
 from modelflow.cli.draw import draw
 from modelflow.cli.graphs import graphs
+from modelflow.cli.init import init
 from modelflow.cli.load import load
 from modelflow.cli.model import model
 from modelflow.cli.new.command import new
@@ -45,6 +46,7 @@ def cli(context: click.Context, log_level: str, debug: bool) -> None:
     """Runs graphs of flow units: pipelines of decoding, resizing, inference and more.
 
     \b
+    modelflow init colours                an application to begin with, that runs
     modelflow check graph.toml            find every mistake before anything runs
     modelflow run graph.toml --input 'input=*.jpg'
     modelflow profile graph.toml --input 'input=*.jpg'
@@ -81,6 +83,7 @@ for command in (
     convert,
     units,
     model,
+    init,
     new,
     version,
     completion,

@@ -80,8 +80,8 @@ class UnitCall(Call):
         in_place = {port.name for port in spec.inputs if port.is_in_place}
         self._in_place = tuple(i for i, name in enumerate(self.inputs) if name in in_place)
         is_checked = spec.is_type_checked
-        self._input_types = PortTypes(spec.inputs if is_checked else (), self.inputs)
-        self._output_types = PortTypes(spec.outputs if is_checked else (), self._outputs)
+        self._input_types = PortTypes.of(spec.inputs if is_checked else (), self.inputs)
+        self._output_types = PortTypes.of(spec.outputs if is_checked else (), self._outputs)
 
     def _run(self, context: Context) -> None:
         """Calls ``process``.
@@ -114,8 +114,10 @@ class UnitCall(Call):
 
     def _checked(self, columns: Columns, stream_of: StreamOf) -> tuple[Columns, bool]:
         """Puts errors in the place of inputs of another type than declared; True: there are any."""
+        types = self._input_types
+        assert types is not None  # else nobody would ask
         found = [
-            self._with_errors(column, self._input_types.wrong_in(place, column), stream_of)
+            self._with_errors(column, types.wrong_in(place, column), stream_of)
             for place, column in enumerate(columns)
         ]
         has_errors = any(new is not old for new, old in zip(found, columns, strict=True))

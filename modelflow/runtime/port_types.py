@@ -16,18 +16,22 @@ __all__ = ["PortTypes"]
 
 
 class PortTypes:
-    """What the inputs, or the outputs, of a unit declare. Falsy where none declares anything."""
+    """What the inputs, or the outputs, of a unit declare."""
 
-    def __init__(self, ports: Sequence[Port], names: Sequence[str]) -> None:
-        """Takes the declared ports, and the names of those in use, in the order of the columns."""
+    @classmethod
+    def of(cls, ports: Sequence[Port], names: Sequence[str]) -> "PortTypes | None":
+        """Returns what ports declare; None: nothing, so that nothing is looked at.
+
+        Args:
+            ports: Those of the unit.
+            names: Those in use, in the order of the columns.
+        """
         found = {port.name: port.tensor.dtype for port in ports if port.tensor is not None}
-        self._types: list[tuple[str, np.dtype[Any]] | None] = [
-            (name, found[name]) if name in found else None for name in names
-        ]
-        self._is_any = any(self._types)
+        return cls([(n, found[n]) if n in found else None for n in names]) if found else None
 
-    def __bool__(self) -> bool:
-        return self._is_any
+    def __init__(self, types: "list[tuple[str, np.dtype[Any]] | None]") -> None:
+        """Takes, for each port in use, its name and type; None: any."""
+        self._types = types
 
     def wrong_in(self, place: int, column: Sequence[Buffer]) -> Iterator[tuple[int, ValueError]]:
         """Gives the rows of a column whose arrays are of another type than declared, and why.

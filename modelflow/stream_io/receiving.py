@@ -53,28 +53,29 @@ class Receiving:
         results, scheduler = self._results(port), self._scheduler
         if scheduler.is_foreign or scheduler.options.is_inline:
             timeout = self._pumped(timeout)
-        if timeout is None and not results.is_ready and self._awaits_input:
-            self._warn_late(results, port)
-        buffer = results.get(scheduler.options.clock, timeout)
+        # For long where only the end of the input, which nobody sends, could bring anything?
+        session = self._session
+        is_open = timeout is None and not session.origin and not self._reader.is_closed
+        clock = scheduler.options.clock
+        try:
+            buffer = results.get(clock, WARN_AFTER if is_open else timeout)
+        except TimeoutError:
+            if not is_open:
+                raise
+            self._warn(port)
+            buffer = results.get(clock, None)
         self._reader.took()
         return received(buffer) if buffer._is_exclusive else buffer
 
-    @property
-    def _awaits_input(self) -> bool:
-        return not self._session.origin and not self._reader.is_closed
-
-    def _warn_late(self, results: Results, port: str | None) -> None:
-        """Waits for a while, and says so where only the end of the input could bring anything."""
-        try:
-            results.wait_ready(self._scheduler.options.clock, WARN_AFTER)
-        except TimeoutError:
-            reader, name = self._reader, self._session.name
-            if reader.is_counted and not reader.is_closed and not reader.unread:
-                text = (
-                    "session %r: recv%s has waited for %.0f s, everything that was sent has come "
-                    "out, and the input is open; close_input() ends it"
-                )
-                logger.warning(text, name, f" from {port!r}" if port else "", WARN_AFTER)
+    def _warn(self, port: str | None) -> None:
+        """Says that a `recv` waits for nothing but the end of the input."""
+        reader = self._reader
+        if reader.is_counted and not reader.is_closed and not reader.unread:
+            text = (
+                "session %r: recv%s has waited for %.0f s, everything that was sent has come out, "
+                "and the input is open; close_input() ends it"
+            )
+            logger.warning(text, self._session.name, f" from {port!r}" if port else "", WARN_AFTER)
 
     def _pumped(self, timeout: float | None) -> float | None:
         """Runs what is ready, in an inline flow; returns how long to wait for a result then."""

@@ -6,7 +6,7 @@ from modelflow.unit.port import Port
 
 
 def test_arrays_of_another_type_are_found_and_everything_else_is_let_be():
-    types = PortTypes([Port("a"), Port("b", dtype="uint8")], ["b"])
+    types = PortTypes.of([Port("a"), Port("b", dtype="uint8")], ["b"])
     column = [Buffer(np.zeros(2, "u1")), Buffer(np.zeros(2)), Buffer(b"bytes"), Buffer(None)]
     assert [(row, str(error)) for row, error in types.wrong_in(0, column)] == [
         (1, "b: got a float64 array; expected uint8")
@@ -14,7 +14,6 @@ def test_arrays_of_another_type_are_found_and_everything_else_is_let_be():
 
 
 def test_a_port_without_a_type_takes_all():
-    types = PortTypes([Port("a"), Port("b", dtype="uint8")], ["a", "b"])
+    types = PortTypes.of([Port("a"), Port("b", dtype="uint8")], ["a", "b"])
     assert list(types.wrong_in(0, [Buffer(np.zeros(2))])) == []
-    assert types
-    assert not PortTypes([Port("a")], ["a"])
+    assert PortTypes.of([Port("a")], ["a"]) is None

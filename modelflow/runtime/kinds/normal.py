@@ -27,7 +27,7 @@ class NormalCall(UnitCall, BatchCall):
     def process(self, columns: Columns, has_errors: bool, stream_of: StreamOf) -> Columns:
         """Runs the unit over a batch; see `BatchCall.process`."""
         self.failed, self.has_errors, self._first_miscount = 0, False, None
-        if self._input_types and not self._is_exception_visible:
+        if self._input_types is not None and not self._is_exception_visible:
             columns, is_wrong = self._checked(columns, stream_of)
             has_errors = has_errors or is_wrong
         if has_errors and not self._is_exception_visible:
@@ -60,14 +60,14 @@ class NormalCall(UnitCall, BatchCall):
                 raise returned_error(returned)
             if self._is_one_to_one:
                 settled = [self._settled(context.outputs[self._outputs[0]], 0, columns)]
-                return self._typed(settled, stream_of) if self._output_types else settled
+                return settled if self._output_types is None else self._typed(settled, stream_of)
             if not self._outputs:
                 return [columns[0]]
             settled = [
                 self._settled(context.outputs[name], place, columns)
                 for place, name in enumerate(self._outputs)
             ]
-            return self._typed(settled, stream_of) if self._output_types else settled
+            return settled if self._output_types is None else self._typed(settled, stream_of)
         except BaseException as error:
             self.failed, self.has_errors = failed, has_errors
             if size == 1 or not self.spec.is_batch_retried:
@@ -146,6 +146,7 @@ class NormalCall(UnitCall, BatchCall):
     def _typed(self, settled: Columns, stream_of: StreamOf) -> Columns:
         """Puts errors in the place of arrays of another type than their output declares."""
         types = self._output_types
+        assert types is not None  # else nobody would ask
         return [
             self._with_errors(column, types.wrong_in(place, column), stream_of)
             for place, column in enumerate(settled)

@@ -1,0 +1,75 @@
+"""A new user's afternoon: what ``modelflow init`` writes is run as its README says."""
+
+import json
+import os
+import re
+import shlex
+import sys
+
+import pytest
+
+from modelflow.cli.init import TEMPLATES
+from tests import programs
+
+NEEDS = {"flask": "flask", "video": "av", "http": "httptools", "text": "tensorflow"}
+
+
+def run(words, folder):
+    own = {"python": [], "modelflow": ["-m", "modelflow"]}[words[0]]
+    done = programs.run(
+        [sys.executable, *own, *words[1:]],
+        cwd=folder,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        text=True,
+    )
+    assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout}{done.stderr}"
+    return done
+
+
+def made(template, folder):
+    """The application of a template, every command of whose README was run."""
+    run(["modelflow", "init", "mine", "--template", template], folder)
+    place = folder / "mine"
+    (block,) = re.findall(r"^```bash\n(.*?)^```$", (place / "README.md").read_text(), re.M | re.S)
+    for line in block.splitlines():
+        run(shlex.split(line), place)
+    return place
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_an_application_does_what_its_readme_says(template, tmp_path):
+    pytest.importorskip(NEEDS.get(template, "tensorflow"))
+    if template != "video":
+        pytest.importorskip("tensorflow")
+    place = made(template, tmp_path)
+    texts = {path: path.read_text() for path in place.rglob("*.toml")}
+    assert not [path for path, text in texts.items() if "{{" in text]
+    if template == "batch":
+        answers = [json.loads(line) for line in (place / "answers.jsonl").read_text().splitlines()]
+        good = [line for line in answers if "error" not in line]
+        assert len(good) == 30
+        assert all(line["data"]["colour"] in line["path"] for line in good)
+        (bad,) = (place / "bad.jsonl").read_text().splitlines()
+        assert json.loads(bad)["path"] == "pictures/broken.jpg"
+    if template == "text":
+        assert len((place / "topics.jsonl").read_text().splitlines()) == 20
+    if template == "video":
+        assert (place / "out.mp4").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["init", "Mine"], "name: got 'Mine'; expected lower-case letters, digits and '_'"),
+        (["init", "full"], "full: is there already; nothing was written"),
+        (["init", "mine", "--template", "htpp"], "htpp"),
+    ],
+)
+def test_what_cannot_be_begun_is_said(words, message, modelflow, folder):
+    (folder / "full").mkdir()
+    (folder / "full" / "mine.txt").touch()
+    done = modelflow(*words)
+    assert message in done.stderr
+    assert done.returncode in (1, 2)
+    assert not (folder / "mine").exists()
+    assert os.listdir(folder / "full") == ["mine.txt"]
