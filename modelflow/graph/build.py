@@ -121,6 +121,8 @@ class _Builder:
             return Endpoint(node.name, ports[0])  # implied: whatever port is written
         if not ports:
             message = f"edge uses an {what}, but the node has no {side}"
+        elif end.port is None and node.main_output is not None and side == "outputs":
+            return Endpoint(node.name, node.main_output)
         elif end.port is None and len(ports) > 1:
             message = f"edge names no {what}, and there are several: {', '.join(ports)}"
         elif end.port is None or end.port in ports:

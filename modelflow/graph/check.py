@@ -68,13 +68,13 @@ def check_edges(
 
 
 def dropping_outputs(nodes: Iterable[Node], edges: Sequence[Edge]) -> list[str]:
-    """Returns a note for each output by which buffers leave for nowhere."""
+    """Returns a note for each output, but optional ones, by which buffers leave for nowhere."""
     used = {edge.source for edge in edges}
     return [
-        f"node {node.name!r}: what leaves by {port!r} goes nowhere: nothing is connected to it"
+        f"node {node.name!r}: what leaves by {port.name!r} goes nowhere: nothing is connected to it"
         for node in nodes
-        for port in (node.outputs if node.spec is not None else ())
-        if Endpoint(node.name, port) not in used
+        for port in (node.spec.outputs if node.spec is not None else ())
+        if not port.is_optional and Endpoint(node.name, port.name) not in used
     ]
 
 

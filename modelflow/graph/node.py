@@ -61,6 +61,14 @@ class Node:
             return tuple(port.name for port in self.spec.outputs)
         return (self.name,) if self.role is Role.INPUT else ()
 
+    @property
+    def main_output(self) -> str | None:
+        """The output that an edge means which names none: the only one that is not optional."""
+        if self.spec is None:
+            return None
+        needed = [port.name for port in self.spec.outputs if not port.is_optional]
+        return needed[0] if len(needed) == 1 else None
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Endpoint:

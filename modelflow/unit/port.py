@@ -21,7 +21,8 @@ class Port:
         description: What passes here: dtype, shape with named axes, colour order, range.
         dtype: The element type, ``"uint8"``, ``"float32"``; None: any.
         shape: The shape of one item with named axes, ``"(H, W, 3)"``; None: any.
-        is_optional: The port may be left unconnected (inputs only).
+        is_optional: The port may be left unconnected. An edge that names no output means the only
+            one that is not optional; what leaves by an optional one for nowhere is worth no note.
         is_in_place: The unit writes into the arrays of this input: it gets arrays that nobody else
             sees (a copy only where somebody does). Elsewhere inputs are read-only.
         device: The device that the data must be on; None: the node's own.

@@ -71,12 +71,20 @@ SAMPLES: dict[str, tuple[Any, dict[str, Any]]] = {
     "image_encoder": (IMAGES, {"format": "png"}),
     "image_preprocess": (IMAGES, {"output_layout": "chw", "mean": "1,2,3"}),
     "image_rotate": (IMAGES, {"rotate_angle": "90"}),
+    "json_field": ({"in_data": ['{"a": [1, 2]}', b'{"a": [3]}', {"a": [4]}]}, {"field": "a"}),
+    "json_object": ({"in_data1": ["x", "y"], "in_data2": [1, 2]}, {"fields": "a,b"}),
+    "labels": ({"in_data": [1, [0, 1]]}, {"path": "{folder}/words.txt"}),
     "mean": (DATA, {}),
     "nms": ({"in_region": BOXES}, {}),
     "normalize": (DATA, {"standard_deviation_inverse": "0.5,0.25,2", "mean": "1"}),
     "packed_planar_transpose": (IMAGES, {}),
+    "pad_sequence": ({"in_data": [[1, 2], RNG.random((5, 2))]}, {"length": "4"}),
     "padding": (IMAGES, {"image_width": 40, "image_height": 40}),
     "resize": (IMAGES, {"width": 20, "height": "22"}),
+    "text_vectorize": (
+        {"in_data": ["one two", b"Two!"]},
+        {"path": "{folder}/words.txt", "max_length": "3"},
+    ),
     "top_k": ({"in_data": [RNG.random(9), RNG.random((1, 7))]}, {"k": "3", "softmax": "true"}),
     "data_source_generator": (None, {"url": "a.mp4"}),
     "data_source_parser": (
@@ -114,6 +122,7 @@ def test_every_unit_keeps_the_contract(spec, tmp_path):
     inputs, options = SAMPLES[spec.name]
     for name in ("a.bin", "b.bin"):
         (tmp_path / name).write_bytes(name.encode())
+    (tmp_path / "words.txt").write_text("one\ntwo\n")
     options = {
         key: value.format(folder=tmp_path) if "{folder}" in str(value) else value
         for key, value in options.items()

@@ -79,6 +79,27 @@ def test_nodes_come_in_topological_order():
     assert list(graph.nodes) == ["i", "a", "c", "o"]
 
 
+def masked(is_optional=True):
+    """A unit with three outputs, of which the first may be optional, and the last is."""
+    names = {"a": is_optional, "x": False, "mask": True}
+    outputs = tuple(Port(name, is_optional=value) for name, value in names.items())
+    return FlowUnitSpec("masked", {"cpu": FlowUnit}, (Port("in"),), outputs)
+
+
+def test_an_edge_that_names_no_output_means_the_one_that_is_not_optional():
+    text = "digraph g { i [type=input] o [type=output] i -> masked -> o }"
+    graph = read_graph(text, units=[masked()])
+    assert [str(edge.source) for edge in graph.edges] == ["i:i", "masked:x"]
+    assert graph.notes == ()
+    graph = read_graph(text.replace("masked ->", "masked masked:mask ->"), units=[masked()])
+    assert [str(edge.source) for edge in graph.edges] == ["i:i", "masked:mask"]
+    assert graph.notes == (
+        "node 'masked': what leaves by 'x' goes nowhere: nothing is connected to it",
+    )
+    with pytest.raises(PortError, match="edge names no output, and there are several: a, x, mask"):
+        read_graph(text, units=[masked(is_optional=False)])
+
+
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [

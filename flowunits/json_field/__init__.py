@@ -1,0 +1,64 @@
+"""``json_field``: one value of a JSON document."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from modelflow import FlowUnitSpec, Port, option
+
+
+@dataclass(frozen=True)
+class JsonFieldOptions:
+    """The options of ``json_field``."""
+
+    field: str = option(
+        help="The place of the value: keys, and numbers of list items from 0, with dots between "
+        "(user.tags.0)."
+    )
+    default: str | None = option(
+        None,
+        help="What is given where the document has no such field, as JSON ([], 0, null); text that "
+        "is no JSON stands for itself. None: an error.",
+    )
+    dtype: (
+        Literal["bool", "int8", "uint8", "int32", "int64", "float16", "float32", "float64"] | None
+    ) = option(
+        None,
+        help="The element type of an array that is made of the value, a number or lists of "
+        "numbers; none: the value as it is.",
+    )
+
+    def __post_init__(self) -> None:
+        """Checks the form of the path.
+
+        Raises:
+            ValueError: a part of it is empty.
+        """
+        if not all(self.field.split(".")):
+            message = (
+                f"option 'field': got {self.field!r}; expected keys and numbers with dots between"
+            )
+            raise ValueError(message)
+
+
+SPEC = FlowUnitSpec(
+    name="json_field",
+    devices={"cpu": "flowunits.json_field.cpu:JsonField"},
+    inputs=(
+        Port(
+            "in_data",
+            "a JSON document of at most 64 MiB: str, bytes or a uint8 array (N,); or one that is "
+            "parsed already: a mapping or a list",
+        ),
+    ),
+    outputs=(
+        Port(
+            "out_data",
+            "the value: text, a number, true or false, None, a list or a mapping; an array with "
+            "dtype",
+        ),
+    ),
+    options=JsonFieldOptions,
+    description="Gives one value of a JSON document, by its path.",
+    group="Generic",
+    is_compute_bound=True,
+)

@@ -1,0 +1,90 @@
+"""``text_vectorize``: the token ids of texts."""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from modelflow import FlowUnitSpec, Port, option
+
+
+@dataclass(frozen=True)
+class TextVectorizeOptions:
+    """The options of ``text_vectorize``."""
+
+    path: str = option(
+        help="A tokenizer.json of Hugging Face (needs modelflow-graph[text]); else a text file with a "
+        "token a line, which are the ids from 2 on: 0 fills up, 1 is any other token, as in "
+        "Keras's TextVectorization.",
+        is_path=True,
+    )
+    max_length: int | None = option(
+        None,
+        help="The length of the output: longer texts are cut, shorter ones filled up. None: as a "
+        "tokenizer.json says, else as long as the text.",
+        minimum=1,
+        maximum=1_000_000,
+    )
+    lower: bool | None = option(
+        None,
+        help="Make texts lower case before. None: with a file of tokens; a tokenizer.json says "
+        "itself what is done.",
+    )
+    token_pattern: str | None = option(
+        None,
+        help="A regular expression whose matches are the tokens, as in scikit-learn's "
+        "CountVectorizer; for a file of tokens. None: ASCII's punctuation is left out, and white "
+        "space stands between tokens.",
+    )
+    dtype: Literal["int32", "int64"] = option("int32", help="The type of ids and mask.")
+
+    def __post_init__(self) -> None:
+        """Checks the regular expression.
+
+        Raises:
+            ValueError: it is none, has several groups, or stands beside a tokenizer.json.
+        """
+        if self.token_pattern is None:
+            return
+        if self.is_tokenizer:
+            message = (
+                f"option 'token_pattern': got {self.token_pattern!r} for a tokenizer.json, which "
+                "has rules of its own; expected none"
+            )
+            raise ValueError(message)
+        try:
+            groups = re.compile(self.token_pattern).groups
+        except re.error as error:
+            message = (
+                f"option 'token_pattern': got {self.token_pattern!r}; expected a regular "
+                f"expression ({error})"
+            )
+            raise ValueError(message) from error
+        if groups > 1:
+            message = f"option 'token_pattern': got {groups} groups; expected one at most"
+            raise ValueError(message)
+
+    @property
+    def is_tokenizer(self) -> bool:
+        """Whether the file is a tokenizer.json; else it has a token a line."""
+        return self.path.lower().endswith(".json")
+
+
+SPEC = FlowUnitSpec(
+    name="text_vectorize",
+    devices={"cpu": "flowunits.text_vectorize.cpu:TextVectorize"},
+    inputs=(
+        Port("in_data", "text of at most 16 MiB: str, or UTF-8 as bytes or a uint8 array (N,)"),
+    ),
+    outputs=(
+        Port("out_data", "token ids, (max_length,), int32 or int64"),
+        Port(
+            "mask",
+            "1 for each token, 0 for what fills up: the attention mask, of the same type and shape",
+            is_optional=True,
+        ),
+    ),
+    options=TextVectorizeOptions,
+    description="Makes each text a row of token ids.",
+    group="Text",
+    is_compute_bound=True,
+)
