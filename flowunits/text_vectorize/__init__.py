@@ -12,8 +12,8 @@ class TextVectorizeOptions:
     """The options of ``text_vectorize``."""
 
     path: str = option(
-        help="A tokenizer.json of Hugging Face (needs modelflow-graph[text]); else a text file with a "
-        "token a line, which are the ids from 2 on: 0 fills up, 1 is any other token, as in "
+        help="A tokenizer.json of Hugging Face (needs modelflow-graph[text]); else a text file "
+        "with a token a line, which are the ids from 2 on: 0 fills up, 1 is any other token, as in "
         "Keras's TextVectorization.",
         is_path=True,
     )

@@ -119,17 +119,16 @@ class _Builder:
         what = side[:-1]
         if node.role is not Role.FLOWUNIT and ports:
             return Endpoint(node.name, ports[0])  # implied: whatever port is written
+        port = end.port or (node.main_output if side == "outputs" else None)
         if not ports:
             message = f"edge uses an {what}, but the node has no {side}"
-        elif end.port is None and node.main_output is not None and side == "outputs":
-            return Endpoint(node.name, node.main_output)
-        elif end.port is None and len(ports) > 1:
+        elif port is None and len(ports) > 1:
             message = f"edge names no {what}, and there are several: {', '.join(ports)}"
-        elif end.port is None or end.port in ports:
-            return Endpoint(node.name, end.port or ports[0])
+        elif port is None or port in ports:
+            return Endpoint(node.name, port or ports[0])
         else:
-            near = did_you_mean(end.port, ports)
-            message = f"no {what} {end.port!r}{near} ({side}: {', '.join(ports)})"
+            near = did_you_mean(port, ports)
+            message = f"no {what} {port!r}{near} ({side}: {', '.join(ports)})"
             if (edge.location, end) in self._in_chains:
                 if what == "output" and end.port not in node.inputs:
                     return None  # it was said of the edge before

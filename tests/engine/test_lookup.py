@@ -73,5 +73,7 @@ def test_missing_file_points_to_the_readme_beside_it(tmp_path):
 
 def test_missing_package_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow", None)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'modelflow\[tensorflow\]'"):
+    with pytest.raises(
+        MissingDependencyError, match=r"pip install 'modelflow-graph\[tensorflow\]'"
+    ):
         load_tensorflow()

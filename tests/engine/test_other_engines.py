@@ -279,7 +279,7 @@ def test_missing_package_names_the_extra(package, onnx_model, torchscript_model,
     monkeypatch.setitem(sys.modules, package, None)
     onnx._load_runtime.cache_clear()
     path, extra = (onnx_model, "onnx") if package == "onnxruntime" else (torchscript_model, "torch")
-    with pytest.raises(MissingDependencyError, match=rf"pip install 'modelflow\[{extra}\]'"):
+    with pytest.raises(MissingDependencyError, match=rf"pip install 'modelflow-graph\[{extra}\]'"):
         load(path)
 
 

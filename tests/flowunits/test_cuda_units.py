@@ -264,7 +264,7 @@ def test_the_decoder_says_what_to_install(monkeypatch):
     monkeypatch.undo()
     torch_as_cuda.install(monkeypatch)
     monkeypatch.setitem(__import__("sys").modules, "torchvision", None)
-    with pytest.raises(MissingDependencyError, match=r"torchvision.*modelflow\[cuda\]"):
+    with pytest.raises(MissingDependencyError, match=r"torchvision.*modelflow-graph\[cuda\]"):
         run_unit(SPECS["image_decoder"], {"in_encoded_image": [b""]}, device="cuda")
 
 

@@ -423,5 +423,5 @@ def test_a_reply_without_a_request_is_an_error():
 def test_the_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "httptools", None)
     unit = httpserver_sync_receive.SPEC.create("cpu")
-    with pytest.raises(MissingDependencyError, match=r"httptools.*modelflow\[serve\]"):
+    with pytest.raises(MissingDependencyError, match=r"httptools.*modelflow-graph\[serve\]"):
         unit.open(httpserver_sync_receive.SPEC.configure({"endpoint": "http://127.0.0.1:0"}))

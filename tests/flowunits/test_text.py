@@ -269,7 +269,7 @@ def test_a_tokenizer_asks_for_its_package(monkeypatch, tmp_path):
     (tmp_path / "t.json").write_text("{}")
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     monkeypatch.delitem(sys.modules, "flowunits.text_vectorize.tokenizer", raising=False)
-    with pytest.raises(MissingDependencyError, match=r"tokenizers.*modelflow\[text\]"):
+    with pytest.raises(MissingDependencyError, match=r"tokenizers.*modelflow-graph\[text\]"):
         vectorize("a", path=str(tmp_path / "t.json"))
 
 

@@ -274,7 +274,7 @@ def test_without_its_package_the_error_names_the_extra_and_http_serves(
     monkeypatch.setattr(choice, "has_zttp", lambda: False)
     for package in packages:
         monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingDependencyError, match=rf"{missing}.*modelflow\[serve\]"):
+    with pytest.raises(MissingDependencyError, match=rf"{missing}.*modelflow-graph\[serve\]"):
         grpc_served(grpc_server=kind).start()
     flow = modelflow.Flow(GRAPH, units=[mean])
     with Server({"m": flow}, ServeOptions(http_port=0)) as server:
