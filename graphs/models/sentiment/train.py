@@ -5,6 +5,7 @@ python graphs/models/sentiment/train.py
 Needs modelflow-graph[tensorflow]. The same versions of the packages give the same weights.
 """
 
+import re
 import sys
 from pathlib import Path
 
@@ -12,9 +13,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 from sentences import reviews
-from tokenize_text import LENGTH, VOCABULARY, encode, read_vocabulary, words_of
+
+from modelflow import Flow
 
 HERE = Path(__file__).resolve().parent
+VOCABULARY = HERE / "vocabulary.txt"
+# Words, and tokens of a text: as in the graph.
+WORD, LENGTH = r"[^\W_]+(?:'[^\W_]+)?", 48
 SEED = 7
 TRAINED, HELD_OUT = 12_000, 2_000
 
@@ -24,10 +29,9 @@ def main() -> None:
     keras.utils.set_random_seed(SEED)
     tf.config.experimental.enable_op_determinism()
     texts, moods = reviews(TRAINED + HELD_OUT, SEED)
-    words = sorted({word for text in texts[:TRAINED] for word in words_of(text)})
+    words = sorted({word for text in texts[:TRAINED] for word in re.findall(WORD, text.lower())})
     VOCABULARY.write_text("\n".join(words) + "\n", encoding="utf-8")
-    ids = read_vocabulary()
-    tokens = np.stack([encode(text, ids) for text in texts])
+    tokens = tokens_of(texts)
     labels = np.asarray(moods)
     network = make_network(len(words) + 2)
     network.compile(keras.optimizers.Adam(3e-3), "sparse_categorical_crossentropy")
@@ -40,6 +44,19 @@ def main() -> None:
     network.save(HERE / "sentiment.keras")
     size = (HERE / "sentiment.keras").stat().st_size
     sys.stdout.write(f"accuracy {accuracy:.2%} of {HELD_OUT}; {len(words)} words, {size} bytes\n")
+
+
+def tokens_of(texts: list[str]) -> np.ndarray:
+    """Returns the texts as numbers, made by the unit that makes them in the graph: (N, 48)."""
+    graph = f"""digraph {{
+        text [type=input]
+        tokenize [flowunit=text_vectorize, path="{VOCABULARY}", max_length={LENGTH},
+            token_pattern="{WORD}"]
+        tokens [type=output]
+        text -> tokenize -> tokens
+    }}"""
+    with Flow(graph) as flow:
+        return np.stack([answer.data for _, answer in flow.map(texts)])
 
 
 def make_network(words: int) -> keras.Model:
