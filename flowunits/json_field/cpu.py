@@ -50,9 +50,11 @@ class JsonField(FlowUnit):
         if isinstance(found, Mapping):
             # To look for a near name takes time, and the document comes from outside.
             keys = [f"{key!s:.80}" for key in islice(found, _MOST_LOOKED_AT)]
-            shown = ", ".join(keys[:_MOST_KEYS]) or "none"
             more = f" and {len(found) - _MOST_KEYS} more" if len(found) > _MOST_KEYS else ""
-            what, near = f"an object with the keys {shown}{more}", did_you_mean(part, keys)
+            shown = (
+                f"with the keys {', '.join(keys[:_MOST_KEYS])}{more}" if keys else "without keys"
+            )
+            what, near = f"an object {shown}", did_you_mean(part, keys)
         elif _is_list(found):
             what = f"a list of {len(found)} items"
         else:
@@ -67,8 +69,7 @@ def _is_list(value: Any) -> bool:
 def _inner(outer: Any, part: str) -> Any:
     if isinstance(outer, Mapping):
         return outer.get(part, _ABSENT)
-    # Longer ones are beyond any list, and too long for int().
-    if _is_list(outer) and part.isascii() and part.isdecimal() and len(part) < 19:
+    if _is_list(outer) and part.isascii() and part.isdecimal():
         place = int(part)
         return outer[place] if place < len(outer) else _ABSENT
     return _ABSENT

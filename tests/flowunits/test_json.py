@@ -71,6 +71,7 @@ def test_the_meta_goes_on():
         ("user.tags.2", "got a list of 2 items at 'user.tags'; expected '2' in it"),
         ("user.tags.-1", "got a list of 2 items at 'user.tags'; expected '-1' in it"),
         ("user.tags.9999999999999999999999", "got a list of 2 items"),
+        ("user.tags.\u0660", "got a list of 2 items at 'user.tags'; expected '\u0660' in it"),
         ("text.0", "got 'good' at 'text'; expected '0' in it"),
         ("none.a", "got None at 'none'; expected 'a' in it"),
     ],
@@ -85,7 +86,10 @@ def test_of_many_keys_a_few_are_shown():
     message = error_of(field({str(n): n for n in range(5000)}, field="a"))
     assert "18, 19 and 4980 more" in message
     assert "20," not in message
-    assert "the keys none" in error_of(field({}, field="a"))
+    # Nor is a near name looked for among all of them.
+    message = error_of(field({**{str(n): n for n in range(5000)}, "text": 1}, field="txt"))
+    assert "did you mean" not in message
+    assert "got an object without keys" in error_of(field({}, field="a"))
 
 
 @pytest.mark.parametrize(
