@@ -53,6 +53,10 @@ class Connections:
         """How many there are."""
         return len(self._open)
 
+    def __contains__(self, one: object) -> bool:
+        """Tells whether something is one of them."""
+        return one in self._open
+
     def admit(self, new: Member) -> bool:
         """Takes up a connection; False where there is no room, and none can be made."""
         host = new.host

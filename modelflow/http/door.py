@@ -38,7 +38,8 @@ class Door:
         self._socket = sock
         self._socket.setblocking(False)
         self._taken = 0
-        self._shaking: set[asyncio.Task[None]] = set()  # and those whose transport is being made
+        # Those whose transport is being made, and what each is given to.
+        self._coming: dict[asyncio.Task[None], asyncio.Protocol] = {}
         self._is_due = self._is_leaving = False
         self._over = asyncio.Event()
 
@@ -67,8 +68,8 @@ class Door:
                 await asyncio.wait_for(self._over.wait(), _LAST_SECONDS)
             self._loop.remove_reader(self._socket)
             self._socket.close()
-            if self._shaking:
-                await asyncio.wait(self._shaking)
+            if self._coming:
+                await asyncio.wait(self._coming)
 
     def _take(self) -> None:
         for _ in range(_AT_ONCE):
@@ -92,9 +93,10 @@ class Door:
     def _welcome(self, client: socket.socket) -> None:
         client.setblocking(False)
         if self._tls is None:
-            shaking = self._loop.create_task(self._let_in(client))
-            self._shaking.add(shaking)
-            shaking.add_done_callback(self._shaking.discard)
+            protocol = self._enter(None)
+            coming = self._loop.create_task(self._let_in(client, protocol))
+            self._coming[coming] = protocol
+            coming.add_done_callback(self._came)
             return
         try:
             host = str(client.getpeername()[0])
@@ -103,9 +105,13 @@ class Door:
         else:
             Doorway(client, host, self._connections).begin(self._tls, self._enter)
 
-    async def _let_in(self, client: socket.socket) -> None:
+    def _came(self, coming: asyncio.Task[None]) -> None:
+        del self._coming[coming]
+        self._changed()
+
+    async def _let_in(self, client: socket.socket, protocol: asyncio.Protocol) -> None:
         try:
-            await self._loop.connect_accepted_socket(lambda: self._enter(None), client)
+            await self._loop.connect_accepted_socket(lambda: protocol, client)
         except OSError as error:
             _log.debug("a connection was gone before it was let in: %s", error)
             client.close()
@@ -119,6 +125,8 @@ class Door:
     def _report(self) -> None:
         self._is_due = False
         if not self._is_leaving:
-            said = REPORT.pack(self._taken, len(self._connections) + len(self._shaking))
+            # Where a transport is made, it is one of the connections before its task is over.
+            coming = sum(one not in self._connections for one in self._coming.values())
+            said = REPORT.pack(self._taken, len(self._connections) + coming)
             with contextlib.suppress(OSError):  # gone, or behind: a later report says more
                 self._socket.send(said)

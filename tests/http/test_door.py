@@ -38,8 +38,10 @@ class Porter:
 
     def wait_for(self, taken, is_open):
         """Waits until so many are said to be taken in all, and open."""
-        while REPORT.unpack(self.sock.recv(REPORT.size, socket.MSG_WAITALL)) != (taken, is_open):
-            pass
+        said = None
+        while said != (taken, is_open):
+            said = REPORT.unpack(self.sock.recv(REPORT.size, socket.MSG_WAITALL))
+            assert said[1] <= said[0], "each connection is counted once"
 
 
 @contextlib.contextmanager
