@@ -51,7 +51,9 @@ class Map:
         if row.is_bad and not self.is_visible:
             return row
         row = replace(row, value=-1) if row.is_bad else row.become(self.name, self.value)
-        return row if row.is_bad else replace(row, meta={**row.meta, **self.marks})
+        if row.is_bad and self.writes != "input":
+            return row
+        return replace(row, meta={**row.meta, **self.marks})
 
 
 @dataclass

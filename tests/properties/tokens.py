@@ -48,7 +48,7 @@ class Row:
         try:
             return replace(self, value=function(self.value))
         except UnitError as error:
-            return replace(self, value=Bad(node, str(error)), meta={})
+            return replace(self, value=Bad(node, str(error)))
 
 
 @dataclass(frozen=True)
