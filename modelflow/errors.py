@@ -206,6 +206,11 @@ def _packages() -> tuple[str, ...]:
     return tuple(os.path.join(path, "") for path in found)
 
 
+def is_users(file: str) -> bool:
+    """Tells whether a file of Python code is the user's own: of no package, and a file at all."""
+    return not file.startswith(("<", *_packages()))
+
+
 class FlowUnitError(ModelflowError):
     """An error that belongs to one buffer (or to the opening of a unit).
 
@@ -267,7 +272,7 @@ class FlowUnitError(ModelflowError):
         cause = self.__cause__
         frames = traceback.extract_tb(cause.__traceback__ if cause is not None else None)
         for frame in reversed(frames):
-            if not frame.filename.startswith(("<", *_packages())):
+            if is_users(frame.filename):
                 return f"{below_here(frame.filename)}:{frame.lineno}"
         return ""
 

@@ -5,11 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
+
 from modelflow.buffer import Buffer
 from modelflow.config.flow_config import EdgeConfig, FlowConfig, NodeConfig, PortRef
 from modelflow.engine.inference import inference_spec
 from modelflow.engine.model_file import read_model_file
-from modelflow.errors import ConfigError
+from modelflow.errors import ConfigError, did_you_mean
 from modelflow.flow import Flow
 from modelflow.registry.folder import read_unit_folder
 from modelflow.runtime.stats import NodeStats
@@ -176,13 +178,19 @@ class Model:
     def _by_port(self, inputs: Iterable[Any]) -> dict[str, Any]:
         if isinstance(inputs, Mapping):
             if set(inputs) != set(self._inputs):
-                message = f"got the inputs {sorted(inputs)}; expected {sorted(self._inputs)}"
+                strange = [str(name) for name in inputs if name not in self._inputs]
+                near = did_you_mean(strange[0], self._inputs) if strange else ""
+                message = f"got the inputs {sorted(inputs)}; expected {sorted(self._inputs)}{near}"
                 raise KeyError(message)
             values = [inputs[name] for name in self._inputs]
         else:
             values = list(inputs)
         if len(values) != len(self._inputs):
-            message = f"got {len(values)} values; expected one for each input: {self._inputs}"
+            got = f"{len(values)} values"
+            if isinstance(inputs, np.ndarray):
+                got = f"a {inputs.dtype} array {inputs.shape} in place of the list of inputs"
+            names = ", ".join(self._inputs)
+            message = f"got {got}; expected a value for each input: [{names}]"
             raise ValueError(message)
         return {f"in{place}": value for place, value in enumerate(values)}
 

@@ -118,11 +118,11 @@ def test_a_model_file_alone_will_do(alone):
 def test_a_wrong_item_fails_alone_with_what_was_expected(model):
     with pytest.raises(FlowUnitError, match=r"float32.*float64|float64.*float32"):
         model.infer([np.zeros((8, 8, 1), np.float64)])
-    with pytest.raises(ValueError, match="got 2 values; expected one for each input"):
+    with pytest.raises(ValueError, match="got 2 values; expected a value for each input"):
         model.infer([1, 2])
     with pytest.raises(KeyError, match=r"got the inputs \['imgae'\]"):
         model.infer({"imgae": 1})
-    with pytest.raises(ValueError, match=r"got \[1, 2\] items|expected one for each input"):
+    with pytest.raises(ValueError, match=r"got \[1, 2\] items|expected a value for each input"):
         model.infer_batch([[1], [1, 2]])
 
 

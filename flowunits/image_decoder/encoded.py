@@ -1,5 +1,6 @@
 """What decoders on all devices do alike: check what is to be decoded, and say what is wrong."""
 
+import os
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,11 @@ def encoded_bytes(data: Any) -> memoryview:
         )
         raise ValueError(message)
     if not is_array and not isinstance(data, bytes | bytearray | memoryview):
-        message = f"image_decoder: got {type(data).__name__}; expected an encoded image as bytes"
+        is_path = isinstance(data, str | os.PathLike)
+        hint = ": what Path(...).read_bytes() gives of a file" if is_path else ""
+        message = (
+            f"image_decoder: got {type(data).__name__}; expected an encoded image as bytes{hint}"
+        )
         raise ValueError(message)
     view = memoryview(data).cast("B")
     if not len(view):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from modelflow.cli.graph_options import GraphChoice, graph_options
-from modelflow.errors import FlowFailed, ModelflowError
+from modelflow.errors import Finding, FlowFailed, FlowUnitError, GraphError, ModelflowError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,11 +62,35 @@ def check(graph: GraphChoice, is_opened: bool, as_json: bool, verbose: bool) -> 
 
 
 def _open(flow: "Flow") -> None:
-    """Opens every unit of a flow that runs on this thread alone, where nothing else happens."""
+    """Opens every unit of a flow that runs on this thread alone, where nothing else happens.
+
+    Raises:
+        GraphError: one of them does not open, or several.
+        FlowFailed: the flow failed in another way.
+    """
     try:
-        flow.start()
-    finally:
-        flow.stop(drain=False)
+        try:
+            flow.start()
+        finally:
+            flow.stop(drain=False)
+    except FlowFailed as failure:
+        findings = _where(failure, flow)
+        if findings is None:
+            raise
+        raise GraphError(findings) from failure
+
+
+def _where(failure: FlowFailed, flow: "Flow") -> "list[Finding] | None":
+    """Returns the lines of the nodes that did not open; None: it failed in another way."""
+    nodes = flow.graph.nodes
+    found = []
+    for inner in failure.exceptions:
+        if not (isinstance(inner, FlowUnitError) and inner.node in nodes and inner.phase == "open"):
+            return None
+        where = f" ({inner.where})" if inner.where else ""
+        message = f"unit {inner.unit!r} failed in open: {inner.message}{where}"
+        found.append(Finding(nodes[inner.node].location, message, inner.node))
+    return found
 
 
 def _findings(error: "ModelflowError | FlowFailed") -> "Iterator[dict[str, Any]]":

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from modelflow.cli.written import write
 from modelflow.config.read import read_config
 from modelflow.config.write import FORMATS, write_config
 
@@ -32,5 +33,5 @@ def convert(graph: Path, output: str, form: str | None) -> int:
     if output == "-":
         click.echo(text, nl=False)
     else:
-        Path(output).write_text(text, encoding="utf-8")
+        write(Path(output), text.encode())
     return 0

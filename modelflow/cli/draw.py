@@ -6,6 +6,8 @@ from pathlib import Path
 import click
 
 from modelflow.cli.graph_options import GraphChoice, graph_options
+from modelflow.cli.written import write
+from modelflow.errors import did_you_mean
 
 __all__ = ["draw"]
 
@@ -35,13 +37,23 @@ def draw(graph: GraphChoice, output: str | None, form: str | None) -> int:
     from modelflow.draw.svg import draw as picture
 
     target = output or f"{graph.path.stem}.{'mmd' if form == 'mermaid' else form or 'svg'}"
-    form = form or _BY_SUFFIX.get(Path(target).suffix, "svg")
+    form = form or _form_of(target)
     drawn = picture(graph.read(check_devices=False), form)
     data = drawn.encode() if isinstance(drawn, str) else drawn
     if target == "-":
         sys.stdout.buffer.write(data)
         sys.stdout.flush()
     else:
-        Path(target).write_bytes(data)
+        write(Path(target), data)
         click.echo(f"{target}: {len(data)} bytes", err=True)
     return 0
+
+
+def _form_of(target: str) -> str:
+    suffix = Path(target).suffix
+    if suffix and suffix not in _BY_SUFFIX:
+        known = ", ".join(_BY_SUFFIX)
+        near = did_you_mean(suffix, _BY_SUFFIX)
+        message = f"-o {target}: got the suffix {suffix!r}; expected one of {known}{near}"
+        raise click.UsageError(message)
+    return _BY_SUFFIX.get(suffix, "svg")

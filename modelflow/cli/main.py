@@ -25,7 +25,7 @@ from modelflow.cli.top import top
 from modelflow.cli.tune import tune
 from modelflow.cli.units import units
 from modelflow.cli.version import version, version_text
-from modelflow.errors import FlowFailed, ModelflowError
+from modelflow.errors import FlowFailed, FlowUnitError, ModelflowError
 from modelflow.log import LEVELS, set_log_level
 
 __all__ = ["cli", "main"]
@@ -115,7 +115,8 @@ def _code(words: list[str]) -> int:
         if "--debug" in words:
             raise
         for inner in failure.exceptions:
-            click.echo(str(inner), err=True)
+            where = inner.where if isinstance(inner, FlowUnitError) else ""
+            click.echo(f"{inner} ({where})" if where else str(inner), err=True)
         code = INTERRUPTED if _is_interrupted(failure) else 1
         _leave_hung_threads(code)
         return code

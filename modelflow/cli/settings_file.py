@@ -1,12 +1,12 @@
 """``--config serve.toml``: the options of a command, from a file."""
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import click
 
-from modelflow.errors import did_you_mean
+from modelflow.config.document import read_text, read_toml
+from modelflow.errors import ConfigError, Location, did_you_mean
 
 __all__ = ["config_option", "configured"]
 
@@ -34,21 +34,20 @@ def _read(context: click.Context, _: click.Parameter, path: Path | None) -> None
     if path is None:
         return
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        message = f"{path}: cannot be read: {reason}"
-        raise click.ClickException(message) from error
+        document = read_toml(read_text(path), str(path))
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from error
     known = {_key(one): one for one in context.command.params if one.expose_value}
     found: dict[str, Any] = {}
-    for key, value in document.items():
+    for key, value in document.values.items():
+        at = document.at(key)
         if key not in known:
             near = did_you_mean(key, known)
-            message = f"{path}: there is no key {key!r}{near}; expected one of {', '.join(known)}"
+            message = f"{at}: there is no key {key!r}{near}; expected one of {', '.join(known)}"
             raise click.ClickException(message)
         option = known[key]
         assert option.name is not None  # every parameter has one
-        found[option.name] = _fit(context, option, value, path)
+        found[option.name] = _fit(context, option, value, path, at)
     context.default_map = {**(context.default_map or {}), **found}
 
 
@@ -68,18 +67,22 @@ def _beside(path: Path, option: click.Parameter, text: str) -> str:
     return str(path.parent / text) if is_path else text
 
 
-def _fit(context: click.Context, option: click.Parameter, value: Any, path: Path) -> Any:
-    where = f"{path}: {_key(option)}"
+def _fit(
+    context: click.Context, option: click.Parameter, value: Any, path: Path, at: Location
+) -> Any:
+    where = f"{at}: {_key(option)}"
     if not (option.multiple or option.nargs == -1):
-        return _one(context, option, value, path)
+        return _one(context, option, value, path, at)
     if not isinstance(value, list):
         message = f"{where}: got {value!r}; expected a list of texts"
         raise click.ClickException(message)
-    return tuple(_one(context, option, each, path) for each in value)
+    return tuple(_one(context, option, each, path, at) for each in value)
 
 
-def _one(context: click.Context, option: click.Parameter, value: Any, path: Path) -> Any:
-    where = f"{path}: {_key(option)}"
+def _one(
+    context: click.Context, option: click.Parameter, value: Any, path: Path, at: Location
+) -> Any:
+    where = f"{at}: {_key(option)}"
     expected, kinds = _expected(option)
     if type(value) not in kinds:
         message = f"{where}: got {value!r}; expected {expected}"

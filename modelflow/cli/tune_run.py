@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from modelflow.cli.graph_options import GraphChoice
-from modelflow.errors import TuningError
+from modelflow.errors import ConfigError, Location, TuningError
 
 if TYPE_CHECKING:
     from modelflow.tune.search import Goal
@@ -47,7 +47,12 @@ def values_of(texts: Sequence[str], graph: GraphChoice) -> dict[str, list[str]]:
         if key in _TUNED:
             message = f"--vary {text}: {key} is tuned anyway; --fix keeps it as it is"
             raise click.UsageError(message)
-        graph.read({name: value})
+        try:
+            graph.read({name: value})
+        except ConfigError as error:
+            place = Location(f"--vary {text}")
+            findings = [replace(finding, location=place) for finding in error.findings]
+            raise ConfigError(findings or str(error)) from error
         found.setdefault(name, []).append(value)
     count = math.prod(len(values) + 1 for values in found.values())
     if count > MOST_VARIANTS:

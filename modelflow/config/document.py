@@ -73,7 +73,8 @@ def read_toml(text: str, file: str) -> Document:
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"^(.*) \(at line (\d+)", str(error))
         line = int(found[2]) if found else text.count("\n") + 1
-        problem = f"TOML: {found[1] if found else error}{_toml_hint(text, line)}"
+        what = found[1] if found else str(error)
+        problem = f"TOML: {what}{_toml_hint(text, line, what)}"
         raise mistake(file, line, problem) from error
     except RecursionError as error:
         problem = f"TOML: values are nested more than {MOST_NESTED} deep"
@@ -83,15 +84,27 @@ def read_toml(text: str, file: str) -> Document:
     return Document(values, _toml_lines(text), file, text)
 
 
-def _toml_hint(text: str, line: int) -> str:
-    """Returns what to say of a line that is no TOML: what it is, and the usual reason."""
+def _toml_hint(text: str, line: int, what: str) -> str:
+    """Returns what to say of a line that is no TOML: what it is, and the usual reason.
+
+    Args:
+        text: The whole.
+        line: The line that is wrong.
+        what: What the reader has said of it.
+    """
     lines = text.splitlines()
     if not 0 < line <= len(lines):
         return ""
     written = lines[line - 1].strip()
     hint = f" in {written[:80]!r}"
-    if bare := _BARE_TEXT.fullmatch(written):
-        hint += f'; a text stands in quotes: {bare[1]} = "{bare[2]}"'
+    is_value = what.startswith(("Invalid value", "Expected newline or end of document"))
+    if is_value and (bare := _BARE_TEXT.fullmatch(written)):
+        is_flag = bare[2].lower() in ("true", "false")
+        hint += (
+            f"; expected {bare[1]} = {bare[2].lower()}"
+            if is_flag
+            else f'; a text stands in quotes: {bare[1]} = "{bare[2]}"'
+        )
     return hint
 
 
@@ -177,7 +190,7 @@ _LONG_KEY = re.compile(
 )
 _LONGEST_HEADER = 4096  # of a line, what is searched for a key: the patterns go back and forth
 # name = small: a text without quotes.
-_BARE_TEXT = re.compile(r"([\w.-]+)\s*=\s*([^\W\d][^\"'\[\]{}#,]*?)\s*(?:#.*)?")
+_BARE_TEXT = re.compile(r"([\w.-]+)\s*=\s*([\w./$~:-][^\"'\[\]{}#,]*?)\s*(?:#.*)?")
 # What graph files are called.
 _SUFFIXES = (".toml", ".dot", ".gv", ".json", ".yaml", ".yml")
 _HEADER = re.compile(r"\s*(\[\[?)\s*(.+?)\s*\]\]?\s*(?:#.*)?$")

@@ -163,6 +163,8 @@ def _token(text: str, position: int, file: str, line: int) -> Token:
         problem = "a quoted text that does not end; expected a closing '\"'"
     elif text.startswith("/*", position):
         problem = "a comment that does not end; expected '*/'"
+    elif text[position] == ">":
+        problem = "got '>'; an edge is written '->', and a name that holds '>' in quotes"
     elif text[position] == "-":
         problem = "got '-'; an edge is written '->', and a name that holds '-' in quotes"
     else:

@@ -169,8 +169,15 @@ class FlowGraphDesc:
             options: Attributes and options, as keywords.
 
         Raises:
-            ConfigError: a name twice, or a ``config`` of another form.
+            ConfigError: a name twice, or a ``config`` or ``device`` of another form.
         """
+        given: object = device  # a source stands there easily
+        if not isinstance(given, str):
+            message = (
+                f"add_node({flowunit!r}): device: got {type(given).__name__}; expected a text, as "
+                "in device='cpu'; what comes before a node is its source="
+            )
+            raise ConfigError(message)
         if source is None and _is_source(config):
             config, source = None, config
         unit = flowunit.rpartition(":")[2]

@@ -42,7 +42,7 @@ def read_config(
             the text begins with.
 
     Raises:
-        ConfigError: it cannot be read; every mistake is listed with its line.
+        ConfigError: it is none of these, or cannot be read; every mistake is listed with its line.
     """
     if format is not None and format not in _BY_SUFFIX.values():
         known = sorted(set(_BY_SUFFIX.values()))
@@ -50,6 +50,13 @@ def read_config(
         raise ConfigError(message)
     if isinstance(source, Mapping):
         return config_of(Document(dict(source), {}, "<mapping>"), None)
+    given: object = source  # a caller may give anything
+    if not isinstance(given, str | os.PathLike):
+        message = (
+            f"got {type(given).__name__} for a graph; expected a path, the text of a graph file, "
+            "a mapping or a FlowGraphDesc"
+        )
+        raise ConfigError(message)
     if isinstance(source, os.PathLike) or _is_path(source, format):
         path = Path(source)
         return _parsed(read_text(path), format or form_of(path), str(path), path)

@@ -10,7 +10,7 @@ from modelflow.device.lookup import (
     require_devices,
 )
 from modelflow.device.memory import Memory
-from modelflow.device.parse import parse_devices
+from modelflow.device.parse import kind_problem, parse_devices
 from modelflow.device.pool import ArrayPool, empty, host_pool
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "device_memories",
     "empty",
     "host_pool",
+    "kind_problem",
     "memory_kinds",
     "memory_of",
     "parse_devices",

@@ -4,7 +4,7 @@ from modelflow.device.device import Device
 from modelflow.device.lookup import available_devices, memory_kinds
 from modelflow.errors import ConfigError, did_you_mean
 
-__all__ = ["parse_devices"]
+__all__ = ["kind_problem", "parse_devices"]
 
 # What others call it.
 _ALSO_CALLED = {"gpu": "cuda", "nvidia": "cuda", "x86": "cpu"}
@@ -46,14 +46,26 @@ def parse_devices(device: str = "cpu", deviceid: str | None = None) -> tuple[Dev
 def _kind(kind: str) -> str:
     if kind == "auto":
         return "cuda" if any(device.kind == "cuda" for device in available_devices()) else "cpu"
-    kinds = memory_kinds()
-    if kind not in kinds:
-        expected = f"{', '.join(map(repr, kinds))} or 'auto'"
-        other = _ALSO_CALLED.get(kind.lower())
-        near = f"; did you mean {other!r}?" if other else did_you_mean(kind, [*kinds, "auto"])
-        message = f"device: got {kind!r}; expected {expected}{near}"
+    if problem := kind_problem(kind, "auto"):
+        message = f"device: {problem}"
         raise ConfigError(message)
     return kind
+
+
+def kind_problem(kind: str, *also: str) -> str:
+    """Returns what to say of a kind of device that there is not; "": there is.
+
+    Args:
+        kind: What was written.
+        also: What may be written in its place.
+    """
+    known = [*memory_kinds(), *also]
+    if kind in known:
+        return ""
+    expected = f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
+    other = _ALSO_CALLED.get(kind.lower())
+    near = f"; did you mean {other!r}?" if other else did_you_mean(kind, known)
+    return f"got {kind!r}; expected {expected}{near}"
 
 
 def _numbers(text: str, device: str) -> list[int]:

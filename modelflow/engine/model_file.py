@@ -1,5 +1,6 @@
 """A model file with the ports that a unit declares for it. Light: no engine is loaded."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ from modelflow.engine.engine import LoadRequest
 from modelflow.engine.lookup import engine_for, find_engine
 from modelflow.engine.options import options_with_defaults
 from modelflow.engine.versions import chosen_versions, newest_path
-from modelflow.errors import ConfigError, EngineError
+from modelflow.errors import ConfigError, EngineError, did_you_mean
 from modelflow.unit.port import Port
 from modelflow.wire.tensor import TensorSpec, shape_text
 
@@ -91,7 +92,9 @@ def missing_model(path: Path) -> str | None:
         return None
     readme = path.parent / "README.md"
     where = f"; {readme} says how to make it" if readme.is_file() else ""
-    return f"model {path}: there is no such file or folder{where}"
+    folder = path.parent
+    near = did_you_mean(path.name, os.listdir(folder)) if folder.is_dir() else ""
+    return f"model {path}: there is no such file or folder{near}{where}"
 
 
 def _port(tensor: TensorSpec) -> Port:

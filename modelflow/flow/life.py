@@ -11,7 +11,7 @@ from modelflow.config.find import find_graph
 from modelflow.error_log import ErrorLog, log_error
 from modelflow.errors import GraphError, StreamClosed
 from modelflow.graph.graph import Graph
-from modelflow.graph.read import read_graph
+from modelflow.graph.read import check_arguments, read_graph
 from modelflow.graph.signature import contradictions
 from modelflow.log import FlowLog
 from modelflow.plan import ExecutionPlan, make_plan
@@ -62,6 +62,7 @@ class FlowLife:
         if threads not in (None, 0):
             message = f"threads: got {threads!r}; expected None, or 0 to run on the calling thread"
             raise ValueError(message)
+        check_arguments(overrides, args, units)
         self._overrides = dict(overrides or {})
         self._args = dict(args or {})
         self._units = tuple(units)

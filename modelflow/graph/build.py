@@ -36,7 +36,8 @@ def build_graph(config: FlowConfig, registry: Registry, *, check_devices: bool =
 class _Builder:
     def __init__(self, config: FlowConfig, registry: Registry, check_devices: bool) -> None:
         self._config = config
-        self._report = Report([*config.notes, *registry.absent])
+        file = "" if config.path is None else f"{config.path}: "
+        self._report = Report([*config.notes, *(f"{file}{note}" for note in registry.absent)])
         self._builder = NodeBuilder(config, registry, check_devices, self._report)
         self._nodes: dict[str, Node] = {}
         self._unclear: set[str] = set()

@@ -9,11 +9,12 @@ from modelflow.config.flow_config import FlowConfig
 from modelflow.config.in_code import FlowGraphDesc
 from modelflow.config.override import apply_overrides, substitute_args
 from modelflow.config.read import read_config
+from modelflow.errors import ConfigError
 from modelflow.graph.build import build_graph
 from modelflow.graph.graph import Graph
 from modelflow.registry.registry import Registry
 
-__all__ = ["read_graph"]
+__all__ = ["check_arguments", "read_graph"]
 
 Source = str | os.PathLike[str] | Mapping[str, Any] | FlowConfig | FlowGraphDesc
 
@@ -42,12 +43,14 @@ def read_graph(  # noqa: PLR0913 - what a caller may change
         check_devices: Whether devices, and the files of units, must be on this machine.
 
     Raises:
-        ConfigError: the text is wrong; every mistake is listed.
+        ConfigError: the text is wrong, and every mistake is listed; or an argument is of another
+            type.
         GraphError: the graph is wrong; every mistake is listed.
     """
     if isinstance(source, FlowGraphDesc):
         units = (*source.units, *units)
         source = source.to_config()
+    check_arguments(overrides, args, units)
     config = source if isinstance(source, FlowConfig) else read_config(source, format)
     config = substitute_args(apply_overrides(config, overrides or {}), args or {})
     if registry is None:
@@ -58,3 +61,21 @@ def read_graph(  # noqa: PLR0913 - what a caller may change
             units=tuple(units),
         )
     return build_graph(config, registry, check_devices=check_devices)
+
+
+def check_arguments(overrides: object, args: object, units: object) -> None:
+    """Checks that what a caller gives beside a graph has the types that `read_graph` takes.
+
+    Raises:
+        ConfigError: one of them has another.
+    """
+    for name, given, example in (
+        ("overrides", overrides, "{'NODE.KEY': value}"),
+        ("args", args, "{'NAME': value}"),
+    ):
+        if given is not None and not isinstance(given, Mapping):
+            message = f"{name}: got {type(given).__name__}; expected a mapping: {example}"
+            raise ConfigError(message)
+    if isinstance(units, str) or not isinstance(units, Iterable):
+        message = f"units: got {type(units).__name__}; expected a list of flow units: units=[...]"
+        raise ConfigError(message)

@@ -14,6 +14,7 @@ __all__ = ["UnusableUnit", "is_unit_file", "read_folder", "read_unit_file", "rea
 
 _MAX_BYTES = 1 << 20
 _NAME = re.compile(r"^\s*name\s*=\s*[\"']([^\"']+)[\"']", re.MULTILINE)
+_SECTION = re.compile(r"^\s*\[", re.MULTILINE)
 _BASE = re.compile(r"^\s*\[\s*base\s*\]|^\s*base\s*[.=]", re.MULTILINE)
 
 
@@ -41,9 +42,8 @@ def read_folder(folder: Path, find_unit: FindUnit) -> Iterator[FlowUnitSpec | Un
         try:
             yield _unit(path, text, find_unit)
         except ConfigError as error:
-            name = _NAME.search(text)
             yield UnusableUnit(
-                name[1] if name else path.stem,
+                _name_in(text) or path.stem,
                 Location(str(path)),
                 str(error),
                 findings=tuple(error.findings),
@@ -84,6 +84,15 @@ def read_unit_folder(folder: Path, name: str | None = None) -> FlowUnitSpec:
         message = f"{folder}: {what} (units: {units})"
         raise ConfigError(message)
     return _usable(found[name])
+
+
+def _name_in(text: str) -> str:
+    """Returns the name that ``[base]`` gives, as far as a text that is wrong can be read."""
+    base = _BASE.search(text)
+    rest = "" if base is None else text[base.end() :]
+    after = _SECTION.search(rest)
+    name = _NAME.search(rest[: after.start()] if after else rest)
+    return name[1] if name else ""
 
 
 def _toml_files(folder: Path) -> Iterator[Path]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from modelflow.config.document import Document
+from modelflow.device import kind_problem
 from modelflow.errors import ConfigError, EngineError, Finding, GraphError, Location, did_you_mean
 from modelflow.registry.folder_schema import BASE_KEYS, ENCRYPTION_MESSAGE, TYPES
 from modelflow.registry.native import NativeUnit
@@ -76,6 +77,8 @@ class UnitFileReader:
         """
         self._sections.check()
         base = self._sections.keys("base", BASE_KEYS)
+        if problem := kind_problem(base["device"]):
+            self._sections.wrong(f"[base] device: {problem}", "base", "device")
         inputs, outputs = self._sections.ports("input"), self._sections.ports("output")
         found: FlowUnitSpec | UnusableUnit | None = None
         if not self._sections.findings:
@@ -117,10 +120,12 @@ class UnitFileReader:
         self, base: Mapping[str, Any], inputs: tuple[Port, ...], outputs: tuple[Port, ...]
     ) -> FlowUnitSpec | None:
         module, _, name = base["entry"].partition("@")
-        if not _MODULE.match(module) or not name.isidentifier():
+        plain = module.removesuffix(".py")
+        if plain != module or not _MODULE.match(module) or not name.isidentifier():
             got = base["entry"]
+            near = f"; did you mean '{plain}@{name}'?" if plain != module and name else ""
             self._sections.wrong(
-                f"[base] entry: got {got!r}; expected 'file@ClassName'", "base", "entry"
+                f"[base] entry: got {got!r}; expected 'file@ClassName'{near}", "base", "entry"
             )
             return None
         file = self._path.parent.joinpath(*module.split(".")).with_suffix(".py")

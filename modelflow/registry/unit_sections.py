@@ -11,15 +11,10 @@ from modelflow.errors import Finding, did_you_mean
 from modelflow.registry.folder_schema import PORT_KEYS
 from modelflow.unit.declared import DECLARED_TYPES
 from modelflow.unit.option import Option
-from modelflow.unit.port import Port
+from modelflow.unit.port import ARRAY_TYPES, Port
 
 __all__ = ["UnitSections"]
 
-# Those that a mistake is compared with; NumPy's other names are good, too.
-_TYPES = (
-    *("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "bool"),
-    "bfloat16",
-)
 _SECTIONS = ("base", "config", "input", "output", "encryption")
 
 
@@ -83,10 +78,10 @@ class UnitSections:
             for key, table in self.values[side].items():
                 name = str(table.get("type") or "float32").lower()
                 if not _is_type(DECLARED_TYPES.get(name, name)):
-                    near = did_you_mean(name, [*DECLARED_TYPES, *_TYPES])
+                    near = did_you_mean(name, [*DECLARED_TYPES, *ARRAY_TYPES])
                     self.wrong(
                         f"[{side}.{key}] type: got {table['type']!r}; expected a type of arrays: "
-                        f"{', '.join(_TYPES)}{near}",
+                        f"{', '.join(ARRAY_TYPES)}{near}",
                         f"{side}.{key}",
                         "type",
                     )

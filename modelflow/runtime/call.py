@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from modelflow.buffer import Buffer
-from modelflow.errors import EndFlow, FlowUnitError
+from modelflow.errors import EndFlow, FlowUnitError, below_here, is_users
 from modelflow.plan import UnitPlan
 from modelflow.runtime.port_types import PortTypes
 from modelflow.runtime.segment import Columns, Stream
@@ -29,6 +29,7 @@ __all__ = [
     "claim",
     "freeze",
     "is_alone",
+    "place_of",
     "returned_error",
     "writable",
 ]
@@ -93,7 +94,7 @@ class UnitCall(Call):
         # Typed as returning nothing; authors forget.
         returned: object = self.unit.process(context)  # type: ignore[func-returns-value]
         if returned is not None:
-            raise returned_error(returned)
+            raise returned_error(self.unit, returned)
 
     def begin(self) -> None:
         """Forgets the call before."""
@@ -236,13 +237,21 @@ def claim(error: BaseException) -> None:
         cause = cause.__cause__ or cause.__context__
 
 
-def returned_error(value: object) -> TypeError:
+def returned_error(unit: FlowUnit, value: object) -> TypeError:
     """Returns the error about a ``process`` that has returned something."""
     message = (
         f"process() returned {type(value).__name__}; expected nothing: give values "
-        "with ctx.emit([...])"
+        f"with ctx.emit([...]){place_of(unit)}"
     )
     return TypeError(message)
+
+
+def place_of(unit: FlowUnit) -> str:
+    """Returns `` (units/net/net.py:7)``, where ``process`` is; "" where it is no user's code."""
+    code = getattr(type(unit).process, "__code__", None)
+    if code is None or not is_users(code.co_filename):
+        return ""
+    return f" ({below_here(code.co_filename)}:{code.co_firstlineno})"
 
 
 def freeze(buffer: Buffer, is_single: bool) -> None:

@@ -33,6 +33,20 @@ class PortTypes:
         """Takes, for each port in use, its name and type; None: any."""
         self._types = types
 
+    def check(self, columns: Sequence[Sequence[Any]]) -> None:
+        """Checks all columns of one call.
+
+        Args:
+            columns: The values of each port in use, in buffers or as they are.
+
+        Raises:
+            ValueError: an array of another type than declared.
+        """
+        for place, values in enumerate(columns):
+            buffers = [value if isinstance(value, Buffer) else Buffer(value) for value in values]
+            for _, error in self.wrong_in(place, buffers):
+                raise error
+
     def wrong_in(self, place: int, column: Sequence[Buffer]) -> Iterator[tuple[int, ValueError]]:
         """Gives the rows of a column whose arrays are of another type than declared, and why.
 

@@ -161,11 +161,15 @@ class InlineRunner:
         self._turn = threading.RLock()
 
     def start(self) -> None:
-        """Opens every unit, in order, until one fails."""
+        """Opens every unit, in order, also behind one that fails: each says what is wrong.
+
+        Behind a Ctrl-C no more.
+        """
         for worker in self._workers:
-            if not worker.try_open():
+            if worker.try_open():
+                self._running.append((worker, _work_of(worker)))
+            elif worker.is_given_up:
                 return
-            self._running.append((worker, _work_of(worker)))
 
     def begin(self) -> None:
         """Lets every source begin."""

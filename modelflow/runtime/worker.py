@@ -32,6 +32,8 @@ class Worker(WorkerReport):
 
     seat: Seat
     """Its place at the stage's inbox."""
+    is_given_up: bool = False
+    """Opening it was ended by a Ctrl-C, or by what is no error: nobody wants the others either."""
     _batch_call: BatchCall
 
     def __init__(self, stage: Stage, number: int, owner: WorkerOwner, clock: Clock) -> None:
@@ -82,6 +84,7 @@ class Worker(WorkerReport):
             try:
                 self._units.append(instances.open(self._device))
             except BaseException as error:
+                self.is_given_up = not isinstance(error, Exception)
                 if isinstance(error, OpeningInterrupted):
                     self._leave()  # the flow is being stopped, and knows it
                 else:

@@ -63,6 +63,7 @@ def run_unit(
     Raises:
         ConfigError: the options do not fit.
         KeyError: the unit has no such input.
+        TypeError: ``spec`` is no description of a unit.
         Exception: what the unit's ``open`` or ``close`` raised.
     """
     return run_unit_for(spec, [inputs or {}], device, options, max_calls)[0]
@@ -76,6 +77,13 @@ def run_unit_for(
     max_calls: int = 10_000,
 ) -> list[Outputs]:
     """Does what `run_unit` does, for several sessions of one unit, one after the other."""
+    given: object = spec  # a name, or the unit itself, stands there easily
+    if not isinstance(given, FlowUnitSpec):
+        message = (
+            f"run_unit: got {given!r:.60}; expected a FlowUnitSpec: the SPEC of a unit or of a "
+            "decorated function, or what read_unit gives"
+        )
+        raise TypeError(message)
     _check_ports(spec, sessions[0])
     spec.configure(options)  # its mistakes as they are, not as those of a graph
     most = max((len(values) for values in sessions[0].values()), default=1)

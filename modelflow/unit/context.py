@@ -88,10 +88,17 @@ class Context:
 
         Raises:
             KeyError: there is no such port.
-            TypeError: ``values`` is no list of values, but one.
+            TypeError: ``values`` is no list of values, but one; or ``port`` is no text.
         """
         if port is None and len(self.outputs) == 1:
             (port,) = self.outputs
+        name: object = port  # an author may give them the other way round
+        if name is not None and not isinstance(name, str):
+            message = (
+                f"emit: got {type(name).__name__} for the name of an output; expected "
+                "emit([...], 'name')"
+            )
+            raise TypeError(message)
         if port is None or port not in self.outputs:
             raise KeyError(_no_port("output", port, self.outputs))
         if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):

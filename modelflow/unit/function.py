@@ -1,8 +1,9 @@
 """The decorator: an ordinary function becomes a flow unit, and stays an ordinary function."""
 
+import dataclasses
 import inspect
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from modelflow.errors import ConfigError, did_you_mean
@@ -97,7 +98,7 @@ def flowunit(  # noqa: PLR0913 - each is a word of the author's
         The function, with its description as ``function.SPEC``.
 
     Raises:
-        ConfigError: the function's signature does not fit.
+        ConfigError: the function's signature does not fit, or a word that does not exist.
     """
     if function is None:
         return lambda found: flowunit(
@@ -111,6 +112,7 @@ def flowunit(  # noqa: PLR0913 - each is a word of the author's
             **more,
         )
     signature = read_signature(function, inputs, outputs, batched)
+    _check_fields(more, signature)
     make = _unit_type(signature, kind)
     spec = FlowUnitSpec(
         name=name or signature.name,
@@ -127,6 +129,22 @@ def flowunit(  # noqa: PLR0913 - each is a word of the author's
     function.SPEC = spec  # type: ignore[attr-defined]
     _declare(function, spec)
     return function
+
+
+def _check_fields(more: Mapping[str, Any], signature: Signature) -> None:
+    known = {field.name for field in dataclasses.fields(FlowUnitSpec) if field.init} - _SET
+    for name in more:
+        if name not in known:
+            near = did_you_mean(name, {*known, *inspect.signature(flowunit).parameters} - {"more"})
+            message = (
+                f"{signature.location}: flow unit function {signature.name}(): @flowunit has no "
+                f"{name!r}{near}"
+            )
+            raise ConfigError(message)
+
+
+# Fields that the decorator itself sets.
+_SET = frozenset({"name", "devices", "kind", "inputs", "outputs", "options", "location"})
 
 
 def _unit_type(signature: Signature, kind: str) -> type[FunctionUnit]:

@@ -4,7 +4,7 @@ import dataclasses
 import re
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from enum import Enum
 from typing import Any, Literal, Union
@@ -180,13 +180,16 @@ class Config(Mapping[str, Any]):
         self._values = dict(values)
 
     def __getitem__(self, name: str) -> Any:
-        return self._values[name]
+        try:
+            return self._values[name]
+        except KeyError:
+            raise KeyError(_no_option(name, self._values)) from None
 
     def __getattr__(self, name: str) -> Any:
         try:
             return self.__dict__["_values"][name]
         except KeyError:
-            message = f"no option {name!r}{did_you_mean(name, self.__dict__.get('_values', ()))}"
+            message = _no_option(name, self.__dict__.get("_values", ()))
             raise AttributeError(message) from None
 
     def __iter__(self) -> Iterator[str]:
@@ -197,6 +200,11 @@ class Config(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return f"Config({self._values!r})"
+
+
+def _no_option(name: str, known: Collection[str]) -> str:
+    near = did_you_mean(str(name), known)
+    return f"no option {name!r}{near} (options: {', '.join(known) or 'none'})"
 
 
 def convert(value: Any, wanted: Any) -> Any:

@@ -12,7 +12,7 @@ from modelflow.errors import ConfigError, Location, OptionsError, did_you_mean
 from modelflow.unit.advice import Advise
 from modelflow.unit.kind import Kind, Traits
 from modelflow.unit.option import Config, Option, options_of
-from modelflow.unit.port import Port
+from modelflow.unit.port import ARRAY_TYPES, Port
 
 if TYPE_CHECKING:
     from modelflow.unit.unit import FlowUnit
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["FlowUnitSpec", "factory_of"]
 
 _NAME = re.compile(r"[A-Za-z_][\w.\-]*\Z")
+# Types of ports that NumPy has no arrays of, or only arrays of objects.
+_NOT_OF_NUMPY = ("bfloat16", "string")
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,8 @@ class FlowUnitSpec:
         is_count_assumed: A `Kind.STREAM` unit of any count, whose k-th buffer is taken to belong to
             the k-th that came in, so that it may be joined and merged (ModelBox's rule).
         is_type_checked: Arrays of another type than a port declares are errors of their items, on
-            inputs and outputs of `Kind.NORMAL` units. Not of units in folders, whose files declare
-            more than they mean.
+            inputs and outputs; of units of the kind `Kind.STREAM` not. Nor of units in folders,
+            whose files declare more than they mean.
         inherits_meta: What stands for an input inherits its meta.
         is_per_stream: A `Kind.NORMAL` unit whose calls each get buffers of one stream only, with
             that stream's ``session`` and ``stream_meta``.
@@ -129,7 +131,37 @@ class FlowUnitSpec:
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
                 message = f"flow unit {self.name!r}: {what} {twice[0]!r} is declared twice"
+                raise ConfigError(self._at + message)
+        self._check_values()
+
+    @property
+    def _at(self) -> str:
+        return "" if self.location is None else f"{self.location}: "
+
+    def _check_values(self) -> None:
+        for name in ("batch_size", "max_batch_size", "threads"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value < 1):
+                message = (
+                    f"{self._at}flow unit {self.name!r}: {name}: got {value!r}; expected a whole "
+                    "number of at least 1, or None"
+                )
                 raise ConfigError(message)
+        if not self.is_type_checked:
+            return
+        for what, ports in (("input", self.inputs), ("output", self.outputs)):
+            for port in ports:
+                if (
+                    port.dtype is not None
+                    and port.tensor is None
+                    and port.dtype not in _NOT_OF_NUMPY
+                ):
+                    message = (
+                        f"{self._at}flow unit {self.name!r}: {what} {port.name!r}: got the type "
+                        f"{port.dtype!r}; expected a type of arrays: {', '.join(ARRAY_TYPES)}"
+                        f"{did_you_mean(str(port.dtype), ARRAY_TYPES)}"
+                    )
+                    raise ConfigError(message)
 
     def _check_ports(self) -> None:
         least, instead = self.kind.traits.least_outputs, self.kind.traits.instead

@@ -6,10 +6,13 @@ Each worker thread has an instance of its own, so unit code needs no locks; a un
 ``is_shared`` has one instance a node and is called by several threads at once.
 """
 
+import difflib
+import sys
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from modelflow.device import CPU, Device
+from modelflow.errors import below_here
 from modelflow.unit.context import Context
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.stream_context import Opening, StreamContext
@@ -66,14 +69,20 @@ class FlowUnit:
             Exception: any one stops the flow and is raised from ``Flow.start``, naming the node.
         """
 
-    def process(self, ctx: Context) -> None:
+    def process(self, ctx: Context) -> None:  # noqa: ARG002
         """Turns ``ctx.inputs`` into ``ctx.outputs``; called as often as there are batches.
 
         Raises:
             Exception: any one becomes the error of the buffers of the batch. Where the batch has
                 more than one, its halves are tried first (``is_batch_retried``).
         """
-        raise NotImplementedError(f"{type(self).__name__} does not define process(ctx)")  # noqa: EM102
+        own = [name for name in dir(type(self)) if not hasattr(FlowUnit, name)]
+        near = difflib.get_close_matches("process", own, n=1)
+        file = getattr(sys.modules.get(type(self).__module__), "__file__", None)
+        raise NotImplementedError(
+            f"{type(self).__name__}{f' ({below_here(file)})' if file else ''} does not define "  # noqa: EM102
+            f"process(ctx){f'; it defines {near[0]!r}, which nothing calls' if near else ''}"
+        )
 
     def close(self) -> None:
         """Gives back what ``open`` took; called exactly once if ``open`` returned."""

@@ -91,18 +91,18 @@ def test_the_command_line_wins(values):
         ("cors_origin = '*'", "cors_origin: got '*'; expected a list of texts"),
         ("sources = [1]", "sources: got 1; expected a text"),
         ("http = 1", "http: got 1; expected a text"),
-        ("max_body = ", "cannot be read: "),
+        ("max_body = ", "TOML: Invalid value"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_named(values, text, message):
     seen, output = values(text)
     assert not seen
-    assert f"serve.toml: {message}" in output
+    assert f"serve.toml:1: {message}" in output
 
 
 def test_a_file_that_is_not_there_is_named():
     done = CliRunner().invoke(cli, ["serve", "--config", "gone.toml"])
-    assert "gone.toml: cannot be read: No such file" in done.output
+    assert "gone.toml: there is no such file" in done.output
     assert done.exit_code == 1
 
 

@@ -1,12 +1,15 @@
 """What users get wrong in their first week, and every word that they are told.
 
 ``mistakes.toml`` is the table. A mistake is the good graph with something replaced, files beside
-it, a command, the lines that it answers with, and its exit code.
+it, a command or the calls of a program (``sdk``), the lines that it answers with, and its exit
+code. Everything runs in this process, but for mistakes in what a process can import (``process``).
 """
 
-import os
+import logging
 import re
+import runpy
 import sys
+import textwrap
 import tomllib
 from pathlib import Path
 
@@ -14,6 +17,7 @@ import cv2
 import numpy as np
 import pytest
 
+from modelflow.cli.main import main
 from modelflow.device import available_devices
 from tests import programs
 
@@ -43,6 +47,18 @@ graphconf = '''digraph net {
     output [type=output]
     input -> net -> output
 }'''
+"""
+
+# What is around the calls of a program (``sdk``).
+PROGRAM = """import numpy as np
+
+import modelflow
+from modelflow import Flow, Model, Port, flowunit
+
+try:
+{}
+except Exception as error:
+    print(f"{{type(error).__name__}}: {{error}}")
 """
 
 TABLE = tomllib.loads((Path(__file__).parent / "mistakes.toml").read_text())["mistake"]
@@ -108,7 +124,10 @@ def lay_out(mistake, folder):
     for old, new in mistake.get("replace", ()):
         assert old in text, old
         text = text.replace(old, new, 1)
-    for name, content in {"g.toml": text, **mistake.get("files", {})}.items():
+    files = {"g.toml": text, **mistake.get("files", {})}
+    if "sdk" in mistake:
+        files["app.py"] = PROGRAM.format(textwrap.indent(mistake["sdk"].strip(), "    "))
+    for name, content in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if content in MADE:
@@ -117,24 +136,50 @@ def lay_out(mistake, folder):
             path.write_text(content)
 
 
-def told(done):
+def answer(words, folder, monkeypatch, capsys):
+    """Runs a command, or a program, here: what it says, and its exit code."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
+    handlers, logging.root.handlers = logging.root.handlers, []  # as in a process of its own
+    code: object = 0
+    try:
+        if words[0] == "modelflow":
+            main(words[1:])
+        else:
+            runpy.run_path(words[1], run_name="__main__")
+    except SystemExit as end:
+        code = end.code
+    finally:
+        logging.root.handlers = handlers
+    said = capsys.readouterr()
+    return said.out + said.err, code
+
+
+def answer_of_process(words, folder):
+    """Runs a command in a process of its own, which has loaded nothing yet."""
+    done = programs.run([sys.executable, "-m", *words], cwd=folder, text=True)
+    return done.stdout + done.stderr, done.returncode
+
+
+def told(said):
     """The lines that tell of the mistake; units open side by side, in any order."""
-    lines = (done.stdout + done.stderr).splitlines()
+    lines = said.splitlines()
     found = [line for line in lines if not line.startswith(_OTHER) and ", 1 error, " not in line]
     return sorted(re.sub(r"(ONNX Runtime) .*", r"\1 ...", line) for line in found if line)
 
 
 @pytest.mark.parametrize("mistake", TABLE, ids=lambda mistake: mistake["what"])
-def test_a_mistake_is_answered_with_what_where_and_the_nearest_choice(mistake, tmp_path):
+def test_a_mistake_is_answered_with_what_where_and_the_nearest_choice(
+    mistake, tmp_path, monkeypatch, capsys
+):
     if mistake["number"] == GPU and any(d.kind == "cuda" for d in available_devices()):
         pytest.skip("there is a GPU")
     lay_out(mistake, tmp_path)
-    words = mistake.get("command", "modelflow check g.toml").split()
-    done = programs.run(
-        [sys.executable, *(["-m", "modelflow"] if words[0] == "modelflow" else []), *words[1:]],
-        cwd=tmp_path,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
-        text=True,
-    )
-    assert told(done) == mistake["told"]
-    assert done.returncode == mistake.get("code", 1)
+    command = "python app.py" if "sdk" in mistake else "modelflow check g.toml"
+    words = mistake.get("command", command).split()
+    if mistake.get("process"):
+        said, code = answer_of_process(words, tmp_path)
+    else:
+        said, code = answer(words, tmp_path, monkeypatch, capsys)
+    assert told(said) == mistake["told"]
+    assert code == mistake.get("code", 1)

@@ -107,11 +107,20 @@ def test_a_thread_that_the_system_does_not_give_is_named_with_its_node(monkeypat
     assert flow.scheduler.is_stopped
 
 
-def test_an_inline_flow_opens_until_one_fails_and_closes_those_that_are_open():
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (OSError("no model"), ["open", "open", "close", "close"]),
+        (KeyboardInterrupt(), ["open", "close"]),
+    ],
+)
+def test_an_inline_flow_opens_all_but_behind_a_ctrl_c_and_closes_those_that_are_open(
+    error, expected
+):
     calls = []
 
     def fails(config):
-        raise OSError("no model")
+        raise error
 
     hooks = {"open": lambda _: calls.append("open"), "close": lambda: calls.append("close")}
     good = (unit_of(None, hooks=hooks), {"threads": 1})
@@ -119,7 +128,7 @@ def test_an_inline_flow_opens_until_one_fails_and_closes_those_that_are_open():
     flow = Running(chain(good, bad, good), is_inline=True)
     with pytest.raises(FlowFailed, match="flow 'test' failed"):
         flow.scheduler.start()
-    assert calls == ["open", "close"]
+    assert calls == expected
 
 
 def test_threads_bear_the_names_of_flow_and_node_and_do_not_keep_the_interpreter():

@@ -120,7 +120,7 @@ def _called(unit: FlowUnit, job: Job, inputs: Mapping[str, list[Item]]) -> dict[
     context = Context(given, {name: [] for name in job.outputs})
     returned: object = unit.process(context)  # type: ignore[func-returns-value]
     if returned is not None:
-        raise returned_error(returned)
+        raise returned_error(unit, returned)
     return {name: list(map(_told, values)) for name, values in context.outputs.items()}
 
 

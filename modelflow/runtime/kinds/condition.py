@@ -32,8 +32,13 @@ class ConditionCall(RowCall):
         self.begin()
         context, size = self._context(columns, None), len(columns[0])
         try:
+            if self._input_types is not None:
+                self._input_types.check(columns)
             self._run(context)
-            return self._settled_batch([context.outputs[n] for n in self._outputs], columns)
+            given = [context.outputs[name] for name in self._outputs]
+            if self._output_types is not None:
+                self._output_types.check(given)
+            return self._settled_batch(given, columns)
         except BaseException as error:
             if not self.spec.is_batch_retried:
                 failures = self._failures(error, size, columns, stream_of)

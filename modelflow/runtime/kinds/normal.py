@@ -10,7 +10,15 @@ import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.errors import WorkerProcessError
-from modelflow.runtime.call import BatchCall, StreamOf, UnitCall, claim, freeze, returned_error
+from modelflow.runtime.call import (
+    BatchCall,
+    StreamOf,
+    UnitCall,
+    claim,
+    freeze,
+    place_of,
+    returned_error,
+)
 from modelflow.runtime.kind import RunningKind
 from modelflow.runtime.segment import Columns
 from modelflow.unit.unit import Context
@@ -57,7 +65,7 @@ class NormalCall(UnitCall, BatchCall):
             # Not `_run`: this is the call that every item of most graphs passes.
             returned: object = self.unit.process(context)  # type: ignore[func-returns-value]
             if returned is not None:
-                raise returned_error(returned)
+                raise returned_error(self.unit, returned)
             if self._is_one_to_one:
                 settled = [self._settled(context.outputs[self._outputs[0]], 0, columns)]
                 return settled if self._output_types is None else self._typed(settled, stream_of)
@@ -152,13 +160,17 @@ class NormalCall(UnitCall, BatchCall):
             for place, column in enumerate(settled)
         ]
 
-    def _miscount(self, given: int, expected: int, place: int) -> ValueError:
+    def _miscount(self, given: int, expected: int, output: int) -> ValueError:
         """The error of a call that gave too many or too few; it may be one of a batch's parts."""
         first = self._first_miscount = self._first_miscount or (given, expected)
+        at = self.spec.location  # of a function; else of the file that describes the unit
+        is_function = at is not None and at.file.endswith(".py")
+        place = f" ({at})" if is_function else place_of(self.unit)
         before = f" (and {first[0]} for the batch of {first[1]})" if first[1] > expected else ""
         return ValueError(
-            f"gave {_counted(given, 'value')} on output {self._outputs[place]!r} for "
+            f"gave {_counted(given, 'value')} on output {self._outputs[output]!r} for "
             f"{_counted(expected, 'input')}{before}; a normal unit gives one for each"
+            f"{place}"
         )
 
 

@@ -35,9 +35,14 @@ class RowCall(UnitCall, BatchCall):
             columns = [self._inputs_of(cell) for cell in cells]
             if self._in_place:
                 columns = self._writable(columns)
+            if self._input_types is not None and not self._is_exception_visible:
+                self._input_types.check(columns)
             context = self._context(columns, stream)
             self._run(context)
-            return self._settled([context.outputs[name] for name in self._outputs], columns)
+            given = [context.outputs[name] for name in self._outputs]
+            if self._output_types is not None:
+                self._output_types.check(given)
+            return self._settled(given, columns)
         except BaseException as error:
             self._count_failed(1)
             bad = Buffer.from_error(self._error(error, stream))

@@ -1,6 +1,7 @@
 import dataclasses
 import threading
 
+import numpy as np
 import pytest
 
 from modelflow.buffer import Buffer
@@ -434,3 +435,32 @@ def test_of_a_batch_that_fails_an_error_that_came_in_with_it_passes():
     condition = Called(batch_size=8, is_exception_visible=True)
     condition.process("bad", bad(), has_errors=True)
     assert condition.given == [["bad", None], ["bad"], [None]]
+
+
+@pytest.mark.parametrize("batch_size", [1, 4])
+@pytest.mark.parametrize("is_of_input", [True, False])
+def test_an_array_of_another_type_than_declared_is_the_error_of_its_item_alone(
+    batch_size, is_of_input
+):
+    typed = Port("in", dtype="uint8") if is_of_input else Port("in")
+    outputs = (Port("odd", dtype="uint8"), Port("even", dtype="uint8"))
+
+    def process(ctx):
+        for buffer in ctx.input():
+            ctx.outputs["odd"].append(buffer)
+            if batch_size > 1:
+                ctx.outputs["even"].append(None)
+
+    spec = dataclasses.replace(
+        condition(process, batch_size=batch_size), inputs=(typed,), outputs=outputs
+    )
+    settings = {"batch_size": batch_size}
+    graph = graph_of(
+        {"input": "input", "condition": (spec, settings), "odd": "output", "even": "output"},
+        ["input -> condition", "condition:odd -> odd", "condition:even -> even"],
+    )
+    good = np.zeros(2, np.uint8)
+    first, bad, last = results_of(graph, good, np.zeros(2), good)["odd"]
+    assert first.tolist() == last.tolist() == [0, 0]
+    name = "in" if is_of_input else "odd"
+    assert f"{name}: got a float64 array; expected uint8" in str(bad)
