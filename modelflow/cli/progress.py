@@ -80,10 +80,11 @@ class Progress:
     def summary(self) -> str:
         """Returns what the run came to."""
         done, seconds = self.done, self.seconds
-        of = "" if self._total in (None, done) else f" of {self._total}"
+        total = self._total
+        through = items(done) if total in (None, done) else f"{done} of {items(total)}"
         rate = done / seconds if seconds else 0.0
         failed = _counted(self._errors.count, "error")
-        return f"{done}{of} {items(done).split()[1]}, {failed}, {seconds:.2f} s, {rate:.1f} items/s"
+        return f"{through}, {failed}, {seconds:.2f} s, {rate:.1f} items/s"
 
 
 def items(count: int) -> str:
