@@ -1,6 +1,7 @@
 import asyncio
 import os
 import threading
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +16,7 @@ from modelflow.errors import (
     StreamClosed,
     UnknownFlowUnitError,
 )
+from modelflow.plan import SLOW_ROW
 
 ECHO = "digraph echo { input [type=input] half output [type=output] input -> half -> output }"
 
@@ -39,6 +41,32 @@ def test_infer_gives_one_answer(flow):
 def test_infer_raises_the_units_error(flow):
     with pytest.raises(FlowUnitError, match=r"node 'half'.*5 is odd"):
         flow.infer(5)
+
+
+def test_rows_that_take_long_leave_one_by_one_though_they_came_at_once():
+    are_sent, may_go_on = threading.Event(), threading.Event()
+
+    @modelflow.flowunit
+    def slow(number: int):
+        if number == 0:
+            assert are_sent.wait(60)
+        if number <= 0:
+            time.sleep(2 * SLOW_ROW)
+        elif number > 1:
+            assert may_go_on.wait(60)
+        return number
+
+    graph = "digraph { input [type=input] slow [threads=1] output [type=output] "
+    with modelflow.Flow(graph + "input -> slow -> output }", units=[slow]) as flow:
+        flow.infer(-1)  # it is known to take long
+        stream = flow.create_stream_io()
+        for number in range(9):
+            stream.send("input", number)
+        stream.close_input()
+        are_sent.set()
+        assert [stream.recv(timeout=60).data for _ in range(2)] == [0, 1]
+        may_go_on.set()
+        assert [buffer.data for buffer in stream] == list(range(2, 9))
 
 
 def test_infer_of_wrong_inputs_names_those_there_are():

@@ -37,4 +37,5 @@ SPEC = FlowUnitSpec(
     description="Decodes base64 text, or a base64 field of a JSON object.",
     group="Generic",
     is_compute_bound=True,
+    is_one_by_one=True,
 )

@@ -58,4 +58,5 @@ SPEC = FlowUnitSpec(
     description="Cuts the middle out of each image; an odd rest stays at the right and below.",
     group="Image",
     is_compute_bound=True,
+    is_one_by_one=True,
 )

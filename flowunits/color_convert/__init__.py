@@ -41,4 +41,5 @@ SPEC = FlowUnitSpec(
     description="Converts images between pixel formats, as cv2.cvtColor does.",
     group="Image",
     is_compute_bound=True,
+    is_one_by_one=True,
 )

@@ -49,4 +49,5 @@ SPEC = FlowUnitSpec(
     description="Cuts a region out of each image; one that leaves the image is an error.",
     group="Image",
     is_compute_bound=True,
+    is_one_by_one=True,
 )

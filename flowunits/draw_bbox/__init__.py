@@ -62,4 +62,5 @@ SPEC = FlowUnitSpec(
     description="Draws boxes with class and score into images.",
     group="Image",
     is_compute_bound=True,
+    is_one_by_one=True,
 )

@@ -85,5 +85,6 @@ SPEC = FlowUnitSpec(
     description="Decodes images, turned upright as their EXIF orientation says.",
     group="Image",
     is_compute_bound=True,
+    is_one_by_one=True,
     advise=advise_scaled_decode,
 )

@@ -33,4 +33,5 @@ SPEC = FlowUnitSpec(
     description="Encodes images as JPEG, PNG, WebP, BMP or TIFF.",
     group="Image",
     is_compute_bound=True,
+    is_one_by_one=True,
 )

@@ -51,4 +51,5 @@ SPEC = FlowUnitSpec(
     description="Makes images a model's input: colour order, layout, mean and scale in one pass.",
     group="Image",
     is_compute_bound=True,
+    is_one_by_one=True,
 )

@@ -41,4 +41,5 @@ SPEC = FlowUnitSpec(
     description="Turns images clockwise by 0, 90, 180 or 270 degrees.",
     group="Image",
     is_compute_bound=True,
+    is_one_by_one=True,
 )

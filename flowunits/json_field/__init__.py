@@ -61,4 +61,5 @@ SPEC = FlowUnitSpec(
     description="Gives one value of a JSON document, by its path.",
     group="Generic",
     is_compute_bound=True,
+    is_one_by_one=True,
 )

@@ -64,4 +64,5 @@ SPEC = FlowUnitSpec(
     description="Makes one JSON object of its inputs.",
     group="Generic",
     is_compute_bound=True,
+    is_one_by_one=True,
 )

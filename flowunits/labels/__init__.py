@@ -38,4 +38,5 @@ SPEC = FlowUnitSpec(
     description="Names classes by a file of labels.",
     group="Inference",
     is_compute_bound=True,
+    is_one_by_one=True,
 )

@@ -36,4 +36,5 @@ SPEC = FlowUnitSpec(
     description="Subtracts a mean from each channel; gives float32.",
     group="Image",
     is_compute_bound=True,
+    is_one_by_one=True,
 )

@@ -43,4 +43,5 @@ SPEC = FlowUnitSpec(
     description="Keeps the best of overlapping boxes, class by class.",
     group="Inference",
     is_compute_bound=True,
+    is_one_by_one=True,
 )

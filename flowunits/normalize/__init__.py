@@ -42,4 +42,5 @@ SPEC = FlowUnitSpec(
     description="Subtracts a mean from each channel and scales it; gives float32.",
     group="Image",
     is_compute_bound=True,
+    is_one_by_one=True,
 )

@@ -27,4 +27,5 @@ SPEC = FlowUnitSpec(
     description="Turns packed images (hwc) into planar ones (chw).",
     group="Image",
     is_compute_bound=True,
+    is_one_by_one=True,
 )

@@ -32,4 +32,5 @@ SPEC = FlowUnitSpec(
     description="Fills up or cuts sequences to one length.",
     group="Text",
     is_compute_bound=True,
+    is_one_by_one=True,
 )

@@ -109,4 +109,5 @@ SPEC = FlowUnitSpec(
     description="Fits each image into one size, keeping its ratio, with bars around it.",
     group="Image",
     is_compute_bound=True,
+    is_one_by_one=True,
 )

@@ -63,4 +63,5 @@ SPEC = FlowUnitSpec(
     description="Resizes images, as cv2.resize does.",
     group="Image",
     is_compute_bound=True,
+    is_one_by_one=True,
 )

@@ -87,4 +87,5 @@ SPEC = FlowUnitSpec(
     description="Makes each text a row of token ids.",
     group="Text",
     is_compute_bound=True,
+    is_one_by_one=True,
 )

@@ -35,4 +35,5 @@ SPEC = FlowUnitSpec(
     description="Names the best classes of a classifier's scores.",
     group="Inference",
     is_compute_bound=True,
+    is_one_by_one=True,
 )

@@ -143,4 +143,5 @@ SPEC = FlowUnitSpec(
     description="Turns the tensors of YOLO v3, v5 and YOLOX into boxes.",
     group="Inference",
     is_compute_bound=True,
+    is_one_by_one=True,
 )

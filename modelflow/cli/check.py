@@ -140,6 +140,7 @@ def _print(flow: "Flow", path: str, verbose: bool) -> None:
         click.echo(f"advice: {sentence}", err=True)
     if verbose:
         _print_table(rows)
+        _print_burst(flow)
         signature = flow.signature()
         for side, ports in (("input", signature.inputs), ("output", signature.outputs)):
             for port in ports:
@@ -163,6 +164,16 @@ def _print_table(rows: list[dict[str, str]]) -> None:
     is_terminal = sys.stdout.isatty()
     # In a pipe nothing is cut: the table is as wide as it wants to be.
     Console(width=None if is_terminal else 500).print(table)
+
+
+def _print_burst(flow: "Flow") -> None:
+    """Says what becomes of several rows that come at once, where the plan's table hints at it."""
+    if any(stage.is_one_by_one for stage in flow.plan.stages.values()):
+        click.echo(
+            f"batch 8 (1 from {flow.plan.slow_row_ms:g} ms): a row that takes so long is a call by "
+            "itself and goes on when it is done; of quicker ones each thread takes its part of "
+            "what waits"
+        )
 
 
 def _transfers(flow: "Flow") -> list[str]:

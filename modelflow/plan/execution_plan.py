@@ -10,7 +10,10 @@ from modelflow.config.node_settings import NodeSettings
 from modelflow.device import Device
 from modelflow.unit.spec import FlowUnitSpec
 
-__all__ = ["ExecutionPlan", "MergePlan", "Origin", "StagePlan", "Target", "UnitPlan"]
+__all__ = ["SLOW_ROW", "ExecutionPlan", "MergePlan", "Origin", "StagePlan", "Target", "UnitPlan"]
+
+# Seconds. Beside a row that takes so long, a call of its own costs less than a hundredth.
+SLOW_ROW = 2e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,19 @@ class StagePlan:
         return tuple(unit.node for unit in self.units)
 
     @property
+    def is_one_by_one(self) -> bool:
+        """Tells whether rows that take `SLOW_ROW` or longer get a call each.
+
+        Only where several in a call would not help each other, and none waits for a fuller batch.
+        """
+        return (
+            self.batch_size > 1
+            and not self.batch_timeout
+            and all(unit.spec.is_one_by_one for unit in self.units)
+            and all(device.kind == "cpu" for device in self.devices)
+        )
+
+    @property
     def batch_timeout(self) -> float:
         """Longest wait in seconds for a fuller batch."""
         return self.unit.settings.batch_timeout_ms / 1e3
@@ -175,6 +191,11 @@ class ExecutionPlan:
     merges: Mapping[Target, MergePlan] = field(default_factory=dict)
 
     @property
+    def slow_row_ms(self) -> float:
+        """The milliseconds from which a row is a call by itself; see `StagePlan.is_one_by_one`."""
+        return SLOW_ROW * 1e3
+
+    @property
     def nodes(self) -> dict[str, StagePlan]:
         """Every node, with the stage that runs it."""
         return {node: stage for stage in self.stages.values() for node in stage.nodes}
@@ -203,6 +224,8 @@ def _row(stage: StagePlan, place: int) -> dict[str, str]:
     queues = zip(unit.inputs, stage.bounds, strict=True) if place == 0 else ()
     feeds = [target.node for route in stage.routes for target in route]
     waits = f", waits {stage.batch_timeout * 1e3:g} ms" if stage.batch_timeout else ""
+    if stage.is_one_by_one:
+        waits = f" (1 from {SLOW_ROW * 1e3:g} ms)"
     return {
         "node": unit.node,
         "unit": _unit(unit.spec),

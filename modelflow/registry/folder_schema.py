@@ -37,6 +37,12 @@ BASE_KEYS: tuple[Option, ...] = (
         False,
         "Calls do nothing but compute, on any thread: neighbours of that sort are one stage.",
     ),
+    Option(
+        "one_by_one",
+        bool,
+        False,
+        "Calls work on their rows one after the other: those that take long get a call each.",
+    ),
     Option("is_input_contiguous", bool, True, "ModelBox's; batches are always gathered once."),
 )
 

@@ -157,6 +157,7 @@ class UnitFileReader:
             max_batch_size=base["max_batch_size"] or (1 if kind is Kind.STREAM else None),
             is_exception_visible=base["exception_visible"],
             is_compute_bound=base["compute_bound"],
+            is_one_by_one=base["one_by_one"],
             is_same_count=base["stream_same_count"],
             notes=notes,
             required_files=(file,),
@@ -189,6 +190,7 @@ class UnitFileReader:
             batch_size=base["default_batch_size"],
             max_batch_size=base["max_batch_size"],
             is_compute_bound=base["compute_bound"],
+            is_one_by_one=base["one_by_one"],
             required_files=(library,),
             **self._common(base),
         )

@@ -55,9 +55,12 @@ class Inbox(Controlled):
     def _go_by(self, policy: InboxPolicy) -> None:
         self.policy = policy
         self._size = policy.batch_size
-        # Several workers share what waits, unless batches are what is wanted: by an engine, or by
-        # ``batch_timeout_ms``.
-        self._is_shared = self._filling is None and policy.workers > 1 and policy.batch_size > 1
+        # Several workers share what waits, and rows that take long go one by one, unless batches
+        # are what is wanted: by an engine, or by ``batch_timeout_ms``.
+        is_free = self._filling is None and policy.batch_size > 1
+        self._is_shared = is_free and policy.workers > 1
+        self._is_one_by_one = is_free and policy.is_one_by_one
+        self._is_parted = self._is_shared or self._is_one_by_one
         is_whole = self._filling is None and self._matcher is None
         whole = self._order.add_whole if is_whole else None
         self.append_whole = None if whole is None else partial(self._append_whole, whole)
@@ -161,7 +164,7 @@ class Inbox(Controlled):
                 filling = self._filling  # anew: it may have come while the worker rested
                 if waiting and (filling is None or filling.collector is None):
                     if filling is None or filling.is_over(seat):
-                        batch = order.cut(self._share(seat) if self._is_shared else self._size)
+                        batch = order.cut(self._part(seat) if self._is_parted else self._size)
                         if self._room.count or filling is not None:
                             self._note_cut(batch)
                         if self._resting and waiting:
@@ -185,7 +188,7 @@ class Inbox(Controlled):
             while order.has_delays and (left := order.next_due()) is not None and not waiting:
                 self._rests.rest(self.seat(), left, is_ordered=order.is_holding)
             while waiting and batch is None and not self._rests.is_held:
-                part = self._share(seat) if self._is_shared and seat is not None else self._size
+                part = self._part(seat) if self._is_parted and seat is not None else self._size
                 batch = order.cut(part)
                 if self._room.count or self._filling is not None:
                     self._note_cut(batch)
@@ -214,15 +217,19 @@ class Inbox(Controlled):
             elif self._waiting:
                 self._wake_worker()
 
-    def _share(self, seat: Seat) -> int:
+    def _part(self, seat: Seat) -> int:
         """Returns the most rows that a worker takes of a burst: its part of what waits.
 
-        All, where a call is not worth waking another thread for.
+        All, where a call is not worth waking another thread for; one of those that take long and
+        gain nothing from one another.
         """
         ready, size = self._order.ready, self._size
-        if seat.is_cheap:
+        if self._is_one_by_one and seat.stats.is_slow:
+            part = 1
+        elif seat.is_cheap or not self._is_shared:
             return size
-        part = -(-ready // self.policy.workers) or 1
+        else:
+            part = -(-ready // self.policy.workers) or 1
         if part >= size:
             return size
         if part < ready:

@@ -40,11 +40,11 @@ class Seat:
 
     __slots__ = (
         "_condition",
-        "_stats",
         "is_called",
         "is_leaving",
         "is_lendable",
         "is_owing",
+        "stats",
         "tenant",
         "worker",
     )
@@ -61,6 +61,8 @@ class Seat:
     """Who was in it last has not waited for room behind the stage."""
     is_leaving: bool
     """Its worker is to end."""
+    stats: WorkerStats
+    """What its worker counts."""
 
     def __init__(
         self, lock: Lock, worker: Stander | None = None, stats: WorkerStats | None = None
@@ -68,18 +70,18 @@ class Seat:
         """Takes the inbox's lock, whose it is, and what its calls cost."""
         self.worker = worker
         self.tenant = None
-        self._stats = stats or WorkerStats()
+        self.stats = stats or WorkerStats()
         self.is_lendable = self.is_called = self.is_owing = self.is_leaving = False
         self._condition = threading.Condition(lock)
 
     @property
     def is_cheap(self) -> bool:
         """Tells whether a call is known to be shorter than what it costs to wake a thread."""
-        return self._stats.cost < CHEAP
+        return self.stats.cost < CHEAP
 
     def note_part(self) -> None:
         """Notes that the batch which is cut now leaves the rest of what waits to other workers."""
-        self._stats.is_part = True
+        self.stats.is_part = True
 
     def rest(self, clock: Clock, timeout: float | None, *, is_ordered: bool = False) -> None:
         """Waits until `wake`, or for ``timeout`` seconds; with the lock held.
@@ -90,7 +92,7 @@ class Seat:
             is_ordered: There are rows, which others have to come before.
         """
         self.is_called = False  # it has just looked, whoever was to be told something before
-        stats = self._stats
+        stats = self.stats
         stats.is_ordered = is_ordered
         stats.resting_since = clock.now()
         try:
@@ -141,7 +143,7 @@ class Relay:
         home = self._home
         if home or self._is_laden or not seat.is_lendable:
             return False
-        if seat._stats.cost >= CHEAP:
+        if seat.stats.cost >= CHEAP:
             if home is not None or len(self._known) > self._most or len(self.seats) > self._is_in:
                 return False
             self._is_laden = True

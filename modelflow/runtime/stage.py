@@ -104,6 +104,7 @@ class Stage:
             workers=plan.threads,
             is_ordered=self._is_ordered,
             is_measured=plan.batch_size > 1 and any(unit.spec.is_shared for unit in plan.units),
+            is_one_by_one=plan.is_one_by_one,
         )
 
     def _is_lendable(self, policy: InboxPolicy) -> bool:

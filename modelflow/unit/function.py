@@ -113,6 +113,7 @@ def flowunit(  # noqa: PLR0913 - each is a word of the author's
         )
     signature = read_signature(function, inputs, outputs, batched)
     _check_fields(more, signature)
+    more.setdefault("is_one_by_one", kind == Kind.NORMAL and not batched)
     make = _unit_type(signature, kind)
     spec = FlowUnitSpec(
         name=name or signature.name,

@@ -48,6 +48,9 @@ class FlowUnitSpec:
         is_compute_bound: Calls do nothing but compute: they wait for no network, disk or other
             thread, and need no thread of their own. Neighbours may run as one stage, and any thread
             may make the calls, whatever the class says (`FlowUnit.is_any_thread`).
+        is_one_by_one: On the CPU a call works on its rows one after the other, so that more of them
+            in a call save no more than calls: rows that take long get a call each, and leave when
+            they are done.
         is_exception_visible: The unit can be given buffers in error (`Buffer.error`).
         is_exception_given: It is, also where its node does not say so (ModelBox's rule).
         is_session_opened: A source each of whose buffers begins a session of its own: they do not
@@ -87,6 +90,7 @@ class FlowUnitSpec:
     threads: int | None = None
     is_shared: bool = False
     is_compute_bound: bool = False
+    is_one_by_one: bool = False
     is_exception_visible: bool = False
     is_exception_given: bool = False
     is_session_opened: bool = False

@@ -29,6 +29,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
         ("chains", ("400x300, one session", "640x480, a session an item", "3 nodes that wait")),
         ("import_time", ("import numpy", "import modelflow", "% of a processor")),
         ("sessions", ("1000", "8", "50")),
+        ("bursts", ("one by one, 4 threads", "batched, 4 threads", "quick, 4 threads")),
         ("kinds", ("condition, merged", "most buffers by which", "KiB an idle session")),
         ("model_infer --engine onnx", ("Model.infer, 32 threads", "naive, 32 threads", "blocks")),
         ("gpu_pipeline --device cpu", ("fp32, batch 2: by hand, CPU", "fp32, batch 2: modelflow")),

@@ -90,6 +90,20 @@ def test_rows_explain_the_plan():
     }
 
 
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({}, "8 (1 from 2 ms)"),
+        ({"batch_timeout_ms": 2.5}, "8, waits 2.5 ms"),
+        ({"batch_size": 1}, "1"),
+    ],
+)
+def test_rows_say_when_a_row_is_a_call_by_itself(more, expected):
+    spec = spec_of(is_one_by_one=True)
+    (row,) = make_plan(chain((spec, more)), processors=2).rows()
+    assert row["batch"] == expected
+
+
 def test_process_workers_are_for_units_that_stand_alone():
     assert stage(spec_of(), workers="process").executor == "process"
     assert stage(spec_of()).executor == "thread"

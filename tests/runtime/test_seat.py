@@ -9,6 +9,7 @@ import pytest
 
 from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError, StreamClosed
+from modelflow.plan import SLOW_ROW
 from modelflow.runtime.inbox import Inbox
 from modelflow.runtime.orders.fifo import Fifo
 from modelflow.runtime.orders.order import InboxPolicy
@@ -643,6 +644,24 @@ def test_one_worker_takes_all_where_batches_are_wanted_or_calls_are_short(policy
     box, stats = box_of(batch_size=8, **policy), WorkerStats()
     stats.count(1, 0, cost)
     assert sizes(box, box.seat(None, stats), 8) == [8]
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("policy", [{}, {"is_measured": True}, {"batch_timeout": 1.0}])
+def test_rows_that_take_long_and_gain_nothing_from_one_another_go_one_by_one(workers, policy):
+    box = box_of(batch_size=8, workers=workers, is_one_by_one=True, **policy)
+    stats = WorkerStats()
+    stats.count(4, 0, 5 * SLOW_ROW)
+    assert sizes(box, box.seat(None, stats), 8) == ([8] if policy else [1] * 8)
+
+
+def test_of_rows_that_take_long_the_last_call_tells():
+    box, stats = box_of(batch_size=8, is_one_by_one=True), WorkerStats()
+    seat, found = box.seat(None, stats), []
+    for seconds in (SLOW_ROW / 2, 2 * SLOW_ROW, SLOW_ROW / 2):
+        stats.count(1, 0, seconds)
+        found.append(sizes(box, seat, 2))
+    assert found == [[2], [1, 1], [2]]
 
 
 def test_what_a_call_costs_rises_at_once_and_falls_slowly():

@@ -36,6 +36,8 @@ class InboxPolicy:
     """Spans get tickets, because several workers take from this inbox."""
     is_measured: bool = False
     """Why batches close is counted."""
+    is_one_by_one: bool = False
+    """Rows that take long are cut one by one: in a batch they would only wait for one another."""
 
 
 class Order(Protocol):
