@@ -1,15 +1,23 @@
 """One item on an edge of the graph: data, meta, and possibly an error."""
 
+import io
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from modelflow.device import CPU, Device, device_memories, memory_of, require_devices
-from modelflow.errors import FlowUnitError
+from modelflow.errors import FlowUnitError, MissingDependencyError
+from modelflow.pillow import image_of
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 __all__ = ["Buffer"]
+
+# The largest picture in a notebook, in pixels.
+_SHOWN = (512, 512)
 
 
 class Buffer:
@@ -146,6 +154,15 @@ class Buffer:
         moved.inherit_meta(self)
         return moved
 
+    def to_pil(self) -> "Image":
+        """Returns the image as one of Pillow's: a copy, ``RGB`` or ``L``.
+
+        Raises:
+            ValueError: the data is no uint8 image of bgr, rgb or gray.
+            MissingDependencyError: Pillow is not installed.
+        """
+        return image_of(self.to(CPU).data, *self.get_many("pix_fmt", "layout"))
+
     def as_object(self) -> Any:
         """Returns the data as it is."""
         return self.data
@@ -183,6 +200,19 @@ class Buffer:
             except UnicodeDecodeError:  # not text: described below
                 return repr(self)
         return repr(self)
+
+    def _repr_png_(self) -> bytes | None:
+        """Returns what a notebook shows of an image; None: it is none."""
+        if self.error is not None or self.get("pix_fmt") is None:
+            return None
+        try:
+            image = self.to_pil()
+        except (ValueError, MissingDependencyError):  # the notebook shows the text instead
+            return None
+        image.thumbnail(_SHOWN)
+        file = io.BytesIO()
+        image.save(file, "PNG")
+        return file.getvalue()
 
     def __repr__(self) -> str:
         if self.error is not None:

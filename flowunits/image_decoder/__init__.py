@@ -67,7 +67,8 @@ SPEC = FlowUnitSpec(
     inputs=(
         Port(
             "in_encoded_image",
-            "JPEG, PNG, WebP, BMP or TIFF: bytes, bytearray, memoryview or a uint8 array (N,)",
+            "JPEG, PNG, WebP, BMP or TIFF: bytes, bytearray, memoryview or a uint8 array (N,); or "
+            "the file, as pathlib.Path or opened as 'rb'; or an image of Pillow's",
             device="cpu",
         ),
     ),

@@ -1,5 +1,6 @@
 """``image_decoder`` on the CPU."""
 
+import os
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,15 @@ from flowunits.image_decoder.encoded import (
     encoded_bytes,
 )
 from flowunits.image_decoder.header import Header, read_header
-from modelflow import Context, FlowUnit
-from modelflow.image import Image, convert_color, empty_image, opencv
+from modelflow import Buffer, Context, FlowUnit
+from modelflow.image import (
+    Image,
+    convert_color,
+    empty_image,
+    image_of_pillow,
+    is_pillow,
+    opencv,
+)
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -36,10 +44,16 @@ class ImageDecoder(FlowUnit):
     def process(self, ctx: Context) -> None:
         """Decodes each buffer by itself."""
         count = PixelCount(self._options.max_batch_pixels)
-        ctx.emit_each(lambda buffer: self.decode(*self.read(buffer.data, count)).to_buffer())
+        ctx.emit_each(lambda buffer: self._decoded(buffer.data, count))
 
-    def read(self, data: Any, count: PixelCount) -> tuple[memoryview, Header]:
-        """Returns the bytes of an encoded image and its header, checked.
+    def _decoded(self, data: Any, count: PixelCount) -> Buffer:
+        buffer = self.decode(*self.read(data, count)).to_buffer()
+        if isinstance(data, os.PathLike):
+            buffer.set("path", os.fspath(data))
+        return buffer
+
+    def read(self, data: Any, count: PixelCount) -> tuple[Any, Header]:
+        """Returns the bytes of an encoded image and its header, checked; or Pillow's image.
 
         Args:
             data: The image.
@@ -48,18 +62,25 @@ class ImageDecoder(FlowUnit):
         Raises:
             ValueError: no encoded image, or one of more pixels than are allowed.
         """
+        if is_pillow(data):  # decoded already, or by Pillow when it is used
+            header = Header("Pillow", *data.size)
+            check_header(header, 0, self._options.max_pixels)
+            count.add(header)
+            return data, header
         encoded = encoded_bytes(data)
         header = read_header(encoded)
         check_header(header, len(encoded), self._options.max_pixels)
         count.add(header)
         return encoded, header
 
-    def decode(self, data: memoryview, header: Header) -> Image:
+    def decode(self, data: Any, header: Header) -> Image:
         """Returns the decoded image, upright, in the format of the options.
 
         Raises:
             ValueError: the image is damaged.
         """
+        if is_pillow(data):
+            return convert_color(image_of_pillow(data, "image_decoder"), self._options.pix_fmt)
         factor = self._factor(header)
         if header.is_plain_jpeg:
             pixels = self._decode_jpeg(data, header, factor)

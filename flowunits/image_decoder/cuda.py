@@ -47,10 +47,10 @@ class ImageDecoder(FlowUnit):
 
     def _read(self, buffer: Buffer, count: PixelCount) -> tuple[Hashable, Any]:
         data, header = self._host.read(buffer.data, count)
-        has_end = bytes(data[-1024:]).rfind(_END_OF_IMAGE) >= 0
-        return header.is_plain_jpeg and has_end, (data, header)
+        is_plain = header.is_plain_jpeg and bytes(data[-1024:]).rfind(_END_OF_IMAGE) >= 0
+        return is_plain, (data, header)
 
-    def _decode(self, is_plain_jpeg: bool, items: list[tuple[memoryview, Header]]) -> list[Any]:
+    def _decode(self, is_plain_jpeg: bool, items: list[tuple[Any, Header]]) -> list[Any]:
         """Gives for each item an image and its orientation, a finished buffer, or an error."""
         if not is_plain_jpeg:
             return self._decode_on_host(items)
@@ -71,7 +71,7 @@ class ImageDecoder(FlowUnit):
             for tensor, (_, header) in zip(tensors, items, strict=True)
         ]
 
-    def _decode_on_host(self, items: list[tuple[memoryview, Header]]) -> list[Any]:
+    def _decode_on_host(self, items: list[tuple[Any, Header]]) -> list[Any]:
         found: list[Any] = []
         for item in items:
             try:

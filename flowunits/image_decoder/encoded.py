@@ -1,6 +1,9 @@
 """What decoders on all devices do alike: check what is to be decoded, and say what is wrong."""
 
+import io
 import os
+import stat
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,13 +23,15 @@ TURNS: dict[int, tuple[bool, int | None]] = {
     7: (True, -1),
     8: (True, 0),
 }
+# Of a file that is to be read.
+MOST_BYTES = 1 << 30
 
 
 def encoded_bytes(data: Any) -> memoryview:
-    """Returns a view of the bytes of an encoded image.
+    """Returns a view of the bytes of an encoded image, read now if it is a file.
 
     Raises:
-        ValueError: the data is none, or empty.
+        ValueError: the data is none, or empty, or its file cannot be read.
     """
     is_array = isinstance(data, np.ndarray)
     if is_array and data.ndim == 2 and 1 in data.shape:  # as OpenCV and other frameworks give it
@@ -37,9 +42,12 @@ def encoded_bytes(data: Any) -> memoryview:
             "expected an encoded image as bytes or a uint8 array (N,)"
         )
         raise ValueError(message)
-    if not is_array and not isinstance(data, bytes | bytearray | memoryview):
-        is_path = isinstance(data, str | os.PathLike)
-        hint = ": what Path(...).read_bytes() gives of a file" if is_path else ""
+    if isinstance(data, os.PathLike):
+        data = _of_file(Path(data))
+    elif isinstance(data, io.IOBase):
+        data = _of_open_file(data)
+    elif not is_array and not isinstance(data, bytes | bytearray | memoryview):
+        hint = f"; of a file pathlib.Path({data[:80]!r})" if isinstance(data, str) else ""
         message = (
             f"image_decoder: got {type(data).__name__}; expected an encoded image as bytes{hint}"
         )
@@ -49,6 +57,38 @@ def encoded_bytes(data: Any) -> memoryview:
         message = "image_decoder: got 0 bytes; expected an encoded image"
         raise ValueError(message)
     return view
+
+
+def _of_file(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_BYTES:
+                message = (
+                    f"image_decoder: {path}: got {found.st_size} bytes; expected a file of at most "
+                    f"{MOST_BYTES}"
+                )
+                raise ValueError(message)
+            return file.read()
+    except OSError as error:
+        message = f"image_decoder: {path}: cannot be read: {error.strerror}"
+        raise ValueError(message) from error
+
+
+def _of_open_file(file: io.IOBase) -> bytes:
+    try:
+        found = file.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as error:  # closed, or only written to
+        message = f"image_decoder: got an open file that cannot be read: {error}"
+        raise ValueError(message) from error
+    if not isinstance(found, bytes) or len(found) > MOST_BYTES:
+        got = f"more than {MOST_BYTES} bytes" if isinstance(found, bytes) else "text"
+        message = (
+            f"image_decoder: got {got} of an open file; expected an encoded image, of a file "
+            "opened as 'rb'"
+        )
+        raise ValueError(message)
+    return found
 
 
 def check_header(header: Header, size: int, most: int) -> None:

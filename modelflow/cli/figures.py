@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from modelflow.table import time_text
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -9,7 +11,7 @@ if TYPE_CHECKING:
     from modelflow.profile.interval import Interval, NodeInterval
     from modelflow.runtime.stats import Histogram
 
-__all__ = ["headline", "table_console", "table_of", "time_text"]
+__all__ = ["headline", "table_console", "table_of"]
 
 # Columns where the output is no terminal: none is cut off.
 _WIDE = 200
@@ -92,11 +94,3 @@ def _marks(histogram: "Histogram") -> list[str]:
 
 def _share(share: float) -> str:
     return f"{share:.0%}"
-
-
-def time_text(seconds: float) -> str:
-    """Returns a time with three digits and its unit."""
-    for factor, unit in ((1.0, "s"), (1e3, "ms"), (1e6, "us")):
-        if seconds * factor >= 1 or unit == "us":
-            return f"{seconds * factor:.3g} {unit}"
-    raise AssertionError

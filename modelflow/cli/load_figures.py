@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from modelflow.cli.figures import time_text
 from modelflow.cli.load_series import load_name
 from modelflow.load.sample import PERCENTS
+from modelflow.table import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -14,6 +14,9 @@ __all__ = ["InputPort"]
 
 Array = npt.NDArray[Any]
 
+# Python's own numbers are of no type yet.
+_UNTYPED = (list, tuple, int, float)
+
 
 class InputPort:
     """One input of an inference unit: checks items, and gathers them into one staging array.
@@ -87,6 +90,8 @@ class InputPort:
         if array.dtype.kind in "biufc" and np.can_cast(array.dtype, self._dtype, "same_kind"):
             if self._is_cast_allowed:
                 return array
+            if isinstance(data, _UNTYPED):
+                return array.astype(self._dtype)
             advice = "of that type; convert it before, or set allow_cast=true"
             raise EngineError(self._message(_described(data), advice))
         raise EngineError(self._message(_described(data), "of that type"))

@@ -269,6 +269,23 @@ class Flow(FlowLife):
         _go_on(scheduler, blocker, on_room)
         return submitted
 
+    def __repr__(self) -> str:
+        graph = self._graph
+        if graph is None:
+            return "<Flow without a graph>"
+        ports = (", ".join(names) or "none" for names in (graph.inputs, graph.outputs))
+        return "<Flow {!r}: {} nodes, inputs: {}, outputs: {}>".format(
+            graph.name, len(graph.nodes), *ports
+        )
+
+    def _repr_svg_(self) -> str:
+        """Returns the graph's picture, which a notebook shows."""
+        from modelflow.draw.svg import draw  # of notebooks alone
+
+        picture = draw(self.graph)
+        assert isinstance(picture, str)  # SVG is text
+        return picture
+
     def stats(self) -> FlowStats:
         """Returns the figures of this moment: a mapping from the names of nodes to theirs.
 

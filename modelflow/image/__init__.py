@@ -9,9 +9,10 @@ from modelflow.image.box import Box, read_box, read_boxes, suppress
 from modelflow.image.channel_scale import ChannelScale
 from modelflow.image.color import PIX_FMTS, PixFmt, convert_color
 from modelflow.image.encode import ENCODINGS, encode_image
-from modelflow.image.image import Image, empty_image, read_image
+from modelflow.image.image import Image, empty_image, image_of_pillow, read_image
 from modelflow.image.labels import read_labels
 from modelflow.image.opencv import INTERPOLATION_HELP, Interpolation, interpolation_flag, opencv
+from modelflow.pillow import is_pillow
 
 __all__ = [
     "ENCODINGS",
@@ -25,7 +26,9 @@ __all__ = [
     "convert_color",
     "empty_image",
     "encode_image",
+    "image_of_pillow",
     "interpolation_flag",
+    "is_pillow",
     "opencv",
     "read_box",
     "read_boxes",

@@ -3,6 +3,8 @@
 The array may lie on a device: what is checked here is the same there.
 """
 
+import io
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +14,9 @@ import numpy.typing as npt
 from modelflow.buffer import Buffer
 from modelflow.device import array_dtype, empty
 from modelflow.image.row import CHANNELS, is_as_said, unrolled
+from modelflow.pillow import is_pillow, pixels_of
 
-__all__ = ["Image", "Pixels", "check_size", "empty_image", "read_image"]
+__all__ = ["Image", "Pixels", "check_size", "empty_image", "image_of_pillow", "read_image"]
 
 _PLANAR = ("bgrp", "rgbp")
 _UINT8 = np.dtype(np.uint8)
@@ -115,7 +118,8 @@ def read_image(buffer: Buffer, where: str = "in_image", *, allow_nv12: bool = Fa
     """Reads the image of a buffer without copying it.
 
     Without meta an array is taken for packed BGR, or gray if it has one channel or two axes. Pixels
-    in one row (uint8, or bytes) get the shape that the meta name: see `unrolled`.
+    in one row (uint8, or bytes) get the shape that the meta name: see `unrolled`. An image of
+    Pillow's is turned upright and copied: bgr, or gray.
 
     Args:
         buffer: The buffer.
@@ -134,6 +138,8 @@ def read_image(buffer: Buffer, where: str = "in_image", *, allow_nv12: bool = Fa
 
 
 def _read_with_care(buffer: Buffer, where: str, allow_nv12: bool) -> Image:
+    if is_pillow(buffer.data):
+        return image_of_pillow(buffer.data, where)
     data = unrolled(buffer, where)
     dtype = array_dtype(data)
     if dtype is None:
@@ -155,6 +161,19 @@ def _read_with_care(buffer: Buffer, where: str, allow_nv12: bool) -> Image:
         image = _read_packed_or_planar(data, pix_fmt, buffer.get("layout"), where)
     check_size(buffer, (image.width, image.height, image.channel), where)
     return image
+
+
+def image_of_pillow(data: Any, where: str) -> Image:
+    """Returns a Pillow image as one of ours: upright, packed bgr or gray.
+
+    Raises:
+        ValueError: it cannot be read, or has more than 8 bits a value.
+    """
+    try:
+        return Image(*pixels_of(data))
+    except ValueError as error:
+        message = f"{where}: {error}"
+        raise ValueError(message) from error
 
 
 def check_size(buffer: Buffer, size: tuple[int, int, int], where: str) -> None:
@@ -227,5 +246,5 @@ def _kind(data: Any) -> str:
 
 
 def _hint(data: Any) -> str:
-    is_encoded = isinstance(data, bytes | bytearray | memoryview)
+    is_encoded = isinstance(data, bytes | bytearray | memoryview | os.PathLike | io.IOBase)
     return "; put an image_decoder before it" if is_encoded else ""

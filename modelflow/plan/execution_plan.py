@@ -8,6 +8,7 @@ from typing import Any
 
 from modelflow.config.node_settings import NodeSettings
 from modelflow.device import Device
+from modelflow.table import html_table, text_table
 from modelflow.unit.spec import FlowUnitSpec
 
 __all__ = ["SLOW_ROW", "ExecutionPlan", "MergePlan", "Origin", "StagePlan", "Target", "UnitPlan"]
@@ -217,6 +218,12 @@ class ExecutionPlan:
             for stage in self.stages.values()
             for place in range(len(stage.units))
         ]
+
+    def __str__(self) -> str:
+        return text_table(self.rows())
+
+    def _repr_html_(self) -> str:
+        return html_table(self.rows(), self.name)
 
 
 def _row(stage: StagePlan, place: int) -> dict[str, str]:

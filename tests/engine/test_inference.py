@@ -4,6 +4,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pandas
+import pyarrow
 import pytest
 
 from modelflow.buffer import Buffer
@@ -170,6 +172,19 @@ def test_allow_cast_converts_on_the_way(frozen_graph):
         np.testing.assert_allclose(result.data, expected(item))
         assert result.data.dtype == np.float32
     assert "got complex128 (4,)" in results[3].get_error_msg()
+
+
+def test_numbers_of_no_type_of_their_own_become_the_models(frozen_graph):
+    spec = inference_spec(read_model_file(frozen_graph), "net")
+    row = [1.5, 2.0, 3.0, 4.25]
+    typed = np.asarray(row, np.float32)
+    given = [row, tuple(row), pandas.Series(typed), pyarrow.array(typed), [1, 2, 3, 4]]
+    results = run_unit(spec, {"net/in": [*given, pandas.Series(row), [1j] * 4]})["net/scores/Add"]
+    for item, result in zip(given, results, strict=False):
+        np.testing.assert_allclose(result.data, expected(np.asarray(item, np.float32)))
+        assert result.data.dtype == np.float32
+    assert "got Series; expected float32 (4,)" in results[-2].get_error_msg()
+    assert "got list; expected float32 (4,)" in results[-1].get_error_msg()
 
 
 def test_output_without_batch_axis_is_an_error(two_ports):

@@ -1,11 +1,14 @@
 import contextlib
+import io
 import struct
+from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
 
 from flowunits.image_decoder import SPEC
+from flowunits.image_decoder.encoded import MOST_BYTES
 from flowunits.image_decoder.header import read_header
 from modelflow import Buffer, ConfigError
 from modelflow.testing import run_unit
@@ -315,3 +318,39 @@ def test_a_kept_error_keeps_no_pixels(photo, encode):
         error = error.__cause__
     kept = [value for frame in frames for value in frame.f_locals.values()]
     assert not any(isinstance(value, np.ndarray) and value.ndim == 3 for value in kept)
+
+
+def test_a_file_is_read_by_its_path_or_where_it_stands(photo, encode, tmp_path):
+    path = tmp_path / "photo.png"
+    path.write_bytes(encode(photo, "PNG"))
+    with path.open("rb") as file:
+        by_path, by_file = decode(path, file)
+    np.testing.assert_array_equal(by_path.data, opencv(path.read_bytes()))
+    np.testing.assert_array_equal(by_file.data, by_path.data)
+    assert by_path.get("path") == str(path)
+    np.testing.assert_array_equal(pixels_of(io.BytesIO(path.read_bytes())), by_path.data)
+
+
+def test_a_file_that_cannot_be_read_is_an_error_of_its_item(tmp_path, photo, encode):
+    (tmp_path / "a.txt").write_text("text")
+    closed = io.BytesIO(b"a")
+    closed.close()
+    assert f"image_decoder: {tmp_path}/no.png: cannot be read: No such file" in error_of(
+        tmp_path / "no.png"
+    )
+    assert f"image_decoder: {tmp_path}: cannot be read: Is a directory" in error_of(tmp_path)
+    with (tmp_path / "a.txt").open() as file:
+        assert "got text of an open file; expected an encoded image, of a file opened as 'rb'" in (
+            error_of(file)
+        )
+    assert "got an open file that cannot be read: I/O operation on closed file" in error_of(closed)
+    assert "got str; expected an encoded image as bytes; of a file pathlib.Path('a.png')" in (
+        error_of("a.png")
+    )
+
+
+def test_a_file_larger_than_any_image_is_not_read(tmp_path):
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(MOST_BYTES + 1)
+    assert f"expected a file of at most {MOST_BYTES}" in error_of(tmp_path / "large")
+    assert "got 0 bytes; expected a file of at most" in error_of(Path("/dev/zero"))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from modelflow.runtime.stats.histogram import Histogram, Record
 from modelflow.runtime.stats.node_stats import NodeStats
+from modelflow.table import html_table, text_table, time_text
 
 __all__ = ["FlowStats", "RequestStats"]
 
@@ -101,8 +102,40 @@ class FlowStats(Mapping[str, NodeStats]):
             Counter(self.pool) + Counter(other.pool),
         )
 
+    def rows(self) -> list[dict[str, str]]:
+        """Explains the figures as a table: one row a node, the same columns in each."""
+        return [_row(node) for node in self.nodes.values()]
+
+    def __str__(self) -> str:
+        return f"{self._headline()}\n{text_table(self.rows())}"
+
+    def _repr_html_(self) -> str:
+        return html_table(self.rows(), self._headline())
+
+    def _headline(self) -> str:
+        ended = ", ".join(f"{count} {outcome}" for outcome, count in self.requests.items())
+        text = f"{self.name or 'flow'}: {self.seconds:.1f} s, requests: {ended or 'none has ended'}"
+        return f"{text}, {self.in_flight} in flight"
+
     @property
     def past(self) -> "FlowStats":
         """The same without what is true of its moment alone: it does not run any more."""
         nodes = {name: node.past for name, node in self.nodes.items()}
         return replace(self, nodes=nodes, in_flight=0, unread={}, unread_bound=0, pool={})
+
+
+def _row(node: NodeStats) -> dict[str, str]:
+    is_called = node.service.count
+    return {
+        "node": node.node,
+        "unit": node.unit,
+        "threads": str(node.threads),
+        "rows": str(node.buffers),
+        "calls": str(node.batches),
+        "rows a call": f"{node.mean_batch_size:.1f} of {node.batch_size}",
+        "busy": time_text(node.busy),
+        "call p50": time_text(node.service.percentile(50)) if is_called else "-",
+        "call p99": time_text(node.service.percentile(99)) if is_called else "-",
+        "queue": f"{node.queue} of {node.capacity}" if node.capacity else "-",
+        "errors": str(node.errors + node.expired),
+    }
