@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from modelflow.cli.graph_options import GraphChoice, graph_options
+from modelflow.cli.telling import tell
 from modelflow.errors import Finding, FlowFailed, FlowUnitError, GraphError, ModelflowError
 
 if TYPE_CHECKING:
@@ -135,9 +136,9 @@ def _print(flow: "Flow", path: str, verbose: bool) -> None:
     rows = flow.plan.rows()
     checked = flow.graph
     for note in checked.notes:
-        click.echo(f"note: {note}", err=True)
+        tell("note", note)
     for sentence in advice(checked):
-        click.echo(f"advice: {sentence}", err=True)
+        tell("advice", sentence)
     if verbose:
         _print_table(rows)
         _print_burst(flow)

@@ -5,12 +5,21 @@ from click.shell_completion import get_completion_class
 
 __all__ = ["completion"]
 
+# Behind "input=" and "photos/" bash is to add no blank, since more follows.
+_END = "    return 0\n"
+_OPEN = """    if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *[=./] ]]; then
+        compopt -o nospace
+    fi
+
+"""
+
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> int:
-    """Prints the script that completes modelflow's commands and options in a shell.
+    """Prints the script that completes modelflow in a shell: commands and options, graphs with
+    their nodes, ports and attributes, units.
 
     \b
     modelflow completion bash >> ~/.bashrc
@@ -18,5 +27,6 @@ def completion(context: click.Context, shell: str) -> int:
     root = context.find_root()
     found = get_completion_class(shell)
     assert found is not None  # click knows the three shells that the argument takes
-    click.echo(found(root.command, {}, "modelflow", "_MODELFLOW_COMPLETE").source())
+    script = found(root.command, {}, "modelflow", "_MODELFLOW_COMPLETE").source()
+    click.echo(script.replace(_END, _OPEN + _END) if shell == "bash" else script)
     return 0

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from modelflow.cli.asking import address_of, ask, is_address, read_profile
+from modelflow.cli.completing import complete_input
 from modelflow.cli.driving import Drive, check_repeatable
 from modelflow.cli.feeding import feeds_of
 from modelflow.cli.finite_range import FiniteRange
 from modelflow.cli.graph_options import GraphChoice, graph_options
+from modelflow.cli.telling import tell
 from modelflow.cli.termination import TERMINATED, termination
 from modelflow.errors import ConfigError, FlowFailed
 
@@ -40,6 +42,7 @@ _DAMAGED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
     "--input",
     "inputs",
     multiple=True,
+    shell_complete=complete_input,
     metavar="[PORT=]FILE|DIR|GLOB",
     help="What goes into an input of the graph, again and again; as for 'modelflow profile'.",
 )
@@ -191,7 +194,7 @@ def _show(found: "Diagnosis", case: "Case") -> None:
         click.echo(text)
     click.echo(f"seen for {case.interval.seconds:.1f} s at {case.rate:.1f} rows/s", err=True)
     for note in found.notes:
-        click.echo(f"note: {note}", err=True)
+        tell("note", note)
 
 
 def _show_finding(finding: "Finding", *, is_first: bool) -> None:

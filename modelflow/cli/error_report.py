@@ -11,6 +11,7 @@ import click
 
 from modelflow.buffer import Buffer
 from modelflow.cli.shown import shown
+from modelflow.cli.telling import tell
 from modelflow.error_log import ErrorLog
 from modelflow.errors import ConfigError, FlowUnitError
 
@@ -72,7 +73,7 @@ class ErrorReport:
                 self._file.flush()
 
     def _tell(self, text: str, error: FlowUnitError | None) -> None:
-        click.echo(f"error: {text}", err=True)
+        tell("error", text)
         if self._is_debug and error is not None and error.__cause__ is not None:
             click.echo("".join(traceback.format_exception(error.__cause__)).rstrip(), err=True)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from modelflow.cli.completing import complete_argument, complete_graph, complete_set
 from modelflow.config.override import parse_assignment
 from modelflow.errors import ConfigError
 
@@ -74,16 +75,22 @@ def graph_options(command: Callable[..., Any]) -> Callable[..., Any]:
     wrapped.__doc__ = command.__doc__
     wrapped.__dict__.update(command.__dict__)  # the options that are declared below this one
     wrapped = click.option(
-        "--arg", "args", multiple=True, metavar="NAME=VALUE", help="A value for [args.NAME]."
+        "--arg",
+        "args",
+        multiple=True,
+        metavar="NAME=VALUE",
+        shell_complete=complete_argument,
+        help="A value for [args.NAME].",
     )(wrapped)
     wrapped = click.option(
         "--set",
         "overrides",
         multiple=True,
         metavar="NODE.KEY=VALUE",
+        shell_complete=complete_set,
         help="Changes an attribute of a node; '*.KEY=VALUE' of every node. May be repeated.",
     )(wrapped)
-    return click.argument("graph")(wrapped)
+    return click.argument("graph", shell_complete=complete_graph)(wrapped)
 
 
 def _assignment(option: str, text: str) -> tuple[str, str]:

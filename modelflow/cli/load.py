@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from modelflow.cli.completing import complete_input
 from modelflow.cli.graph_options import GraphChoice, graph_options
 from modelflow.cli.option_groups import GroupedCommand
+from modelflow.cli.telling import tell
 from modelflow.cli.termination import TERMINATED, termination
 from modelflow.errors import ConfigError
 
@@ -86,6 +88,7 @@ _OF_URLS = {"bodies": "--body", "headers": "--header", "method": "--method", "ca
     "--input",
     "inputs",
     multiple=True,
+    shell_complete=complete_input,
     metavar="[PORT=]FILE|DIR|GLOB|-",
     help="What goes into an input of the graph: a request a file, in turns.",
 )
@@ -260,7 +263,7 @@ def _show(series: "LoadSeries", *, per_second: bool, document: str | None) -> No
         for line in notes_of(reports):
             click.echo(line)
         for line in warnings_of(reports):
-            click.echo(f"warning: {line}", err=True)
+            tell("warning", line)
     if document is not None and reports:
         found = {"version": _VERSION, "loads": [report.document() for report in reports]}
         try:

@@ -19,7 +19,9 @@ from modelflow.cli.new.command import new
 from modelflow.cli.profile import profile
 from modelflow.cli.replica import replica
 from modelflow.cli.run import run
+from modelflow.cli.schema import schema
 from modelflow.cli.serve import serve
+from modelflow.cli.telling import LevelFormatter, colour_wish, tell_error
 from modelflow.cli.termination import INTERRUPTED
 from modelflow.cli.top import top
 from modelflow.cli.tune import tune
@@ -60,7 +62,11 @@ def cli(context: click.Context, log_level: str, debug: bool) -> None:
     import logging
 
     logging.addLevelName(LEVELS["NOTICE"], "NOTICE")
-    logging.basicConfig(format="%(levelname)s: %(message)s", stream=sys.stderr)
+    wish = colour_wish()
+    handler = logging.StreamHandler()  # stderr
+    handler.setFormatter(LevelFormatter(is_coloured=sys.stderr.isatty() if wish is None else wish))
+    logging.basicConfig(handlers=[handler])
+    context.color = wish
     set_log_level(log_level)
     context.obj = {"debug": debug}
     # Units named by module ("units:mean") are looked for where the command is given, as with -m.
@@ -80,6 +86,7 @@ for command in (
     check,
     draw,
     graphs,
+    schema,
     convert,
     units,
     model,
@@ -116,14 +123,14 @@ def _code(words: list[str]) -> int:
             raise
         for inner in failure.exceptions:
             where = inner.where if isinstance(inner, FlowUnitError) else ""
-            click.echo(f"{inner} ({where})" if where else str(inner), err=True)
+            tell_error(f"{inner} ({where})" if where else str(inner))
         code = INTERRUPTED if _is_interrupted(failure) else 1
         _leave_hung_threads(code)
         return code
     except ModelflowError as error:
         if "--debug" in words:
             raise
-        click.echo(str(error), err=True)
+        tell_error(str(error))
         return 1
     except BrokenPipeError:
         # Whoever read our output has gone (`| head`): end quietly, also at the last flush.

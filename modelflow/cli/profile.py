@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from modelflow.cli.completing import complete_input
 from modelflow.cli.driving import Drive, check_repeatable
 from modelflow.cli.figures import headline, table_console, table_of
 from modelflow.cli.finite_range import FiniteRange
@@ -29,6 +30,7 @@ __all__ = ["profile"]
     "--input",
     "inputs",
     multiple=True,
+    shell_complete=complete_input,
     metavar="[PORT=]FILE|DIR|GLOB|-",
     help="What goes into an input of the graph, again and again; as for 'modelflow run'.",
 )

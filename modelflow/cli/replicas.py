@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from modelflow.cli.serving import explained, tell
+from modelflow.cli.telling import tell_error
 from modelflow.cli.termination import TERMINATED
 from modelflow.http.endpoint import Endpoint
 from modelflow.http.server import bound_socket
@@ -66,5 +67,5 @@ def _said(loaded: Message) -> None:
 def _failed(error: StartError) -> int:
     if error.code == _USAGE:
         raise click.UsageError(str(error)) from error
-    click.echo(str(error), err=True)
+    tell_error(str(error))
     return error.code

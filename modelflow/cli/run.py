@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from modelflow.cli.completing import complete_input, complete_output
 from modelflow.cli.graph_options import GraphChoice, graph_options
 from modelflow.cli.progress import Progress, items, progress
 from modelflow.cli.running import Run
+from modelflow.cli.telling import tell
 from modelflow.cli.termination import TERMINATED, termination
 from modelflow.errors import FlowFailed, StreamClosed
 
@@ -35,6 +37,7 @@ __all__ = ["run"]
     "--input",
     "inputs",
     multiple=True,
+    shell_complete=complete_input,
     metavar="[PORT=]FILE|DIR|GLOB|-",
     help="What goes into an input of the graph: a buffer a file; '-': standard input.",
 )
@@ -42,6 +45,7 @@ __all__ = ["run"]
     "--output",
     "outputs",
     multiple=True,
+    shell_complete=complete_output,
     metavar="[PORT=]FILE|DIR|-",
     help="Where an output's results go: JSON lines into a file or (without this) to standard "
     "output; into a folder a file a result (an image as PNG).",
@@ -113,7 +117,7 @@ def run(  # noqa: PLR0913 - each is an option
 
     def note(text: str) -> None:
         if not quiet:
-            click.echo(f"note: {text}", err=True)
+            tell("note", text)
 
     checked = graph.read()
     for text in checked.notes:

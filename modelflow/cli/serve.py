@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from modelflow.cli.completing import complete_graph
 from modelflow.cli.serve_settings import ServeCommand, serve_options
 from modelflow.cli.serving import (
     Ending,
@@ -28,7 +29,7 @@ __all__ = ["serve"]
 
 
 @click.command(cls=ServeCommand)
-@click.argument("sources", nargs=-1, metavar="[NAME=]SOURCE...")
+@click.argument("sources", nargs=-1, metavar="[NAME=]SOURCE...", shell_complete=complete_graph)
 @config_option
 @click.option(
     "--http",

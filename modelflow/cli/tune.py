@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from modelflow.cli.completing import complete_input
 from modelflow.cli.finite_range import FiniteRange
 from modelflow.cli.graph_options import GraphChoice, graph_options
 from modelflow.cli.load_inputs import rows_of
+from modelflow.cli.telling import tell
 from modelflow.cli.termination import TERMINATED, termination
 from modelflow.cli.tune_run import StoppedError, TuneRun, values_of
 from modelflow.errors import ConfigError, TuningError, did_you_mean
@@ -31,6 +33,7 @@ _LATENCY = re.compile(r"(?:p(?P<percent>\d+(?:\.\d+)?)=)?(?P<time>\d+(?:\.\d+)?)
     "--input",
     "inputs",
     multiple=True,
+    shell_complete=complete_input,
     metavar="[PORT=]FILE|DIR|GLOB",
     help="What goes into an input of the graph, in turns; as for 'modelflow profile'.",
 )
@@ -133,7 +136,7 @@ def tune(  # noqa: PLR0913 - the words of the command line
         return TERMINATED
     _show(report)
     if graph.overrides and changes:
-        click.echo("note: measured with what --set says, which is not in the file", err=True)
+        tell("note", "measured with what --set says, which is not in the file")
     _tell_change(report, changes, graph.path, html, is_written=write)
     return 0
 
@@ -185,7 +188,7 @@ def _show(report: "TuneReport") -> None:
     table_console().print(table)
     click.echo(summary_of(report))
     for note in report.notes:
-        click.echo(f"note: {note}", err=True)
+        tell("note", note)
 
 
 def _tell_change(

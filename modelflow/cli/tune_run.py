@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from modelflow.cli.graph_options import GraphChoice
+from modelflow.cli.telling import tell
 from modelflow.errors import ConfigError, Location, TuningError
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ def _percentile(latency: Mapping[str, Any], percent: float) -> float:
 def _tell(report: "VariantsReport") -> None:
     """Says which variant is the best."""
     for reason in report.failed:
-        click.echo(f"note: {reason}", err=True)
+        tell("note", reason)
     if not report.changes:
         click.echo("No variant was found that is better than the present graph.")
         return

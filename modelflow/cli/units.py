@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from modelflow.cli.completing import complete_unit
+from modelflow.cli.telling import tell_error
+
 if TYPE_CHECKING:
     from modelflow.unit.port import Port
     from modelflow.unit.spec import FlowUnitSpec
@@ -13,7 +16,7 @@ __all__ = ["units"]
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_unit)
 @click.option(
     "--dir", "folders", multiple=True, metavar="DIR", help="A folder of flow units; repeatable."
 )
@@ -31,7 +34,7 @@ def units(name: str | None, folders: tuple[str, ...], as_json: bool) -> int:
     registry = Registry(folders)
     specs = list(registry.specs()) if name is None else [registry.find(name)]
     for problem in registry.problems() if name is None else ():
-        click.echo(problem, err=True)
+        tell_error(problem)
     if as_json:
         click.echo(json.dumps([_as_json(spec) for spec in specs], indent=2))
     elif name is None:

@@ -15,6 +15,7 @@ __all__ = [
     "REQUIRED",
     "Config",
     "Option",
+    "choices_of",
     "convert",
     "option",
     "options_from",
@@ -244,6 +245,17 @@ def type_name(wanted: Any) -> str:
             return f"a list of values, each {type_name(args[0])}"
         return f"{len(args)} values, each {type_name(args[0])}"
     return _NAMES.get(wanted, getattr(wanted, "__name__", str(wanted)))
+
+
+def choices_of(wanted: Any) -> list[str]:
+    """Returns the values that an option of this type may have, as texts; none: they are many."""
+    if wanted is bool:
+        return ["true", "false"]
+    args = typing.get_args(wanted)
+    if typing.get_origin(wanted) is Literal:
+        return list(map(str, args))
+    is_union = typing.get_origin(wanted) in (Union, types.UnionType)
+    return [choice for arg in args for choice in choices_of(arg)] if is_union else []
 
 
 def _type_of(value: Any) -> Any:
