@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from modelflow.cli.graph_options import GraphChoice, graph_options
+from modelflow.cli.graph_choice import GraphChoice
+from modelflow.cli.graph_options import graph_options
 from modelflow.cli.telling import tell
 from modelflow.errors import Finding, FlowFailed, FlowUnitError, GraphError, ModelflowError
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
+from modelflow.cli.graph_choice import GraphChoice
 from modelflow.errors import ModelflowError
 
 if TYPE_CHECKING:
@@ -117,7 +118,6 @@ def _items(values: Iterable[str], begun: str) -> list[CompletionItem]:
 
 
 def _graph(context: click.Context) -> "Graph | None":
-    from modelflow.cli.graph_options import GraphChoice
 
     # Behind an option whose value is still to come click has parsed no arguments yet.
     source: Any = context.params.get("graph") or next(iter(context.args), None)

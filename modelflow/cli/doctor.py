@@ -14,7 +14,8 @@ from modelflow.cli.completing import complete_input
 from modelflow.cli.driving import Drive, check_repeatable
 from modelflow.cli.feeding import feeds_of
 from modelflow.cli.finite_range import FiniteRange
-from modelflow.cli.graph_options import GraphChoice, graph_options
+from modelflow.cli.graph_choice import GraphChoice
+from modelflow.cli.graph_options import graph_options
 from modelflow.cli.telling import tell
 from modelflow.cli.termination import TERMINATED, termination
 from modelflow.errors import ConfigError, FlowFailed

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 
-from modelflow.cli.graph_options import GraphChoice, graph_options
+from modelflow.cli.graph_choice import GraphChoice
+from modelflow.cli.graph_options import graph_options
 from modelflow.cli.written import write
 from modelflow.errors import did_you_mean
 

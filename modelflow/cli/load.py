@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from modelflow.cli.completing import complete_input
-from modelflow.cli.graph_options import GraphChoice, graph_options
+from modelflow.cli.graph_choice import GraphChoice
+from modelflow.cli.graph_options import graph_options
 from modelflow.cli.option_groups import GroupedCommand
 from modelflow.cli.telling import tell
 from modelflow.cli.termination import TERMINATED, termination

@@ -21,13 +21,13 @@ from modelflow.cli.replica import replica
 from modelflow.cli.run import run
 from modelflow.cli.schema import schema
 from modelflow.cli.serve import serve
-from modelflow.cli.telling import LevelFormatter, colour_wish, tell_error
+from modelflow.cli.telling import LevelFormatter, colour_wish, tell_error, tell_failed
 from modelflow.cli.termination import INTERRUPTED
 from modelflow.cli.top import top
 from modelflow.cli.tune import tune
 from modelflow.cli.units import units
 from modelflow.cli.version import version, version_text
-from modelflow.errors import FlowFailed, FlowUnitError, ModelflowError
+from modelflow.errors import FlowFailed, ModelflowError
 from modelflow.log import LEVELS, set_log_level
 
 __all__ = ["cli", "main"]
@@ -121,9 +121,7 @@ def _code(words: list[str]) -> int:
     except FlowFailed as failure:
         if "--debug" in words:
             raise
-        for inner in failure.exceptions:
-            where = inner.where if isinstance(inner, FlowUnitError) else ""
-            tell_error(f"{inner} ({where})" if where else str(inner))
+        tell_failed(failure)
         code = INTERRUPTED if _is_interrupted(failure) else 1
         _leave_hung_threads(code)
         return code

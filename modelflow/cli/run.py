@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING
 import click
 
 from modelflow.cli.completing import complete_input, complete_output
-from modelflow.cli.graph_options import GraphChoice, graph_options
+from modelflow.cli.graph_choice import GraphChoice
+from modelflow.cli.graph_options import graph_options
 from modelflow.cli.progress import Progress, items, progress
 from modelflow.cli.running import Run
 from modelflow.cli.telling import tell
 from modelflow.cli.termination import TERMINATED, termination
+from modelflow.cli.turn import Turn
+from modelflow.cli.watching import run_watched
 from modelflow.errors import FlowFailed, StreamClosed
 
 if TYPE_CHECKING:
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from modelflow.cli.window import Window
     from modelflow.cli.writing import ResultWriter
     from modelflow.flow import Flow
+    from modelflow.graph.graph import Graph
 
 __all__ = ["run"]
 
@@ -82,6 +86,13 @@ __all__ = ["run"]
     help="Answer http://HOST:PORT/metrics for Prometheus and /stats for 'modelflow top' while it "
     "runs; 127.0.0.1 unless a host is given.",
 )
+@click.option(
+    "--watch",
+    "is_watched",
+    is_flag=True,
+    help="Run it anew whenever its graph, units or models change; models that have not stay "
+    "loaded. Ctrl-C ends it.",
+)
 @click.pass_context
 def run(  # noqa: PLR0913 - each is an option
     context: click.Context,
@@ -96,6 +107,7 @@ def run(  # noqa: PLR0913 - each is an option
     sync: bool,
     trace: str | None,
     metrics: str | None,
+    is_watched: bool,
 ) -> int:
     """Runs a graph: a file, or the name of one that comes with modelflow.
 
@@ -109,43 +121,83 @@ def run(  # noqa: PLR0913 - each is an option
     modelflow run graph.toml --input photos --output scores.jsonl --resume scores.done
     cat a.jpg | modelflow run graph.toml --input - --set 'infer.device=cpu'
     """
-    from modelflow.cli.error_report import ErrorReport
-    from modelflow.cli.feeding import feeds_of
-    from modelflow.cli.resuming import Resuming, check_resumable
-    from modelflow.cli.writing import ResultWriter
-    from modelflow.flow import Flow
+    wishes = _Wishes(
+        graph,
+        inputs,
+        outputs,
+        error_file,
+        resume,
+        trace,
+        metrics,
+        is_whole=full,
+        is_quiet=quiet,
+        is_inline=sync,
+        is_debug=bool((context.obj or {}).get("debug")),
+    )
+    if not is_watched:
+        code = wishes.run(graph.read(), Turn())
+    elif resume is not None or sync:
+        message = f"--watch: cannot be used with {'--resume' if resume else '--sync'}"
+        raise click.UsageError(message)
+    else:
+        code = run_watched(graph, wishes.run, wishes.note)
+    return 0 if code == 1 and keep_going else code
 
-    def note(text: str) -> None:
-        if not quiet:
+
+@dataclass(frozen=True)
+class _Wishes:
+    """What the command line asks for."""
+
+    graph: GraphChoice
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    error_file: Path | None
+    resume: Path | None
+    trace: str | None
+    metrics: str | None
+    is_whole: bool
+    is_quiet: bool
+    is_inline: bool
+    is_debug: bool
+
+    def note(self, text: str) -> None:
+        """Says something that is no error."""
+        if not self.is_quiet:
             tell("note", text)
 
-    checked = graph.read()
-    for text in checked.notes:
-        note(str(text))
-    feeds = feeds_of(inputs, checked.inputs)
-    is_debug = bool((context.obj or {}).get("debug"))
-    with contextlib.ExitStack() as files:
-        errors = files.enter_context(
-            ErrorReport(error_file, is_resumed=resume is not None, is_debug=is_debug)
-        )
-        writer = files.enter_context(
-            ResultWriter(outputs, checked.outputs, errors, note, is_whole=full)
-        )
-        # Built before a signal may come: only what is there can be stopped.
-        flow = Flow(checked, threads=0 if sync else None, on_error=errors.add).build()
-        write = writer.write
-        if resume is None:
-            writer.open(_is_paired(flow))
-        else:
-            check_resumable(flow, feeds, writer)
-            resuming = Resuming(resume, graph.source, feeds, writer)
-            files.callback(resuming.close)
-            feeds, write = resuming.feeds, resuming.write
-            if resuming.done_before:
-                note(f"{items(resuming.done_before)} done before, {items(feeds[0].count)} left")
-        job = _Job(flow, feeds, writer, errors, write, is_quiet=quiet, is_inline=sync)
-        code = job.run(trace, metrics)
-    return 0 if code == 1 and keep_going else code
+    def run(self, graph: "Graph", turn: Turn) -> int:
+        """Runs a graph to its end, and returns the exit code."""
+        from modelflow.cli.error_report import ErrorReport
+        from modelflow.cli.feeding import feeds_of
+        from modelflow.cli.resuming import Resuming, check_resumable
+        from modelflow.cli.writing import ResultWriter
+        from modelflow.flow import Flow
+
+        for text in graph.notes:
+            self.note(str(text))
+        feeds = feeds_of(self.inputs, graph.inputs)
+        resume = self.resume
+        with contextlib.ExitStack() as files:
+            errors = files.enter_context(
+                ErrorReport(self.error_file, is_resumed=resume is not None, is_debug=self.is_debug)
+            )
+            writer = files.enter_context(
+                ResultWriter(self.outputs, graph.outputs, errors, self.note, is_whole=self.is_whole)
+            )
+            # Built before a signal may come: only what is there can be stopped.
+            flow = Flow(graph, threads=0 if self.is_inline else None, on_error=errors.add).build()
+            write = writer.write
+            if resume is None:
+                writer.open(_is_paired(flow))
+            else:
+                check_resumable(flow, feeds, writer)
+                resuming = Resuming(resume, self.graph.source, feeds, writer)
+                files.callback(resuming.close)
+                feeds, write = resuming.feeds, resuming.write
+                if done := resuming.done_before:
+                    self.note(f"{items(done)} done before, {items(feeds[0].count)} left")
+            job = _Job(flow, feeds, writer, errors, write, turn, self.is_quiet, self.is_inline)
+            return job.run(self.trace, self.metrics)
 
 
 @dataclass
@@ -157,6 +209,7 @@ class _Job:
     writer: "ResultWriter"
     errors: "ErrorReport"
     write: "Write"
+    turn: Turn
     is_quiet: bool
     is_inline: bool
     progress: Progress | None = None
@@ -165,6 +218,7 @@ class _Job:
         """Runs it to its end, and returns the exit code."""
         flow, asked = self.flow, threading.Event()
         finish = None if self.is_inline else partial(_finish, flow)
+        self.turn.begin(partial(_finish, flow))
         try:
             # Around the start as well: a server is sent signals from the moment in which it
             # listens.
@@ -174,6 +228,7 @@ class _Job:
                 termination(asked, finish),
                 flow,
             ):
+                self.turn.run()
                 self._use()
         except KeyboardInterrupt as interrupt:
             self._summary("stopped: ")
@@ -184,6 +239,8 @@ class _Job:
         except StreamClosed:
             if asked.is_set():
                 return TERMINATED  # before there was anything to finish
+            if self.turn.is_over:
+                return 0
             raise
         # Only now that the flow has been left: leaving it finishes what is still under way.
         self._summary()

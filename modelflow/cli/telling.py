@@ -10,7 +10,9 @@ from typing import Literal
 
 import click
 
-__all__ = ["LevelFormatter", "colour_wish", "tell", "tell_error"]
+from modelflow.errors import FlowFailed, FlowUnitError
+
+__all__ = ["LevelFormatter", "colour_wish", "tell", "tell_error", "tell_failed"]
 
 _STYLES = {"error": "red", "warning": "yellow", "note": "cyan", "advice": "cyan"}
 _PLACE = re.compile(r"^\S+?:\d+: ", re.MULTILINE)
@@ -38,6 +40,13 @@ def tell_error(text: str) -> None:
         lines += [_red(text[end : place.start()]), click.style(place[0], bold=True)]
         end = place.end()
     click.echo("".join([*lines, _red(text[end:])]), err=True, color=colour_wish())
+
+
+def tell_failed(failure: FlowFailed) -> None:
+    """Writes why a flow failed on stderr: each cause, with the line of the user's code."""
+    for inner in failure.exceptions:
+        where = inner.where if isinstance(inner, FlowUnitError) else ""
+        tell_error(f"{inner} ({where})" if where else str(inner))
 
 
 def _red(text: str) -> str:

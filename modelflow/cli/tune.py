@@ -10,7 +10,8 @@ import click
 
 from modelflow.cli.completing import complete_input
 from modelflow.cli.finite_range import FiniteRange
-from modelflow.cli.graph_options import GraphChoice, graph_options
+from modelflow.cli.graph_choice import GraphChoice
+from modelflow.cli.graph_options import graph_options
 from modelflow.cli.load_inputs import rows_of
 from modelflow.cli.telling import tell
 from modelflow.cli.termination import TERMINATED, termination

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from modelflow.cli.graph_options import GraphChoice
+from modelflow.cli.graph_choice import GraphChoice
 from modelflow.cli.telling import tell
 from modelflow.errors import ConfigError, Location, TuningError
 

@@ -8,6 +8,7 @@ import numpy as np
 from modelflow.device import Device
 from modelflow.engine.batching import CallSizes
 from modelflow.engine.engine import LoadedModel, LoadRequest
+from modelflow.engine.kept import load_model
 from modelflow.engine.lookup import find_engine
 from modelflow.engine.model_file import ModelFile, missing_model
 from modelflow.engine.options import InferenceOptions
@@ -75,7 +76,7 @@ class Loading:
         )
 
     def _load_version(self, version: int, request: LoadRequest) -> Servable:
-        model = find_engine(self.model_file.engine).load(request)
+        model = load_model(find_engine(self.model_file.engine), request)
         try:
             self._check_types(model)
             sizes = CallSizes(_fixed_batch(model), self.allowed_batch_sizes, self.batch_size)

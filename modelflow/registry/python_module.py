@@ -19,7 +19,7 @@ from typing import Any
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.unit.unit import FlowUnit
 
-__all__ = ["load_class", "names_in", "unit_defaults"]
+__all__ = ["is_of_folder", "load_class", "names_in", "unit_defaults"]
 
 _PREFIX = "modelflow_unit_folder_"
 _MODULES_GROUP = "modelflow.unit_modules"
@@ -135,6 +135,11 @@ def names_in(file: Path) -> set[str]:
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names.add(node.id)
     return {"*"} if "__getattr__" in names else names
+
+
+def is_of_folder(module: str) -> bool:
+    """Tells whether a module, by its name, is one of a unit's folder."""
+    return module.startswith(_PREFIX)
 
 
 def _package(folder: Path) -> str:

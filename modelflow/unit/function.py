@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from modelflow.errors import ConfigError, did_you_mean
@@ -19,7 +19,7 @@ from modelflow.unit.signature import Signature, read_signature
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import FlowUnit
 
-__all__ = ["FlowUnitFunction", "declared_specs", "flowunit"]
+__all__ = ["FlowUnitFunction", "declared_specs", "flowunit", "forget_declared"]
 
 Parameters = ParamSpec("Parameters")
 Answer = TypeVar("Answer", covariant=True)
@@ -176,6 +176,15 @@ def declared_specs() -> list[FlowUnitSpec]:
     """Returns what the decorator has made in this process; a module's last one of each name."""
     with _lock:
         return [spec for units in _declared.values() for _, _, spec in units]
+
+
+def forget_declared(modules: Collection[str]) -> None:
+    """Forgets what was declared in modules that are to be imported anew."""
+    with _lock:
+        for name, others in list(_declared.items()):
+            _declared[name] = [unit for unit in others if unit[0] not in modules]
+            if not _declared[name]:
+                del _declared[name]
 
 
 def _declare(function: Callable[..., Any], spec: FlowUnitSpec) -> None:

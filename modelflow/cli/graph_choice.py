@@ -1,0 +1,72 @@
+"""A graph as the command line names it: the file (or name), ``--set`` and ``--arg``."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from modelflow.config.override import parse_assignment
+from modelflow.errors import ConfigError
+
+if TYPE_CHECKING:
+    from modelflow.graph.graph import Graph
+
+__all__ = ["GraphChoice"]
+
+
+class GraphChoice:
+    """A graph as the command line names it: the file (or name), ``--set`` and ``--arg``."""
+
+    def __init__(self, graph: str, overrides: tuple[str, ...], args: tuple[str, ...]) -> None:
+        self.source = graph
+        self.overrides = dict(_assignment("--set", text) for text in overrides)
+        self.args = dict(_assignment("--arg", text) for text in args)
+
+    @property
+    def path(self) -> Path:
+        """The graph's file: the path given, or the ready graph of that name.
+
+        Raises:
+            ConfigError: there is neither.
+        """
+        path = Path(self.source)
+        if path.suffix or path.exists():
+            return path
+        from modelflow.config.find import find_graph
+
+        return find_graph(self.source)
+
+    def read(
+        self, changes: Mapping[str, Any] | None = None, *, check_devices: bool = True
+    ) -> "Graph":
+        """Reads and checks the graph.
+
+        Args:
+            changes: More of what ``--set`` changes, which win.
+            check_devices: See `read_graph`.
+
+        Raises:
+            ConfigError, GraphError: with every mistake.
+        """
+        from modelflow.graph.read import read_graph
+
+        path = self.path
+        # Units named by module ("units:mean") may stand beside the graph as well.
+        folder = str(path.parent.resolve())
+        if folder not in sys.path:
+            sys.path.append(folder)
+        overrides = {
+            **self.overrides,
+            **{key: str(value) for key, value in (changes or {}).items()},
+        }
+        return read_graph(path, overrides=overrides, args=self.args, check_devices=check_devices)
+
+
+def _assignment(option: str, text: str) -> tuple[str, str]:
+    try:
+        return parse_assignment(text)
+    except ConfigError as error:
+        message = f"{option}: {error}"
+        raise click.UsageError(message) from error

@@ -1,0 +1,37 @@
+"""Forgetting the user's own modules, so that they are imported anew as they are now."""
+
+import importlib
+import sys
+from collections.abc import Collection
+from pathlib import Path
+
+from modelflow.errors import is_users
+from modelflow.registry.python_module import is_of_folder
+from modelflow.unit.function import forget_declared
+
+__all__ = ["forget_modules", "users_modules"]
+
+
+def users_modules(before: Collection[str] = ()) -> dict[str, Path]:
+    """Returns the modules that are the user's own code, with their files.
+
+    Args:
+        before: Names of those that are not meant.
+    """
+    return {
+        name: Path(file)
+        for name, module in list(sys.modules.items())
+        if name not in before
+        and name != "__main__"
+        and isinstance(file := getattr(module, "__file__", None), str)
+        and is_users(file)
+    }
+
+
+def forget_modules(before: Collection[str]) -> None:
+    """Forgets the user's modules but those that were there before, and the units in them."""
+    names = {*users_modules(before), *filter(is_of_folder, sys.modules)} - {*before}
+    forget_declared(names)
+    for name in names:
+        del sys.modules[name]
+    importlib.invalidate_caches()
