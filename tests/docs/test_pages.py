@@ -23,7 +23,8 @@ _SET_UP = ("python3 -m venv", "pip install", "make ", "modelflow new")
 def _run_shell(line, folder):
     if line.startswith(_SET_UP) or not line or line.startswith("#"):
         return
-    program = [sys.executable, "-m", *shlex.split(line)] if line.startswith("modelflow") else None
+    is_ours = line.startswith("modelflow") and not {">", "|"} & set(shlex.split(line))
+    program = [sys.executable, "-m", *shlex.split(line)] if is_ours else None
     done = programs.run(program or ["bash", "-c", line], cwd=folder)
     assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
 
