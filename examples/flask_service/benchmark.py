@@ -7,6 +7,7 @@ import argparse
 import contextlib
 import http.client
 import json
+import math
 import os
 import signal
 import socket
@@ -72,6 +73,15 @@ class Service:
         self.end()
         self._drain.join()
 
+    def processor_time(self) -> float:
+        """Returns the seconds that the service has had of the processors (Linux; else NaN)."""
+        try:
+            text = Path(f"/proc/{self.process.pid}/stat").read_text()
+        except FileNotFoundError:
+            return math.nan
+        user, system = text.rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
     def end(self) -> None:
         self.process.kill()
         self.process.wait()
@@ -105,7 +115,7 @@ def photographs() -> list[bytes]:
 
 
 def load(service: Service, jpegs: list[bytes], expected: list[dict], options) -> dict:
-    """Sends requests from concurrent clients; returns requests/s and latencies in milliseconds."""
+    """Sends requests from concurrent clients; returns requests/s, and times in milliseconds."""
     times: list[float] = []
     wrong: list[object] = []
 
@@ -125,17 +135,18 @@ def load(service: Service, jpegs: list[bytes], expected: list[dict], options) ->
         connection.close()
 
     clients = [threading.Thread(target=client, args=(n,)) for n in range(options.clients)]
-    start = time.perf_counter()
+    used, start = service.processor_time(), time.perf_counter()
     for thread in clients:
         thread.start()
     for thread in clients:
         thread.join()
-    seconds = time.perf_counter() - start
+    seconds, used = time.perf_counter() - start, service.processor_time() - used
     if wrong:
         raise RuntimeError(f"{len(wrong)} wrong answers, the first: {wrong[0]}")
     times.sort()
     return {
         "rate": len(times) / seconds,
+        "cpu": used / len(times) * 1e3,
         "p50": statistics.median(times),
         "p99": times[min(len(times) - 1, int(len(times) * 0.99))],
         "batch": service.get("/stats")["mean_batch_size"],
@@ -165,15 +176,26 @@ def main() -> None:
                 if not all(map(same, answers, expected)):
                     raise RuntimeError(f"{name} answers otherwise: {answers} and not {expected}")
                 found[name].append(load(service, jpegs, expected, options))
-            print(f"round {number + 1}: {name} {found[name][-1]['rate']:.1f}/s", file=sys.stderr)
+            one = found[name][-1]
+            told = f"{one['rate']:.1f}/s, {one['cpu']:.1f} ms of processor time a request"
+            print(f"round {number + 1}: {name} {told}", file=sys.stderr)
     print(f"{options.clients} clients, {options.requests} requests, medians of {options.rounds}")
-    print(f"{'service':12} {'req/s':>8} {'p50 ms':>8} {'p99 ms':>8} {'batch':>6} {'ratio':>6}")
-    base = statistics.median(run["rate"] for run in found["baseline"])
+    print(
+        f"{'service':12} {'req/s':>8} {'p50 ms':>8} {'p99 ms':>8} {'batch':>6} "
+        f"{'CPU ms':>7} {'ratio':>6} {'of CPU':>6}"
+    )
+    base, base_cpu = (
+        statistics.median(run[key] for run in found["baseline"]) for key in ("rate", "cpu")
+    )
     for name, runs in found.items():
-        rate, p50, p99, batch = (
-            statistics.median(run[key] for run in runs) for key in ("rate", "p50", "p99", "batch")
+        rate, p50, p99, batch, cpu = (
+            statistics.median(run[key] for run in runs)
+            for key in ("rate", "p50", "p99", "batch", "cpu")
         )
-        print(f"{name:12} {rate:8.1f} {p50:8.1f} {p99:8.1f} {batch:6.2f} {rate / base:6.2f}")
+        print(
+            f"{name:12} {rate:8.1f} {p50:8.1f} {p99:8.1f} {batch:6.2f} {cpu:7.1f} "
+            f"{rate / base:6.2f} {cpu / base_cpu:6.2f}"
+        )
 
 
 if __name__ == "__main__":
