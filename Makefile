@@ -1,7 +1,7 @@
 # Three verbs: make check, make test, make docs. `make help` lists everything.
 PYTHON ?= python3
 
-.PHONY: help install check format test docs benchmarks mutants
+.PHONY: help install check format test docs site benchmarks mutants
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -24,6 +24,9 @@ test:  ## the tests, in parallel
 
 docs:  ## write the generated reference pages anew
 	$(PYTHON) docs/generate.py
+
+site:  ## the documentation as a site, in build/site
+	$(PYTHON) -m mkdocs build --strict --quiet
 
 mutants:  ## break the runtime on purpose, and list what no test notices (hours; ONLY="outbox kinds.normal")
 	$(PYTHON) tests/mutants.py $(ONLY)

@@ -1,11 +1,13 @@
 """Writes the reference pages from what the code itself says: ``python docs/generate.py``."""
 
+import importlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+import modelflow
 from modelflow.cli.main import cli
 from modelflow.config.schema import (
     ARG_KEYS,
@@ -16,9 +18,10 @@ from modelflow.config.schema import (
     SERVING_ALIASES,
     WITHOUT_EFFECT,
 )
+from modelflow.engine import InferenceOptions, engine_names, find_engine
 from modelflow.registry.folder_schema import BASE_KEYS, PORT_KEYS
 from modelflow.registry.registry import Registry
-from modelflow.unit.option import Option, type_name
+from modelflow.unit.option import Option, options_of, type_name
 from modelflow.unit.spec import FlowUnitSpec
 
 HERE = Path(__file__).resolve().parent
@@ -39,10 +42,7 @@ def command_line() -> Iterator[str]:
     """Gives the page of the command line: the help of every command."""
     yield "# Command line\n"
     yield NOTE
-    yield (
-        "Exit codes: 0 all is well, 1 something is wrong (said on stderr), 2 wrong arguments, "
-        "130 Ctrl-C.\n"
-    )
+    yield ("What the exit codes mean: [exit codes](exit-codes.md).\n")
     for name, command in _commands(cli, "modelflow"):
         # The group's settings: click keeps the help option that it has made first, so that the page
         # would depend on whether a command has run in this process.
@@ -109,6 +109,82 @@ def units() -> Iterator[str]:
                 yield from _unit(spec)
 
 
+def inference() -> Iterator[str]:
+    """Gives the page of the options of models."""
+    yield "# Models\n"
+    yield NOTE
+    yield (
+        "A model's unit is described by a unit file ([graph file](graph-file.md)); `modelflow new "
+        "unit NAME --kind inference --model FILE` writes one. Its options, in `[config]`, on its "
+        "node, or as arguments of `modelflow.Model`:\n"
+    )
+    shared = {option.name for option in options_of(InferenceOptions)}
+    yield "## Every engine\n"
+    yield _table(options_of(InferenceOptions), "option")
+    for name in engine_names():
+        engine = find_engine(name)
+        own = [one for one in options_of(engine.options) if one.name not in shared]
+        yield f"## `{name}`\n"
+        yield (
+            f"Files ending in {', '.join(f'`{suffix}`' for suffix in engine.suffixes)}; runs on "
+            f"{', '.join(engine.device_kinds)}.\n"
+        )
+        yield _table(own, "option")
+
+
+def python() -> Iterator[str]:
+    """Gives the page of the Python names, which the site fills from their docstrings."""
+    yield "# Python\n"
+    yield NOTE
+    yield (
+        "What stands under `modelflow` is imported from there (`from modelflow import Flow`), the "
+        "rest from the module that its heading names.\n"
+    )
+    named: set[str] = set()
+    for title, module, names in _public_names():
+        fresh = [name for name in names if _home(module, name) not in named]
+        if not fresh:
+            continue
+        yield f"## {title}\n"
+        for name in fresh:
+            home = _home(module, name)
+            named.add(home)
+            yield f"::: {home}\n    options:\n      heading_level: 3\n"
+
+
+_MODULES = {
+    "modelflow.device": "Devices (`modelflow.device`)",
+    "modelflow.engine": "Engines (`modelflow.engine`)",
+    "modelflow.errors": "Errors (`modelflow.errors`)",
+    "modelflow.http": "HTTP (`modelflow.http`)",
+    "modelflow.image": "Images (`modelflow.image`)",
+    "modelflow.testing": "Tests of units (`modelflow.testing`)",
+    "modelflow.video": "Videos (`modelflow.video`)",
+    "modelflow.profile.interval": "Figures between two moments (`modelflow.profile.interval`)",
+    "modelflow.serve.options": "Servers (`modelflow.serve`)",
+    "modelflow.serve.server": "Servers (`modelflow.serve`)",
+}
+
+
+def _public_names() -> Iterator[tuple[str, str, Sequence[str]]]:
+    own = [name for name in modelflow.__all__ if not name.startswith("_")]
+    errors = set(importlib.import_module("modelflow.errors").__all__)
+    yield "`modelflow`", "modelflow", [name for name in own if name not in errors]
+    for module, title in _MODULES.items():
+        names = importlib.import_module(module).__all__
+        yield title, module, [n for n in names if callable(_named(module, n))]
+
+
+def _named(module: str, name: str) -> Any:
+    return getattr(importlib.import_module(module), name)
+
+
+def _home(module: str, name: str) -> str:
+    """Returns where a name is defined: its docstring stands there."""
+    found = _named(module, name)
+    return f"{getattr(found, '__module__', module)}.{getattr(found, '__name__', name)}"
+
+
 def _unit(spec: FlowUnitSpec) -> Iterator[str]:
     kind = "source" if spec.is_source else "sink" if spec.is_sink else str(spec.kind)
     aliases = f", also `{'`, `'.join(spec.aliases)}`" if spec.aliases else ""
@@ -162,7 +238,13 @@ def _rows(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-PAGES = {"command-line": command_line, "graph-file": graph_file, "units": units}
+PAGES = {
+    "command-line": command_line,
+    "graph-file": graph_file,
+    "units": units,
+    "inference": inference,
+    "python": python,
+}
 
 
 def pages() -> dict[Path, str]:

@@ -1,6 +1,7 @@
 """``modelflow``: the commands, what they share, and how they end."""
 
 import os
+import signal
 import sys
 from typing import Any
 
@@ -33,7 +34,22 @@ from modelflow.log import LEVELS, set_log_level
 __all__ = ["cli", "main"]
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _Unread(Exception):  # noqa: N818 - no error of ours
+    """Whoever read our output has gone (``| head``)."""
+
+
+class _Commands(click.Group):
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:  # click would end with 1
+            raise _Unread from error
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.option(
     "--log-level",
     type=click.Choice(list(LEVELS), case_sensitive=False),
@@ -130,10 +146,10 @@ def _code(words: list[str]) -> int:
             raise
         tell_error(str(error))
         return 1
-    except BrokenPipeError:
-        # Whoever read our output has gone (`| head`): end quietly, also at the last flush.
+    except _Unread:
+        # End quietly, also at the last flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        return 128 + signal.SIGPIPE
     return int(result or 0)
 
 
