@@ -15,7 +15,15 @@ from modelflow.errors import MissingDependencyError
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["image_of", "is_pillow", "pixels_of"]
+__all__ = ["FILTERS", "image_of", "is_pillow", "pillow_image", "pixels_of"]
+
+# OpenCV's names of interpolations -> Pillow's filter that smooths what becomes smaller.
+FILTERS = {
+    "inter_linear": "BILINEAR",
+    "inter_cubic": "BICUBIC",
+    "inter_area": "BOX",
+    "inter_lanczos4": "LANCZOS",
+}
 
 _PLANAR = ("bgrp", "rgbp")
 
@@ -24,6 +32,20 @@ def is_pillow(data: Any) -> "TypeGuard[Image]":
     """Tells whether data is an image of Pillow's; where nobody has loaded Pillow it is none."""
     module = sys.modules.get("PIL.Image")
     return module is not None and isinstance(data, module.Image)
+
+
+def pillow_image(needed_for: str) -> Any:
+    """Returns the module ``PIL.Image``.
+
+    Raises:
+        MissingDependencyError: Pillow is not installed; it says what needs it.
+    """
+    try:
+        from PIL import Image
+    except ImportError as error:
+        package = "pillow"
+        raise MissingDependencyError(package, "pillow", needed_for) from error
+    return Image
 
 
 def pixels_of(image: "Image") -> tuple[npt.NDArray[np.uint8], str]:
@@ -67,12 +89,7 @@ def image_of(data: Any, pix_fmt: str | None, layout: str | None) -> "Image":
         ValueError: the data is no such image; the message says what it is.
         MissingDependencyError: Pillow is not installed.
     """
-    try:
-        from PIL import Image
-    except ImportError as error:
-        package = "pillow"
-        raise MissingDependencyError(package, "pillow", "Buffer.to_pil()") from error
-
+    images = pillow_image("Buffer.to_pil()")
     is_array = isinstance(data, np.ndarray)
     is_known = pix_fmt in (None, "bgr", "rgb", "gray", *_PLANAR)
     pixels: Any = data if is_array else np.empty(0)
@@ -90,6 +107,8 @@ def image_of(data: Any, pix_fmt: str | None, layout: str | None) -> "Image":
         )
         raise ValueError(message)
     if pixels.shape[2] == 1:
-        return Image.fromarray(np.ascontiguousarray(pixels[:, :, 0]))
+        gray: Image = images.fromarray(np.ascontiguousarray(pixels[:, :, 0]))
+        return gray
     is_rgb = pix_fmt in ("rgb", "rgbp")
-    return Image.fromarray(np.ascontiguousarray(pixels if is_rgb else pixels[:, :, ::-1]))
+    shown: Image = images.fromarray(np.ascontiguousarray(pixels if is_rgb else pixels[:, :, ::-1]))
+    return shown

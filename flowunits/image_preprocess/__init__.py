@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from modelflow import FlowUnitSpec, Port, option
+from modelflow.image import PRESETS, Preset, PresetName
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,33 @@ class ImagePreprocessOptions:
     out_pix_fmt: Literal["bgr", "rgb", "gray"] | None = option(
         None, help="The pixel format to convert to before; none: as it comes."
     )
+    preset: PresetName | None = option(  # noqa: RUF009 - a field, as the others
+        None,
+        help="What a family of models expects, in the place of mean, standard_deviation_inverse "
+        "and out_pix_fmt: imagenet_torch (PyTorch, timm), imagenet_tf and imagenet_caffe (the "
+        "modes of Keras), or the name of Keras's module (mobilenet_v2, resnet50, ...); "
+        "docs/how-to/images_for_models.md tells which.",
+    )
+
+    def __post_init__(self) -> None:
+        """Checks that a preset stands alone.
+
+        Raises:
+            ValueError: it does not.
+        """
+        if self.preset is None:
+            return
+        for name in ("mean", "standard_deviation_inverse", "out_pix_fmt"):
+            if getattr(self, name) != type(self).__dataclass_fields__[name].default:
+                message = f"got the preset {self.preset!r} and {name!r}; give one of the two"
+                raise ValueError(message)
+
+    @property
+    def steps(self) -> Preset:
+        """What is to be done: the preset, or what the other options say."""
+        if self.preset is not None:
+            return PRESETS[self.preset]
+        return Preset(self.out_pix_fmt, self.mean, self.standard_deviation_inverse)
 
 
 SPEC = FlowUnitSpec(
@@ -35,7 +63,8 @@ SPEC = FlowUnitSpec(
     inputs=(
         Port(
             "in_image",
-            "uint8, (H, W, C) or planar (C, H, W), bgr, rgb or gray; nv12 with out_pix_fmt",
+            "uint8, (H, W, C) or planar (C, H, W), bgr, rgb or gray; nv12 with a "
+            "format to convert to",
             dtype="uint8",
             shape="(H, W, C)",
         ),

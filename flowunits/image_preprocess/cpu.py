@@ -11,7 +11,9 @@ class ImagePreprocess(FlowUnit):
     def open(self, config: ImagePreprocessOptions) -> None:
         """Takes the options."""
         self._options = config
-        self._scale = ChannelScale(config.mean, config.standard_deviation_inverse)
+        steps = config.steps
+        self._pix_fmt = steps.pix_fmt
+        self._scale = ChannelScale(steps.mean, steps.scale)
 
     def process(self, ctx: Context) -> None:
         """Works on the batch; those of one shape lie side by side."""
@@ -26,8 +28,8 @@ class ImagePreprocess(FlowUnit):
     def _converted(self, buffer: Buffer) -> Buffer | ValueError:
         options = self._options
         try:
-            image = read_image(buffer, allow_nv12=options.out_pix_fmt is not None)
-            pix_fmt = options.out_pix_fmt or image.pix_fmt.removesuffix("p")
+            image = read_image(buffer, allow_nv12=self._pix_fmt is not None)
+            pix_fmt = self._pix_fmt or image.pix_fmt.removesuffix("p")
             image = convert_color(image, pix_fmt, options.output_layout)
             self._scale.check_channels(image.data.shape, image.layout, "in_image")
         except ValueError as error:  # of this image alone

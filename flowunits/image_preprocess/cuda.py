@@ -12,14 +12,16 @@ class ImagePreprocess(FlowUnit):
     def open(self, config: ImagePreprocessOptions) -> None:
         """Takes the options."""
         self._options = config
-        self._scale = ChannelScale(config.mean, config.standard_deviation_inverse)
+        steps = config.steps
+        self._pix_fmt = steps.pix_fmt
+        self._scale = ChannelScale(steps.mean, steps.scale)
 
     def process(self, ctx: Context) -> None:
         """Works on the batch."""
-        emit_images(ctx, self._preprocess, allow_nv12=self._options.out_pix_fmt is not None)
+        emit_images(ctx, self._preprocess, allow_nv12=self._pix_fmt is not None)
 
     def _preprocess(self, images: ImageBatch) -> list[Buffer]:
-        pix_fmt = self._options.out_pix_fmt or images.pix_fmt.removesuffix("p")
+        pix_fmt = self._pix_fmt or images.pix_fmt.removesuffix("p")
         images = converted(images, pix_fmt, self._options.output_layout)
         self._scale.check_channels(tuple(images.data.shape[1:]), images.layout, "in_image")
         buffers = images.to_buffers()

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from modelflow import FlowUnitSpec, Port, option
-from modelflow.image import INTERPOLATION_HELP, Interpolation
+from modelflow.image import FILTERS, INTERPOLATION_HELP, Interpolation, own_name
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,26 @@ class ResizeOptions:
         help="Keep the ratio of width to height: the largest size that fits into image_width x "
         "image_height.",
     )
+
+    antialias: bool = option(
+        False,
+        help="Smooth what becomes smaller, as Pillow does (BILINEAR, BICUBIC, BOX, LANCZOS for "
+        "inter_linear, inter_cubic, inter_area, inter_lanczos4): what models were trained on whose "
+        "images torchvision's transforms made. Needs Pillow, and more time.",
+    )
+
+    def __post_init__(self) -> None:
+        """Checks that the interpolation has a filter.
+
+        Raises:
+            ValueError: it has none.
+        """
+        if self.antialias and own_name(self.interpolation) not in FILTERS:
+            message = (
+                f"option 'interpolation': got {self.interpolation!r} with antialias=true; expected "
+                f"one of {', '.join(FILTERS)}"
+            )
+            raise ValueError(message)
 
     def size(self, width: int, height: int) -> tuple[int, int]:
         """Returns the width and height that an image of the given ones is resized to."""
@@ -54,13 +74,14 @@ SPEC = FlowUnitSpec(
         Port(
             "out_image",
             "uint8, (image_height, image_width, C), format and layout of the input; the pixels "
-            "are those of cv2.resize (on cuda they differ by at most 1)",
+            "are those of cv2.resize, or Pillow's with antialias (on cuda they differ by at "
+            "most 1)",
             dtype="uint8",
             shape="(image_height, image_width, C)",
         ),
     ),
     options=ResizeOptions,
-    description="Resizes images, as cv2.resize does.",
+    description="Resizes images, as cv2.resize or Pillow does.",
     group="Image",
     is_compute_bound=True,
     is_one_by_one=True,

@@ -2,16 +2,27 @@
 
 from flowunits.resize import ResizeOptions
 from modelflow import Buffer, Context, FlowUnit
-from modelflow.image import interpolation_flag, opencv, read_image
+from modelflow.image import (
+    interpolation_flag,
+    opencv,
+    pillow_image,
+    read_image,
+    smoothly_resized,
+)
 
 
 class Resize(FlowUnit):
-    """Resizes with OpenCV into reused memory; an image of the wanted size passes as it is."""
+    """Resizes with OpenCV, or Pillow, into reused memory.
+
+    An image of the wanted size passes as it is.
+    """
 
     def open(self, config: ResizeOptions) -> None:
         """Takes the options."""
         self._options = config
         self._flag = interpolation_flag(config.interpolation)
+        if config.antialias:
+            pillow_image("resize with antialias=true")  # now, not with the first image
 
     def process(self, ctx: Context) -> None:
         """Resizes each buffer by itself."""
@@ -24,6 +35,9 @@ class Resize(FlowUnit):
         if after == tuple(before):
             return image.to_buffer()
         out = image.like(width, height)
+        if self._options.antialias:
+            smoothly_resized(image, out, self._options.interpolation)
+            return out.to_buffer()
         cv2 = opencv()
         for source, target in zip(image.planes, out.planes, strict=True):
             cv2.resize(source, (width, height), dst=target, interpolation=self._flag)

@@ -18,4 +18,6 @@ class Resize(FlowUnit):
 
     def _resize(self, images: ImageBatch) -> ImageBatch:
         width, height = self._options.size(images.width, images.height)
-        return resized(images, width, height, self._options.interpolation)
+        return resized(
+            images, width, height, self._options.interpolation, antialias=self._options.antialias
+        )

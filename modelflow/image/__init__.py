@@ -11,18 +11,30 @@ from modelflow.image.color import PIX_FMTS, PixFmt, convert_color
 from modelflow.image.encode import ENCODINGS, encode_image
 from modelflow.image.image import Image, empty_image, image_of_pillow, read_image
 from modelflow.image.labels import read_labels
-from modelflow.image.opencv import INTERPOLATION_HELP, Interpolation, interpolation_flag, opencv
-from modelflow.pillow import is_pillow
+from modelflow.image.opencv import (
+    INTERPOLATION_HELP,
+    Interpolation,
+    interpolation_flag,
+    opencv,
+    own_name,
+)
+from modelflow.image.presets import PRESETS, Preset, PresetName
+from modelflow.image.smooth import smoothly_resized
+from modelflow.pillow import FILTERS, is_pillow, pillow_image
 
 __all__ = [
     "ENCODINGS",
+    "FILTERS",
     "INTERPOLATION_HELP",
     "PIX_FMTS",
+    "PRESETS",
     "Box",
     "ChannelScale",
     "Image",
     "Interpolation",
     "PixFmt",
+    "Preset",
+    "PresetName",
     "convert_color",
     "empty_image",
     "encode_image",
@@ -30,9 +42,12 @@ __all__ = [
     "interpolation_flag",
     "is_pillow",
     "opencv",
+    "own_name",
+    "pillow_image",
     "read_box",
     "read_boxes",
     "read_image",
     "read_labels",
+    "smoothly_resized",
     "suppress",
 ]

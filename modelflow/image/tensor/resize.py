@@ -3,7 +3,7 @@
 Nearest neighbours are OpenCV's own, bit by bit: it is asked which pixel each one comes from. Linear
 and cubic are PyTorch's (the same formulas, half-pixel centres, a = -0.75; float32 instead of
 OpenCV's fixed point). Area and Lanczos are products with OpenCV's own weights, which it gives when
-it resizes the identity matrix.
+it resizes the identity matrix; so does Pillow, whose filters smooth what becomes smaller.
 """
 
 from functools import lru_cache
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from modelflow.device.torch_memory import load_torch
 from modelflow.image.opencv import Interpolation, interpolation_flag, opencv, own_name
 from modelflow.image.tensor.batch import ImageBatch
+from modelflow.pillow import FILTERS, pillow_image
 
 __all__ = ["resized"]
 
@@ -25,10 +26,18 @@ _MODES = {
 _NEAREST = ("inter_nearest", "inter_nearest_exact")
 
 
-def resized(batch: ImageBatch, width: int, height: int, interpolation: Interpolation) -> ImageBatch:
+def resized(
+    batch: ImageBatch,
+    width: int,
+    height: int,
+    interpolation: Interpolation,
+    *,
+    antialias: bool = False,
+) -> ImageBatch:
     """Returns the images in another size; themselves where nothing changes.
 
-    Differs from ``cv2.resize`` by at most 1 of 255; nearest neighbours are equal.
+    Differs from ``cv2.resize``, or Pillow where ``antialias`` is wanted, by at most 1 of 255 (from
+    Pillow's cubic and Lanczos by at most 4); nearest neighbours are equal.
     """
     if (width, height) == (batch.width, batch.height):
         return batch
@@ -36,26 +45,35 @@ def resized(batch: ImageBatch, width: int, height: int, interpolation: Interpola
     flag = interpolation_flag(interpolation)
     name = own_name(interpolation)
     nchw = batch.nchw
-    if name in _NEAREST:
+    if name in _NEAREST and not antialias:
         for axis, (before, after) in ((2, (batch.height, height)), (3, (batch.width, width))):
             sources = torch.from_numpy(_sources(before, after, flag))
             nchw = nchw.index_select(axis, sources.to(nchw.device, non_blocking=True))
         return batch.with_nchw(nchw)
     nchw = nchw.to(torch.float32)
-    if name in _MODES:
+    if name in _MODES and not antialias:
         mode = _MODES[name]
         values = torch.nn.functional.interpolate(
             nchw, (height, width), mode=mode, align_corners=False, antialias=False
         )
     else:
-        is_grown = name == "inter_area" and (width > batch.width or height > batch.height)
-        down = _weights(batch.height, height, flag, is_grown)
-        across = _weights(batch.width, width, flag, is_grown)
+        if antialias:
+            down, across = (
+                _pillow_weights(before, after, FILTERS[name])
+                for before, after in ((batch.height, height), (batch.width, width))
+            )
+        else:
+            is_grown = name == "inter_area" and (width > batch.width or height > batch.height)
+            down = _weights(batch.height, height, flag, is_grown)
+            across = _weights(batch.width, width, flag, is_grown)
         down, across = (
             torch.from_numpy(weights).to(nchw.device, non_blocking=True)
             for weights in (down, across)
         )
-        values = down @ (nchw @ across.T)
+        lines = nchw @ across.T
+        if antialias:  # Pillow keeps 8 bits in between
+            lines = (lines + 0.5).floor_().clamp_(0, 255)
+        values = down @ lines
     return batch.with_nchw(values.round_().clamp_(0, 255).to(torch.uint8))
 
 
@@ -79,4 +97,14 @@ def _weights(before: int, after: int, flag: int, is_grown: bool) -> npt.NDArray[
     identity = np.eye(before, dtype=np.float32)
     found = opencv().resize(identity, (after, rows), interpolation=flag)[:: 2 if is_grown else 1]
     weights: npt.NDArray[np.float32] = np.ascontiguousarray(found.T)
+    return weights
+
+
+@lru_cache(maxsize=32)
+def _pillow_weights(before: int, after: int, name: str) -> npt.NDArray[np.float32]:
+    """Gives the weights (after, before) by which Pillow's filter makes a line of a line."""
+    images = pillow_image("resize with antialias=true")
+    identity = images.fromarray(np.eye(before, dtype=np.float32))
+    found = identity.resize((after, before), images.Resampling[name])
+    weights: npt.NDArray[np.float32] = np.ascontiguousarray(np.asarray(found).T)
     return weights

@@ -1,0 +1,29 @@
+"""Resizing as Pillow does: what becomes smaller is smoothed."""
+
+import numpy as np
+
+from modelflow.image.image import Image
+from modelflow.image.opencv import Interpolation, own_name
+from modelflow.pillow import FILTERS, pillow_image
+
+__all__ = ["smoothly_resized"]
+
+
+def smoothly_resized(image: Image, out: Image, interpolation: Interpolation) -> None:
+    """Writes an image in another size into ``out``, with the pixels of ``PIL.Image.resize``.
+
+    Args:
+        image: bgr, rgb or gray, packed or planar.
+        out: Of the same format, and the wanted size.
+        interpolation: One that has a filter (`modelflow.pillow.FILTERS`).
+
+    Raises:
+        MissingDependencyError: Pillow is not installed.
+    """
+    images = pillow_image("resize with antialias=true")
+    resampling = images.Resampling[FILTERS[own_name(interpolation)]]
+    for source, target in zip(image.planes, out.planes, strict=True):
+        is_single = source.shape[2] == 1
+        pixels = np.ascontiguousarray(source[:, :, 0] if is_single else source)
+        resized = images.fromarray(pixels).resize((out.width, out.height), resampling)
+        target[:] = np.asarray(resized)[:, :, None] if is_single else np.asarray(resized)
