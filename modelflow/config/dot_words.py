@@ -17,6 +17,8 @@ def dot_text(value: Any) -> str:
     """Returns a value as the text that DOT gives for it: lists with commas, booleans in words."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, str):
+        return value
     return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 

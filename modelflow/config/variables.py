@@ -7,7 +7,7 @@ from typing import Any
 
 from modelflow.errors import did_you_mean
 
-__all__ = ["escaped", "expanded", "masked"]
+__all__ = ["escaped", "expanded", "masked", "unexpanded"]
 
 _VARIABLE = re.compile(r"(\\?)\$\{(\w+)\}")
 
@@ -68,8 +68,36 @@ def masked(message: str, used: Mapping[str, str]) -> str:
     return message
 
 
+class _AsWritten(str):
+    """A text in which ``${NAME}`` stands for its variable."""
+
+    __slots__ = ()
+
+
+def unexpanded(value: Any, used: Mapping[str, str]) -> Any:
+    """Returns a value with its texts as they were written, where they may hold a secret.
+
+    Args:
+        value: Texts in mappings and lists, in any depth.
+        used: What `expanded` has replaced.
+    """
+    if isinstance(value, str):
+        before = used.get(value) if len(value) >= _TELLING else None
+        return value if before is None else _AsWritten(before)
+    if isinstance(value, Mapping):
+        return {key: unexpanded(item, used) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [unexpanded(item, used) for item in value]
+    return value
+
+
 def escaped(text: str) -> str:
-    r"""Returns ``text`` so that `expanded` gives it back: ``\${`` for every variable in it."""
+    r"""Returns ``text`` so that `expanded` gives it back: ``\${`` for every variable in it.
+
+    What `unexpanded` has brought back stays as it is.
+    """
+    if isinstance(text, _AsWritten):
+        return str(text)
     return _VARIABLE.sub(r"\1\\${\2}", str(text))
 
 

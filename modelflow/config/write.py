@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from modelflow.config.dot_words import dot_text, dot_word
@@ -9,7 +10,7 @@ from modelflow.config.flow_config import EdgeConfig, FlowConfig, NodeConfig, Por
 from modelflow.config.port_text import written_port
 from modelflow.config.schema import GRAPH_ATTRIBUTES, SECTIONS
 from modelflow.config.serve_port import ServePort
-from modelflow.config.variables import escaped
+from modelflow.config.variables import escaped, unexpanded
 from modelflow.errors import ConfigError, did_you_mean
 
 __all__ = ["FORMATS", "write_config"]
@@ -18,7 +19,7 @@ FORMATS = ("toml", "graphviz", "yaml", "json", "dot")
 
 
 def write_config(config: FlowConfig, format: str) -> str:  # noqa: A002 - the API's name
-    """Returns ``config`` as text.
+    """Returns ``config`` as text; where a variable of the environment stood, it stands again.
 
     Args:
         config: What to write; only what differs from the defaults is written.
@@ -28,6 +29,7 @@ def write_config(config: FlowConfig, format: str) -> str:  # noqa: A002 - the AP
     Raises:
         ConfigError: no such format, or a text that DOT cannot hold.
     """
+    config = _as_written(config)
     if format == "dot":
         return _dot(config)
     if format in ("toml", "graphviz"):
@@ -40,6 +42,22 @@ def write_config(config: FlowConfig, format: str) -> str:  # noqa: A002 - the AP
         return json.dumps(_document(config), indent=2, ensure_ascii=False) + "\n"
     message = f"format: got {format!r}; expected one of {', '.join(FORMATS)}"
     raise ConfigError(message + did_you_mean(format, FORMATS))
+
+
+def _as_written(config: FlowConfig) -> FlowConfig:
+    """Puts variables back into the values of attributes and sections: they may be secrets."""
+    used = config.variables
+    if not used:
+        return config
+    sections = {name: unexpanded(getattr(config, name), used) for name in SECTIONS}
+    nodes = tuple(
+        replace(node, attributes=unexpanded(node.attributes, used)) for node in config.nodes
+    )
+    args = {
+        name: replace(arg, default=unexpanded(arg.default, used), desc=unexpanded(arg.desc, used))
+        for name, arg in config.args.items()
+    }
+    return replace(config, nodes=nodes, args=args, **sections)
 
 
 def _sections(config: FlowConfig) -> dict[str, dict[str, Any]]:
@@ -179,4 +197,5 @@ def _end(end: PortRef) -> str:
 
 
 def _id(value: Any) -> str:
-    return dot_word(escaped(dot_text(value)))
+    parts = value if isinstance(value, tuple | list) else (value,)
+    return dot_word(",".join(escaped(dot_text(part)) for part in parts))

@@ -105,3 +105,30 @@ def test_an_attribute_without_a_value_is_left_out_of_dot():
 def test_an_unknown_format_names_those_there_are():
     with pytest.raises(ConfigError, match=r"got 'tml'; expected one of .*; did you mean 'toml'"):
         write_config(FlowConfig((), ()), "tml")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_variables_are_written_again_not_their_values(form, monkeypatch):
+    monkeypatch.setenv("PASSWORD", "hunter2xyz")
+    text = """
+        [args.way]
+        default = "${PASSWORD}"
+        [driver]
+        dir = ["units/${PASSWORD}"]
+        [[node]]
+        name = "a"
+        source = "rtsp://u:${PASSWORD}@host/$x"
+        names = ["one", "${PASSWORD}"]
+        plain = "\\\\${PASSWORD}"
+    """
+    config = read_config(text)
+    written = write_config(config, form)
+    assert "hunter2xyz" not in written
+    again = read_config(written, format={"graphviz": "toml"}.get(form, form))
+    attributes = again.nodes[0].attributes
+    assert attributes["source"] == "rtsp://u:hunter2xyz@host/$x"
+    assert attributes["plain"] == "${PASSWORD}"
+    assert list(attributes["names"]) in (["one", "hunter2xyz"], list("one,hunter2xyz"))
+    monkeypatch.setenv("PASSWORD", "another")
+    again = read_config(written, format={"graphviz": "toml"}.get(form, form))
+    assert again.nodes[0].attributes["source"] == "rtsp://u:another@host/$x"
