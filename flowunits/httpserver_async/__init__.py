@@ -17,4 +17,5 @@ SPEC = FlowUnitSpec(
     is_session_opened=True,
     description="Takes HTTP requests and answers 202 at once.",
     group="Input",
+    requires={"httptools": "serve"},
 )

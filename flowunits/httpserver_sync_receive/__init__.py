@@ -32,4 +32,5 @@ SPEC = FlowUnitSpec(
     is_session_opened=True,
     description="Takes HTTP requests, which httpserver_sync_reply answers.",
     group="Input",
+    requires={"httptools": "serve"},
 )

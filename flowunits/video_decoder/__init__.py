@@ -51,4 +51,5 @@ SPEC = FlowUnitSpec(
     batch_size=8,
     description="Decodes the packets of videos into frames.",
     group="Video",
+    requires={"av": "video"},
 )

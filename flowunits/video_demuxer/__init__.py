@@ -37,4 +37,5 @@ SPEC = FlowUnitSpec(
     kind=Kind.STREAM,
     description="Reads the packets of videos: files, and streams, which are opened again.",
     group="Video",
+    requires={"av": "video"},
 )

@@ -39,4 +39,5 @@ SPEC = FlowUnitSpec(
     kind=Kind.STREAM,
     description="Encodes frames into a video; one that can be played whatever went wrong before.",
     group="Video",
+    requires={"av": "video"},
 )

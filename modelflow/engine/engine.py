@@ -95,11 +95,13 @@ class Engine(ABC):
         suffixes: The file name endings, in lower case, that mean a model of this engine.
         device_kinds: The kinds of device that it can run on.
         options: The dataclass of its options, built on `InferenceOptions`.
+        requires: Modules that it needs -> the extra of modelflow that brings each.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = ()
     device_kinds: ClassVar[tuple[str, ...]] = ("cpu",)
     options: ClassVar[type[InferenceOptions]] = InferenceOptions
+    requires: ClassVar[Mapping[str, str]] = {}
 
     def is_reader_of(self, path: Path) -> bool:
         """Tells whether ``path`` looks like a model of this engine. Loads nothing."""

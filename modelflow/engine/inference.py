@@ -246,6 +246,7 @@ def inference_spec(
         is_shared=True,
         location=location,
         required_files=(model_file.path,),
+        requires=engine.requires,
     )
 
 

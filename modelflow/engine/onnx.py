@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,7 @@ class OnnxEngine(Engine):
     """Runs ``.onnx`` files; ports are the graph's inputs and outputs."""
 
     suffixes = (".onnx",)
+    requires: ClassVar[Mapping[str, str]] = {"onnxruntime": "onnx"}
     device_kinds = ("cpu", "cuda")
     options = GpuMemoryOptions
 

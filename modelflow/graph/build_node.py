@@ -1,6 +1,8 @@
 """From what a file says of a node to the node: its unit, settings, options, devices."""
 
+import importlib.util
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from modelflow.errors import (
     ConfigError,
     DeviceUnavailableError,
     GraphError,
+    MissingDependencyError,
     ModelflowError,
     OptionsError,
     PortError,
@@ -229,10 +232,19 @@ class NodeBuilder:
         except OptionsError as error:
             for problem in error.problems:
                 self._report.wrong(node.location, problem, node.name)
-        for path in spec.required_files:
-            if self._check_devices and not path.exists():
-                self._report.wrong(node.location, _missing(spec, path), node.name)
+        if self._check_devices:
+            self._look_for(node, spec)
         return converted
+
+    def _look_for(self, node: NodeConfig, spec: FlowUnitSpec) -> None:
+        """Says which files and packages of a unit are not on this machine."""
+        for path in spec.required_files:
+            if not path.exists():
+                self._report.wrong(node.location, _missing(spec, path), node.name)
+        for module, extra in spec.requires.items():
+            if not _is_installed(module):
+                error = MissingDependencyError(module, extra, f"unit {spec.name!r}")
+                self._report.wrong(node.location, str(error), node.name)
 
     def _attribute(self, node: NodeConfig, name: str) -> Any:
         if name not in node.attributes:
@@ -253,6 +265,13 @@ class _Attributes:
     def __init__(self) -> None:
         self.settings: dict[str, Any] = {}
         self.options: dict[str, Any] = {}
+
+
+def _is_installed(module: str) -> bool:
+    """Tells whether a module can be imported, without importing it."""
+    if module in sys.modules:
+        return sys.modules[module] is not None
+    return importlib.util.find_spec(module) is not None
 
 
 def _missing(spec: FlowUnitSpec, path: Path) -> str:

@@ -69,6 +69,8 @@ class FlowUnitSpec:
             that stream's ``session`` and ``stream_meta``.
         accepts_any_option: Options that are not declared are passed on as they are.
         required_files: Files that must be there before the unit can run (a model).
+        requires: Modules that must be installed before the unit can run -> the extra of modelflow
+            that brings each.
         location: Where the unit was declared, for messages.
         notes: Sentences that ``modelflow check`` says of a node that runs this unit.
         advise: Gives what ``modelflow check`` advises where the unit stands in a graph; see
@@ -102,6 +104,7 @@ class FlowUnitSpec:
     inherits_meta: bool = True
     accepts_any_option: bool = False
     required_files: tuple[Path, ...] = ()
+    requires: Mapping[str, str] = field(default_factory=dict)
     location: Location | None = None
     notes: tuple[str, ...] = ()
     advise: Advise | None = None

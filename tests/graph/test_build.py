@@ -1,4 +1,5 @@
 import dataclasses
+import sys
 
 import pytest
 
@@ -12,6 +13,7 @@ from modelflow.errors import (
     UnknownFlowUnitError,
 )
 from modelflow.graph.read import read_graph
+from modelflow.registry.registry import Registry
 from modelflow.unit.kind import Kind
 from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec
@@ -303,3 +305,24 @@ def test_a_graph_that_is_not_to_run_has_an_error_of_its_own():
     text = "digraph { i [type=input] one o [type=output] i -> one -> o }"
     with pytest.raises(DisabledGraphError, match="enable=false"):
         read_graph(f"[flow]\nenable=false\n[graph]\ngraphconf='{text}'", units=UNITS)
+
+
+def test_a_package_that_is_not_installed_is_found_before_anything_runs(monkeypatch):
+    monkeypatch.setitem(sys.modules, "surely_absent", None)
+    needy = unit("needy", requires={"numpy": "all", "surely_absent": "video"})
+    graph = "digraph { input [type=input] needy output [type=output] input -> needy -> output }"
+    with pytest.raises(GraphError) as caught:
+        read_graph(graph, units=[needy])
+    assert [str(finding.message) for finding in caught.value.findings] == [
+        "unit 'needy' needs the package 'surely_absent', which is not installed; install it with: "
+        "pip install 'modelflow-graph[video]'"
+    ]
+    assert read_graph(graph, units=[needy], check_devices=False).nodes["needy"].spec is needy
+
+
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [("video_decoder", "av"), ("video_demuxer", "av"), ("httpserver_sync_receive", "httptools")],
+)
+def test_built_in_units_say_what_they_need(name, module):
+    assert module in Registry().find(name).requires

@@ -25,6 +25,7 @@ class TensorFlowEngine(Engine):
     """Runs frozen graphs, SavedModels and Keras models on the CPU and on NVIDIA GPUs."""
 
     suffixes: ClassVar[tuple[str, ...]] = (".pb", ".keras", ".h5", ".hdf5")
+    requires: ClassVar[Mapping[str, str]] = {"tensorflow": "tensorflow"}
     device_kinds: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
     options = TensorFlowOptions
 

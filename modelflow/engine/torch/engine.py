@@ -1,6 +1,7 @@
 """The engine: which form a file has; files that are pickled Python objects are refused."""
 
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,6 +27,7 @@ class TorchEngine(Engine):
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".pt", ".pth", ".ts", ".torchscript", ".pt2")
+    requires: ClassVar[Mapping[str, str]] = {"torch": "torch"}
     device_kinds: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
     options = TorchOptions
 
