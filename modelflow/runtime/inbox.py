@@ -8,6 +8,7 @@ and one, and the next call of ``take`` gives the last.
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from modelflow.plan import SLOW_ROW
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
 from modelflow.runtime.controlled import Controlled
 from modelflow.runtime.joining.match import Matcher
@@ -60,7 +61,6 @@ class Inbox(Controlled):
         is_free = self._filling is None and policy.batch_size > 1
         self._is_shared = is_free and policy.workers > 1
         self._is_one_by_one = is_free and policy.is_one_by_one
-        self._is_parted = self._is_shared or self._is_one_by_one
         is_whole = self._filling is None and self._matcher is None
         whole = self._order.add_whole if is_whole else None
         self.append_whole = None if whole is None else partial(self._append_whole, whole)
@@ -164,7 +164,10 @@ class Inbox(Controlled):
                 filling = self._filling  # anew: it may have come while the worker rested
                 if waiting and (filling is None or filling.collector is None):
                     if filling is None or filling.is_over(seat):
-                        batch = order.cut(self._part(seat) if self._is_parted else self._size)
+                        # Asked only where it may be less: every batch passes here.
+                        is_slow = self._is_one_by_one and seat.stats.row > SLOW_ROW
+                        is_part = is_slow or self._is_shared
+                        batch = order.cut(self._part(seat, is_slow) if is_part else self._size)
                         if self._room.count or filling is not None:
                             self._note_cut(batch)
                         if self._resting and waiting:
@@ -188,7 +191,10 @@ class Inbox(Controlled):
             while order.has_delays and (left := order.next_due()) is not None and not waiting:
                 self._rests.rest(self.seat(), left, is_ordered=order.is_holding)
             while waiting and batch is None and not self._rests.is_held:
-                part = self._part(seat) if self._is_parted and seat is not None else self._size
+                part = self._size
+                if seat is not None:
+                    is_slow = self._is_one_by_one and seat.stats.row > SLOW_ROW
+                    part = self._part(seat, is_slow) if is_slow or self._is_shared else part
                 batch = order.cut(part)
                 if self._room.count or self._filling is not None:
                     self._note_cut(batch)
@@ -217,16 +223,19 @@ class Inbox(Controlled):
             elif self._waiting:
                 self._wake_worker()
 
-    def _part(self, seat: Seat) -> int:
+    def _part(self, seat: Seat, is_slow: bool) -> int:
         """Returns the most rows that a worker takes of a burst: its part of what waits.
 
-        All, where a call is not worth waking another thread for; one of those that take long and
-        gain nothing from one another.
+        All, where a call is not worth waking another thread for.
+
+        Args:
+            seat: The worker's.
+            is_slow: They take long and gain nothing from one another: each goes by itself.
         """
         ready, size = self._order.ready, self._size
-        if self._is_one_by_one and seat.stats.is_slow:
+        if is_slow:
             part = 1
-        elif seat.is_cheap or not self._is_shared:
+        elif seat.is_cheap:
             return size
         else:
             part = -(-ready // self.policy.workers) or 1

@@ -152,7 +152,7 @@ class Gate:
     def __init__(self):
         self.entered, self.go, self.seen = threading.Semaphore(0), threading.Event(), []
 
-        @modelflow.flowunit(name="mean")
+        @modelflow.flowunit(name="mean", is_one_by_one=False)
         def wait(row):
             self.seen.append(float(row[0]))
             self.entered.release()

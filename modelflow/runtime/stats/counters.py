@@ -3,7 +3,6 @@
 from collections import Counter
 from math import inf, log2
 
-from modelflow.plan import SLOW_ROW
 from modelflow.runtime.stats.histogram import ALL, EVERY, SHORT, Record
 from modelflow.runtime.stats.processor_time import ThreadTime
 
@@ -22,7 +21,7 @@ class WorkerStats:
         expired: Rows whose deadline had passed before the unit was called.
         cost: Seconds that a call takes now: dear at once, and cheap again slowly; infinite before
             the first.
-        is_slow: A row of the last call has taken longer than `SLOW_ROW`.
+        row: Seconds that a row of the last call has taken, on average.
         by_size: Batch size (0: calls for events) -> how many calls had it, and the seconds that
             they took together.
         parts: The same of batches that are not in `by_size`: they were left smaller because other
@@ -55,7 +54,6 @@ class WorkerStats:
         "failures",
         "is_ordered",
         "is_part",
-        "is_slow",
         "lent",
         "moved",
         "moved_bytes",
@@ -63,6 +61,7 @@ class WorkerStats:
         "ordered",
         "parts",
         "resting_since",
+        "row",
         "service",
         "since",
         "starved",
@@ -84,7 +83,8 @@ class WorkerStats:
         self.cost = inf
         self.by_size: dict[int, list[float]] = {}
         self.parts: dict[int, list[float]] = {}
-        self.is_part = self.is_slow = False
+        self.is_part = False
+        self.row = 0.0
         self.service, self.waits = Record(), Record()
         self.starved = self.ordered = self.blocked = self.lent = self.moving = 0.0
         self.thread = None
@@ -122,7 +122,8 @@ class WorkerStats:
             self.errors += errors
         if self.resting_since is not None:
             self.lent += seconds
-        self.is_slow = seconds > SLOW_ROW * size
+        if size:
+            self.row = seconds / size
         cost = self.cost
         if seconds < cost < inf:
             self.cost = cost + (seconds - cost) * _FORGETTING

@@ -53,7 +53,7 @@ def test_a_node_has_a_span_below_the_requests(spans):
 def test_requests_in_one_batch_have_each_a_span_of_its_times(spans):
     entered, go = threading.Event(), threading.Event()
 
-    @modelflow.flowunit(name="mean")
+    @modelflow.flowunit(name="mean", is_one_by_one=False)
     def wait(row):
         entered.set()
         go.wait()
