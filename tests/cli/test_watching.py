@@ -83,7 +83,14 @@ def watched(folder):
 def edit(path, before, after):
     text = path.read_text()
     assert before in text
-    path.write_text(text.replace(before, after))
+    save(path, text.replace(before, after))
+
+
+def save(path, text):
+    """Writes a file as editors do: it is never seen half written."""
+    beside = path.with_name("beside")
+    beside.write_text(text)
+    beside.replace(path)
 
 
 def test_a_change_of_a_module_runs_the_graph_anew(watched, folder):
@@ -110,19 +117,21 @@ def test_what_is_wrong_is_said_and_mended(watched, folder):
     assert watched.end(signal.SIGTERM) == 143
 
 
-def test_a_run_that_is_under_way_is_ended_by_a_change(watched, folder):
+def test_a_change_while_a_run_is_under_way_loses_nothing(watched, folder):
     os.mkfifo(folder / "go")
     watched.said_until(WAITS)
     assert watched.answer()["data"] == "one HELLO"
     waits = "def word():\n    print('{}', flush=True)\n    return open('go').read()\n"
-    (folder / "words.py").write_text(waits)
+    save(folder / "words.py", waits)
     assert watched.process.stdout.readline() == "{}\n"
     edit(folder / "words.py", "open('go').read()", "'last '")
     (folder / "go").write_text("late ")
     assert watched.answer()["data"] == "late HELLO"
     assert watched.answer() == {}
     assert watched.answer()["data"] == "last HELLO"
-    assert watched.said_until(WAITS).count("note: words.py changed") == 1
+    # Whether the run was over when the change was noticed is the machine's affair.
+    last = "note: words.py changed"
+    assert watched.said_until(last)[-1] == watched.said_until(last)[-1] == last
     assert watched.said_until(WAITS)[-2].startswith("1 item, 0 errors")
     assert watched.end() == 130
 
