@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from modelflow.config.in_code import FlowGraphDesc
     from modelflow.device import Device, available_devices, empty
     from modelflow.errors import (
+        BadRequest,
         Cancelled,
         ConfigError,
         CycleError,
@@ -54,6 +55,7 @@ _HOMES = {
     "modelflow.buffer": ("Buffer",),
     "modelflow.device": ("Device", "available_devices", "empty"),
     "modelflow.errors": (
+        "BadRequest",
         "Cancelled",
         "ConfigError",
         "CycleError",
@@ -69,8 +71,6 @@ _HOMES = {
         "PlanError",
         "PortError",
         "QueueFullError",
-        "RecordingError",
-        "TuningError",
         "RecordingError",
         "TuningError",
         "StreamClosed",
@@ -96,6 +96,7 @@ _HOMES = {
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "BadRequest",
     "Buffer",
     "Cancelled",
     "Config",

@@ -36,6 +36,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 __all__ = [
+    "BadRequest",
     "Cancelled",
     "ConfigError",
     "CycleError",
@@ -86,13 +87,19 @@ class Location:
 class Finding:
     """One thing that is wrong with a graph, as one line of text.
 
-    ``error`` is the class that tells the kind of mistake (a subclass of `ModelflowError`).
+    Attributes:
+        location: Where it is written.
+        message: What was found, and what was expected.
+        node: Whose it is; None: the graph's.
+        error: The class that tells the kind of mistake (a subclass of `ModelflowError`).
+        port: The port of the node that it is about; None: none, or several.
     """
 
     location: Location
     message: str
     node: str | None = None
     error: "type[ModelflowError] | None" = None
+    port: str | None = None
 
     def hiding(self, mask: Callable[[str], str]) -> "Finding":
         """Returns this finding with its message through ``mask``, which hides secrets."""
@@ -191,7 +198,13 @@ class PlanError(ModelflowError):
 
 
 class DeviceUnavailableError(PlanError):
-    """A device that is not on this machine; the message says which ones are."""
+    """A device that is not on this machine; the message says which ones are.
+
+    Attributes:
+        findings: Each node that names one, where a graph was checked.
+    """
+
+    findings: tuple[Finding, ...] = ()
 
 
 @functools.cache
@@ -222,6 +235,8 @@ class FlowUnitError(ModelflowError):
         phase: ``open``, ``process``, ``stream_start``, ``stream_end`` or ``close``; ``wait``: it
             was not called (a deadline passed); ``transfer``: the copy from or to its device failed.
         session: The session's identifier, or None.
+        is_refusal: The data was refused: whoever sent it is at fault, not the unit. A server
+            answers 400 with the message; else 500 with an id that stands in its log.
     """
 
     def __init__(
@@ -232,6 +247,7 @@ class FlowUnitError(ModelflowError):
         unit: str = "",
         phase: str = "process",
         session: str | None = None,
+        is_refusal: bool = False,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -239,6 +255,7 @@ class FlowUnitError(ModelflowError):
         self.unit = unit
         self.phase = phase
         self.session = session
+        self.is_refusal = is_refusal
 
     @classmethod
     def from_exception(
@@ -249,9 +266,17 @@ class FlowUnitError(ModelflowError):
         unit: str,
         phase: str = "process",
         session: str | None = None,
+        is_refusal: bool = False,
     ) -> Self:
         """Gives the error of ``node`` whose cause is ``cause``, which it names in its message."""
-        error = cls(described(cause), node=node, unit=unit, phase=phase, session=session)
+        error = cls(
+            described(cause),
+            node=node,
+            unit=unit,
+            phase=phase,
+            session=session,
+            is_refusal=is_refusal,
+        )
         error.__cause__ = cause
         return error
 
@@ -283,6 +308,15 @@ class FlowUnitError(ModelflowError):
         if not self.node:
             return self.message
         return f"node {self.node!r} (unit {self.unit!r}) failed in {self.phase}: {self.message}"
+
+
+class BadRequest(ModelflowError, ValueError):  # noqa: N818 - the name of HTTP's status 400
+    """What a unit raises where the data is to blame, not the unit.
+
+    The buffer is in error as after any exception; a server answers its request 400 (gRPC:
+    ``INVALID_ARGUMENT``) and passes the message on, where another exception is answered 500, with
+    nothing of it but an id that stands in the log.
+    """
 
 
 class WorkerProcessError(ModelflowError):

@@ -51,4 +51,5 @@ SPEC = FlowUnitSpec(
     description="Copies a meta value to another key and maps it by rules.",
     group="Generic",
     is_compute_bound=True,
+    refuses_with=ValueError,
 )

@@ -50,4 +50,5 @@ SPEC = FlowUnitSpec(
     group="Image",
     is_compute_bound=True,
     is_one_by_one=True,
+    refuses_with=ValueError,
 )

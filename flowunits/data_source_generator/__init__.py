@@ -30,4 +30,5 @@ SPEC = FlowUnitSpec(
     is_session_opened=True,
     description="Gives the description of a data source once, for data_source_parser.",
     group="Input",
+    refuses_with=ValueError,
 )

@@ -23,4 +23,5 @@ SPEC = FlowUnitSpec(
     options=RetryOptions,
     description="Reads the description of a data source and gives its address.",
     group="Input",
+    refuses_with=ValueError,
 )

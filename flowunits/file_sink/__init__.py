@@ -58,4 +58,5 @@ SPEC = FlowUnitSpec(
     is_batch_retried=False,
     threads=1,
     is_shared=True,
+    refuses_with=ValueError,
 )

@@ -49,4 +49,5 @@ SPEC = FlowUnitSpec(
     options=FileSourceOptions,
     description="Reads files: one, those of a folder, or those that a pattern matches.",
     group="Input",
+    refuses_with=ValueError,
 )

@@ -18,4 +18,5 @@ SPEC = FlowUnitSpec(
     description="Takes HTTP requests and answers 202 at once.",
     group="Input",
     requires={"httptools": "serve"},
+    refuses_with=ValueError,
 )

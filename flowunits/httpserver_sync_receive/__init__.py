@@ -33,4 +33,5 @@ SPEC = FlowUnitSpec(
     description="Takes HTTP requests, which httpserver_sync_reply answers.",
     group="Input",
     requires={"httptools": "serve"},
+    refuses_with=ValueError,
 )

@@ -12,6 +12,11 @@ class HttpserverSyncReplyOptions:
     content_type: str = option(
         "", help="The type of the body; none: by the data (bytes, text, else JSON)."
     )
+    expose_errors: bool = option(
+        True,
+        help="An answer 400 says which node refused the data, and why; false: an id alone, under "
+        "which the log says it. An answer 500 never says more.",
+    )
 
 
 SPEC = FlowUnitSpec(
@@ -22,7 +27,7 @@ SPEC = FlowUnitSpec(
             "in_reply_info",
             "the body: bytes or text as they are, anything else as JSON (arrays as lists), with "
             "the meta status (200) and headers (a mapping); a buffer in error is answered 400 "
-            "where data was refused (ValueError), 504 where it came too late, else 500 with an id "
+            "where data was refused (BadRequest), 504 where it came too late, else 500 with an id "
             "that stands in the log",
         ),
     ),
@@ -33,4 +38,5 @@ SPEC = FlowUnitSpec(
     threads=1,
     description="Answers the requests of httpserver_sync_receive, also where they failed.",
     group="Output",
+    refuses_with=ValueError,
 )

@@ -15,6 +15,7 @@ class HttpserverSyncReply(FlowUnit):
     def open(self, config: HttpserverSyncReplyOptions) -> None:
         """Takes the options."""
         self._content_type = config.content_type
+        self._is_told = config.expose_errors
 
     def process(self, ctx: Context) -> None:
         """Answers the session's request by its first buffer; others are dropped.
@@ -38,5 +39,5 @@ class HttpserverSyncReply(FlowUnit):
 
     def _reply(self, buffer: Buffer, request: PendingRequest) -> Reply:
         if buffer.error is not None:
-            return reply_of_error(buffer.error)
+            return reply_of_error(buffer.error, is_told=self._is_told)
         return reply_of(buffer, self._content_type, request.headers)

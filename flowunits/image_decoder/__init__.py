@@ -88,4 +88,5 @@ SPEC = FlowUnitSpec(
     is_compute_bound=True,
     is_one_by_one=True,
     advise=advise_scaled_decode,
+    refuses_with=ValueError,
 )

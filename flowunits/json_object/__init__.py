@@ -65,4 +65,5 @@ SPEC = FlowUnitSpec(
     group="Generic",
     is_compute_bound=True,
     is_one_by_one=True,
+    refuses_with=ValueError,
 )

@@ -39,4 +39,5 @@ SPEC = FlowUnitSpec(
     group="Inference",
     is_compute_bound=True,
     is_one_by_one=True,
+    refuses_with=ValueError,
 )

@@ -53,4 +53,5 @@ SPEC = FlowUnitSpec(
     kind=Kind.STREAM,
     description="Sends results to files, webhooks and other targets, with retries.",
     group="Output",
+    refuses_with=ValueError,
 )

@@ -33,4 +33,5 @@ SPEC = FlowUnitSpec(
     group="Text",
     is_compute_bound=True,
     is_one_by_one=True,
+    refuses_with=ValueError,
 )

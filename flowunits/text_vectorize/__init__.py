@@ -88,4 +88,5 @@ SPEC = FlowUnitSpec(
     group="Text",
     is_compute_bound=True,
     is_one_by_one=True,
+    refuses_with=ValueError,
 )

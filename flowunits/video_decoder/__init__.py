@@ -52,4 +52,5 @@ SPEC = FlowUnitSpec(
     description="Decodes the packets of videos into frames.",
     group="Video",
     requires={"av": "video"},
+    refuses_with=ValueError,
 )

@@ -38,4 +38,5 @@ SPEC = FlowUnitSpec(
     description="Reads the packets of videos: files, and streams, which are opened again.",
     group="Video",
     requires={"av": "video"},
+    refuses_with=ValueError,
 )

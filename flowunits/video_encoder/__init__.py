@@ -40,4 +40,5 @@ SPEC = FlowUnitSpec(
     description="Encodes frames into a video; one that can be played whatever went wrong before.",
     group="Video",
     requires={"av": "video"},
+    refuses_with=ValueError,
 )

@@ -42,4 +42,5 @@ SPEC = FlowUnitSpec(
     is_session_opened=True,
     description="Gives the address of a video, one or several times, each in its own session.",
     group="Input",
+    refuses_with=ValueError,
 )

@@ -235,6 +235,7 @@ def inference_spec(
     engine = find_engine(model_file.engine)
     return FlowUnitSpec(
         is_type_checked=False,
+        refuses_with=ValueError,
         name=name,
         devices=dict.fromkeys(engine.device_kinds, create),
         inputs=model_file.inputs,

@@ -53,6 +53,7 @@ class Limits:
         bodies: Most bytes of all bodies that are read or worked on; one more is answered 503.
         time_out: Seconds after which a request is answered 504; one whose body does not come, 408.
         connection: What its connections may cost. Of listeners that share a port, the first one's.
+        methods: The methods that are answered, others get 405; none: all are.
     """
 
     requests: int = 1000
@@ -60,3 +61,4 @@ class Limits:
     bodies: int = 1 << 30
     time_out: float = 5.0
     connection: ConnectionLimits = ConnectionLimits()
+    methods: tuple[str, ...] = ()

@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from urllib.parse import unquote
@@ -104,6 +105,8 @@ class Listener:
         Raises:
             RefusedError: there is no room for it, or it is not the time.
         """
+        if self.limits.methods and exchange.head.method not in self.limits.methods:
+            raise RefusedError(self._wrong_method(exchange.head.method))
         if not self.is_ready or self._under_way >= self.limits.requests:
             raise RefusedError(reply_of_status(HTTPStatus.SERVICE_UNAVAILABLE, self._refusal()))
         self._under_way += 1
@@ -130,6 +133,12 @@ class Listener:
     def _give_up(self, exchange: Exchange) -> None:
         message = f"no answer within {self.limits.time_out:g} s"
         exchange.answer(reply_of_status(HTTPStatus.GATEWAY_TIMEOUT, message))
+
+    def _wrong_method(self, method: str) -> Reply:
+        allowed = ", ".join(self.limits.methods)
+        message = f"got the method {method}; expected {allowed}"
+        reply = reply_of_status(HTTPStatus.METHOD_NOT_ALLOWED, message)
+        return replace(reply, headers={**reply.headers, "allow": allowed})
 
     def _refusal(self) -> str:
         if self._is_closing:

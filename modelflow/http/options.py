@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass
 
+from modelflow.errors import did_you_mean
 from modelflow.http.endpoint import read_endpoint
 from modelflow.unit.option import option
 
 __all__ = ["ListenOptions"]
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
 @dataclass(frozen=True)
@@ -17,6 +20,10 @@ class ListenOptions:
         help="Where to listen: http or https, host, port (0: any that is free), and the beginning "
         "of the paths that are served. Other machines reach it only at an address of the network, "
         "or 0.0.0.0.",
+    )
+    methods: tuple[str, ...] = option(
+        (),
+        help="The methods that are answered, such as POST; others get 405. None: all are.",
     )
     max_requests: int = option(
         1000,
@@ -66,9 +73,14 @@ class ListenOptions:
     key: str = option("", help="The key of the certificate (PEM).", is_path=True)
 
     def __post_init__(self) -> None:
-        """Checks the endpoint.
+        """Checks endpoint and methods.
 
         Raises:
-            ValueError: it is none.
+            ValueError: one of them is none.
         """
         read_endpoint(self.endpoint)
+        for method in self.methods:
+            if method not in METHODS:
+                near = did_you_mean(method.upper(), METHODS)
+                message = f"methods: got {method!r}; expected any of {', '.join(METHODS)}{near}"
+                raise ValueError(message)

@@ -79,17 +79,23 @@ def reply_of(
     return Reply(status, body, headers)
 
 
-def reply_of_error(error: FlowUnitError) -> Reply:
+def reply_of_error(error: FlowUnitError, *, is_told: bool = True) -> Reply:
     """Returns the answer to a request that failed.
 
-    400 where the data was refused (a ``ValueError``), with node, unit, type and message; 504 where
-    it came too late; else see `reply_of_failure`.
+    400 where the data was refused (`FlowUnitError.is_refusal`), with node, unit, type and message;
+    504 where it came too late; else see `reply_of_failure`.
+
+    Args:
+        error: What is in the place of the answer.
+        is_told: What the data was refused for is told; False: as of any failure, an id.
     """
     cause = error.__cause__ or error
     if isinstance(cause, DeadlineExceeded) or isinstance(error, DeadlineExceeded):
         return reply_of_status(HTTPStatus.GATEWAY_TIMEOUT, "the request came to its turn too late")
-    if not isinstance(cause, ValueError):
+    if not error.is_refusal:
         return reply_of_failure(error)
+    if not is_told:
+        return _reply_of(HTTPStatus.BAD_REQUEST, _logged(error, "was refused"))
     described = {
         "node": error.node,
         "unit": error.unit,
@@ -105,10 +111,17 @@ def reply_of_failure(error: Exception) -> Reply:
 
     What failed is nobody's business outside: it goes to the log, under an id that is answered.
     """
+    return _reply_of(HTTPStatus.INTERNAL_SERVER_ERROR, _logged(error, "failed inside the server"))
+
+
+def _logged(error: Exception, what: str) -> dict[str, str]:
+    """Puts an error into the log, and returns what is told of it: under which id it is there."""
     number = uuid.uuid4().hex[:12]
-    _log.error("request %s failed: %s", number, error, exc_info=error.__cause__ or error)
-    message = "the request failed inside the server, whose log tells why under this id"
-    return _reply_of(HTTPStatus.INTERNAL_SERVER_ERROR, {"message": message, "id": number})
+    _log.error("request %s %s: %s", number, what, error, exc_info=error.__cause__ or error)
+    return {
+        "message": f"the request {what}; the server's log tells why under this id",
+        "id": number,
+    }
 
 
 def reply_of_status(status: HTTPStatus, message: str) -> Reply:

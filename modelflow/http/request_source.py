@@ -63,6 +63,7 @@ class RequestSource:
                 options.header_time_out_ms / 1e3,
                 options.keepalive_timeout_sec,
             ),
+            options.methods,
         )
         self.listener = Listener(
             read_endpoint(options.endpoint),

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from modelflow.buffer import Buffer
-from modelflow.errors import EndFlow, FlowUnitError, below_here, is_users
+from modelflow.errors import BadRequest, EndFlow, FlowUnitError, below_here, is_users
 from modelflow.plan import UnitPlan
 from modelflow.runtime.port_types import PortTypes
 from modelflow.runtime.segment import Columns, Stream
@@ -72,6 +72,7 @@ class UnitCall(Call):
         self.has_errors = False
         self.inputs = plan.inputs
         self.spec = spec = plan.spec
+        self._refusals = (BadRequest, spec.refuses_with)
         self._outputs = tuple(port.name for port in spec.outputs)
         self._is_one_to_one = len(self.inputs) == len(self._outputs) == 1
         self._is_single = plan.consumers == (1,)
@@ -118,7 +119,7 @@ class UnitCall(Call):
         types = self._input_types
         assert types is not None  # else nobody would ask
         found = [
-            self._with_errors(column, types.wrong_in(place, column), stream_of)
+            self._with_errors(column, types.wrong_in(place, column), stream_of, is_refusal=True)
             for place, column in enumerate(columns)
         ]
         has_errors = any(new is not old for new, old in zip(found, columns, strict=True))
@@ -129,13 +130,15 @@ class UnitCall(Call):
         column: list[Buffer],
         wrong: Iterable[tuple[int, BaseException]],
         stream_of: StreamOf,
+        *,
+        is_refusal: bool = False,
     ) -> list[Buffer]:
         """Returns the column, or a copy with errors in the place of some of its rows."""
         found = column
         for row, error in wrong:
             if found is column:
                 found = list(column)
-            bad = Buffer.from_error(self._error(error, stream_of(row)))
+            bad = Buffer.from_error(self._error(error, stream_of(row), is_refusal=is_refusal))
             bad.inherit_meta(column[row])
             found[row] = bad
             self._count_failed(1)
@@ -162,11 +165,17 @@ class UnitCall(Call):
             failures.append(bad)
         return failures
 
-    def _error(self, error: BaseException, stream: Stream | None) -> FlowUnitError:
+    def _error(
+        self, error: BaseException, stream: Stream | None, *, is_refusal: bool = False
+    ) -> FlowUnitError:
         claim(error)
         session = None if stream is None else stream.session.name
         return FlowUnitError.from_exception(
-            error, node=self.plan.node, unit=self.spec.name, session=session
+            error,
+            node=self.plan.node,
+            unit=self.spec.name,
+            session=session,
+            is_refusal=is_refusal or isinstance(error, self._refusals),
         )
 
     def _wrapped(self, value: Any) -> Buffer:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
+from modelflow.graph.outline import Outline
 from modelflow.profile.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -61,7 +62,9 @@ class Picture:
             figures.last,
             tuple(figures.latencies),
             model.admission.under_way,
-            Snapshot.of(model.flow.stats(), model.flow.plan),
+            Snapshot.of(
+                model.flow.stats().without_words, model.flow.plan, Outline.of(model.flow.graph)
+            ),
         )
 
     @classmethod

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from modelflow.errors import ConfigError, Location, OptionsError, did_you_mean
+from modelflow.errors import BadRequest, ConfigError, Location, OptionsError, did_you_mean
 from modelflow.unit.advice import Advise
 from modelflow.unit.kind import Kind, Traits
 from modelflow.unit.option import Config, Option, options_of
@@ -64,6 +64,8 @@ class FlowUnitSpec:
         is_type_checked: Arrays of another type than a port declares are errors of their items, on
             inputs and outputs; of units of the kind `Kind.STREAM` not. Nor of units in folders,
             whose files declare more than they mean.
+        refuses_with: Exceptions of this class say, as `BadRequest` always does, that the data was
+            refused, not that the unit failed: a server answers 400, and passes the message on.
         inherits_meta: What stands for an input inherits its meta.
         is_per_stream: A `Kind.NORMAL` unit whose calls each get buffers of one stream only, with
             that stream's ``session`` and ``stream_meta``.
@@ -101,6 +103,7 @@ class FlowUnitSpec:
     is_per_stream: bool = False
     is_count_assumed: bool = False
     is_type_checked: bool = True
+    refuses_with: type[Exception] = BadRequest
     inherits_meta: bool = True
     accepts_any_option: bool = False
     required_files: tuple[Path, ...] = ()

@@ -19,19 +19,32 @@ def free_port():
 
 
 class Service:
-    """A flow that answers requests with what ``work`` makes of them."""
+    """A flow that answers requests with what ``work`` makes of them: a function, or attributes."""
 
-    def __init__(self, work, options="", *, path="/", scheme="http", work_options="threads=4"):
+    def __init__(
+        self,
+        work,
+        options="",
+        *,
+        path="/",
+        scheme="http",
+        work_options="threads=4",
+        reply_options="",
+    ):
         self.port = free_port()
         self.endpoint = f"{scheme}://127.0.0.1:{self.port}{path}"
-        unit = modelflow.flowunit(name="work")(work)
+        units = [modelflow.flowunit(name="work")(work)] if callable(work) else []
         text = GRAPH.format(
             unit="httpserver_sync_receive",
             endpoint=self.endpoint,
             options=options,
-            work=f"flowunit=work, batch_size=1, {work_options}",
+            work=f"{'flowunit=work' if units else work}, batch_size=1, {work_options}",
         )
-        self.flow = modelflow.Flow(text, units=[unit])
+        if reply_options:
+            text = text.replace(
+                "=httpserver_sync_reply", f"=httpserver_sync_reply, {reply_options}"
+            )
+        self.flow = modelflow.Flow(text, units=units)
 
     def __enter__(self):
         self.flow.start()

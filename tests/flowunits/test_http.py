@@ -11,7 +11,7 @@ import pytest
 
 import modelflow
 from flowunits import httpserver_sync_receive, httpserver_sync_reply
-from modelflow import Buffer, ConfigError
+from modelflow import Buffer, ConfigError, GraphError
 from modelflow.errors import FlowFailed, MissingDependencyError
 from modelflow.testing import run_unit
 from tests import programs
@@ -105,7 +105,9 @@ def test_errors_have_their_status_and_tell_no_insides_but_to_the_log(caplog):
         """Fails."""
         if buffer.data == b"bad":
             message = "no good"
-            raise ValueError(message)
+            raise modelflow.BadRequest(message)
+        if buffer.data == b"bug":
+            np.frombuffer(buffer.data, np.uint8)[0] = 1  # ValueError: of the unit, not of the data
         message = "broken"
         raise RuntimeError(message)
 
@@ -115,9 +117,10 @@ def test_errors_have_their_status_and_tell_no_insides_but_to_the_log(caplog):
         assert json.loads(body)["error"] == {
             "node": "work",
             "unit": "work",
-            "type": "ValueError",
+            "type": "BadRequest",
             "message": "no good",
         }
+        assert service.ask(b"bug")[0] == 500
         status, body, _ = service.ask(b"other")
         told = json.loads(body)["error"]
         assert status == 500
@@ -125,6 +128,40 @@ def test_errors_have_their_status_and_tell_no_insides_but_to_the_log(caplog):
         assert "broken" not in told["message"]  # nor anything else of what is inside
     logged = [r for r in caplog.records if told["id"] in r.getMessage()]
     assert "RuntimeError: broken" in logged[0].getMessage()
+
+
+def test_why_data_was_refused_goes_to_the_log_alone_where_so_asked(caplog):
+    def fails(buffer: Buffer):
+        """Fails."""
+        message = f"no good: {buffer.data!r}"
+        raise modelflow.BadRequest(message)
+
+    with Service(fails, reply_options="expose_errors=false") as service:
+        status, body, _ = service.ask(b"secret")
+    told = json.loads(body)["error"]
+    assert (status, told.keys(), told["type"]) == (400, {"type", "message", "id"}, "Bad Request")
+    assert b"secret" not in body
+    logged = [r.getMessage() for r in caplog.records if told["id"] in r.getMessage()]
+    assert "no good: b'secret'" in logged[0]
+
+
+def test_data_that_a_built_in_unit_refuses_is_the_clients_fault():
+    with Service("flowunit=image_decoder") as service:
+        status, body, _ = service.ask(b"no picture")
+    told = json.loads(body)["error"]
+    assert (status, told["node"], told["type"]) == (400, "work", "ValueError")
+
+
+def test_a_method_that_is_not_meant_does_not_run_the_graph():
+    with Service(echo, ', methods="POST,PUT"') as service:
+        assert service.ask(b"a")[:2] == (200, b"a")
+        assert service.ask(b"b", method="PUT")[:2] == (200, b"b")
+        status, body, headers = service.ask(method="DELETE")
+        assert (status, headers["allow"]) == (405, "POST, PUT")
+        assert json.loads(body)["error"]["message"] == "got the method DELETE; expected POST, PUT"
+        assert service.ask(b"c")[0] == 200
+    with pytest.raises(GraphError, match=r"got 'post'; expected any of .*; did you mean 'POST'"):
+        Service(echo, ', methods="post"')
 
 
 class Gate:

@@ -4,7 +4,7 @@ import base64
 import binascii
 import json
 
-from modelflow import Buffer, Context, FlowUnit
+from modelflow import BadRequest, Buffer, Context, FlowUnit
 
 _IMAGES = (b"\x89PNG", b"\xff\xd8", b"RIFF", b"BM", b"II*\0", b"MM\0*")
 
@@ -29,13 +29,17 @@ def _image(buffer: Buffer) -> bytes:
             f"got {len(body)} bytes that are no image and no base64 ({error}); expected an encoded "
             "image, base64, or JSON with image_base64"
         )
-        raise ValueError(message) from error
+        raise BadRequest(message) from error
 
 
 def _field(body: bytes) -> str:
-    value = json.loads(body)  # its error is a ValueError that says where
+    try:
+        value = json.loads(body)
+    except ValueError as error:
+        message = f"got a body that begins as JSON and is none: {error}"
+        raise BadRequest(message) from error
     text = value.get("image_base64")
     if not isinstance(text, str):
         message = f"got JSON with the keys {sorted(value)}; expected image_base64, a text"
-        raise ValueError(message)
+        raise BadRequest(message)
     return text

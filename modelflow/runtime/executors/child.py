@@ -24,6 +24,8 @@ from modelflow.unit.unit import Context, FlowUnit
 __all__ = ["Item", "Job", "main", "run"]
 
 _PR_SET_PDEATHSIG = 1
+# Classes that say nothing of an error.
+_ANY = (Exception, BaseException, object)
 
 # The main module is being imported: it must not start a flow again.
 is_preparing = False
@@ -153,16 +155,32 @@ def _portable(error: BaseException) -> Exception:
     A note of it says where it was raised here.
     """
     text = "".join(traceback.format_exception(error))
-    copied: Exception | None = None
-    if isinstance(error, Exception):
-        try:
-            copied = pickle.loads(pickle.dumps(error))
-        except Exception:  # noqa: BLE001 - whatever its class does when it is copied
-            copied = None
-    if copied is None or type(copied) is not type(error):
-        copied = RuntimeError(described(error))
+    copied = _copied(error) if isinstance(error, Exception) else None
+    if copied is None:
+        said = described(error)
+        # Of the nearest class above its own that can be made of a text: what is caught as it still
+        # is, a refusal of data first of all.
+        above = (one for one in type(error).__mro__[1:] if one not in _ANY)
+        made = (_made(one, said) for one in above if issubclass(one, Exception))
+        copied = next((one for one in made if one is not None), None) or RuntimeError(said)
     copied.add_note(f"In the process of the unit:\n{text}")
     return copied
+
+
+def _made(kind: type[Exception], said: str) -> Exception | None:
+    try:
+        return _copied(kind(said))
+    except Exception:  # noqa: BLE001 - it wants something else than a text
+        return None
+
+
+def _copied(error: Exception) -> Exception | None:
+    """Returns what another process would be given of an error; None: nothing of its class."""
+    try:
+        copied: Exception = pickle.loads(pickle.dumps(error))
+    except Exception:  # noqa: BLE001 - whatever its class does when it is copied
+        return None
+    return copied if type(copied) is type(error) else None
 
 
 def _end_with(parent: int) -> None:

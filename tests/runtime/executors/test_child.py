@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from modelflow.device import Device
+from modelflow.errors import BadRequest
 from modelflow.ipc.channel import Channel, Ends, open_channel
 from modelflow.runtime.executors import child
 from modelflow.runtime.executors.child import Item, Job
@@ -115,7 +116,7 @@ def test_a_batch_comes_back_with_its_meta(asked):
         ("exit", RuntimeError),
         ("bad", ValueError),
         ("panic", RuntimeError),
-        ("turning", RuntimeError),
+        ("turning", ValueError),
     ],
 )
 def test_whatever_a_call_raises_is_told_and_the_next_one_is_answered(asked, text, kind):
@@ -260,3 +261,16 @@ def test_the_system_ends_the_process_with_its_parent(monkeypatch):
         child._end_with(os.getppid() + 1)
     assert caught.value.code == 1
     assert asked == [(1, signal.SIGKILL)] * 2
+
+
+class Refusal(BadRequest):
+    """Cannot be made of one text, and so not be copied."""
+
+    def __init__(self, what, why):
+        super().__init__(f"{what}: {why}")
+
+
+def test_a_refusal_of_a_class_that_cannot_go_to_another_process_stays_one():
+    copied = child._portable(Refusal("a.jpg", "no image"))
+    assert type(copied) is BadRequest
+    assert "a.jpg: no image" in str(copied)

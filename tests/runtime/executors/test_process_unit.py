@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 import modelflow
-from modelflow.cli.new.template import new_unit
 from modelflow.device import CPU
 from modelflow.errors import FlowFailed, PlanError, WorkerProcessError
 from modelflow.runtime.executors import child, process_unit
 from modelflow.runtime.executors.child import Item, Job
 from modelflow.runtime.executors.process_unit import ProcessUnit
+from modelflow.starters.unit_starter import new_unit
 from modelflow.unit.unit import Context
 from tests import programs
 from tests.runtime import process_units as units
