@@ -8,11 +8,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Self
 
+from modelflow.config.dot_words import dot_text
 from modelflow.config.edit_dot import DotEdits
 from modelflow.config.edit_forms import OpenedText, opened
 from modelflow.config.flow_config import PortRef
 from modelflow.config.override import flattened
 from modelflow.config.port_text import read_port
+from modelflow.config.position import Position, written_position
 from modelflow.config.schema import GRAPH_ATTRIBUTES, SECTIONS
 from modelflow.config.splice import Splice, spliced
 from modelflow.config.variables import escaped
@@ -87,6 +89,17 @@ class GraphText:
         """The edges, in order."""
         return self._opened.edits.edges
 
+    @property
+    def name(self) -> str:
+        """The graph's name as DOT gives it; "" where it gives none."""
+        edits = self._opened.edits
+        return edits.name if isinstance(edits, DotEdits) else ""
+
+    @property
+    def is_typed(self) -> bool:
+        """Tells whether values have types (tables of TOML), or are text (DOT)."""
+        return not isinstance(self._opened.edits, DotEdits)
+
     # -- values ---------------------------------------------------------------------------------
 
     def set(self, node: str, attribute: str, value: Any) -> Self:
@@ -152,6 +165,41 @@ class GraphText:
             edited = edited.set(node, key, text)
             if key == "device" and (node, "deviceid") not in changes:
                 edited = edited._without_number(node)
+        return edited
+
+    def move(self, node: str, position: Position | None) -> Self:
+        """Says where a node stands in the picture.
+
+        Args:
+            node: The node.
+            position: The middle of its box; None: where the layout puts it.
+
+        Raises:
+            ConfigError: there is no such node.
+        """
+        if position is not None:
+            return self.set(node, "pos", written_position(position))
+        is_there = "pos" in self.nodes[self._node(node)]
+        return self.unset(node, "pos") if is_there else self
+
+    def move_all(self, places: Mapping[str, Position | None]) -> Self:
+        """Says of several nodes where they stand, as `move` does of one.
+
+        Raises:
+            ConfigError: there is no such node.
+        """
+        edits = self._opened.edits
+        if isinstance(edits, DotEdits):
+            values = {
+                self._node(node): None if place is None else dot_text(written_position(place))
+                for node, place in places.items()
+            }
+            splices = edits.set_everywhere("pos", values)
+            if splices is not None:
+                return self._with(splices)
+        edited = self
+        for node, place in places.items():
+            edited = edited.move(node, place)
         return edited
 
     # -- nodes and edges ------------------------------------------------------------------------

@@ -5,6 +5,7 @@ read, and compared with what the graph is to be. Where one way of writing it doe
 (defaults that apply there, a group of nodes), the next is tried, and at last the edit is refused.
 """
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -46,6 +47,11 @@ class DotEdits:
         self._text = text
         self._body = graph.body
         self._meaning = Meaning.of(graph)
+
+    @property
+    def name(self) -> str:
+        """The graph's name, or ""."""
+        return self._meaning.name
 
     @property
     def attributes(self) -> Mapping[str, str]:
@@ -95,6 +101,33 @@ class DotEdits:
             return left == given and meaning.giving(node, given) == others
 
         return self._first([splices] if splices else [], is_expected, f"{node}.{key}")
+
+    def set_everywhere(self, key: str, values: Mapping[str, str | None]) -> Splices | None:
+        """Gives several nodes an attribute, or takes it from them (None), read and compared once.
+
+        Returns:
+            None: it cannot be done in one go; node by node it may be.
+        """
+        splices: Splices = []
+        expected = self._meaning
+        for node, value in values.items():
+            given = {name: text for name, text in expected.given[node].items() if name != key}
+            if value is None:
+                for statement in self._statements():
+                    if statement.gives_to_alone(node):
+                        splices += without_attribute(self._text, statement, key)
+            else:
+                given = {**expected.given[node], key: value}
+                splices += next(self._ways_to_set(node, key, value))
+            expected = expected.giving(node, given)
+        splices.sort(key=lambda splice: (splice.start, splice.end))
+        if any(one.end > other.start for one, other in itertools.pairwise(splices)):
+            return None
+        try:
+            graph = read_dot(spliced(self._text, splices))
+        except ConfigError:
+            return None
+        return splices if Meaning.of(graph) == expected else None
 
     def set_graph(self, key: str, value: Any) -> Splices:
         """Gives the graph an attribute.

@@ -11,7 +11,7 @@ from modelflow.config.read_document import config_of
 from modelflow.config.read_dot import read_dot
 from modelflow.errors import ConfigError, did_you_mean
 
-__all__ = ["form_of", "is_graph_file", "read_config"]
+__all__ = ["form_of", "is_graph_file", "read_config", "read_text_config"]
 
 _BY_SUFFIX = {
     ".toml": "toml",
@@ -61,6 +61,20 @@ def read_config(
         path = Path(source)
         return _parsed(read_text(path), format or form_of(path), str(path), path)
     return _parsed(source, format or _by_content(source), "<text>", None)
+
+
+def read_text_config(text: str, form: str, path: Path) -> FlowConfig:
+    """Reads a text as if it stood in a file, which need not be there.
+
+    Args:
+        text: The text of a graph file.
+        form: ``toml``, ``yaml``, ``json`` or ``dot``.
+        path: What relative paths in it, and messages, go by.
+
+    Raises:
+        ConfigError: it cannot be read; every mistake is listed with its line.
+    """
+    return _parsed(text, form, str(path), path)
 
 
 def _is_path(source: str, format: str | None) -> bool:  # noqa: A002

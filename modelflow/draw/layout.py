@@ -1,18 +1,32 @@
-"""Where the boxes of a drawing stand: layers from left to right, few crossings. Pure."""
+"""Where the boxes of a drawing stand: layers from left to right, few crossings. Pure.
 
+An edge that passes over layers has a place of its own in each of them, among the boxes (a *lane*),
+so that it runs between boxes and never behind one. A box whose file says where it stands is there;
+its edges are drawn straight to it.
+"""
+
+import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from modelflow.graph.graph import Graph
-from modelflow.graph.node import Edge, Node, Role
+from modelflow.draw.wire import Point, Wire
+from modelflow.graph.outline import Outline, OutlineEdge, OutlineNode
 
-__all__ = ["Box", "Layout", "Wire", "layout_of"]
+__all__ = ["Box", "Layout", "Size", "layout_of"]
 
 # Pixels. Widths of letters are those of a common sans-serif font.
 LETTER, LINE = 7.2, 17.0
 GAP_ACROSS, GAP_DOWN, MARGIN = 56.0, 22.0, 18.0
+LEGEND = 34.0
+_LANE = 8.0
 _SWEEPS = 8
+
+# What stands in a layer: a box by its name, or the lane of an edge by the edge's place.
+_Slot = str | int
+Size = tuple[float, float]
+"""Width and height."""
 
 
 @dataclass(frozen=True)
@@ -29,137 +43,193 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Wire:
-    """An edge in the drawing, from ``start`` to ``end``, with its label."""
-
-    start: tuple[float, float]
-    end: tuple[float, float]
-    label: str
-
-
-@dataclass(frozen=True)
 class Layout:
-    """A whole drawing, in pixels; ``kinds`` are what the legend explains."""
+    """A whole drawing, in pixels; ``kinds`` are what the legend explains.
+
+    Attributes:
+        boxes: A box a node, in their order.
+        wires: A wire an edge, in their order.
+        x, y: The upper left corner; 0, unless a box stands farther out.
+    """
 
     boxes: tuple[Box, ...]
     wires: tuple[Wire, ...]
     kinds: tuple[str, ...]
     width: float
     height: float
+    x: float = 0.0
+    y: float = 0.0
+
+    def at_origin(self) -> "Layout":
+        """Returns it with its upper left corner at 0, 0."""
+        if not (self.x or self.y):
+            return self
+        boxes = tuple(replace(box, x=box.x - self.x, y=box.y - self.y) for box in self.boxes)
+        wires = tuple(
+            replace(wire, points=tuple((x - self.x, y - self.y) for x, y in wire.points))
+            for wire in self.wires
+        )
+        return replace(self, boxes=boxes, wires=wires, x=0.0, y=0.0)
 
 
-def layout_of(graph: Graph) -> Layout:
-    """Places the nodes of ``graph`` in layers: each behind everything that feeds it."""
-    layers = _layers(graph)
+def layout_of(outline: Outline, sizes: Mapping[str, Size] | None = None) -> Layout:
+    """Places the nodes in layers: each behind everything that feeds it.
+
+    Args:
+        outline: What is drawn.
+        sizes: How large each box is; None: as large as its text.
+    """
+    nodes = {node.name: node for node in outline.nodes}
+    sizes = sizes or {name: _size(node) for name, node in nodes.items()}
+    depth = _depths(outline)
+    layers = _layers(outline, depth)
+    links = _links(outline, depth)
     for _ in range(_SWEEPS):
-        _sort(layers, graph.edges, backwards=False)
-        _sort(layers, graph.edges, backwards=True)
-    sizes = {name: _size(node) for name, node in graph.nodes.items()}
+        _sort(layers, links, backwards=False)
+        _sort(layers, links, backwards=True)
+    heights = [[_height(slot, sizes) for slot in layer] for layer in layers]
+    tallest = max((_column_height(column) for column in heights), default=0.0)
     boxes: dict[str, Box] = {}
-    tallest = max((_column_height(layer, sizes) for layer in layers), default=0.0)
+    lanes: dict[int, list[Point]] = {}
+    columns: dict[str, tuple[float, float]] = {}  # of each box: where its layer begins and ends
     x = MARGIN
-    for layer in layers:
-        width = max(sizes[name][0] for name in layer)
-        y = MARGIN + (tallest - _column_height(layer, sizes)) / 2
-        for name in layer:
-            own_width, height = sizes[name]
-            node = graph.nodes[name]
-            place = x + (width - own_width) / 2
-            boxes[name] = Box(name, _lines(node), _kind(node), place, y, own_width, height)
+    for layer, column in zip(layers, heights, strict=True):
+        width = max(sizes[slot][0] for slot in layer if isinstance(slot, str))
+        y = MARGIN + (tallest - _column_height(column)) / 2
+        for slot, height in zip(layer, column, strict=True):
+            if isinstance(slot, str):
+                own, node = sizes[slot][0], nodes[slot]
+                place = x + (width - own) / 2
+                columns[slot] = x, x + width
+                boxes[slot] = Box(slot, node.lines, node.kind, place, y, own, height)
+            else:
+                middle = y + height / 2
+                lanes.setdefault(slot, []).extend([(x, middle), (x + width, middle)])
             y += height + GAP_DOWN
         x += width + GAP_ACROSS
-    wires = tuple(_wire(graph, edge, boxes) for edge in graph.edges)
-    kinds = tuple(dict.fromkeys(box.kind for box in boxes.values()))
-    return Layout(
-        tuple(boxes.values()), wires, kinds, x - GAP_ACROSS + MARGIN, tallest + 2 * MARGIN + 34
+    pinned = {name for name, node in nodes.items() if node.position is not None}
+    boxes |= {name: _put(boxes[name], nodes[name].position) for name in pinned}
+    wires = tuple(
+        _wire(nodes, boxes, edge, _way(columns, edge, lanes.get(place, ())))
+        if pinned.isdisjoint((edge.source, edge.target))
+        else _wire(nodes, boxes, edge, None)
+        for place, edge in enumerate(outline.edges)
     )
+    drawn = tuple(boxes[name] for name in nodes)
+    kinds = tuple(dict.fromkeys(box.kind for box in drawn))
+    left, top = (min([0.0, *(place - MARGIN for place in places)]) for places in _corners(drawn))
+    right = max([x - GAP_ACROSS, *(box.x + box.width for box in drawn)])
+    below = max([tallest + MARGIN, *(box.y + box.height for box in drawn)])
+    width, height = right + MARGIN - left, below + MARGIN + LEGEND - top
+    return Layout(drawn, wires, kinds, width, height, left, top)
 
 
-def _layers(graph: Graph) -> list[list[str]]:
+def _corners(boxes: Sequence[Box]) -> tuple[list[float], list[float]]:
+    return [box.x for box in boxes], [box.y for box in boxes]
+
+
+def _put(box: Box, middle: Point | None) -> Box:
+    """Returns a box with its middle elsewhere."""
+    if middle is None:
+        return box
+    return replace(box, x=middle[0] - box.width / 2, y=middle[1] - box.height / 2)
+
+
+def _depths(outline: Outline) -> dict[str, int]:
+    """Returns the layer of each node; an edge of a loop that goes back counts for none."""
     depth: dict[str, int] = {}
-    for name in graph.nodes:  # in topological order
-        feeding = [depth.get(edge.source.node, 0) for edge in graph.edges_into(name)]
-        depth[name] = max(feeding, default=-1) + 1
-    layers: list[list[str]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
+    for node in outline.nodes:  # in topological order
+        feeding = [depth[edge.source] for edge in outline.edges if _feeds(edge, node, depth)]
+        depth[node.name] = max(feeding, default=-1) + 1
+    return depth
+
+
+def _feeds(edge: OutlineEdge, node: OutlineNode, known: Mapping[str, int]) -> bool:
+    return edge.target == node.name and edge.source in known
+
+
+def _layers(outline: Outline, depth: Mapping[str, int]) -> list[list[_Slot]]:
+    layers: list[list[_Slot]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
     for name, place in depth.items():
         layers[place].append(name)
+    for place, edge in enumerate(outline.edges):
+        for passed in range(depth[edge.source] + 1, depth[edge.target]):
+            layers[passed].append(place)
     return layers
 
 
-def _sort(layers: list[list[str]], edges: Sequence[Edge], *, backwards: bool) -> None:
+def _links(outline: Outline, depth: Mapping[str, int]) -> dict[_Slot, list[_Slot]]:
+    """Returns for each box and lane those in the layers beside it that it is connected to."""
+    links: dict[_Slot, list[_Slot]] = {}
+    for place, edge in enumerate(outline.edges):
+        is_long = depth[edge.target] - depth[edge.source] > 1
+        chain: list[_Slot] = [edge.source, *([place] if is_long else []), edge.target]
+        for one, other in itertools.pairwise(chain):
+            links.setdefault(one, []).append(other)
+            links.setdefault(other, []).append(one)
+        if is_long:
+            links[place].append(place)  # its lane in the layer before
+    return links
+
+
+def _sort(
+    layers: list[list[_Slot]], links: Mapping[_Slot, Sequence[_Slot]], *, backwards: bool
+) -> None:
     """Orders each layer by the mean place of its neighbours in the layers before it."""
-    places: dict[str, float] = {}
+    places: dict[_Slot, float] = {}
     for layer in reversed(layers) if backwards else layers:
         means = {}
-        for place, name in enumerate(layer):
-            near = [
-                places[other]
-                for edge in edges
-                for here, other in (
-                    (edge.source.node, edge.target.node)
-                    if backwards
-                    else (edge.target.node, edge.source.node),
-                )
-                if here == name and other in places
-            ]
-            means[name] = sum(near) / len(near) if near else float(place)
+        for place, slot in enumerate(layer):
+            near = [places[other] for other in links.get(slot, ()) if other in places]
+            means[slot] = math.fsum(near) / len(near) if near else float(place)
         layer.sort(key=means.__getitem__)
-        places |= {name: place - len(layer) / 2 for place, name in enumerate(layer)}
+        places |= {slot: place - len(layer) / 2 for place, slot in enumerate(layer)}
 
 
-def _size(node: Node) -> tuple[float, float]:
-    lines = _lines(node)
-    return max(len(line) for line in lines) * LETTER + 26, len(lines) * LINE + 18
+def _size(node: OutlineNode) -> Size:
+    return max(map(len, node.lines)) * LETTER + 26, len(node.lines) * LINE + 18
 
 
-def _column_height(layer: Sequence[str], sizes: Mapping[str, tuple[float, float]]) -> float:
-    return math.fsum(sizes[name][1] for name in layer) + GAP_DOWN * (len(layer) - 1)
+def _height(slot: _Slot, sizes: Mapping[str, Size]) -> float:
+    return sizes[slot][1] if isinstance(slot, str) else _LANE
 
 
-def _lines(node: Node) -> tuple[str, ...]:
-    if node.role is not Role.FLOWUNIT:
-        return (node.name, f"graph {node.role}")
-    unit = node.spec.name if node.spec is not None else ""
-    settings = node.settings
-    extra = [
-        f"{what} {value}"
-        for what, value in (
-            ("batch", settings.batch_size),
-            ("queue", settings.queue_size),
-            ("threads", settings.threads),
-        )
-        if value is not None
-    ]
-    devices = ", ".join(map(str, node.devices))
-    lines = [node.name, *([unit] if unit != node.name else []), devices, " · ".join(extra)]
-    return tuple(line for line in lines if line)
+def _column_height(heights: Sequence[float]) -> float:
+    return math.fsum(heights) + GAP_DOWN * (len(heights) - 1)
 
 
-def _kind(node: Node) -> str:
-    if node.role is not Role.FLOWUNIT:
-        return "port"
-    return node.devices[0].kind if node.devices else "cpu"
+class _Way(NamedTuple):
+    """The points of a wire that are not its ends' own: x where it leaves a layer and enters one."""
+
+    leaves: float
+    lane: Sequence[Point]
+    enters: float
 
 
-def _wire(graph: Graph, edge: Edge, boxes: Mapping[str, Box]) -> Wire:
-    source, target = boxes[edge.source.node], boxes[edge.target.node]
-    return Wire(
-        (source.x + source.width, _port_y(graph, source, edge, is_source=True)),
-        (target.x, _port_y(graph, target, edge, is_source=False)),
-        _label(graph, edge),
-    )
+def _way(
+    columns: Mapping[str, tuple[float, float]], edge: OutlineEdge, lane: Sequence[Point]
+) -> _Way:
+    return _Way(columns[edge.source][1], lane, columns[edge.target][0])
 
 
-def _port_y(graph: Graph, box: Box, edge: Edge, *, is_source: bool) -> float:
-    node = graph.nodes[box.name]
-    ports = node.outputs if is_source else node.inputs
-    port = edge.source.port if is_source else edge.target.port
+def _wire(
+    nodes: Mapping[str, OutlineNode], boxes: Mapping[str, Box], edge: OutlineEdge, way: _Way | None
+) -> Wire:
+    """Returns a wire that is level as long as it is within a layer: boxes there may be wider.
+
+    Where it has no way between layers, it goes straight from port to port.
+    """
+    source, target = boxes[edge.source], boxes[edge.target]
+    outputs, inputs = nodes[edge.source].outputs, nodes[edge.target].inputs
+    from_y, to_y = _port_y(source, outputs, edge.output), _port_y(target, inputs, edge.input)
+    begin, end = (source.x + source.width, from_y), (target.x, to_y)
+    ends = [edge.output] if len(outputs) > 1 else []
+    ends += [edge.input] if len(inputs) > 1 else []
+    label = " → ".join(ends)
+    if way is None:
+        return Wire((begin, end), label)
+    return Wire((begin, (way.leaves, from_y), *way.lane, (way.enters, to_y), end), label)
+
+
+def _port_y(box: Box, ports: Sequence[str], port: str) -> float:
     return box.y + box.height * (ports.index(port) + 1) / (len(ports) + 1)
-
-
-def _label(graph: Graph, edge: Edge) -> str:
-    """The ports, where the nodes at the ends have several."""
-    source, target = graph.nodes[edge.source.node], graph.nodes[edge.target.node]
-    ends = [edge.source.port] if len(source.outputs) > 1 else []
-    ends += [edge.target.port] if len(target.inputs) > 1 else []
-    return " → ".join(ends)

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.draw.layout import LINE, Box, Layout, Wire
+from modelflow.draw.layout import LINE, Box, Layout
+from modelflow.draw.wire import Wire
 from modelflow.image import opencv
 
 __all__ = ["png_of"]
@@ -79,21 +80,22 @@ def _rounded(
 
 
 def _draw_wire(image: Image, wire: Wire) -> None:
-    (x0, y0), (x1, y1) = wire.start, wire.end
-    bend = max(24.0, (x1 - x0) / 2)
     t = np.linspace(0, 1, 40)[:, None]
-    p0, p1, p2, p3 = (
-        np.array(point) for point in ((x0, y0), (x0 + bend, y0), (x1 - bend, y1), (x1 - 6, y1))
-    )
-    curve = (1 - t) ** 3 * p0 + 3 * (1 - t) ** 2 * t * p1 + 3 * (1 - t) * t**2 * p2 + t**3 * p3
-    points = (curve * _SCALE).round().astype(np.int32)
+    parts = []
+    for curve in wire.curves:
+        p0, p1, p2, p3 = map(np.array, curve)
+        parts.append((1 - t) ** 3 * p0 + 3 * (1 - t) ** 2 * t * p1 + 3 * (1 - t) * t**2 * p2)
+        parts[-1] += t**3 * p3
+    points = (np.concatenate(parts) * _SCALE).round().astype(np.int32)
     cv2.polylines(image, [points], False, _GREY, 2, cv2.LINE_AA)
-    head = np.array([(x1, y1), (x1 - 8, y1 - 4), (x1 - 8, y1 + 4)]) * _SCALE
+    x, y = wire.end
+    head = np.array([(x, y), (x - 8, y - 4), (x - 8, y + 4)]) * _SCALE
     cv2.fillPoly(image, [head.round().astype(np.int32)], _GREY, cv2.LINE_AA)
     if wire.label:
         label = wire.label.replace("→", "->")
         width = cv2.getTextSize(label, _FONT, 0.34, 1)[0][0]
-        _text(image, label, ((x0 + x1 - width) / 2, (y0 + y1) / 2 - 6), 0.34, _GREY)
+        x, y = wire.middle
+        _text(image, label, (x - width / 2, y - 6), 0.34, _GREY)
 
 
 def _text(

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from html import escape
 from types import MappingProxyType
 
-from modelflow.draw.layout import LINE, Box, Layout, Wire, layout_of
+from modelflow.draw.layout import LINE, Box, Layout, layout_of
+from modelflow.draw.wire import Wire
 from modelflow.errors import ConfigError, MissingDependencyError, ModelflowError, did_you_mean
 from modelflow.graph.graph import Graph
 from modelflow.graph.node import Role
+from modelflow.graph.outline import Outline
 
 __all__ = ["FORMATS", "draw"]
 
@@ -52,7 +54,7 @@ def draw(graph: Graph, format: str = "svg") -> str | bytes:  # noqa: A002 - the 
     if program is not None:
         drawn = _by_graphviz(program, _dot(graph), format)
         return drawn if format == "png" else drawn.decode()
-    layout = layout_of(graph)
+    layout = layout_of(Outline.of(graph)).at_origin()
     return _svg(layout, graph.name) if format == "svg" else _png(layout)
 
 
@@ -78,7 +80,7 @@ def _dot(graph: Graph) -> str:
         f"digraph {_quoted(graph.name)} {{",
         '  rankdir=LR; node [shape=box, style="rounded,filled", fontname="Helvetica"];',
     ]
-    layout = layout_of(graph)
+    layout = layout_of(Outline.of(graph))
     for box in layout.boxes:
         fill, border = _colours(box.kind)
         label = _quoted("\n".join(box.lines))
@@ -96,7 +98,7 @@ def _quoted(text: str) -> str:
 
 
 def _mermaid(graph: Graph) -> str:
-    layout = layout_of(graph)
+    layout = layout_of(Outline.of(graph))
     names = {box.name: f"n{place}" for place, box in enumerate(layout.boxes)}
     lines = ["flowchart LR"]
     for box in layout.boxes:
@@ -163,18 +165,15 @@ def _svg_box(box: Box) -> str:
 
 
 def _svg_wire(wire: Wire) -> str:
-    (x0, y0), (x1, y1) = wire.start, wire.end
-    bend = max(24.0, (x1 - x0) / 2)
     path = (
-        f'<path d="M{x0:.1f} {y0:.1f} C{x0 + bend:.1f} {y0:.1f} {x1 - bend:.1f} {y1:.1f} '
-        f'{x1 - 2:.1f} {y1:.1f}" fill="none" stroke="#495057" stroke-width="1.4" '
+        f'<path d="{wire.path}" fill="none" stroke="#495057" stroke-width="1.4" '
         'marker-end="url(#arrow)"/>'
     )
     if not wire.label:
         return path
-    x, y = (x0 + x1) / 2, (y0 + y1) / 2 - 6
+    x, y = wire.middle
     return path + (
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle" font-size="10.5" fill="#495057" '
+        f'<text x="{x:.1f}" y="{y - 6:.1f}" text-anchor="middle" font-size="10.5" fill="#495057" '
         f'stroke="#ffffff" stroke-width="3" paint-order="stroke">{escape(wire.label)}</text>'
     )
 

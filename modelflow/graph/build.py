@@ -137,7 +137,7 @@ class _Builder:
                     "; in the middle of a chain a port is that of both edges: write "
                     f"{end.node} without it, or the edges one by one"
                 )
-        self._report.wrong(edge.location, message, node.name, PortError)
+        self._report.wrong(edge.location, message, node.name, PortError, port)
         return None
 
 

@@ -93,7 +93,7 @@ def _in_order(nodes: Mapping[str, Node], forward: Sequence[Edge]) -> dict[str, N
 def _unconnected(node: Node, fed: Collection[str], *, is_used: bool) -> list[Finding]:
     optional = set() if node.spec is None else {p.name for p in node.spec.inputs if p.is_optional}
     findings = [
-        Finding(node.location, f"input {port!r} is not connected", node.name, PortError)
+        Finding(node.location, f"input {port!r} is not connected", node.name, PortError, port)
         for port in node.inputs
         if port not in fed and port not in optional
     ]

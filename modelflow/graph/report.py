@@ -26,6 +26,7 @@ class Report:
         message: str,
         node: str | None = None,
         error: type[ModelflowError] = GraphError,
+        port: str | None = None,
     ) -> None:
         """Notes what is wrong.
 
@@ -34,8 +35,9 @@ class Report:
             message: What was found, and what was expected.
             node: Whose it is.
             error: What it is raised as, where all findings are of one sort.
+            port: The port of the node that it is about.
         """
-        self.findings.append(Finding(at, message, node, error))
+        self.findings.append(Finding(at, message, node, error, port))
 
 
 def error_of(findings: Iterable[Finding]) -> ModelflowError:
@@ -46,5 +48,7 @@ def error_of(findings: Iterable[Finding]) -> ModelflowError:
     if only is not None and issubclass(only, GraphError):
         return only(findings)
     if only is DeviceUnavailableError:
-        return DeviceUnavailableError("\n".join(map(str, findings)))
+        error = DeviceUnavailableError("\n".join(map(str, findings)))
+        error.findings = tuple(findings)
+        return error
     return GraphError(findings)

@@ -196,7 +196,7 @@ class ExecutionPlan:
         """The milliseconds from which a row is a call by itself; see `StagePlan.is_one_by_one`."""
         return SLOW_ROW * 1e3
 
-    @property
+    @cached_property
     def nodes(self) -> dict[str, StagePlan]:
         """Every node, with the stage that runs it."""
         return {node: stage for stage in self.stages.values() for node in stage.nodes}

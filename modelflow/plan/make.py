@@ -26,12 +26,15 @@ DEFAULT_QUEUE_SIZE = 32
 MERGE_BOUND = 1024
 
 
-def make_plan(graph: Graph, *, processors: int | None = None) -> ExecutionPlan:
+def make_plan(
+    graph: Graph, *, processors: int | None = None, is_fused: bool = True
+) -> ExecutionPlan:
     """Decides what runs where.
 
     Args:
         graph: A checked graph.
         processors: How many processors to plan for; those that this process may use if None.
+        is_fused: Neighbours run as one stage as the graph says; False: every node has its own.
 
     Raises:
         PlanError: this version cannot run a node.
@@ -52,6 +55,8 @@ def make_plan(graph: Graph, *, processors: int | None = None) -> ExecutionPlan:
         max_in_flight=graph.max_in_flight,
         merges={maker.target(merge.edges[0]): maker.merge(merge) for merge in graph.scopes.merges},
     )
+    if not is_fused:
+        return plan
     plan = fuse(plan, {name: node.location for name, node in graph.nodes.items()})
     return fuse_unasked(plan, processors) if graph.config.graph.get("fuse") != "off" else plan
 

@@ -198,7 +198,7 @@ def _imported(name: str) -> FlowUnitSpec:
     module_name, _, attribute = name.partition(":")
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # whatever the module does when it is imported
+    except (Exception, SystemExit) as error:  # whatever the module does when it is imported
         message = (
             f"flow unit {name!r}: cannot import {module_name!r}: {type(error).__name__}: {error}"
             f"{_where_looked(module_name, error)}"
@@ -213,7 +213,7 @@ def _imported(name: str) -> FlowUnitSpec:
     return spec
 
 
-def _where_looked(module_name: str, error: Exception) -> str:
+def _where_looked(module_name: str, error: BaseException) -> str:
     """What to say where it is the module itself that is not found, not one that it imports."""
     if not isinstance(error, ModuleNotFoundError) or error.name != module_name.partition(".")[0]:
         return ""

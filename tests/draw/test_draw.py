@@ -6,6 +6,7 @@ import pytest
 from modelflow.draw.layout import layout_of
 from modelflow.draw.svg import draw
 from modelflow.errors import ConfigError
+from modelflow.graph.outline import Outline
 from modelflow.graph.read import read_graph
 
 GRAPH = """digraph two_ways {
@@ -34,7 +35,7 @@ def without_graphviz(monkeypatch):
 
 
 def test_boxes_do_not_overlap_and_stand_behind_what_feeds_them(graph):
-    layout = layout_of(graph)
+    layout = layout_of(Outline.of(graph))
     boxes = {box.name: box for box in layout.boxes}
     assert set(boxes) == set(graph.nodes)
     for edge in graph.edges:
@@ -73,7 +74,7 @@ def test_png_is_a_picture_of_the_same_size(graph, without_graphviz):
     import numpy as np
 
     image = cv2.imdecode(np.frombuffer(draw(graph, "png"), np.uint8), cv2.IMREAD_COLOR)
-    layout = layout_of(graph)
+    layout = layout_of(Outline.of(graph))
     assert image.shape[:2] == (round(layout.height * 2), round(layout.width * 2))
     assert len(np.unique(image.reshape(-1, 3), axis=0)) > 10
 
