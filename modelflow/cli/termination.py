@@ -7,10 +7,9 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
-from typing import Any
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from types import FrameType, TracebackType
 
 __all__ = ["INTERRUPTED", "TERMINATED", "termination"]
 
@@ -22,12 +21,11 @@ TERMINATED = 128 + signal.SIGTERM
 _AGAIN = 0.05
 
 
-@contextmanager
 def termination(
     asked: threading.Event,
     finish: Callable[[], None] | None,
     hangup: Callable[[], None] | None = None,
-) -> Iterator[None]:
+) -> AbstractContextManager[None]:
     """Has the first SIGTERM inside the block call ``finish``, on a thread of its own.
 
     Nothing is raised where the main thread happens to be, so nothing that it holds is lost. A
@@ -40,19 +38,19 @@ def termination(
             process.
     """
     if finish is None or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    watch = _Watch(asked, finish, hangup)
-    with watch:
-        yield
+        return nullcontext()
+    return _Watch(asked, finish, hangup)
 
 
-class _Watch:
+class _Watch(AbstractContextManager[None]):
     """A thread that is told of signals while the main thread waits for something else.
 
     Python calls a handler when the main thread next runs. A signal that comes when that is about to
     wait, and before it does, is noticed when the wait is over: perhaps never. What C writes into a
     socket at each signal is read in any case.
+
+    A Ctrl-C that comes while this begins or ends is raised when that is done: a thread that stayed
+    would keep the process from ending.
     """
 
     def __init__(
@@ -69,47 +67,82 @@ class _Watch:
         self._main = threading.get_ident()
         self._reader, self._writer = socket.socketpair()
         self._writer.setblocking(False)
-        self._handlers: dict[int, Callable[[int, FrameType | None], None]] = {
-            signal.SIGTERM: _ignore,
-            signal.SIGWINCH: _ignore,  # what wakes the main thread, and does nothing else
-        }
-        if hangup is not None:
-            self._handlers[signal.SIGHUP] = _ignore
+        # That of a Ctrl-C comes first, and goes last.
+        self._handlers: dict[int, Callable[[int, FrameType | None], None]] = {}
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             self._handlers[signal.SIGINT] = self._interrupt
-        self._before: dict[int, Any] = {}
+        self._handlers[signal.SIGTERM] = _ignore
+        self._handlers[signal.SIGWINCH] = self._woken
+        if hangup is not None:
+            self._handlers[signal.SIGHUP] = _ignore
+        self._before = {number: signal.getsignal(number) for number in self._handlers}
         self._wakeup = -1
+        self._is_interrupted = False
 
     def __enter__(self) -> None:
+        if signal.SIGINT in self._handlers:
+            signal.signal(signal.SIGINT, self._interrupt)
         self._reading.start()
         self._wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
-        for number, handler in self._handlers.items():
-            self._before[number] = signal.signal(number, handler) or signal.SIG_DFL
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
+        for number, handler in self._handlers.items():  # only now is nothing lost that they ignore
             signal.signal(number, handler)
+        if self._is_interrupted:
+            self.__exit__(None, None, None)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        ctrl_c = self._before.pop(signal.SIGINT, None)
+        for number, handler in self._before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
         signal.set_wakeup_fd(self._wakeup)
-        self._noticed.set()
         self._writer.close()
         self._reading.join()
         self._reader.close()
+        if ctrl_c is not None:
+            signal.signal(signal.SIGINT, ctrl_c)
+        if self._is_interrupted:
+            raise KeyboardInterrupt
         if self._asked.is_set():
             self._finishing.join()
 
-    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
+    def _interrupt(self, _number: int, frame: FrameType | None) -> None:
         self._noticed.set()
+        while frame is not None:
+            if frame.f_code in _UNDISTURBED:
+                self._is_interrupted = True
+                return
+            frame = frame.f_back
         raise KeyboardInterrupt
 
+    def _woken(self, _number: int, _frame: FrameType | None) -> None:
+        """Notes that the main thread runs handlers: that of a Ctrl-C comes before this one's."""
+        self._noticed.set()
+
     def _read(self) -> None:
-        while numbers := self._reader.recv(64):
+        is_waking = False  # the main thread has not noticed a Ctrl-C yet, as far as is known
+        while True:
+            self._reader.settimeout(_AGAIN if is_waking else None)
+            try:
+                numbers = self._reader.recv(64)
+            except TimeoutError:
+                is_waking = not self._noticed.is_set()
+                if is_waking:
+                    signal.pthread_kill(self._main, signal.SIGWINCH)
+                continue
+            if not numbers:
+                return
             for number in numbers:
                 if number == signal.SIGTERM:
                     self._terminate()
                 elif number == signal.SIGHUP and self._hangup is not None:
                     self._hangup()
                 elif number == signal.SIGINT and signal.SIGINT in self._handlers:
-                    self._wake()
+                    self._noticed.clear()
+                    is_waking = True
 
     def _terminate(self) -> None:
         if self._asked.is_set():
@@ -117,11 +150,8 @@ class _Watch:
         self._asked.set()
         self._finishing.start()
 
-    def _wake(self) -> None:
-        """Has the main thread notice a Ctrl-C, whatever it waits for."""
-        while not self._noticed.wait(_AGAIN):
-            signal.pthread_kill(self._main, signal.SIGWINCH)
-        self._noticed.clear()
+
+_UNDISTURBED = (_Watch.__enter__.__code__, _Watch.__exit__.__code__)
 
 
 def _ignore(_number: int, _frame: FrameType | None) -> None:

@@ -16,7 +16,7 @@ from modelflow.buffer import Buffer
 from modelflow.cli.error_report import ErrorReport, error_fields, place_of
 from modelflow.cli.shown import is_in_short, shown
 from modelflow.errors import ConfigError, did_you_mean
-from modelflow.files.whole_file import write_whole
+from modelflow.files.whole_file import remove_drafts, write_whole
 
 __all__ = ["ResultWriter"]
 
@@ -97,7 +97,9 @@ class ResultWriter:
             path = Path(where)
             if where != "-" and (where.endswith(os.sep) or os.path.isdir(where) or not path.suffix):
                 self._folders[port] = _made(path, text)
-                if sizes is None and any(path.iterdir()):
+                if sizes is not None:
+                    remove_drafts(path)
+                elif any(path.iterdir()):
                     self._note(f"{where} is not empty: what is in it stays beside the new files")
             elif where != "-":
                 _made(path.parent, text)

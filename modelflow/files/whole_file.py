@@ -1,25 +1,49 @@
 """Writing a file whole or not at all."""
 
+import re
 import secrets
+import shutil
 from pathlib import Path
 
-__all__ = ["write_whole"]
+__all__ = ["remove_drafts", "write_whole"]
+
+# Bytes of its name that a draft keeps: a name has at most 255.
+_MOST_NAME = 100
+# What a file is called until it is whole: .NAME.HEX.part
+_DRAFT = re.compile(r"\..*\.[0-9a-f]{12}\.part", re.DOTALL)
 
 
 def write_whole(path: Path, contents: bytes) -> None:
     """Writes a file: readers see the one that was there before, or all of the new one.
 
-    Folders that are not there are made; where writing fails nothing is left.
+    Folders that are not there are made; where writing fails nothing is left, but where the process
+    is killed (see `remove_drafts`). Who may read and write a file that is there stays as it is.
 
     Raises:
         OSError: it cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}")
+    name = path.name.encode()[:_MOST_NAME].decode(errors="ignore")
+    draft = path.with_name(f".{name}.{secrets.token_hex(6)}.part")
     try:
         with draft.open("xb") as file:
             file.write(contents)
+        if path.exists():
+            shutil.copymode(path, draft)
         draft.replace(path)
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+def remove_drafts(folder: Path) -> None:
+    """Removes what `write_whole` had not finished in a folder when its process was killed.
+
+    Nobody else may write there meanwhile: what is being written looks the same.
+
+    Raises:
+        OSError: the folder cannot be read, or a draft not removed.
+    """
+    for path in folder.iterdir():
+        if _DRAFT.fullmatch(path.name) and path.is_file():
+            path.unlink(missing_ok=True)

@@ -168,6 +168,7 @@ def test_a_job_into_a_folder_goes_on_as_well(modelflow, job):
     (job / "mark").touch()
     into_folder = (*RUN[:-1], "out/", "--resume", "o.done")
     assert modelflow(*into_folder).returncode == -signal.SIGKILL
+    (job / "out" / ".000007_7.json.0123456789ab.part").write_text("cut o")
     (job / "mark").unlink()
     assert modelflow(*into_folder).returncode == 1
     found = sorted(os.listdir(job / "out"))

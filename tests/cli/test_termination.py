@@ -76,3 +76,110 @@ except KeyboardInterrupt:
     print("interrupted", threading.active_count(), signal.set_wakeup_fd(-1))
 """
     assert told(text, signal.SIGINT) == ("interrupted 1 -1\n", "", 0)
+
+
+WHEREVER = """
+import signal, sys, threading
+from modelflow.cli.termination import termination
+
+class Interrupting:
+    def __init__(self, *lines):
+        self.left, self.lines, self.is_over = lines, 0, False
+
+    def __call__(self, frame, what, _):
+        if not frame.f_code.co_filename.endswith("termination.py"):
+            return None
+        if what == "line":
+            self.lines += 1
+            if self.lines in self.left:
+                signal.raise_signal(signal.SIGINT)
+        return self
+
+def use(interrupting):
+    try:
+        sys.settrace(interrupting)
+        try:
+            with termination(threading.Event(), print, print):
+                pass
+        finally:
+            sys.settrace(None)
+    except KeyboardInterrupt:
+        return True
+    return False
+
+numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGWINCH, signal.SIGHUP)
+before = [signal.getsignal(number) for number in numbers]
+counting = Interrupting()
+assert not use(counting)
+assert counting.lines > 30
+print("ready", flush=True)
+for line in range(1, counting.lines + 1):
+    for lines in ((line,), (line, line + 1), (line, line + 7)):
+        assert use(Interrupting(*lines)), lines
+        assert threading.active_count() == 1, lines
+        assert [signal.getsignal(number) for number in numbers] == before, lines
+        assert signal.set_wakeup_fd(-1) == -1, lines
+print("done")
+"""
+
+
+def test_wherever_a_ctrl_c_comes_nothing_is_left():
+    assert told(WHEREVER) == ("done\n", "", 0)
+
+
+LOST = """
+import signal, sys, threading
+from modelflow.cli.termination import termination
+
+class Terminating:
+    def __init__(self, line):
+        self.left, self.lines = line, 0
+
+    def __call__(self, frame, what, _):
+        if not frame.f_code.co_filename.endswith("termination.py"):
+            return None
+        if what == "line":
+            self.lines += 1
+            if self.lines == self.left:
+                signal.raise_signal(signal.SIGTERM)
+        return self
+
+def use(line):
+    asked, before = threading.Event(), []
+    signal.signal(signal.SIGTERM, lambda *_: before.append(1))
+    terminating = Terminating(line)
+    sys.settrace(terminating)
+    try:
+        with termination(asked, lambda: None):
+            asked.wait(0 if before or line > terminating.lines else 100)
+    finally:
+        sys.settrace(None)
+    return terminating.lines, asked.is_set() + len(before)
+
+lines, _ = use(10**6)
+print("ready", flush=True)
+for line in range(1, lines + 1):
+    assert use(line)[1] >= 1, line
+print("done")
+"""
+
+
+def test_wherever_a_termination_comes_it_is_noticed():
+    assert told(LOST) == ("done\n", "", 0)
+
+
+def test_several_interrupts_at_once_are_one_and_the_end_comes():
+    text = """
+import signal, threading
+from modelflow.cli.termination import termination
+try:
+    with termination(threading.Event(), print):
+        print("ready", flush=True)
+        threading.Event().wait()
+except KeyboardInterrupt:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    print("interrupted")
+"""
+    said, complained, code = told(text, *[signal.SIGINT] * 5)
+    assert (said, code) in (("interrupted\n", 0), ("", 1), ("", -signal.SIGINT))
+    assert "modelflow" not in complained or "KeyboardInterrupt" in complained
