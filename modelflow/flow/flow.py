@@ -1,5 +1,6 @@
 """`Flow`: what users do with a graph that runs."""
 
+import math
 import os
 from collections.abc import (
     AsyncIterable,
@@ -18,9 +19,10 @@ from modelflow.buffer import Buffer
 from modelflow.errors import did_you_mean
 from modelflow.flow.life import FlowLife
 from modelflow.graph.graph_port import Signature
+from modelflow.graph.outline import Outline
 from modelflow.graph.signature import signature_of
 from modelflow.job import Job, amapped, mapped, options_of
-from modelflow.profile.recording import Recording
+from modelflow.profile.recording import FollowedRequest, Recording
 from modelflow.profile.snapshot import Snapshot
 from modelflow.request import Request, SubmittedRows, submit, submit_rows
 from modelflow.runtime.blocker import Blocker
@@ -298,17 +300,21 @@ class Flow(FlowLife):
         """
         return FlowStats() if self._scheduler is None else self._scheduler.statistics()
 
-    def snapshot(self) -> dict[str, Any]:
-        """Returns `stats` with the plan and the machine, as what JSON can hold.
-
-        The form has a version; `modelflow.profile.snapshot.Snapshot.read` takes it in.
-        """
+    def moment(self) -> Snapshot:
+        """Returns `stats` with the plan, the graph as it is drawn, and the machine."""
         scheduler = self._scheduler
         if scheduler is None:
             scheduler = self._built()
-        return Snapshot.of(scheduler.statistics(), scheduler.plan).document()
+        return Snapshot.of(scheduler.statistics(), scheduler.plan, Outline.of(self.graph))
 
-    def record(
+    def snapshot(self) -> dict[str, Any]:
+        """Returns `moment` as what JSON can hold.
+
+        The form has a version; `modelflow.profile.snapshot.Snapshot.read` takes it in.
+        """
+        return self.moment().document()
+
+    def record(  # noqa: PLR0913 - each is the user's to set
         self,
         path: str | os.PathLike[str],
         *,
@@ -316,6 +322,9 @@ class Flow(FlowLife):
         slowest: int = 0,
         every: int = 16,
         short: float = 50e-6,
+        is_packed: bool | None = None,
+        most_seconds: float = math.inf,
+        followed: Callable[[FollowedRequest], None] | None = None,
     ) -> Recording:
         """Records what the workers do, into a file that Perfetto opens (ui.perfetto.dev).
 
@@ -337,6 +346,10 @@ class Flow(FlowLife):
             every: Of calls, and waits for room, shorter than ``short`` one of so many is written,
                 of calls shorter than a fifth of it one of four times as many; 1: all are.
             short: In seconds.
+            is_packed: It is compressed; None: as its suffix says.
+            most_seconds: When it ends by itself, in seconds from its start.
+            followed: Called with every request that is followed, when it is written; on the
+                recording's thread.
 
         Raises:
             ValueError: a number is out of its range.
@@ -353,6 +366,9 @@ class Flow(FlowLife):
             slowest=slowest,
             every=every,
             short=short,
+            is_packed=is_packed,
+            most_seconds=most_seconds,
+            followed=followed,
         )
 
     def reload(self, node: str | None = None) -> None:

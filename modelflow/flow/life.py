@@ -1,7 +1,7 @@
 """From a graph to its running engine, and to its end."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -38,6 +38,7 @@ class FlowLife:
         stop_timeout: float = 10.0,
         watchdog_interval: float = 30.0,
         on_error: Callable[[Buffer], None] | None = None,
+        tap: Callable[[str, str, Sequence[Buffer]], None] | None = None,
     ) -> None:
         """Reads and checks the graph, if one is given; starts nothing.
 
@@ -55,6 +56,10 @@ class FlowLife:
             on_error: Called with each buffer in error that reaches a node without outputs, where no
                 `recv` sees it, on the thread that brought it there: it must not wait for the flow.
                 None: they are logged, of each kind 20 at once and then one in 10 seconds.
+            tap: Is shown what passes the edges, for debugging: called with a node, its output (a
+                graph input: its name, twice) and the buffers that come from there, errors among
+                them. On the thread that brings them: it must not wait, use the flow, raise, or
+                change a buffer; it may keep a `Buffer.twin`. Every node is then a stage of its own.
 
         Raises:
             ConfigError, GraphError, PlanError: the graph cannot run; every mistake is listed.
@@ -73,6 +78,7 @@ class FlowLife:
             stop_timeout=stop_timeout,
             watchdog_interval=watchdog_interval,
             on_error=on_error or self._errors.add,
+            tap=tap,
         )
         self._graph: Graph | None = None
         self._scheduler: Scheduler | None = None
@@ -99,7 +105,9 @@ class FlowLife:
     def _built(self) -> Scheduler:
         """Returns the scheduler, made when it is first asked for."""
         if self._scheduler is None:
-            self._scheduler = Scheduler(make_plan(self.graph), self._options)
+            self._scheduler = Scheduler(
+                make_plan(self.graph, is_fused=self._options.tap is None), self._options
+            )
         return self._running_scheduler()
 
     def start(self) -> Self:

@@ -18,6 +18,7 @@ try:
         Metric,
     )
     from prometheus_client.registry import Collector
+    from prometheus_client.samples import Sample
 except ImportError as error:
     package = "prometheus-client"
     raise MissingDependencyError(package, "serve", "metrics") from error
@@ -60,13 +61,26 @@ class FlowCollector(Collector):  # type: ignore[misc]  # it is not always there
     def __init__(self, stats: Callable[[], Iterable[FlowStats]]) -> None:
         """Takes what gives the figures; from any thread."""
         self._stats = stats
+        self._told: dict[tuple[str, ...], float] = {}
 
     def collect(self) -> Iterator[Metric]:
         """Gives every family; called by the library."""
         flows = list(self._stats())
         yield from _flows(flows)
         nodes = [([flow.name], node) for flow in flows for node in flow.values()]
-        yield from node_families(("flow",), nodes)
+        for family in node_families(("flow",), nodes):
+            if family.type == "counter":
+                family.samples = [self._risen(sample) for sample in family.samples]
+            yield family
+
+    def _risen(self, sample: Sample) -> Sample:
+        """Returns a counter's sample that is no lower than the one before.
+
+        A call that ends while the figures of its worker are read is missing from the seconds.
+        """
+        key = (sample.name, *sample.labels.values())
+        self._told[key] = value = max(sample.value, self._told.get(key, 0.0))
+        return sample._replace(value=value)
 
 
 def node_families(

@@ -10,11 +10,11 @@ import logging
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from modelflow.errors import RecordingError
 from modelflow.profile.slow_requests import SlowRequests
@@ -25,7 +25,7 @@ from modelflow.runtime.ring import Ring
 from modelflow.runtime.scheduler import Scheduler
 from modelflow.runtime.watcher import Part, Watcher
 
-__all__ = ["Recording"]
+__all__ = ["FollowedRequest", "Recording"]
 
 logger = logging.getLogger("modelflow")
 
@@ -33,6 +33,24 @@ logger = logging.getLogger("modelflow")
 _INTERVAL = 0.25
 # Parts of a request after which it is left alone; a session that never ends has ever more.
 _MOST_PARTS = 1024
+
+
+class FollowedRequest(NamedTuple):
+    """A request that was followed through the graph.
+
+    Attributes:
+        session: Its session.
+        began: When it was opened, by the flow's clock, in seconds.
+        ended: When it was over, or the recording was.
+        parts: What each call of a unit did for it, in no order.
+        is_over: It was answered, or cancelled.
+    """
+
+    session: str
+    began: float
+    ended: float
+    parts: Sequence[Part]
+    is_over: bool
 
 
 class _Watched:
@@ -75,7 +93,7 @@ class Recording:
         lost: Slices that came faster than they could be written.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is the user's to set
         self,
         scheduler: Scheduler,
         path: Path,
@@ -84,6 +102,9 @@ class Recording:
         slowest: int = 0,
         every: int = 16,
         short: float = 50e-6,
+        is_packed: bool | None = None,
+        most_seconds: float = math.inf,
+        followed: Callable[[FollowedRequest], None] | None = None,
     ) -> None:
         """Makes one that has not begun.
 
@@ -95,6 +116,9 @@ class Recording:
                 longest. Nobody knows which before they end: all are followed then.
             every: Of short calls one of so many is written; 1: all are.
             short: Seconds below which a call is short.
+            is_packed: It is compressed; None: as its suffix says.
+            most_seconds: When it ends by itself, in seconds of the clock from its start.
+            followed: Called with every request that is written, on the recording's thread.
         """
         self.path = path
         self.slices = self.requests = self.lost = 0
@@ -102,6 +126,9 @@ class Recording:
         self._clock = scheduler.options.clock
         self._sample, self._slowest = requests, slowest
         self._every, self._short = every, short
+        self._most_seconds, self._followed = most_seconds, followed
+        self._is_packed = path.suffix == ".gz" if is_packed is None else is_packed
+        self._is_writing = self._has_left = False
         self._rings: dict[str, Ring] = {}
         self._sessions = itertools.count()
         self._open: dict[_Watched, None] = {}
@@ -168,11 +195,12 @@ class Recording:
             raise RuntimeError(message)
         self._scheduler.record(self)  # first: another's file may be of that name
         try:
-            file = TraceFile(self.path)
+            file = TraceFile(self.path, is_packed=self._is_packed)
         except OSError as error:
             self._scheduler.record(None)
             raise self._failure(error) from error
         self._events = TraceEvents(self._scheduler.plan.name, list(self._rings), self._clock.now())
+        self._is_writing = True
         self._thread = threading.Thread(
             target=self._run, args=(file,), name=f"modelflow/{self._scheduler.plan.name}/recording"
         )
@@ -184,6 +212,11 @@ class Recording:
     def is_stopped(self) -> bool:
         """Tells whether nothing of it is left."""
         return self._thread is None
+
+    @property
+    def is_writing(self) -> bool:
+        """Tells whether it has begun, and has neither been stopped nor ended by itself."""
+        return self._is_writing
 
     def disown(self) -> None:
         """Notes that this process is a fork: its thread, and the file, are the parent's."""
@@ -198,7 +231,8 @@ class Recording:
         thread, self._thread = self._thread, None
         if thread is None:
             return
-        self._scheduler.record(None)
+        if not self._has_left:
+            self._scheduler.record(None)
         self._is_over.set()
         thread.join()
         if self._error is not None:
@@ -223,8 +257,11 @@ class Recording:
             with file:
                 for line in self._events.head():
                     file.write(line)
-                while not self._is_over.wait(_INTERVAL):
+                until = self._events.begin + self._most_seconds
+                while not self._is_over.wait(_INTERVAL) and self._clock.now() < until:
                     self._write(file)
+                if not self._is_over.is_set():
+                    self._leave_flow()
                 self._done.extend(self._slow.take(math.inf))
                 self._write(file)
                 for watched in [one for one in list(self._open) if one.is_sampled]:
@@ -232,12 +269,19 @@ class Recording:
         except OSError as error:  # raised by `stop`; nothing is kept that nobody writes
             self._error = self._failure(error)
             self._error.__cause__ = error
-            self._scheduler.record(None)
+            self._leave_flow()
             self._has_failed = True
             self._open.clear()
             self._told.clear()
             self._done.clear()
             logger.warning("%s; the recording ends", self._error)
+        finally:
+            self._is_writing = False
+
+    def _leave_flow(self) -> None:
+        """Is told no more, before anybody has stopped it; then somebody else may record."""
+        self._has_left = True
+        self._scheduler.record(None)
 
     def _failure(self, error: OSError) -> RecordingError:
         return RecordingError(f"trace {self.path}: cannot be written: {error.strerror or error}")
@@ -271,6 +315,12 @@ class Recording:
         self, file: TraceFile, watched: _Watched, ended: float, *, is_over: bool
     ) -> None:
         self.requests += 1
+        if self._followed is not None:
+            self._followed(
+                FollowedRequest(
+                    watched.session, watched.began, ended, tuple(watched.parts), is_over
+                )
+            )
         for line in self._events.request(
             watched.session, watched.began, ended, list(watched.parts), is_over=is_over
         ):

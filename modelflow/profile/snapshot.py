@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import modelflow
 from modelflow.errors import ConfigError
+from modelflow.graph.outline import Outline
 from modelflow.profile.node_document import (
     histogram_document,
     node_document,
@@ -42,15 +43,17 @@ class Snapshot:
         plan: What runs where, and why: for each node the row that ``modelflow check -v`` shows.
         machine: ``system``, ``python``, ``modelflow``, ``processors`` that it may use.
         process: See `process_figures`; with ``lock_wait_seconds`` where a `LockProbe` ran.
+        outline: The graph as it is drawn; empty where nobody has told it.
     """
 
     stats: FlowStats
     plan: tuple[Mapping[str, str], ...]
     machine: Mapping[str, Any]
     process: Mapping[str, float] = field(default_factory=dict)
+    outline: Outline = field(default_factory=Outline)
 
     @classmethod
-    def of(cls, stats: FlowStats, plan: "ExecutionPlan") -> Self:
+    def of(cls, stats: FlowStats, plan: "ExecutionPlan", outline: Outline | None = None) -> Self:
         """Takes it of a flow in this process."""
         machine = {
             "system": f"{platform.system()} {platform.machine()}",
@@ -58,7 +61,8 @@ class Snapshot:
             "modelflow": modelflow.__version__,
             "processors": len(os.sched_getaffinity(0)),
         }
-        return cls(stats, tuple(plan.rows()), machine, process_figures())
+        rows = tuple(plan.rows())
+        return cls(stats, rows, machine, process_figures(), outline or Outline())
 
     def document(self) -> dict[str, Any]:
         """Returns it as what JSON can hold; `read` is its inverse."""
@@ -67,6 +71,7 @@ class Snapshot:
             "version": VERSION,
             "machine": dict(self.machine),
             "process": dict(self.process),
+            "graph": self.outline.document(),
             "plan": [dict(row) for row in self.plan],
             "flow": {
                 "name": stats.name,
@@ -104,7 +109,8 @@ class Snapshot:
             nodes = {node["node"]: read_node(node) for node in document["nodes"]}
             stats = FlowStats(nodes=nodes, **flow)
             process = {name: float(value) for name, value in document["process"].items()}
-            return cls(stats, tuple(document["plan"]), document["machine"], process)
+            outline = Outline.read(document["graph"]) if "graph" in document else Outline()
+            return cls(stats, tuple(document["plan"]), document["machine"], process, outline)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             message = f"the snapshot is damaged: {type(error).__name__}: {error}"
             raise ConfigError(message) from error

@@ -1,7 +1,7 @@
 """A file of trace events that Perfetto and chrome://tracing open, also if it was cut off.
 
 Events are JSON objects as Chrome's trace format has them ("Trace Event Format", 2016), a line each,
-in an array whose end readers do not ask for. With the suffix ``.gz`` they are compressed: what is
+in an array whose end readers do not ask for. They may be compressed: what is
 written at each `flush` is a gzip file of its own, one behind the other, since Perfetto refuses one
 that is cut off.
 """
@@ -19,14 +19,18 @@ _LEVEL = 6  # of compression: zlib's own choice
 class TraceFile:
     """Events on their way into a file; for one thread."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, is_packed: bool) -> None:
         """Opens the file anew.
+
+        Args:
+            path: Where it is.
+            is_packed: It is compressed.
 
         Raises:
             OSError: it cannot be written.
         """
         self._file = path.open("wb")
-        self._is_packed = path.suffix == ".gz"
+        self._is_packed = is_packed
         self._lines: list[str] = []
         self._before = "[\n"
 

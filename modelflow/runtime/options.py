@@ -1,6 +1,6 @@
 """What a flow is told beside its graph."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from modelflow.buffer import Buffer
@@ -24,5 +24,7 @@ class SchedulerOptions:
     """Seconds in one call of a unit after which its node is named in a warning."""
     on_error: Callable[[Buffer], None] | None = None
     """Called with each buffer in error that arrives where no reader is, with no lock held."""
+    tap: Callable[[str, str, Sequence[Buffer]], None] | None = None
+    """Is shown what every output gives; see `modelflow.runtime.tap`."""
     clock: Clock = SYSTEM_CLOCK
     """What every wait goes by."""

@@ -10,7 +10,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from modelflow.buffer import Buffer
 from modelflow.device import Device
+from modelflow.error_log import item_of
 from modelflow.errors import FlowUnitError
 from modelflow.plan import UnitPlan
 from modelflow.runtime.call import WAIT
@@ -18,6 +20,9 @@ from modelflow.runtime.segment import Span
 from modelflow.runtime.watcher import Part
 
 __all__ = ["Lap", "failures_of", "tell"]
+
+# Characters of an error's text that are kept.
+_LONGEST = 300
 
 
 class Lap(NamedTuple):
@@ -92,23 +97,38 @@ def parts_of(
     return parts
 
 
-def failures_of(results: Sequence[Sequence[Any]], node: str) -> Counter[str]:
+def failures_of(results: Sequence[Sequence[Any]], node: str) -> tuple[Counter[str], str]:
     """Counts the rows that failed in a node, by what was raised: the name of its type.
 
     Those that were never given to its unit have not failed in it.
+
+    Returns:
+        The counts; and what the last of them was, and of which item, cut short.
     """
     found: Counter[str] = Counter()
+    last: Buffer | None = None
     for row in itertools.zip_longest(*results):  # a stream unit's outputs may differ in length
-        error = _error_of(row)
+        bad = _bad_of(row)
+        error = None if bad is None else bad.error
         if error is not None and error.node == node and error.phase != WAIT:
             found[type(error.__cause__ or error).__name__] += 1
-    return found
+            last = bad
+    if last is None or last.error is None:
+        return found, ""
+    item = item_of(last)
+    text = f"{item}: {last.error.message}" if item else last.error.message
+    return found, text[:_LONGEST]
 
 
 def _error_of(cells: Sequence[Any]) -> FlowUnitError | None:
+    bad = _bad_of(cells)
+    return None if bad is None else bad.error
+
+
+def _bad_of(cells: Sequence[Any]) -> Buffer | None:
     for cell in cells:
         for buffer in cell if isinstance(cell, list) else (cell,):
             if buffer is not None and buffer.error is not None:
-                error: FlowUnitError = buffer.error
-                return error
+                found: Buffer = buffer
+                return found
     return None

@@ -20,6 +20,7 @@ from modelflow.runtime.outbox import Receiver, Route
 from modelflow.runtime.session import Session
 from modelflow.runtime.stage import Stage
 from modelflow.runtime.stats import NodeStats
+from modelflow.runtime.tap import tapped
 from modelflow.wire.tensor import TensorSpec
 
 __all__ = ["Wiring"]
@@ -41,6 +42,7 @@ class Wiring:
         results_bound, clock = options.results_bound, options.clock
         self.plan = plan
         self._on_error = options.on_error
+        self._tap = options.tap
         self._in_flight = None if plan.max_in_flight is None else InFlight(plan.max_in_flight)
         entry_ports = _entry_ports(plan)
         self.stages = {
@@ -180,7 +182,12 @@ class Wiring:
 
     def _connect(self, stage: Stage) -> None:
         plan = stage.plan
-        routes: list[Route] = [tuple(map(self._outer, route)) for route in plan.routes]
+        last = plan.units[-1]
+        names = [port.name for port in last.spec.outputs]
+        routes: list[Route] = [
+            tapped(self._tap, last.node, name, tuple(map(self._outer, route)))
+            for name, route in zip(names, plan.routes, strict=True)
+        ]
         if plan.is_terminal:
             routes[:1] = [((self._terminals[plan.nodes[-1]], 0),)]
         marks = [(ports, ((self._merges[target], ORDER),)) for ports, target in plan.marks]
@@ -195,7 +202,7 @@ class Wiring:
         stages = [self.stages[target.node] for target in targets if target.node in self.stages]
         return EntryPort(
             name,
-            tuple(map(self._outer, targets)),
+            tapped(self._tap, name, name, tuple(map(self._outer, targets))),
             any(stage.plan.unit.settings.queue_policy == "reject" for stage in stages),
             lambda: (
                 max((stage.figures.expected_wait() or 0.0 for stage in stages), default=0.0) or None

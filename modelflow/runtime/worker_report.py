@@ -112,7 +112,8 @@ class WorkerReport:
         self.phase = "idle"
 
     def _note_failures(self, results: Sequence[Sequence[Any]]) -> None:
-        self._stats.failures.update(failures_of(results, self.stage.plan.name))
+        failures = failures_of(results, self.stage.plan.name)
+        self._stats.note_failures(*failures, self._clock.now())
 
     def _note(
         self,

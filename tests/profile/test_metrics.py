@@ -11,7 +11,10 @@ from tests.profile.flows import GRAPH, odd, used_flow
 
 
 def scraped(stats, accept="text/plain"):
-    app = metrics_app(FlowCollector(lambda: [stats()]))
+    return asked(metrics_app(FlowCollector(lambda: [stats()])), accept)
+
+
+def asked(app, accept="text/plain"):
     body = app(
         {"REQUEST_METHOD": "GET", "PATH_INFO": "/metrics", "HTTP_ACCEPT": accept},
         lambda status, headers: None,
@@ -62,6 +65,7 @@ def test_the_other_form_is_read_by_its_own_parser():
 def test_counters_only_grow_while_eight_threads_work():
     with modelflow.Flow(GRAPH, units=[odd]) as flow:
         is_over = threading.Event()
+        app = metrics_app(FlowCollector(lambda: [flow.stats()]))
 
         def use():
             while not is_over.is_set():
@@ -73,7 +77,7 @@ def test_counters_only_grow_while_eight_threads_work():
         try:
             before = {}
             for _ in range(50):
-                now = values(scraped(flow.stats))
+                now = values(asked(app))
                 for key, count in before.items():
                     if not any(gauge in key[0] for gauge in ("in_flight", "pool", "queue")):
                         assert now[key] >= count, key

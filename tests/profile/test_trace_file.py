@@ -16,7 +16,7 @@ def read(path):
 @pytest.mark.parametrize("name", ["t.json", "t.json.gz"])
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_events_become_an_array(tmp_path, name, count):
-    with TraceFile(tmp_path / name) as file:
+    with TraceFile(tmp_path / name, is_packed=name.endswith(".gz")) as file:
         for number in range(count):
             file.write(json.dumps({"number": number}))
             if number == 1:
@@ -28,7 +28,7 @@ def test_events_become_an_array(tmp_path, name, count):
 
 def test_what_was_flushed_can_be_read_though_the_file_never_ends(tmp_path):
     path = tmp_path / "t.json.gz"
-    file = TraceFile(path)
+    file = TraceFile(path, is_packed=path.suffix == ".gz")
     file.write('{"number":1}')
     file.flush()
     file.write('{"number":2}')
@@ -39,4 +39,4 @@ def test_what_was_flushed_can_be_read_though_the_file_never_ends(tmp_path):
 
 def test_a_folder_that_is_not_there_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError):
-        TraceFile(tmp_path / "none" / "t.json")
+        TraceFile(tmp_path / "none" / "t.json", is_packed=False)

@@ -3,6 +3,7 @@
 import logging
 import os
 import threading
+from collections import deque
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -63,9 +64,9 @@ def nothing_is_left(flow):
     assert in_flight is None or in_flight.rows == 0
 
 
-def run_with_threads(program, rows, uses):
+def run_with_threads(program, rows, uses, tap=None):
     """Runs the sessions side by side, and compares those that were not cancelled."""
-    with Running(program.graph(), stop_timeout=LONG) as flow:
+    with Running(program.graph(), stop_timeout=LONG, tap=tap) as flow:
         clients = [
             Client(flow.session(), program.columns(values), usage)
             for values, usage in zip(rows, uses, strict=True)
@@ -160,9 +161,12 @@ def use_inline(client):
 
 @pytest.mark.timeout(3000)
 @thorough
-@given(programs(), sessions, st.data())
-def test_any_graph_gives_what_the_interpreter_gives(program, rows, data):
-    run_with_threads(program, rows, [data.draw(usages) for _ in rows])
+@given(programs(), sessions, st.data(), st.booleans())
+def test_any_graph_gives_what_the_interpreter_gives(program, rows, data, is_tapped):
+    kept = deque(maxlen=64)
+    tap = (lambda *given: kept.append([one.twin() for one in given[2]])) if is_tapped else None
+    run_with_threads(program, rows, [data.draw(usages) for _ in rows], tap)
+    assert all(kept)
 
 
 @pytest.mark.timeout(3000)

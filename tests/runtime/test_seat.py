@@ -397,6 +397,10 @@ def test_a_stage_whose_calls_others_make_is_held_up_by_a_full_queue_behind_it():
                 while called["n0"] <= value:
                     assert arrived.wait(60)
             clock.until_waiting(2)  # the first two stages
+        with arrived:
+            while called["n1"] - 3 < 2:
+                assert arrived.wait(60)
+        clock.until_waiting(2)
         taken = called["n1"] - 3
         gate.set()
         assert [stream.recv("output").data for _ in rows] == list(rows)

@@ -70,7 +70,7 @@ class ChainCall(BatchCall):
             stats.busy_since = None
             stats.count(len(columns[0]), call.failed, end - start)
             if call.failed:
-                stats.failures.update(failures_of(columns, plan.node))
+                stats.note_failures(*failures_of(columns, plan.node), end)
             if self.is_lapped:
                 self.laps.append(Lap(plan, start, end))
             has_errors = has_errors or call.has_errors

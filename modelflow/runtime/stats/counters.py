@@ -18,6 +18,7 @@ class WorkerStats:
     Attributes:
         errors: Rows that failed in the unit.
         failures: The same by what was raised: the name of its type.
+        last_error: When the last of them came, and what it was.
         expired: Rows whose deadline had passed before the unit was called.
         cost: Seconds that a call takes now: dear at once, and cheap again slowly; infinite before
             the first.
@@ -54,6 +55,7 @@ class WorkerStats:
         "failures",
         "is_ordered",
         "is_part",
+        "last_error",
         "lent",
         "moved",
         "moved_bytes",
@@ -80,6 +82,7 @@ class WorkerStats:
     def __init__(self) -> None:
         self.errors = self.expired = self.moved = self.moved_bytes = 0
         self.failures: Counter[str] = Counter()
+        self.last_error = (-inf, "")
         self.cost = inf
         self.by_size: dict[int, list[float]] = {}
         self.parts: dict[int, list[float]] = {}
@@ -91,6 +94,18 @@ class WorkerStats:
         self.since = self.until = None
         self.busy_since = self.resting_since = self.blocked_since = None
         self.is_ordered = False
+
+    def note_failures(self, kinds: "Counter[str]", last: str, now: float) -> None:
+        """Adds rows that failed in a call.
+
+        Args:
+            kinds: How many, by what was raised.
+            last: What the last of them was; ``""``: none has.
+            now: The clock's time.
+        """
+        self.failures.update(kinds)
+        if last:
+            self.last_error = (now, last)
 
     def count(self, size: int, errors: int, seconds: float, waited: float = -1.0) -> None:
         """Adds one call.

@@ -102,6 +102,12 @@ class FlowStats(Mapping[str, NodeStats]):
             Counter(self.pool) + Counter(other.pool),
         )
 
+    @property
+    def without_words(self) -> "FlowStats":
+        """The same without what errors said: it may hold what somebody has sent."""
+        nodes = {name: replace(node, last_error="") for name, node in self.nodes.items()}
+        return replace(self, nodes=nodes)
+
     def rows(self) -> list[dict[str, str]]:
         """Explains the figures as a table: one row a node, the same columns in each."""
         return [_row(node) for node in self.nodes.values()]

@@ -11,6 +11,9 @@ from modelflow.runtime.stats.processor_time import NOTHING
 
 __all__ = ["NodeStats"]
 
+# How often figures are read anew that change while they are read.
+_TRIES = 4
+
 
 @dataclass(frozen=True)
 class NodeStats:
@@ -28,6 +31,7 @@ class NodeStats:
         buffers: Rows that were given to it.
         errors: Rows that failed in it.
         failures: The same by what was raised: the name of its type.
+        last_error: What the last of them was, and of which item, cut short; ``""``: there was none.
         expired: Rows whose deadline had passed when they came to it.
         dropped: Rows of cancelled sessions that never came to it.
         seconds: How long its workers have been there, added up.
@@ -64,6 +68,7 @@ class NodeStats:
     buffers: int = 0
     errors: int = 0
     failures: dict[str, int] = field(default_factory=dict)
+    last_error: str = ""
     expired: int = 0
     dropped: int = 0
     seconds: float = 0.0
@@ -112,6 +117,8 @@ class NodeStats:
             for name in {**self.figures, **other.figures}
         }
         batch_size = max(self.batch_size, other.batch_size)
+        error = other.last_error or self.last_error
+        mixed["last_error"] = error
         return replace(self, **added, **mixed, figures=figures, batch_size=batch_size)
 
     @property
@@ -136,12 +143,14 @@ class NodeStats:
         sizes: Counter[int] = Counter()
         seconds: defaultdict[int, float] = defaultdict(float)
         failures: Counter[str] = Counter()
+        times = []
         for counter in counters:
             failures.update(dict(counter.failures))
-            for size, (count, spent) in counter.calls():
+            calls, since = _calls(counter)
+            for size, count, spent in calls:
                 sizes[size] += int(count)
                 seconds[size] += spent
-        times = [_times(counter, now) for counter in counters]
+            times.append(_times(counter, now, since))
         threads = [
             NOTHING if counter.thread is None else counter.thread.seconds() for counter in counters
         ]
@@ -154,6 +163,7 @@ class NodeStats:
             buffers=sum(size * count for size, count in sizes.items()),
             errors=sum(counter.errors for counter in counters),
             failures=dict(failures),
+            last_error=max(counter.last_error for counter in counters)[1] if counters else "",
             expired=sum(counter.expired for counter in counters),
             seconds=sum(one[0] for one in times),
             busy=sum(seconds.values()) + sum(one[1] for one in times),
@@ -209,7 +219,23 @@ def _mixed(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
     return found
 
 
-def _times(stats: WorkerStats, now: float) -> tuple[float, float, float, float, float, float]:
+def _calls(stats: WorkerStats) -> tuple[list[tuple[int, float, float]], float | None]:
+    """Returns the calls that have ended, by size, and when the one under way began.
+
+    Read anew where a call has ended or begun meanwhile: it would count neither here nor there.
+    """
+    tries = 0
+    while True:
+        since = stats.busy_since
+        calls = [(size, count, spent) for size, (count, spent) in stats.calls()]
+        tries += 1
+        if stats.busy_since is since or tries == _TRIES:
+            return calls, since
+
+
+def _times(
+    stats: WorkerStats, now: float, since: float | None
+) -> tuple[float, float, float, float, float, float]:
     """Returns seconds of a worker: all, in the call not over, starved, blocked, ordered, lent.
 
     Calls on the threads of others are made while its own rests: they are no rest of the worker.
@@ -219,7 +245,7 @@ def _times(stats: WorkerStats, now: float) -> tuple[float, float, float, float, 
     ordered, blocked = stats.ordered, stats.blocked
     resting, is_ordered = stats.resting_since, stats.is_ordered
     whole = 0.0 if stats.since is None else max(0.0, now - stats.since)
-    if (since := stats.busy_since) is not None:
+    if since is not None:
         busy = max(0.0, now - since)
         if resting is not None:
             lent += busy

@@ -53,7 +53,7 @@ def test_a_flow_knows_how_its_sessions_ended(is_inline):
         stats = flow.scheduler.statistics()
     assert stats.requests == {"ok": 3, "failed": 3, "expired": 1, "cancelled": 1}
     assert stats.latency.count == 7
-    node = stats["n0"]
+    node = flow.scheduler.statistics()["n0"]  # a worker may have held the cancelled row until now
     assert (node.errors, node.failures, node.expired) == (3, {"ValueError": 3}, 1)
     assert node.buffers + node.dropped == 10
 

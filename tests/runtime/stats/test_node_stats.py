@@ -88,3 +88,29 @@ def test_the_figures_of_two_processes_are_added_up():
 def test_what_is_past_has_no_workers_and_no_queue():
     past = NodeStats("n", "unit", threads=2, queue=3, capacity=8, batches=5).past
     assert (past.threads, past.queue, past.capacity, past.batches) == (0, 0, 0, 5)
+
+
+class EndsWhileRead(WorkerStats):
+    """A worker whose call ends, and whose next begins, while its calls are looked at."""
+
+    __slots__ = ("looks",)
+
+    def __init__(self):
+        super().__init__()
+        self.looks = 0
+        self.busy_since = 4.0
+
+    def calls(self):
+        found = super().calls()
+        self.looks += 1
+        if self.looks == 1:
+            self.busy_since = None
+            self.count(1, 0, 5.0)
+            self.busy_since = 9.5
+        return found
+
+
+def test_a_call_that_ends_while_it_is_read_is_not_lost():
+    worker = EndsWhileRead()
+    assert stats_of(worker).busy == 5.5
+    assert worker.looks == 2
