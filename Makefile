@@ -1,7 +1,7 @@
 # Three verbs: make check, make test, make docs. `make help` lists everything.
 PYTHON ?= python3
 
-.PHONY: help install check format test docs site benchmarks mutants
+.PHONY: help install check format test docs site studio benchmarks mutants
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -27,6 +27,9 @@ docs:  ## write the generated reference pages anew
 
 site:  ## the documentation as a site, in build/site
 	$(PYTHON) -m mkdocs build --strict --quiet
+
+studio:  ## build the pages of the dashboard from studio/ (Node.js; the built files are committed)
+	cd studio && npm ci --no-audit --no-fund && npm run check && npm run build
 
 mutants:  ## break the runtime on purpose, and list what no test notices (hours; ONLY="outbox kinds.normal")
 	$(PYTHON) tests/mutants.py $(ONLY)

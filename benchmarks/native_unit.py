@@ -16,7 +16,7 @@ import numpy as np
 from measure import medians, print_table, session_rate
 
 import modelflow
-from modelflow.cli.new.template import new_unit
+from modelflow.starters.unit_starter import new_unit
 from modelflow.testing import read_unit
 
 

@@ -1,5 +1,6 @@
 """What holds for every test: no thread is left alive."""
 
+import logging
 import sys
 import threading
 import time
@@ -25,6 +26,15 @@ def no_thread_left():
         thread.join(max(0.0, deadline - time.monotonic()))
     alive = [thread.name for thread in left if thread.is_alive()]
     assert not alive, f"threads left alive: {alive}"
+
+
+@pytest.fixture(autouse=True)
+def no_other_log_level():
+    """Has modelflow's messages be shown as before: the level is the process's."""
+    logger = logging.getLogger("modelflow")
+    before = logger.level
+    yield
+    logger.setLevel(before)
 
 
 @pytest.fixture(autouse=True)

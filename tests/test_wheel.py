@@ -45,6 +45,36 @@ def test_the_wheel_holds_code_units_types_and_graphs(wheel):
     assert not any(name.startswith(("tests/", "docs/")) for name in names)
 
 
+PAGES = """
+import sys; sys.path.insert(0, SITE)
+import urllib.request, pathlib, modelflow
+from modelflow.studio.dashboard import Dashboard
+from modelflow.studio.edit.editor import Editor
+assert modelflow.__file__.startswith(SITE), modelflow.__file__
+def ask(url, name):
+    home, _, token = url.partition("?")
+    with urllib.request.urlopen(f"{home}{name}?{token}") as answer:
+        return answer.read()
+with Editor(pathlib.Path("new.toml")) as editor:
+    assert b"edit.js" in ask(editor.url, "")
+    assert len(ask(editor.url, "edit.js")) > 10000
+with modelflow.Flow("digraph { a[type=input] b[type=output] a -> b }") as flow:
+    with Dashboard(flow.moment) as page:
+        assert b"app.js" in ask(page.url, "")
+        assert len(ask(page.url, "app.js")) > 10000
+print("served")
+"""
+
+
+def test_the_wheel_serves_the_pages_without_the_sources_and_without_node(wheel, tmp_path):
+    program = PAGES.replace("SITE", repr(str(tmp_path / "site")))
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    needed = os.pathsep.join(path for path in sys.path if path.endswith("site-packages"))
+    environment = {**os.environ, "PYTHONPATH": needed, "PATH": ""}
+    done = programs.run([sys.executable, "-c", program], cwd=tmp_path, env=environment, text=True)
+    assert (done.stdout, done.stderr) == ("served\n", "")
+
+
 def test_the_wheel_runs_the_ready_graphs_in_an_environment_without_the_sources(wheel, tmp_path):
     # The environment has the packages that modelflow needs, but modelflow itself only by the wheel.
     venv.create(tmp_path / "env", with_pip=False)

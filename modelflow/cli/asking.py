@@ -60,30 +60,37 @@ def address_of(url: str) -> str:
     return whole if path.rstrip("/") else f"{whole.rstrip('/')}/stats"
 
 
-def ask(address: str) -> "Snapshot":
+def ask(address: str, patience: float = _PATIENCE) -> "Snapshot":
     """Returns the figures of the flow that answers there.
+
+    Args:
+        address: See `address_of`.
+        patience: Seconds within which it must.
 
     Raises:
         ConfigError: nobody does, or what comes is something else.
     """
     from modelflow.profile.snapshot import Snapshot
 
-    end = time.monotonic() + _PATIENCE
+    end = time.monotonic() + patience
     parts: list[bytes] = []
     try:
         key = os.environ.get(_KEY, "")
         request = urllib.request.Request(address, headers={"x-api-key": key} if key else {})
-        with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:
+        with urllib.request.urlopen(request, timeout=patience) as answer:
             while part := answer.read1(_MOST):
                 parts.append(part)
                 if sum(map(len, parts)) > _MOST:
                     message = f"{address}: the answer is longer than {_MOST} bytes"
                     raise ConfigError(message)
                 if time.monotonic() > end:
-                    message = f"{address}: no whole answer within {_PATIENCE:g} s"
+                    message = f"{address}: no whole answer within {patience:g} s"
                     raise ConfigError(message)
     except urllib.error.HTTPError as error:
         message = f"{address}: {error.code} {error.reason}{_said(error)}"
+        raise ConfigError(message) from error
+    except http.client.BadStatusLine as error:
+        message = f"{address}: what answers there does not speak HTTP; is it a port for gRPC?"
         raise ConfigError(message) from error
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error

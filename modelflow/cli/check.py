@@ -99,16 +99,17 @@ def _findings(error: "ModelflowError | FlowFailed") -> "Iterator[dict[str, Any]]
     if isinstance(error, FlowFailed):
         for inner in error.exceptions:
             node = getattr(inner, "node", "")
-            yield {"file": None, "line": None, "node": node, "message": str(inner)}
+            yield {"file": None, "line": None, "node": node, "port": None, "message": str(inner)}
         return
     findings = getattr(error, "findings", ())
     if not findings:
-        yield {"file": None, "line": None, "node": None, "message": str(error)}
+        yield {"file": None, "line": None, "node": None, "port": None, "message": str(error)}
     for finding in findings:
         yield {
             "file": finding.location.file,
             "line": finding.location.line,
             "node": finding.node,
+            "port": finding.port,
             "message": finding.message,
         }
 

@@ -131,7 +131,7 @@ def load(graph: GraphChoice, **given: Any) -> int:
     \b
     modelflow load graph.toml --input 'photos/*.jpg' --rate 100,200,400
     modelflow load graph.toml --input 'photos/*.jpg' --clients 32
-    modelflow load http://127.0.0.1:8500/v1/models/m:predict --body one.json --rate 200
+    modelflow load http://127.0.0.1:8501/v1/models/m:predict --body one.json --rate 200
     """
     from modelflow.cli.load_series import LoadSeries
 

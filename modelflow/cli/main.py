@@ -10,13 +10,15 @@ import click
 from modelflow.cli.check import check
 from modelflow.cli.completion import completion
 from modelflow.cli.convert import convert
+from modelflow.cli.dashboard import dashboard
 from modelflow.cli.doctor import doctor
 from modelflow.cli.draw import draw
+from modelflow.cli.edit import edit
 from modelflow.cli.graphs import graphs
 from modelflow.cli.init import init
 from modelflow.cli.load import load
 from modelflow.cli.model import model
-from modelflow.cli.new.command import new
+from modelflow.cli.new import new
 from modelflow.cli.profile import profile
 from modelflow.cli.replica import replica
 from modelflow.cli.run import run
@@ -71,6 +73,8 @@ def cli(context: click.Context, log_level: str, debug: bool) -> None:
     modelflow doctor graph.toml --input 'input=*.jpg'   what limits it, what to change
     modelflow tune graph.toml --input 'input=*.jpg'     better threads and batches
     modelflow load graph.toml --input 'input=*.jpg' --rate 200   latency under load
+    modelflow run graph.toml --dashboard  see it in the browser while it runs
+    modelflow edit graph.toml             change it as a picture, in the browser
     modelflow serve graph.toml            answer requests over the network
     modelflow units                       what a graph can use
     modelflow model resnet50.onnx         what a model takes and gives, and how fast it is
@@ -97,8 +101,10 @@ for command in (
     tune,
     load,
     top,
+    dashboard,
     serve,
     replica,
+    edit,
     check,
     draw,
     graphs,

@@ -1,6 +1,7 @@
 """``modelflow run``: feeds a graph, writes its results, counts its errors."""
 
 import contextlib
+import itertools
 import sys
 import threading
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from modelflow.cli.watching import run_watched
 from modelflow.errors import FlowFailed, StreamClosed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from modelflow.cli.error_report import ErrorReport
     from modelflow.cli.feeding import Feed
@@ -35,7 +36,25 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 
-@click.command()
+class _Run(click.Command):
+    """Leaves a graph behind a bare ``--dashboard`` to GRAPH: it is no address."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        whole = [
+            "--dashboard=0" if arg == "--dashboard" and _is_graph(then) else arg
+            for arg, then in itertools.zip_longest(args, args[1:], fillvalue="")
+        ]
+        return super().parse_args(ctx, whole)
+
+
+def _is_graph(word: str) -> bool:
+    from modelflow.config.find import named_graphs, ready_graphs
+    from modelflow.config.read import is_graph_file
+
+    return is_graph_file(Path(word)) or word in named_graphs(ready_graphs())
+
+
+@click.command(cls=_Run)
 @graph_options
 @click.option(
     "--input",
@@ -87,6 +106,14 @@ __all__ = ["run"]
     "runs; 127.0.0.1 unless a host is given.",
 )
 @click.option(
+    "--dashboard",
+    is_flag=False,
+    flag_value="0",
+    metavar="[[HOST:]PORT]",
+    help="Show it in the browser while it runs: graph, rates, queues, errors, what limits it. The "
+    "page's address is printed; 127.0.0.1 and any free port unless given.",
+)
+@click.option(
     "--watch",
     "is_watched",
     is_flag=True,
@@ -107,6 +134,7 @@ def run(  # noqa: PLR0913 - each is an option
     sync: bool,
     trace: str | None,
     metrics: str | None,
+    dashboard: str | None,
     is_watched: bool,
 ) -> int:
     """Runs a graph: a file, or the name of one that comes with modelflow.
@@ -129,6 +157,7 @@ def run(  # noqa: PLR0913 - each is an option
         resume,
         trace,
         metrics,
+        dashboard,
         is_whole=full,
         is_quiet=quiet,
         is_inline=sync,
@@ -155,6 +184,7 @@ class _Wishes:
     resume: Path | None
     trace: str | None
     metrics: str | None
+    dashboard: str | None
     is_whole: bool
     is_quiet: bool
     is_inline: bool
@@ -197,7 +227,7 @@ class _Wishes:
                 if done := resuming.done_before:
                     self.note(f"{items(done)} done before, {items(feeds[0].count)} left")
             job = _Job(flow, feeds, writer, errors, write, turn, self.is_quiet, self.is_inline)
-            return job.run(self.trace, self.metrics)
+            return job.run(self.trace, self.metrics, self.dashboard)
 
 
 @dataclass
@@ -214,7 +244,7 @@ class _Job:
     is_inline: bool
     progress: Progress | None = None
 
-    def run(self, trace: str | None, metrics: str | None) -> int:
+    def run(self, trace: str | None, metrics: str | None, dashboard: str | None) -> int:
         """Runs it to its end, and returns the exit code."""
         flow, asked = self.flow, threading.Event()
         finish = None if self.is_inline else partial(_finish, flow)
@@ -224,6 +254,7 @@ class _Job:
             # listens.
             with (
                 contextlib.nullcontext() if metrics is None else _window(metrics, flow),
+                contextlib.nullcontext() if dashboard is None else _page(dashboard, flow),
                 contextlib.nullcontext() if trace is None else flow.record(trace),
                 termination(asked, finish),
                 flow,
@@ -279,6 +310,15 @@ def _window(address: str, flow: "Flow") -> "Window":
     window = Window(address, flow.stats, flow.snapshot)
     click.echo(f"metrics: {window.url}/metrics, figures: {window.url}/stats", err=True)
     return window
+
+
+@contextlib.contextmanager
+def _page(address: str, flow: "Flow") -> "Iterator[None]":
+    from modelflow.cli.dashboard import shown_in_browser
+
+    with shown_in_browser("--dashboard", address, flow.moment, flow.record) as page:
+        click.echo(f"dashboard: {page}", err=True)
+        yield
 
 
 def _finish(flow: "Flow") -> None:

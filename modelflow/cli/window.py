@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from modelflow.errors import ConfigError
+from modelflow.cli.listening import explained_address, split_address
 from modelflow.profile.metrics import FlowCollector, metrics_app
 
 if TYPE_CHECKING:
@@ -46,16 +46,13 @@ class Window:
         Raises:
             ConfigError: the address is wrong, or taken.
         """
-        host, port = _split(address)
+        host, port = split_address("--metrics", address)
         self._metrics = metrics_app(FlowCollector(lambda: [stats()]))
         self._snapshot = snapshot
-        try:
+        with explained_address("--metrics", address):
             self._server = make_server(
                 host, port, self._answer, server_class=_server_class(host), handler_class=_Handler
             )
-        except OSError as error:
-            message = f"--metrics {address}: cannot listen there: {error.strerror or error}"
-            raise ConfigError(message) from error
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="modelflow-cli/metrics"
         )
@@ -95,15 +92,6 @@ class Window:
                 return [body]
         start("404 Not Found", [("Content-Type", "text/plain")])
         return [b"there are /metrics and /stats\n"]
-
-
-def _split(address: str) -> tuple[str, int]:
-    host, colon, port = address.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]") if colon else "127.0.0.1"
-    if not port.isascii() or not port.isdecimal() or int(port) > 65535 or (colon and not host):
-        message = f"--metrics {address}: expected PORT, HOST:PORT or [HOST]:PORT"
-        raise ConfigError(message)
-    return host, int(port)
 
 
 def _server_class(host: str) -> type[WSGIServer]:

@@ -7,6 +7,7 @@ from modelflow.http.body import BodyLimits, RefusedError
 from modelflow.http.exchange import Exchange
 from modelflow.http.reply import Reply
 from modelflow.http.request_head import RequestHead
+from modelflow.serve.dashboard import Dashboard
 from modelflow.serve.fleet import Fleet
 from modelflow.serve.generate import Generate
 from modelflow.serve.limits import ReadLimits
@@ -57,6 +58,7 @@ class Front:
         self._limits = limits
         reads = reads or ReadLimits()
         models = stock.models
+        self._dashboard = Dashboard(fleet)
         endpoints = (
             *TensorflowRest(models, reads).endpoints,
             *OpenInferenceRest(models, fleet, reads).endpoints,
@@ -64,9 +66,14 @@ class Front:
             *RepositoryRest(stock, fleet, reads).endpoints,
             *Metrics(fleet).endpoints,
             *Snapshots(fleet).endpoints,
+            *self._dashboard.endpoints,
             *Pages(stock, has_keys=self._reception.keys is not None).endpoints,
         )
         self._router = Router(endpoints)
+
+    def end(self) -> None:
+        """Ends what would go on for ever: the server is being stopped."""
+        self._dashboard.end()
 
     def begin(self, exchange: Exchange) -> BodyLimits:
         """Finds out who answers a request.

@@ -80,6 +80,7 @@ class Server:
         self._fleet = self._stock.fleet if place is None else place.join(self._stock)
         self._guest: GrpcGuest | None = None
         self._http: HttpServer | None = None
+        self._front: Front | None = None
         self._gate: Gate | None = None
         self._ending = threading.RLock()  # a handler of signals may stop what stops, or starts
         self._settled: queue.SimpleQueue[None] = queue.SimpleQueue()  # handlers may put, as well
@@ -164,7 +165,7 @@ class Server:
         if gate.tracer is not None:
             gate.tracer.listens(self.address, "" if guest is None else guest.address)
         limits = BodyLimits(options.max_body, budget, options.body_time_out)
-        front = Front(
+        self._front = front = Front(
             self._stock,
             self._fleet,
             limits,
@@ -294,6 +295,8 @@ class Server:
         self._loader.interrupt()
         if self._http is not None:
             self._http.mailbox.post(self._stock.end)
+            if self._front is not None:
+                self._http.mailbox.post(self._front.end)
             self._http.close(0.0 if self._is_hurried else self.options.drain_timeout)
         if self._gate is not None:
             self._gate.close()

@@ -84,9 +84,12 @@ def problem_of(error: Exception, item: int | None = None) -> Problem | None:
             text, code = "the request was cancelled", Code.CANCELLED
         case StreamClosed():
             text, code = "the server is being stopped", Code.UNAVAILABLE
+        case _ if isinstance(error, FlowUnitError):
+            if not error.is_refusal:
+                return None
+            text, code = f"node {error.node!r}: {cause}", Code.INVALID_ARGUMENT
         case ValueError():
-            node = f"node {error.node!r}: " if isinstance(error, FlowUnitError) else ""
-            text, code = f"{node}{cause}", Code.INVALID_ARGUMENT
+            text, code = str(cause), Code.INVALID_ARGUMENT
         case _:
             return None
     return Problem(at + text, code)

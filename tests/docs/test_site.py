@@ -20,6 +20,9 @@ MODULES = (
 )
 
 
+pytest.importorskip("mkdocs", reason="the extra dev is not installed")
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")

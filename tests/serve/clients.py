@@ -32,7 +32,7 @@ labels = ["small", "large"]
 def mean(row):
     """Gives the mean of a row."""
     if not len(row):
-        raise ValueError("there is nothing to take the mean of")
+        raise modelflow.BadRequest("there is nothing to take the mean of")
     if row[0] < 0:
         raise ZeroDivisionError("a secret")
     return np.float32(np.mean(row))

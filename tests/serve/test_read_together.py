@@ -146,7 +146,7 @@ def _waiting(count, **limits):
         entered.release()
         go.wait(60)
         if row.sum() > 100:
-            raise ValueError(f"{row.sum():g} is too much")
+            raise modelflow.BadRequest(f"{row.sum():g} is too much")
         return row.sum()
 
     del function._declared["mean"]

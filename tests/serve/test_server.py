@@ -123,7 +123,7 @@ def test_an_item_that_is_refused_is_named():
     @modelflow.flowunit(name="mean")
     def strict(row):
         if row[0] == 2:
-            raise ValueError("is two")
+            raise modelflow.BadRequest("is two")
         return row[0]
 
     with served(strict) as server:
@@ -254,7 +254,7 @@ def test_a_stop_answers_what_is_under_way_and_refuses_what_comes():
 def test_an_item_that_is_refused_in_words_that_are_no_utf_8_is_answered():
     @modelflow.flowunit(name="mean")
     def strict(row):
-        raise ValueError(os.fsdecode(b"no file \xff"))
+        raise modelflow.BadRequest(os.fsdecode(b"no file \xff"))
 
     document = {"instances": [[1.0]]}
     with served(strict) as server:

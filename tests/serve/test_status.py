@@ -13,15 +13,19 @@ from modelflow.serve.status import GRPC_STATUS, HTTP_STATUS, problem_of
 from modelflow.wire.problem import Code, Problem
 
 
-def of_unit(cause):
-    return FlowUnitError.from_exception(cause, node="decode", unit="image_decoder")
+def of_unit(cause, **more):
+    return FlowUnitError.from_exception(cause, node="decode", unit="image_decoder", **more)
 
 
 @pytest.mark.parametrize(
     ("error", "code", "text"),
     [
         (Problem("no", Code.NOT_FOUND), Code.NOT_FOUND, "no"),
-        (of_unit(ValueError("no JPEG")), Code.INVALID_ARGUMENT, "node 'decode': no JPEG"),
+        (
+            of_unit(ValueError("no JPEG"), is_refusal=True),
+            Code.INVALID_ARGUMENT,
+            "node 'decode': no JPEG",
+        ),
         (of_unit(DeadlineExceeded("late")), Code.DEADLINE_EXCEEDED, "deadline passed"),
         (DeadlineExceeded("late"), Code.DEADLINE_EXCEEDED, "deadline passed"),
         (QueueFullError("is full"), Code.RESOURCE_EXHAUSTED, "is full"),
@@ -37,11 +41,15 @@ def test_every_failure_has_a_code_and_a_text(error, code, text):
 
 
 def test_the_item_is_named_where_there_are_several():
-    assert str(problem_of(of_unit(ValueError("no")), 3)) == "item 3: node 'decode': no"
+    assert (
+        str(problem_of(of_unit(ValueError("no"), is_refusal=True), 3))
+        == "item 3: node 'decode': no"
+    )
 
 
 def test_what_failed_inside_is_not_told():
     assert problem_of(of_unit(ZeroDivisionError("secret"))) is None
+    assert problem_of(of_unit(ValueError("assignment destination is read-only"))) is None
 
 
 def test_every_code_has_a_status_of_both_protocols():

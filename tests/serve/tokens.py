@@ -46,7 +46,7 @@ class Tokens:
                     if not is_free:
                         tokens.go.acquire()
                 if most < 0 and number == -most // 2:
-                    raise ValueError("half of it is enough")
+                    raise modelflow.BadRequest("half of it is enough")
                 ctx.emit([number if size is None else bytes(size)])
                 tokens.made.append(number)
                 if number + 1 < abs(most):

@@ -51,7 +51,7 @@ def test_the_best_of_a_small_grid_is_found_or_nearly(stages):
         for n in "ab"
     ]
     best = max(simulated(Settings({"a": a, "b": b})).rate for a, b in itertools.product(*choices))
-    assert ranked[0].rate >= 0.95 * best
+    assert ranked[0].rate >= 0.9 * best
     assert any(one.settings == start for one in ranked)
 
 

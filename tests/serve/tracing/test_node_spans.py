@@ -116,7 +116,7 @@ GRAPH = """digraph m {{
 def first(row):
     """Fails for 13."""
     if row == 13:
-        raise ValueError("no luck")
+        raise modelflow.BadRequest("no luck")
     return row
 
 
@@ -124,7 +124,7 @@ def first(row):
 def second(row):
     """Fails for 14."""
     if row == 14:
-        raise ValueError("bad luck")
+        raise modelflow.BadRequest("bad luck")
     return row + 1
 
 
@@ -257,7 +257,7 @@ def test_a_stream_unit_that_fails_says_why(spans):
         while events.next() is not None:
             pass
     (node,) = spans.below(spans.requests[0])
-    assert (node.status.status_code.name, node.attributes["error.type"]) == ("ERROR", "ValueError")
+    assert (node.status.status_code.name, node.attributes["error.type"]) == ("ERROR", "BadRequest")
 
 
 @pytest.mark.usefixtures("grpc_server")

@@ -3,12 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from modelflow.cli.new.template import UNIT_KINDS, new_graph, new_unit
 from modelflow.errors import ConfigError
+from modelflow.starters.unit_starter import UNIT_KINDS, new_unit
 from modelflow.testing import read_unit
 from tests import programs
 
-SETTINGS = Path(__file__).resolve().parents[3] / "pyproject.toml"
+SETTINGS = Path(__file__).resolve().parents[2] / "pyproject.toml"
 
 
 @pytest.mark.parametrize("kind", [kind for kind in UNIT_KINDS if kind not in ("inference", "c++")])
@@ -37,13 +37,6 @@ def test_a_new_native_unit_builds_by_one_command_and_passes_its_own_test(tmp_pat
     command = ["pytest", "-q", "-p", "no:cacheprovider", str(paths[-1])]
     done = programs.run([sys.executable, "-m", *command], cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_a_new_graph_is_a_right_graph(tmp_path):
-    from modelflow.graph.read import read_graph
-
-    (path,) = new_graph("my_graph", tmp_path)
-    assert read_graph(path).name == "my_graph"
 
 
 def test_nothing_is_overwritten(tmp_path):

@@ -1,13 +1,12 @@
-"""New units and graphs: a working start, written into a folder."""
+"""New flow units: a working start, written into a folder."""
 
-import keyword
-import re
 from pathlib import Path
 
-from modelflow.cli.new.native_template import CODE, MAKE, TEST, TOML
 from modelflow.errors import ConfigError
+from modelflow.starters.native_starter import CODE, MAKE, TEST, TOML
+from modelflow.starters.written import check_name, written
 
-__all__ = ["UNIT_KINDS", "new_graph", "new_unit"]
+__all__ = ["UNIT_KINDS", "new_unit"]
 
 UNIT_KINDS = (
     "normal",
@@ -21,8 +20,6 @@ UNIT_KINDS = (
     "inference",
     "c++",
 )
-_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
-
 _TOML = """\
 # The flow unit {name}: what it takes and gives, and its options with their defaults.
 [base]
@@ -206,29 +203,6 @@ name = "output"
 type = "float"
 """
 
-_GRAPH = """\
-# modelflow check {name}.toml
-# modelflow run {name}.toml --input 'input=*.jpg' --output output=out/
-[flow]
-name = "{name}"
-desc = "Decodes images and makes them small."
-
-# [driver]
-# dir = ["units"]            # folders of your own flow units
-
-[graph]
-format = "graphviz"
-graphconf = '''digraph {name} {{
-    queue_size = 32
-    input  [type=input]
-    decode [flowunit=image_decoder]
-    resize [flowunit=resize, image_width=224, image_height=224]
-    encode [flowunit=image_encoder, format=jpeg]
-    output [type=output]
-    input -> decode -> resize -> encode -> output
-}}'''
-"""
-
 
 def new_unit(name: str, kind: str, folder: Path) -> list[Path]:
     """Writes a working flow unit with a test into ``folder/name``.
@@ -244,13 +218,13 @@ def new_unit(name: str, kind: str, folder: Path) -> list[Path]:
     Raises:
         ConfigError: a bad name or kind, or a file of that name is there.
     """
-    _check_name(name)
+    check_name(name)
     if kind not in UNIT_KINDS:
         message = f"kind: got {kind!r}; expected one of {', '.join(UNIT_KINDS)}"
         raise ConfigError(message)
     place = folder / name
     if kind == "inference":
-        return _written({place / f"{name}.toml": _INFERENCE.format(name=name)})
+        return written({place / f"{name}.toml": _INFERENCE.format(name=name)})
     if kind == "c++":
         texts = {
             f"{name}.toml": TOML,
@@ -258,12 +232,12 @@ def new_unit(name: str, kind: str, folder: Path) -> list[Path]:
             "Makefile": MAKE,
             f"test_{name}.py": TEST,
         }
-        return _written({place / file: t.replace("@NAME@", name) for file, t in texts.items()})
+        return written({place / file: t.replace("@NAME@", name) for file, t in texts.items()})
     description, config, store, process_doc, process = _BODIES[kind]
     cls = "".join(part.capitalize() for part in name.split("_"))
     ports = (_IN if kind != "source" else "") + _OUTPUTS.get(kind, _OUT)
     filled = {"name": name, "cls": cls, "description": description}
-    return _written(
+    return written(
         {
             place / f"{name}.toml": _TOML.format(
                 config=config, flags=_FLAGS.get(kind, "stream = false"), **filled
@@ -279,41 +253,3 @@ def new_unit(name: str, kind: str, folder: Path) -> list[Path]:
             place / f"test_{name}.py": _TEST.format(name=name, body=_TESTS[kind]),
         }
     )
-
-
-def new_graph(name: str, folder: Path) -> list[Path]:
-    """Writes a working graph, ``folder/name.toml``.
-
-    Returns:
-        The file written.
-
-    Raises:
-        ConfigError: a bad name, or a file of that name is there.
-    """
-    _check_name(name)
-    return _written({folder / f"{name}.toml": _GRAPH.format(name=name)})
-
-
-def _file_name(pattern: str, name: str) -> str:
-    stem, dot, ending = pattern.partition(".")
-    return f"{stem}{name}.{ending}" if dot else pattern
-
-
-def _check_name(name: str) -> None:
-    if not _NAME.match(name) or keyword.iskeyword(name):
-        message = (
-            f"name: got {name!r}; expected lower-case letters, digits and '_', beginning with a "
-            "letter, and no word of Python's own"
-        )
-        raise ConfigError(message)
-
-
-def _written(files: dict[Path, str]) -> list[Path]:
-    there = [path for path in files if path.exists()]
-    if there:
-        message = f"{there[0]}: is there already; nothing was written"
-        raise ConfigError(message)
-    for path, text in files.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    return list(files)

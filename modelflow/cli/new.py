@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from modelflow.cli.new.template import UNIT_KINDS, new_graph, new_unit
+from modelflow.starters.graph_starter import GRAPHS, new_graph
+from modelflow.starters.unit_starter import UNIT_KINDS, new_unit
 
 __all__ = ["new"]
 
@@ -37,14 +38,21 @@ def unit(name: str, kind: str, folder: Path) -> int:
 @new.command()
 @click.argument("name")
 @click.option(
+    "--template",
+    type=click.Choice(list(GRAPHS)),
+    default="images",
+    show_default=True,
+    help="What it does; all are of built-in units.",
+)
+@click.option(
     "--dir", "folder", type=click.Path(path_type=Path), default=".", help="Where to; default: here."
 )
-def graph(name: str, folder: Path) -> int:
+def graph(name: str, template: str, folder: Path) -> int:
     """Writes the graph NAME.toml.
 
     \b
-    modelflow new graph thumbnails
+    modelflow new graph thumbnails --template files
     """
-    for path in new_graph(name, folder):
+    for path in new_graph(name, folder, template):
         click.echo(path)
     return 0

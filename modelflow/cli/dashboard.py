@@ -1,0 +1,75 @@
+"""``modelflow dashboard``: a running flow in the browser."""
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import click
+
+from modelflow.cli.asking import address_of, ask
+from modelflow.cli.listening import explained_address, show_until_the_end, split_address
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from modelflow.profile.snapshot import Snapshot
+    from modelflow.studio.recorder import Record
+
+__all__ = ["dashboard", "shown_in_browser"]
+
+# Seconds for an answer, while the page says that there is none; a Ctrl-C waits no longer.
+_PATIENCE = 2.0
+
+
+@click.command()
+@click.argument("url")
+@click.option(
+    "--listen",
+    default="127.0.0.1:0",
+    show_default=True,
+    metavar="[HOST:]PORT",
+    help="Where the page is served; port 0: any that is free.",
+)
+@click.option("--no-browser", is_flag=True, help="Print the page's address, and open no browser.")
+def dashboard(url: str, listen: str, no_browser: bool) -> int:
+    """Shows a running flow in the browser: its graph, rates, queues, errors, what limits it.
+
+    URL is where 'modelflow run --metrics' or 'modelflow serve' answers: a port of this machine,
+    HOST:PORT or a URL; of a server with several models http://HOST:PORT/stats/MODEL. A server
+    with API keys gets that in $MODELFLOW_API_KEY. Ctrl-C ends it. A flow of your own is shown by
+    'modelflow run --dashboard' as well.
+
+    \b
+    modelflow serve graph.toml &
+    modelflow dashboard 8501
+    """
+    address = address_of(url)
+    ask(address)  # else a mistake would be told in the page alone
+    with shown_in_browser("--listen", listen, lambda: ask(address, _PATIENCE)) as page:
+        return show_until_the_end("dashboard", page, is_opened=not no_browser)
+
+
+@contextlib.contextmanager
+def shown_in_browser(
+    option: str,
+    address: str,
+    look: "Callable[[], Snapshot]",
+    record: "Record | None" = None,
+) -> "Iterator[str]":
+    """Serves the page of a flow inside the block; gives its URL.
+
+    Args:
+        option: The option that says where, for messages.
+        address: Where.
+        look: Gives the flow as it is now.
+        record: `Flow.record`; None: the page cannot record.
+
+    Raises:
+        ConfigError: the address is wrong, or taken.
+    """
+    from modelflow.studio.dashboard import Dashboard
+
+    host, port = split_address(option, address)
+    with contextlib.ExitStack() as stack:
+        with explained_address(option, address):
+            page = stack.enter_context(Dashboard(look, host, port, record=record))
+        yield page.url

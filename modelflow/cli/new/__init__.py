@@ -1,1 +1,0 @@
-"""``modelflow new``: templates, and the command that writes them."""

@@ -1,0 +1,1 @@
+"""What new graphs and flow units begin with."""

@@ -1,0 +1,1 @@
+"""The pages that show a flow in a browser."""

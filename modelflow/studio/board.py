@@ -1,0 +1,126 @@
+"""Looks at a flow as long as somebody watches, and tells everybody who does.
+
+The thread of a `Board` waits while nobody watches: the flow is not asked then, and pays nothing.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+from modelflow.errors import ModelflowError, described
+from modelflow.profile.snapshot import Snapshot
+from modelflow.studio.moments import Moments, event
+
+__all__ = ["Board", "News", "Watch"]
+
+_log = logging.getLogger(__name__)
+
+
+class News(NamedTuple):
+    """What there is to tell, as server-sent events.
+
+    Attributes:
+        picture: Where the nodes are drawn; sent once, and again when it is another.
+        frame: What they do now.
+        is_last: Nothing follows.
+    """
+
+    picture: bytes
+    frame: bytes
+    is_last: bool = False
+
+
+Watch = Callable[[News], None]
+"""Takes what there is to tell; on the board's thread, or in `Board.add`. It must not wait."""
+
+
+class Board:
+    """What is known of a flow, for all who watch it. Safe from any thread."""
+
+    def __init__(
+        self, look: Callable[[], Snapshot], every: float, beside: Callable[[], bytes] = bytes
+    ) -> None:
+        """Begins to wait for the first who watches.
+
+        Args:
+            look: Gives the flow as it is now; raises a `ModelflowError` where it does not answer.
+                On the board's thread.
+            every: Seconds between two looks.
+            beside: Gives events that go before each frame; on the board's thread.
+        """
+        self._look = look
+        self._every = every
+        self._beside = beside
+        self._watches: list[Watch] = []
+        self._moments = Moments()
+        self._changed = threading.Condition()
+        self._is_over = False
+        self._last: News | None = None  # nothing follows it
+        self._is_lost = False  # the last look found nobody
+        self._thread = threading.Thread(target=self._main, name="modelflow-studio/board")
+        self._thread.start()
+
+    def add(self, watch: Watch) -> None:
+        """Tells somebody everything from now on; what was the last, where that has been told."""
+        with self._changed:
+            last = self._last
+            if last is None:
+                self._watches.append(watch)
+                self._changed.notify_all()
+        if last is not None:
+            watch(last)
+
+    def remove(self, watch: Watch) -> None:
+        """Tells somebody nothing more; may be called for one who is told nothing."""
+        with self._changed:
+            if watch in self._watches:
+                self._watches.remove(watch)
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """Tells everybody how it stands at the end, and ends."""
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+        self._thread.join()
+
+    def _main(self) -> None:
+        try:
+            while self._wait():
+                self._tell(self._news())
+            last = News(self._moments.picture, b"") if self._is_lost else self._news()
+            self._tell(last, is_last=True)
+        except Exception as error:  # noqa: BLE001 - it is told, to whoever watches and to the log
+            text = f"the figures cannot be shown: {described(error)}"
+            _log.exception(text)
+            self._tell(News(self._moments.picture, event("lost", text)), is_last=True)
+
+    def _wait(self) -> bool:
+        """Waits until it is time to look; False: it is over."""
+        with self._changed:
+            before = len(self._watches)
+            if before:
+                self._changed.wait_for(
+                    lambda: self._is_over or len(self._watches) > before, self._every
+                )
+            self._changed.wait_for(lambda: self._is_over or bool(self._watches))
+            return not self._is_over
+
+    def _news(self) -> News:
+        moments = self._moments
+        try:
+            moments.add(self._look())
+        except ModelflowError as error:
+            self._is_lost = True
+            return News(moments.picture, self._beside() + event("lost", str(error)))
+        self._is_lost = False
+        return News(moments.picture, self._beside() + moments.frame)
+
+    def _tell(self, news: News, *, is_last: bool = False) -> None:
+        news = news._replace(is_last=is_last)
+        with self._changed:
+            watches = tuple(self._watches)
+            self._last = news if is_last else None
+        for watch in watches:
+            watch(news)

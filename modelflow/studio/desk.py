@@ -1,0 +1,115 @@
+"""Answers the requests of the pages."""
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
+
+from modelflow.errors import ModelflowError, described
+from modelflow.http.body import BodyBudget, BodyLimits, RefusedError
+from modelflow.http.exchange import Exchange
+from modelflow.http.outflow import StreamedReply
+from modelflow.http.reply import Reply, reply_of_status
+from modelflow.studio.gate import Gate
+from modelflow.studio.pages import HEADERS, PAGES, STREAM, page
+from modelflow.studio.recorder import Recorder
+from modelflow.studio.viewer import Viewer
+
+__all__ = ["Desk"]
+
+_log = logging.getLogger(__name__)
+EVENTS = "/events"
+_NO_BODY = BodyLimits(0, BodyBudget(0), 5.0)
+
+
+class Desk:
+    """Answers every request; on the server's thread."""
+
+    def __init__(self, gate: Gate, viewer: Callable[[], Viewer], recorder: Recorder | None) -> None:
+        """Takes who may come in, what makes a viewer of one who has, and what records."""
+        self._gate = gate
+        self._viewer = viewer
+        self._recorder = recorder
+        self._clerk = ThreadPoolExecutor(1, "modelflow-studio/clerk")
+        self._tasks: Mapping[tuple[str, str], Callable[[Recorder], Reply]] = {
+            ("POST", "/record"): _record,
+            ("POST", "/halt"): _halt,
+            ("GET", "/requests"): _requests,
+            ("GET", "/trace.json.gz"): _trace,
+        }
+
+    def close(self) -> None:
+        """Ends the thread that records are made on, once it has done what it is at."""
+        self._clerk.shutdown(cancel_futures=True)
+
+    def begin(self, exchange: Exchange) -> BodyLimits:
+        """Looks at the head of a request.
+
+        Raises:
+            RefusedError: it may not be.
+        """
+        path = exchange.path
+        methods = [method for method, one in self._tasks if one == path] or ["GET"]
+        is_secret = path in ("/", EVENTS) or any(one == path for _, one in self._tasks)
+        refusal = self._gate.refusal(exchange.head, is_secret=is_secret, method=methods[0])
+        if refusal is not None:
+            raise RefusedError(refusal)
+        return _NO_BODY
+
+    def handle(self, exchange: Exchange) -> None:
+        """Answers a request."""
+        task = self._tasks.get((exchange.head.method, exchange.path))
+        if exchange.path == EVENTS:
+            exchange.answer(StreamedReply(200, self._viewer().begin, STREAM))
+        elif task is not None and self._recorder is not None:
+            try:
+                self._clerk.submit(_work, task, self._recorder, exchange)
+            except RuntimeError:  # it takes nothing any more
+                text = "the dashboard is being closed"
+                exchange.answer(reply_of_status(HTTPStatus.SERVICE_UNAVAILABLE, text))
+        elif (path := exchange.path.removeprefix("/")) in PAGES:
+            exchange.answer(page(*PAGES[path]))
+        else:
+            message = f"there is nothing at {exchange.path!r}"
+            exchange.answer(reply_of_status(HTTPStatus.NOT_FOUND, message))
+
+
+def _work(task: Callable[[Recorder], Reply], recorder: Recorder, exchange: Exchange) -> None:
+    try:
+        reply = task(recorder)
+    except ModelflowError as error:
+        reply = reply_of_status(HTTPStatus.NOT_FOUND, str(error))
+    except BaseException as error:  # noqa: BLE001 - it is told, to the page and to the log
+        _log.exception("a request of the dashboard failed")
+        text = f"the dashboard failed: {described(error)}; its log tells more"
+        reply = reply_of_status(HTTPStatus.INTERNAL_SERVER_ERROR, text)
+    exchange.answer_soon(reply)
+
+
+def _record(recorder: Recorder) -> Reply:
+    recorder.start()
+    return _json({})
+
+
+def _halt(recorder: Recorder) -> Reply:
+    recorder.stop()
+    return _json({})
+
+
+def _requests(recorder: Recorder) -> Reply:
+    return _json(recorder.requests())
+
+
+def _trace(recorder: Recorder) -> Reply:
+    headers = {
+        **HEADERS,
+        "content-type": "application/gzip",
+        "content-disposition": 'attachment; filename="trace.json.gz"',
+    }
+    return Reply(200, recorder.trace(), headers)
+
+
+def _json(found: object) -> Reply:
+    body = json.dumps(found, separators=(",", ":")).encode()
+    return Reply(200, body, {**HEADERS, "content-type": "application/json"})

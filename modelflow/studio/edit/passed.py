@@ -1,0 +1,227 @@
+"""What has passed the edges of a graph: the last buffers of every output, as they are shown."""
+
+import itertools
+import json
+import math
+import threading
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from modelflow.buffer import Buffer
+from modelflow.device import CPU
+from modelflow.errors import described
+from modelflow.files.json_value import json_value
+
+__all__ = ["KEPT", "Passed", "Picture"]
+
+KEPT = 4
+"""Buffers of an output that are kept."""
+
+_MOST_SIDE = 1024
+# Values of an array of which figures are taken.
+_MOST_COUNTED = 1 << 20
+_MOST_VALUES = 64
+_MOST_TEXT = 20_000
+_MOST_BYTES = 64
+_SIGNATURES = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF8": "image/gif",
+}
+
+
+class Picture(NamedTuple):
+    """An image as a browser shows it.
+
+    Attributes:
+        kind: Its media type.
+        contents: Its file.
+    """
+
+    kind: str
+    contents: bytes
+
+
+class _Kept:
+    """A buffer, and what is shown of it once somebody has asked."""
+
+    __slots__ = ("buffer", "document", "number", "picture")
+
+    def __init__(self, buffer: Buffer, number: int) -> None:
+        self.buffer = buffer
+        self.number = number
+        self.document: dict[str, Any] | None = None
+        self.picture: Picture | None = None
+
+
+class Passed:
+    """The last buffers of every output. Safe from any thread, but for `document`: for one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._kept: dict[tuple[str, str], deque[_Kept]] = {}
+        self._numbers = itertools.count(1)
+
+    def add(self, node: str, output: str, buffers: Sequence[Buffer]) -> None:
+        """Keeps what an output has given; see `modelflow.runtime.tap.Tap`."""
+        last = [_Kept(buffer.twin(), next(self._numbers)) for buffer in buffers[-KEPT:]]
+        with self._lock:
+            self._counts[node, output] += len(buffers)
+            self._kept.setdefault((node, output), deque(maxlen=KEPT)).extend(last)
+
+    def document(self, node: str, output: str) -> dict[str, Any]:
+        """Returns what an output has given, the newest first, as what JSON can hold.
+
+        An image among it has the ``number`` under which `picture` gives it.
+        """
+        with self._lock:
+            count = self._counts[node, output]
+            kept = tuple(self._kept.get((node, output), ()))
+        return {"count": count, "values": [_shown(one) for one in reversed(kept)]}
+
+    def picture(self, number: int) -> Picture | None:
+        """Returns an image that was shown; None: it is not kept any more, or never was."""
+        with self._lock:
+            everything = [one for kept in self._kept.values() for one in kept]
+        return next((one.picture for one in everything if one.number == number), None)
+
+
+def _shown(kept: _Kept) -> dict[str, Any]:
+    """Returns what is shown of a buffer; whatever it is, the others are shown."""
+    if kept.document is None:
+        try:
+            kept.document, kept.picture = _looked_at(kept.buffer)
+            json.dumps(kept.document, allow_nan=False)
+        except Exception as error:  # noqa: BLE001 - a thing of the user's own may do anything
+            text = f"cannot be shown: {described(error)}"
+            name = type(kept.buffer.data).__name__
+            kept.document = {"kind": "object", "type": name, "text": text, "meta": {}}
+        if kept.picture is not None:
+            kept.document["picture"] = kept.number
+    return kept.document
+
+
+def _looked_at(buffer: Buffer) -> tuple[dict[str, Any], Picture | None]:
+    if buffer.error is not None:
+        document = {"kind": "error", "text": str(buffer.error), "meta": _meta(buffer.meta)}
+        return document, None
+    buffer = buffer.to(CPU)
+    return {**_described(buffer.data), "meta": _meta(buffer.meta)}, _picture(buffer)
+
+
+def _picture(buffer: Buffer) -> Picture | None:
+    data = buffer.data
+    if isinstance(data, bytes | bytearray | memoryview):
+        contents = bytes(data)
+        kinds = (kind for start, kind in _SIGNATURES.items() if contents.startswith(start))
+        kind = next(kinds, None)
+        return None if kind is None else Picture(kind, contents)
+    contents_or_none = _thinned(buffer)._repr_png_() if _is_image(data) else None
+    return None if contents_or_none is None else Picture("image/png", contents_or_none)
+
+
+def _thinned(buffer: Buffer) -> Buffer:
+    """Returns an image of which so many rows and columns are left out that it is soon encoded."""
+    data = buffer.data
+    rows, columns = data.shape[-3:-1] if data.ndim == 3 else data.shape
+    if buffer.get("layout") == "chw" or buffer.get("pix_fmt") in ("nv12", "nv21"):
+        return buffer  # planes
+    step = max(1, max(rows, columns) // _MOST_SIDE)
+    return buffer if step == 1 else Buffer(data[::step, ::step], buffer.meta)
+
+
+def _is_image(data: Any) -> bool:
+    return isinstance(data, np.ndarray) and data.dtype == np.uint8 and data.ndim in (2, 3)
+
+
+def _described(data: Any) -> dict[str, Any]:
+    """Returns what is said of a value: its kind, and what there is to see of that kind."""
+    if isinstance(data, str):
+        return {"kind": "text", "text": data[:_MOST_TEXT], "length": len(data)}
+    if isinstance(data, bytes | bytearray | memoryview):
+        return _bytes(bytes(data))
+    if isinstance(data, np.ndarray):
+        return _array(data)
+    try:
+        return {"kind": "json", "value": _bounded(_finite(json_value(data)))}
+    except ValueError:  # a thing of the user's own
+        text = repr(data)
+        return {"kind": "object", "type": type(data).__name__, "text": text[:_MOST_TEXT]}
+
+
+def _bytes(data: bytes) -> dict[str, Any]:
+    binary = {"kind": "bytes", "text": data[:_MOST_BYTES].hex(" "), "length": len(data)}
+    try:
+        text = data.decode()[:_MOST_TEXT]
+    except UnicodeDecodeError:
+        return binary
+    is_text = all(letter.isprintable() or letter.isspace() for letter in text)
+    return {"kind": "text", "text": text, "length": len(data)} if is_text else binary
+
+
+def _array(array: npt.NDArray[Any]) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "kind": "array",
+        "dtype": str(array.dtype),
+        "shape": list(array.shape),
+        "first": _first(array),
+    }
+    if array.dtype.kind in "iufb" and array.size:
+        step = -(-array.size // _MOST_COUNTED)
+        values = array.reshape(-1)[::step]
+        values = values.astype(np.float64) if array.dtype.kind == "f" else values
+        good = values[np.isfinite(values)] if array.dtype.kind == "f" else values
+        shown["odd"] = int(values.size - good.size)  # not finite
+        shown["step"] = step
+        if good.size:
+            figures = {"min": good.min(), "max": good.max(), "mean": good.mean(), "std": good.std()}
+            shown |= {name: _number(value.item()) for name, value in figures.items()}
+    return shown
+
+
+def _first(array: npt.NDArray[Any]) -> list[Any]:
+    values = array.reshape(-1)[:_MOST_VALUES]
+    if array.dtype.kind in "iufb" and array.dtype.itemsize <= 8:
+        found: list[Any] = _finite(values.tolist())
+        return found
+    return [str(value)[:200] for value in values]
+
+
+def _meta(meta: Mapping[str, Any]) -> dict[str, str]:
+    return {str(key): str(value)[:200] for key, value in itertools.islice(meta.items(), 40)}
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _finite(value: Any) -> Any:
+    """Returns a value in which texts stand for the numbers that JSON does not know."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, list):
+        return [_finite(one) for one in value]
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    return value
+
+
+def _bounded(value: Any) -> Any:
+    """Returns a value of which long lists, mappings and texts are cut short."""
+    if isinstance(value, str):
+        return value if len(value) <= _MOST_TEXT else f"{value[:_MOST_TEXT]}…"
+    if isinstance(value, list):
+        cut = [_bounded(one) for one in value[:_MOST_VALUES]]
+        more = len(value) - _MOST_VALUES
+        return [*cut, f"… {more} more"] if more > 0 else cut
+    if isinstance(value, dict):
+        items = itertools.islice(value.items(), _MOST_VALUES)
+        found = {key: _bounded(one) for key, one in items}
+        more = len(value) - _MOST_VALUES
+        return {**found, "…": f"{more} more"} if more > 0 else found
+    return value

@@ -1,0 +1,193 @@
+"""What can be drawn of the text of a graph, whether or not it is right. Pure.
+
+Nodes and edges are those that are written; ports are those that the units have, and those that
+edges name. What does not fit stays, and is marked.
+"""
+
+import graphlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from modelflow.config.edit import GraphText
+from modelflow.config.flow_config import PortRef
+from modelflow.config.position import read_position
+from modelflow.errors import ModelflowError
+from modelflow.graph.node import Role
+from modelflow.graph.outline import PORT, Outline, OutlineEdge, OutlineNode
+from modelflow.registry.registry import Registry
+from modelflow.unit.port import Port
+from modelflow.unit.spec import FlowUnitSpec
+
+__all__ = ["Card", "CardPort", "Sketch", "Strand", "sketch_of"]
+
+MISSING = "missing"
+"""The kind of a node whose unit is not known, or that an edge names and nothing declares."""
+
+
+@dataclass(frozen=True)
+class CardPort:
+    """A port as it is drawn.
+
+    Attributes:
+        name: Its name; "" where an edge names none and there are several, or none.
+        port: What the unit says of it; None: the unit has no such port, or is not known.
+        is_used: An edge ends there.
+    """
+
+    name: str
+    port: Port | None
+    is_used: bool = False
+
+
+@dataclass(frozen=True)
+class Card:
+    """A node as it is drawn.
+
+    Attributes:
+        name: Its name.
+        role: ``input``, ``output``, ``flowunit``, or whatever is written.
+        unit: The name of its unit; "" of the graph's own ports.
+        spec: The unit; None: it is not known.
+        attributes: As they are written.
+        inputs, outputs: Its ports, in order.
+    """
+
+    name: str
+    role: str
+    unit: str
+    spec: FlowUnitSpec | None
+    attributes: Mapping[str, Any]
+    inputs: tuple[CardPort, ...] = ()
+    outputs: tuple[CardPort, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """What decides its colour."""
+        if self.role in (Role.INPUT, Role.OUTPUT):
+            return PORT
+        if self.spec is None:
+            return MISSING
+        return str(self.attributes.get("device") or "cpu").partition(":")[0]
+
+
+@dataclass(frozen=True)
+class Strand:
+    """An edge as it is drawn: its ends as they are written, and the ports that they come to."""
+
+    source: PortRef
+    target: PortRef
+    output: str
+    input: str
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """A graph as it is drawn.
+
+    Attributes:
+        name: The graph's.
+        cards: The nodes by name, in the order of the data as far as there is one.
+        strands: The edges, in the order of the file.
+    """
+
+    name: str
+    cards: Mapping[str, Card] = field(default_factory=dict)
+    strands: tuple[Strand, ...] = ()
+
+    @property
+    def outline(self) -> Outline:
+        """The same for `layout_of`."""
+        nodes = tuple(
+            OutlineNode(
+                card.name,
+                card.kind,
+                (card.name, card.unit or card.role),
+                tuple(port.name for port in card.inputs),
+                tuple(port.name for port in card.outputs),
+                read_position(card.attributes.get("pos")),
+            )
+            for card in self.cards.values()
+        )
+        edges = tuple(
+            OutlineEdge(one.source.node, one.output, one.target.node, one.input)
+            for one in self.strands
+        )
+        return Outline(self.name, nodes, edges)
+
+
+def sketch_of(text: GraphText, registry: Registry) -> Sketch:
+    """Returns what can be drawn of a text.
+
+    Args:
+        text: The text.
+        registry: Where units are looked up.
+    """
+    cards = {name: _card(name, given, registry) for name, given in text.nodes.items()}
+    for end in (end for edge in text.edges for end in edge):
+        cards.setdefault(end.node, Card(end.node, Role.FLOWUNIT, "", None, {}))
+    strands = []
+    for source, target in text.edges:
+        output = _resolved(cards[source.node].outputs, source.port, cards[source.node].spec)
+        into = _resolved(cards[target.node].inputs, target.port, None)
+        if cards[source.node].role == Role.INPUT:
+            output = source.node
+        if cards[target.node].role == Role.OUTPUT:
+            into = target.node
+        source_card = cards[source.node]
+        cards[source.node] = replace(source_card, outputs=_with(source_card.outputs, output))
+        target_card = cards[target.node]
+        cards[target.node] = replace(target_card, inputs=_with(target_card.inputs, into))
+        strands.append(Strand(source, target, output, into))
+    order = _in_order(cards, strands)
+    return Sketch(text.name, {name: cards[name] for name in order}, tuple(strands))
+
+
+def _card(name: str, given: Mapping[str, Any], registry: Registry) -> Card:
+    role = str(given.get("type") or Role.FLOWUNIT)
+    if role == Role.INPUT:
+        return Card(name, role, "", None, given, outputs=(CardPort(name, Port(name)),))
+    if role == Role.OUTPUT:
+        return Card(name, role, "", None, given, inputs=(CardPort(name, Port(name)),))
+    unit = str(given.get("flowunit") or name)
+    try:
+        spec = registry.find(unit)
+    except ModelflowError:  # a finding of the check says it
+        return Card(name, role, unit, None, given)
+    inputs, outputs = _ports(spec.inputs), _ports(spec.outputs)
+    return Card(name, role, unit, spec, given, inputs, outputs)
+
+
+def _ports(ports: Iterable[Port]) -> tuple[CardPort, ...]:
+    return tuple(CardPort(port.name, port) for port in ports)
+
+
+def _resolved(ports: Sequence[CardPort], written: str | None, spec: FlowUnitSpec | None) -> str:
+    """Returns the port that an end of an edge means; "": that is not clear."""
+    if written is not None:
+        return written
+    known = [port for port in ports if port.port is not None]
+    if spec is not None:  # an edge that names no output means the only one that is not optional
+        needed = [one for one in known if one.port is not None and not one.port.is_optional]
+        known = needed if len(needed) == 1 else known
+    return known[0].name if len(known) == 1 else ""
+
+
+def _with(ports: tuple[CardPort, ...], used: str) -> tuple[CardPort, ...]:
+    """Returns ports with one of them in use, which may not be among them yet."""
+    if used not in [port.name for port in ports]:
+        return (*ports, CardPort(used, None, is_used=True))
+    return tuple(replace(port, is_used=True) if port.name == used else port for port in ports)
+
+
+def _in_order(cards: Mapping[str, Card], strands: Iterable[Strand]) -> list[str]:
+    """Returns the nodes, each behind what feeds it; what closes a circle is passed over."""
+    feeds: dict[str, list[str]] = {name: [] for name in cards}
+    for strand in strands:
+        feeds[strand.target.node].append(strand.source.node)
+    while True:
+        try:
+            return list(graphlib.TopologicalSorter(feeds).static_order())
+        except graphlib.CycleError as error:
+            source, target = error.args[1][:2]  # each feeds the next
+            feeds[target] = [name for name in feeds[target] if name != source]

@@ -1,0 +1,180 @@
+"""What a page may have done: each task takes what was asked, and gives what JSON can hold."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from modelflow.config.edit import diff
+from modelflow.errors import ConfigError
+from modelflow.starters.graph_starter import GRAPHS, dot_text, graph_text
+from modelflow.starters.unit_starter import UNIT_KINDS, new_unit
+from modelflow.studio.edit.catalog import catalog_of
+from modelflow.studio.edit.clipping import copy
+from modelflow.studio.edit.draft import Draft
+from modelflow.studio.edit.graph_file import GraphFile
+from modelflow.studio.edit.operations import edited
+from modelflow.studio.edit.trials import Trials
+from modelflow.studio.edit.view import view_of
+
+__all__ = ["Asked", "BadTaskError", "Tasks"]
+
+Asked = Mapping[str, Any]
+"""What a page has sent."""
+
+_DRIVER = '\n[driver]\ndir = ["units"]\n'
+
+
+class BadTaskError(Exception):
+    """A task that no page of ours asks for so."""
+
+
+class Tasks:
+    """The tasks of one editor; for one thread."""
+
+    def __init__(self, file: GraphFile, trials: Trials) -> None:
+        """Takes the file that is edited, and what has been run of it."""
+        self._file = file
+        self._trials = trials
+        self.by_name: Mapping[str, Callable[[Asked], dict[str, Any]]] = {
+            "open": self._open,
+            "begin": self._begin,
+            "look": self._look,
+            "edit": self._edit,
+            "copy": self._copy,
+            "units": self._units,
+            "unit": self._unit,
+            "save": self._save,
+            "diff": self._diff,
+            "stand": self._stand,
+            "run": self._run,
+            "passed": self._passed,
+        }
+
+    # -- the text -------------------------------------------------------------------------------
+
+    def _open(self, asked: Asked) -> dict[str, Any]:
+        stand = self._file.read()
+        starters = [{"name": name, "about": one.about} for name, one in GRAPHS.items()]
+        return {
+            "file": str(self._file.path),
+            "saved": stand.text,
+            "mark": stand.mark,
+            "starters": [] if stand.mark else starters,
+            "trial": self._trials.document(),
+            **view_of(self._draft(stand.text if stand.mark else self._started("empty"), asked)),
+        }
+
+    def _begin(self, asked: Asked) -> dict[str, Any]:
+        return view_of(self._draft(self._started(_text(asked, "starter")), asked))
+
+    def _started(self, starter: str) -> str:
+        path = self._file.path
+        name = "".join(letter if letter.isalnum() else "_" for letter in path.stem)
+        name = name if name[:1].isalpha() else f"graph_{name}"
+        if self._draft("").form == "dot":
+            return f"{dot_text(name, starter)}\n"
+        return graph_text(name, starter)
+
+    def _look(self, asked: Asked) -> dict[str, Any]:
+        return view_of(self._draft(_text(asked), asked))
+
+    def _edit(self, asked: Asked) -> dict[str, Any]:
+        operations = asked.get("operations")
+        if not isinstance(operations, list) or not all(isinstance(o, dict) for o in operations):
+            message = "operations: expected a list of objects"
+            raise BadTaskError(message)
+        draft = self._draft(_text(asked))
+        text = edited(draft.graph_text, operations, draft.units)
+        return view_of(self._draft(text.text, asked))
+
+    def _copy(self, asked: Asked) -> dict[str, Any]:
+        nodes = asked.get("nodes")
+        if not isinstance(nodes, list) or not all(isinstance(name, str) for name in nodes):
+            message = "nodes: expected a list of names"
+            raise BadTaskError(message)
+        return {"clipping": copy(self._draft(_text(asked)).graph_text, nodes)}
+
+    def _save(self, asked: Asked) -> dict[str, Any]:
+        text = _text(asked)
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            message = f"the text cannot be written as UTF-8: {error.reason} at {error.start}"
+            raise ConfigError(message) from error
+        return {"mark": self._file.write(text, _text(asked, "mark"))}
+
+    def _diff(self, asked: Asked) -> dict[str, Any]:
+        return {"diff": diff(_text(asked, "before"), _text(asked), self._file.path.name)}
+
+    def _stand(self, _: Asked) -> dict[str, Any]:
+        return self._file.read()._asdict()
+
+    # -- units ----------------------------------------------------------------------------------
+
+    def _units(self, asked: Asked) -> dict[str, Any]:
+        self._trials.forget()
+        return {**catalog_of(self._draft(_text(asked)).units), "kinds": list(UNIT_KINDS)}
+
+    def _unit(self, asked: Asked) -> dict[str, Any]:
+        """Writes a new unit into the first folder of units, which is added where there is none."""
+        text = _text(asked)
+        draft = self._draft(text)
+        folders = draft.folders
+        if not folders:
+            text = _with_driver(draft)
+            folders = ["units"]
+        home = self._file.path.parent.resolve()
+        folder = (home / folders[0]).resolve()
+        if not folder.is_relative_to(home):
+            message = f"[driver] dir: {folders[0]} is not below {home}; nothing is written there"
+            raise ConfigError(message)
+        files = new_unit(_text(asked, "name"), _text(asked, "kind"), folder)
+        return {"text": text, "files": [str(path.relative_to(home)) for path in files]}
+
+    # -- runs -----------------------------------------------------------------------------------
+
+    def _run(self, asked: Asked) -> dict[str, Any]:
+        samples = asked.get("samples")
+        if not isinstance(samples, dict):
+            message = "samples: expected an object"
+            raise BadTaskError(message)
+        is_repeated = asked.get("repeat") is True
+        self._trials.begin(self._draft(_text(asked), asked), samples, is_repeated=is_repeated)
+        return self._trials.document()
+
+    def _passed(self, asked: Asked) -> dict[str, Any]:
+        return self._trials.passed(_text(asked, "node"), _text(asked, "output"))
+
+    def _draft(self, text: str, asked: Asked = MappingProxyType({})) -> Draft:
+        given = asked.get("args", {})
+        if not isinstance(given, dict) or not all(isinstance(one, str) for one in given.values()):
+            message = "args: expected an object of texts"
+            raise BadTaskError(message)
+        return Draft(text, self._file.path, given)
+
+
+def _with_driver(draft: Draft) -> str:
+    """Returns a text with a section that names a folder of units.
+
+    Raises:
+        ConfigError: the file cannot have one, or has one that names none.
+    """
+    if draft.form != "toml":
+        message = (
+            f"{draft.path}: a DOT file names no folders of units; write the graph as TOML first: "
+            f"modelflow convert {draft.path} -o {Path(draft.path).with_suffix('.toml')}"
+        )
+        raise ConfigError(message)
+    if draft.driver:
+        message = f'{draft.path}: [driver] names no folder of units; give dir = ["units"] there'
+        raise ConfigError(message)
+    return draft.text.rstrip("\n") + "\n" + _DRIVER
+
+
+def _text(asked: Asked, key: str = "text") -> str:
+    value = asked.get(key)
+    if not isinstance(value, str):
+        message = f"{key}: got {value!r:.100}; expected a text"
+        raise BadTaskError(message)
+    return value

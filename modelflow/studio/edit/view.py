@@ -1,0 +1,164 @@
+"""What a page shows of a draft, as what JSON can hold (``studio/src/edit/view.ts``: ``View``)."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from modelflow.draw.layout import Box, layout_of
+from modelflow.errors import ConfigError, Finding, Location, PlanError
+from modelflow.graph.advice import advice
+from modelflow.plan import make_plan
+from modelflow.studio.edit.draft import Draft
+from modelflow.studio.edit.sketch import Card, CardPort, Sketch
+from modelflow.studio.picture import card_size
+
+__all__ = ["view_of"]
+
+# What the command line has a word for, and a page has a field.
+_GIVE = re.compile(r"give one with --arg (\w+)=VALUE")
+# How an error of the plan begins.
+_PLACE = re.compile(
+    r"(?P<file>.+?):(?P<line>\d+): (?:node '(?P<node>[^']*)': )?(?P<what>.*)", re.DOTALL
+)
+
+
+def view_of(draft: Draft) -> dict[str, Any]:
+    """Returns text, picture, findings and plan of a draft."""
+    checked = draft.checked
+    try:
+        sketch: Sketch | None = draft.sketch
+    except ConfigError:  # it is no graph: its check says so
+        sketch = None
+    graph, findings = checked
+    plan: dict[str, dict[str, str]] = {}
+    if graph is not None:
+        try:
+            plan = {row["node"]: row for row in make_plan(graph).rows()}
+        except PlanError as error:
+            findings = (_finding_of(error, draft),)
+    return {
+        "text": draft.text,
+        "picture": None if sketch is None else _picture(sketch),
+        "findings": [_finding(finding, str(draft.path)) for finding in findings],
+        "notes": [] if graph is None else [*graph.notes, *map(str, advice(graph))],
+        "plan": plan,
+        "args": _args(draft),
+        "is_typed": sketch is not None and draft.graph_text.is_typed,
+    }
+
+
+def _args(draft: Draft) -> list[dict[str, str]]:
+    """Returns the arguments of the graph, as far as it can be read."""
+    try:
+        args = draft.config.args.values()
+    except ConfigError:  # the findings say why
+        return []
+    return [
+        {
+            "name": arg.name,
+            "help": arg.desc,
+            "default": "" if arg.default is None else _text(arg.default),
+        }
+        for arg in args
+    ]
+
+
+def _finding_of(error: PlanError, draft: Draft) -> Finding:
+    """Returns what stands in the way of a plan, at the place that it names."""
+    found = _PLACE.fullmatch(str(error))
+    if found is None:
+        return Finding(Location(str(draft.path)), str(error))
+    location = Location(found["file"], int(found["line"]))
+    return Finding(location, found["what"], found["node"])
+
+
+def _finding(finding: Finding, file: str) -> dict[str, Any]:
+    message = _GIVE.sub(r"give \1 a value among the arguments", finding.message)
+    elsewhere = finding.location.file if finding.location.file != file else ""
+    return {
+        "message": f"{elsewhere}: {message}" if elsewhere else message,
+        "line": None if elsewhere else finding.location.line,
+        "node": finding.node,
+        "port": finding.port,
+    }
+
+
+# -- the picture ----------------------------------------------------------------------------------
+
+
+def _picture(sketch: Sketch) -> dict[str, Any]:
+    outline = sketch.outline
+    sizes = {node.name: card_size(node.name, node.kind) for node in outline.nodes}
+    layout = layout_of(outline, sizes)
+    nodes = zip(layout.boxes, sketch.cards.values(), outline.nodes, strict=True)
+    return {
+        "name": sketch.name,
+        "x": layout.x,
+        "y": layout.y,
+        "width": layout.width,
+        "height": layout.height,
+        "boxes": [_box(box, card, node.position is not None) for box, card, node in nodes],
+        "wires": [
+            {
+                "source": strand.source.node,
+                "output": strand.output,
+                "target": strand.target.node,
+                "input": strand.input,
+                "written": [_end(strand.source), _end(strand.target)],
+                "path": wire.path,
+            }
+            for strand, wire in zip(sketch.strands, layout.wires, strict=True)
+        ],
+    }
+
+
+def _end(end: Any) -> dict[str, str | None]:
+    return {"node": end.node, "port": end.port}
+
+
+def _box(box: Box, card: Card, is_pinned: bool) -> dict[str, Any]:
+    return {
+        "name": card.name,
+        "kind": box.kind,
+        "role": card.role,
+        "unit": card.unit,
+        "attributes": {key: _text(value) for key, value in card.attributes.items()},
+        "x": box.x,
+        "y": box.y,
+        "width": box.width,
+        "height": box.height,
+        "pinned": is_pinned,
+        "inputs": _ports(card.inputs, box, card),
+        "outputs": _ports(card.outputs, box, card),
+    }
+
+
+def _ports(ports: Sequence[CardPort], box: Box, card: Card) -> list[dict[str, Any]]:
+    is_clear = card.spec is not None or not card.unit
+    heights: Iterable[float] = (
+        box.height * (place + 1) / (len(ports) + 1) for place in range(len(ports))
+    )
+    return [
+        {
+            "name": port.name,
+            "y": y,
+            "type": "" if port.port is None else _type(port),
+            "dtype": None if port.port is None else port.port.dtype,
+            "about": "" if port.port is None else port.port.description,
+            "optional": port.port is not None and port.port.is_optional,
+            "used": port.is_used,
+            "wrong": is_clear and port.port is None,
+        }
+        for port, y in zip(ports, heights, strict=True)
+    ]
+
+
+def _type(port: CardPort) -> str:
+    assert port.port is not None  # the caller has looked
+    return " ".join(part for part in (port.port.dtype, port.port.shape) if part)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)

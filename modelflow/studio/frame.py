@@ -1,0 +1,146 @@
+"""What a page shows of a flow at one moment. Pure: moments of the flow in, figures out.
+
+Rates are those of the last two seconds, the verdict is the doctor's of the last ten; counts are
+since the flow began, as in `Flow.stats`.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from modelflow.doctor import Case, Diagnosis, diagnose
+from modelflow.graph.outline import Outline
+from modelflow.profile.interval import Interval, NodeInterval
+from modelflow.profile.snapshot import Snapshot
+from modelflow.runtime.stats import Histogram, NodeStats
+
+__all__ = ["VERDICT_SECONDS", "frame_of"]
+
+VERDICT_SECONDS = 10.0
+"""How far back the verdict looks: earlier moments are of no use."""
+
+_RATE_SECONDS = 2.0
+# Until so much has been seen, the doctor is not asked.
+_LEAST_SECONDS = 1.5
+_MARKS = (50, 95, 99)
+# Outcomes of requests that units have worked on to their end.
+_ANSWERED = ("ok", "failed")
+# Of its time in calls from which on a node without rows is in the middle of one.
+_STUCK = 0.95
+
+
+def frame_of(moments: Sequence[Snapshot]) -> dict[str, Any]:
+    """Returns what is shown as what JSON can hold (``studio/src/live/frame.ts``: ``Frame``).
+
+    Args:
+        moments: Those of the last seconds, the newest last; one at least.
+    """
+    now = moments[-1]
+    earlier = _earlier(moments, _RATE_SECONDS)
+    interval = Interval.between(None if earlier is None else earlier.stats, now.stats)
+    rate, unit = _rate(interval, now.outline)
+    return {
+        "name": interval.name,
+        "seconds": now.stats.seconds,
+        "rate": rate,
+        "unit": unit,
+        "in_flight": interval.in_flight,
+        "outcomes": dict(now.stats.requests),
+        "latency": _marks(interval.latency),
+        "verdict": _verdict(moments),
+        "nodes": [_node(node, now.stats[node.node]) for node in interval.nodes],
+        "troubles": [_trouble(node) for node in now.stats.values() if node.errors],
+    }
+
+
+def _earlier(moments: Sequence[Snapshot], seconds: float) -> Snapshot | None:
+    """Returns the newest moment that is so long ago, else the oldest; None: there is but one."""
+    now = moments[-1].stats.time
+    old = [one for one in moments[:-1] if now - one.stats.time >= seconds]
+    return old[-1] if old else moments[0] if len(moments) > 1 else None
+
+
+def _rate(interval: Interval, outline: Outline) -> tuple[float, str]:
+    """Returns requests a second; where these have many rows, those of the last nodes."""
+    followed = {edge.source for edge in outline.edges if edge.target in interval.names}
+    last = (node for node in interval.nodes if node.node not in followed)
+    rows = max((node.rows_per_second for node in last), default=0.0)
+    answered = sum(interval.requests.get(how, 0) for how in _ANSWERED)
+    requests = answered / interval.seconds if interval.seconds > 0 else 0.0
+    return (requests, "requests/s") if 2 * requests >= rows and requests else (rows, "rows/s")
+
+
+def _node(node: NodeInterval, stats: NodeStats) -> dict[str, Any]:
+    return {
+        "node": node.node,
+        "unit": node.unit,
+        "stage": node.stage,
+        "threads": node.threads,
+        "rate": node.rows_per_second,
+        "batch": node.mean_batch_size,
+        "batch_size": node.batch_size,
+        "busy": node.busy,
+        "starved": node.starved,
+        "blocked": node.blocked,
+        "order": node.order,
+        "queue": node.queue,
+        "capacity": node.capacity,
+        "rows": stats.buffers,
+        "errors": stats.errors + stats.expired,
+        "service": _marks(node.service),
+        "wait": _marks(node.wait),
+    }
+
+
+def _trouble(node: NodeStats) -> dict[str, Any]:
+    return {
+        "node": node.node,
+        "count": node.errors,
+        "kinds": dict(node.failures),
+        "last": node.last_error,
+    }
+
+
+def _marks(histogram: Histogram) -> dict[str, float] | None:
+    if not histogram.count:
+        return None
+    return {f"p{mark}": histogram.percentile(mark) for mark in _MARKS}
+
+
+# -- the verdict ----------------------------------------------------------------------------------
+
+
+def _verdict(moments: Sequence[Snapshot]) -> dict[str, str]:
+    first, last = moments[0], moments[-1]
+    if last.stats.time - first.stats.time < _LEAST_SECONDS:
+        return _said("looking")
+    case = Case.between(first, last)
+    nodes = case.interval.nodes
+    if not any(node.rows_per_second for node in nodes):
+        stuck = next((node.node for node in nodes if node.busy >= _STUCK / node.threads), None)
+        if stuck is not None:
+            return _said(f"{stuck} is in the middle of a call, and nothing else moves", stuck)
+        return _said("idle: nothing has come in for the last seconds")
+    return _of(diagnose(case))
+
+
+def _of(found: Diagnosis) -> dict[str, str]:
+    if found.findings:
+        finding = found.findings[0]
+        change = " ".join(_set(finding.change.items()))
+        text = f"{finding.node}: {finding.cause}: {finding.sentence}"
+        return _said(text, finding.node, "finding", change)
+    if found.headroom is not None:
+        text = f"nothing is wrong: {found.busiest} is the busiest node, and could do "
+        return _said(f"{text}{found.headroom:.0%} more", found.busiest, "good")
+    if found.busiest:
+        text = f"{found.busiest} is always at work, and nothing is known that would help it"
+        return _said(text, found.busiest, "good")
+    return _said("nothing is wrong", "", "good")
+
+
+def _set(change: Iterable[tuple[str, Any]]) -> Iterable[str]:
+    return (f"--set {key}={value}" for key, value in change)
+
+
+def _said(text: str, node: str = "", level: str = "idle", change: str = "") -> dict[str, str]:
+    return {"text": text, "node": node, "level": level, "change": change}

@@ -1,0 +1,72 @@
+"""Who may see the pages: whoever has the token, from a page of this server alone.
+
+A page of another site that the same browser has open can send requests here, but it cannot know the
+token, its ``Origin`` is another, and a name that it has bound to this address is no ``Host`` here.
+"""
+
+import hmac
+import secrets
+from collections.abc import Mapping
+from http import HTTPStatus
+from types import MappingProxyType
+from urllib.parse import parse_qs
+
+from modelflow.http.reply import Reply, reply_of_status
+from modelflow.http.request_head import RequestHead
+from modelflow.studio.pages import HEADERS
+
+__all__ = ["Gate"]
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+# The port that browsers do not write.
+_UNSAID = 80
+_LOCAL = ("127.0.0.1", "localhost", "[::1]")
+
+
+class Gate:
+    """Looks at the head of every request.
+
+    Attributes:
+        token: What the address of a page must bring.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        """Takes where the server listens; it may be called by that name, or as this machine."""
+        name = f"[{host}]" if ":" in host else host
+        names = (*_LOCAL, name)
+        self._hosts = {f"{one}:{port}" for one in names}
+        if port == _UNSAID:
+            self._hosts.update(names)
+        self._is_anywhere = host in ("0.0.0.0", "::")
+        self.token = secrets.token_urlsafe(16)
+
+    def refusal(self, head: RequestHead, *, is_secret: bool, method: str = "GET") -> Reply | None:
+        """Returns the answer to a request that may not be; None: it may.
+
+        Args:
+            head: The request's.
+            is_secret: What it asks for is for those alone who have the token.
+            method: How it is to be asked for.
+        """
+        host = head.named.get(b"host", b"").decode("latin-1")
+        if not self._is_anywhere and host not in self._hosts:
+            return _refused(HTTPStatus.MISDIRECTED_REQUEST, f"this server is not {host!r}")
+        origin = head.named.get(b"origin", b"").decode("latin-1")
+        if origin and origin != f"http://{host}":
+            return _refused(HTTPStatus.FORBIDDEN, "the request comes from a page of another site")
+        if head.method != method:
+            text = f"got {head.method}; expected {method}"
+            return _refused(HTTPStatus.METHOD_NOT_ALLOWED, text, {"allow": method})
+        if is_secret and not self._has_token(head):
+            text = "the address has no token, or a wrong one; open the one that was printed"
+            return _refused(HTTPStatus.FORBIDDEN, text)
+        return None
+
+    def _has_token(self, head: RequestHead) -> bool:
+        found = parse_qs(head.target.partition("?")[2]).get("token", [""])[0]
+        return hmac.compare_digest(found.encode(), self.token.encode())
+
+
+def _refused(status: HTTPStatus, message: str, more: Mapping[str, str] = _NOTHING) -> Reply:
+    reply = reply_of_status(status, message)
+    return Reply(reply.status, reply.body, {**reply.headers, **HEADERS, **more})

@@ -1,0 +1,53 @@
+"""The files that a browser loads; built from ``studio/`` at the top of the project."""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+
+from modelflow.http.reply import Reply
+
+__all__ = ["EDITOR_PAGES", "HEADERS", "PAGES", "STREAM", "page"]
+
+HEADERS: Mapping[str, str] = MappingProxyType(
+    {
+        "content-security-policy": (
+            "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+            "object-src 'none'"
+        ),
+        "x-content-type-options": "nosniff",
+        "referrer-policy": "no-referrer",
+        "cache-control": "no-store",
+    }
+)
+"""What every answer says: the page loads nothing from elsewhere, and tells nobody its address."""
+
+STREAM: Mapping[str, str] = MappingProxyType({**HEADERS, "content-type": "text/event-stream"})
+"""What an answer of server-sent events says."""
+
+PAGES: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "": ("index.html", "text/html; charset=utf-8"),
+        "app.js": ("app.js", "text/javascript; charset=utf-8"),
+        "style.css": ("style.css", "text/css; charset=utf-8"),
+        "icon.svg": ("icon.svg", "image/svg+xml"),
+    }
+)
+"""Path below the dashboard's -> the file, and its type. They hold nothing of any flow."""
+
+EDITOR_PAGES: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "": ("edit.html", "text/html; charset=utf-8"),
+        "edit.js": ("edit.js", "text/javascript; charset=utf-8"),
+        "edit.css": ("edit.css", "text/css; charset=utf-8"),
+        "icon.svg": PAGES["icon.svg"],
+    }
+)
+"""The same of the editor's."""
+
+
+@cache
+def page(file: str, kind: str) -> Reply:
+    """Returns the answer with a file of `PAGES` or `EDITOR_PAGES`, and its type."""
+    body = files("modelflow.studio").joinpath("static", file).read_bytes()
+    return Reply(200, body, {**HEADERS, "content-type": kind})

@@ -1,0 +1,45 @@
+// What is said of the graph as a whole, and the values that its arguments have in this page.
+
+import type { Argument, Picture } from "./view";
+
+interface Props {
+  picture: Picture | null;
+  notes: string[];
+  many: number;
+  args: Argument[];
+  given: Record<string, string>;
+  onGive: (name: string, value: string) => void;
+}
+
+export function About(props: Props) {
+  const { picture, notes, many } = props;
+  return (
+    <section class="inspector" aria-label="Graph">
+      <h2>{many > 1 ? `${many} nodes` : picture?.name || "Graph"}</h2>
+      <p class="quiet">
+        {picture?.boxes.length ?? 0} nodes, {picture?.wires.length ?? 0} edges. Select a node to see its options; click a unit to add it, drag it into the picture, or press / and type its name; press ? for all keys.
+      </p>
+      {props.args.length > 0 && <h3>Arguments, for runs from this page</h3>}
+      {props.args.map((arg) => (
+        <div key={arg.name} class="field">
+          <label>
+            {arg.name}
+            <input
+              defaultValue={props.given[arg.name] ?? ""}
+              placeholder={arg.default || "required"}
+              data-argument={arg.name}
+              spellcheck={false}
+              onChange={(event) => props.onGive(arg.name, event.currentTarget.value)}
+            />
+          </label>
+          {arg.help && <small>{arg.help}</small>}
+        </div>
+      ))}
+      {notes.map((note) => (
+        <p key={note} class="note">
+          {note}
+        </p>
+      ))}
+    </section>
+  );
+}

@@ -1,0 +1,30 @@
+// Requests to the server: each brings all that it needs.
+
+export class Refusal extends Error {
+  constructor(
+    message: string,
+    readonly status: number,
+    readonly found: any,
+  ) {
+    super(message);
+  }
+}
+
+/** Has something done; throws a `Refusal` where it is not. */
+export async function ask<Found>(task: string, body: object): Promise<Found> {
+  let answer: Response;
+  try {
+    answer = await fetch(`api/${task}${location.search}`, { method: "POST", body: JSON.stringify(body) });
+  } catch {
+    throw new Refusal("modelflow edit does not answer: was it ended? The text is still here", 0, null);
+  }
+  let found;
+  try {
+    found = await answer.json();
+  } catch {
+    throw new Refusal(`modelflow edit answers ${answer.status}, and no more than that`, answer.status, null);
+  }
+  if (answer.ok) return found;
+  const said = typeof found.error === "string" ? found.error : found.error?.message;
+  throw new Refusal(said ?? `the server answers ${answer.status}`, answer.status, found);
+}

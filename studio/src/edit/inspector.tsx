@@ -1,0 +1,189 @@
+// What can be said of a node: its name, its unit's options, how it runs, its edges.
+
+import type { ComponentChild } from "preact";
+import { useEffect, useId, useRef } from "preact/hooks";
+import type { Box, Catalog, Operation, Option, Unit, View, Wire } from "./view";
+
+interface Props {
+  box: Box;
+  view: View;
+  catalog: Catalog | null;
+  focus: number;
+  onEdit: (...operations: Operation[]) => void;
+  onSelect: (name: string) => void;
+  onWire: (wire: Wire) => void;
+  onLeave: () => void;
+  values: ComponentChild;
+}
+
+// What the plan chose, where the file says nothing.
+const PLANNED: Record<string, string> = { threads: "threads", batch_size: "batch", queue_size: "queue", device: "device" };
+const OWN = new Set(["type", "flowunit", "pos"]);
+
+export function Inspector(props: Props) {
+  const { box, view, catalog } = props;
+  const panel = useRef<HTMLElement>(null);
+  const focused = useRef(props.focus);
+  useEffect(() => {
+    if (props.focus === focused.current) return; // another node is shown, and nobody asked for it
+    focused.current = props.focus;
+    panel.current?.querySelector<HTMLElement>("input, select")?.focus();
+  }, [props.focus]);
+  const unit = catalog?.units.find((one) => one.name === box.unit);
+  const findings = view.findings.filter((one) => one.node === box.name);
+  const isUnit = box.kind !== "port";
+  const settings = isUnit ? (catalog?.settings ?? []) : [];
+  const options = unit?.options ?? [];
+  const known = new Set([...options, ...settings].map((one) => one.name));
+  const others = Object.keys(box.attributes).filter((key) => !known.has(key) && !OWN.has(key));
+  const planned = view.plan[box.name];
+  const set = (key: string, value: string) => {
+    const before = box.attributes[key];
+    if (value === (before ?? "")) return;
+    props.onEdit(value === "" ? { do: "unset", node: box.name, key } : { do: "set", node: box.name, key, value });
+  };
+  return (
+    <section class="inspector" aria-label={`Node ${box.name}`} ref={panel} onKeyDown={(event) => event.key === "Escape" && props.onLeave()}>
+      <h2>{box.name}</h2>
+      {findings.map((finding) => (
+        <p key={finding.message} class="problem">
+          {finding.message}
+        </p>
+      ))}
+      <Field name="name" value={box.name} help="Unique in the graph." onSet={(name) => name && props.onEdit({ do: "rename", node: box.name, name })} />
+      {isUnit && (
+        <Field
+          name="flowunit"
+          value={box.attributes.flowunit ?? ""}
+          placeholder={box.unit}
+          help={unit ? unit.about : "No such unit is known."}
+          choices={catalog?.units.map((one) => one.name)}
+          isOpen
+          onSet={(value) => set("flowunit", value)}
+        />
+      )}
+      {options.length > 0 && <h3>Options</h3>}
+      {options.map((option) => (
+        <OptionField key={option.name} option={option} value={box.attributes[option.name]} planned="" onSet={(value) => set(option.name, value)} />
+      ))}
+      {settings.length > 0 && <h3>How it runs</h3>}
+      {settings.map((option) => (
+        <OptionField
+          key={option.name}
+          option={option}
+          value={box.attributes[option.name]}
+          planned={planned?.[PLANNED[option.name] ?? ""] ?? ""}
+          onSet={(value) => set(option.name, value)}
+        />
+      ))}
+      {others.length > 0 && <h3>Other attributes</h3>}
+      {others.map((key) => (
+        <Field key={key} name={key} value={box.attributes[key]!} help="" onSet={(value) => set(key, value)} />
+      ))}
+      {!isUnit && props.values}
+      <Edges {...props} unit={unit} />
+      <p>
+        <button type="button" onClick={() => props.onEdit({ do: "remove", nodes: [box.name] })}>
+          Remove the node
+        </button>
+      </p>
+    </section>
+  );
+}
+
+function Edges(props: Props & { unit: Unit | undefined }) {
+  const { box, view } = props;
+  const wires = view.picture?.wires.filter((wire) => wire.source === box.name || wire.target === box.name) ?? [];
+  if (!wires.length) return null;
+  return (
+    <>
+      <h3>Edges</h3>
+      <ul class="edges">
+        {wires.map((wire) => {
+          const text = edgeText(wire);
+          return (
+            <li key={text}>
+              <button type="button" class="link" onClick={() => props.onWire(wire)}>
+                {text}
+              </button>
+              <button
+                type="button"
+                aria-label={`Remove the edge ${text}`}
+                onClick={() => props.onEdit({ do: "disconnect", source: wire.written[0], target: wire.written[1] })}
+              >
+                ✕
+              </button>
+            </li>
+          );
+        })}
+      </ul>
+    </>
+  );
+}
+
+export function edgeText(wire: Wire): string {
+  return `${wire.source}:${wire.output} → ${wire.target}:${wire.input}`;
+}
+
+function OptionField(props: { option: Option; value: string | undefined; planned: string; onSet: (value: string) => void }) {
+  const { option, value, planned } = props;
+  const fallback = planned || (option.required ? "required" : option.default || "none");
+  const help = [option.help, option.choices.length ? "" : `${option.type}.`].filter(Boolean).join(" ");
+  return <Field name={option.name} value={value ?? ""} placeholder={fallback} help={help} choices={option.choices} isMissing={option.required && value === undefined} onSet={props.onSet} />;
+}
+
+interface FieldProps {
+  name: string;
+  value: string;
+  placeholder?: string;
+  help: string;
+  choices?: string[];
+  isOpen?: boolean;
+  isMissing?: boolean;
+  onSet: (value: string) => void;
+}
+
+function Field(props: FieldProps) {
+  const id = useId();
+  const { name, value, choices, help } = props;
+  const common = { id, "aria-describedby": help ? `${id}-help` : undefined, "aria-invalid": props.isMissing || undefined, "data-field": name };
+  const isListed = choices?.length && !props.isOpen && (value === "" || choices.includes(value));
+  return (
+    <div class={value ? "field given" : "field"}>
+      <label for={id}>{name}</label>
+      {isListed ? (
+        <select {...common} value={value} onChange={(event) => props.onSet(event.currentTarget.value)}>
+          <option value="">{props.placeholder}</option>
+          {choices.map((choice) => (
+            <option key={choice} value={choice}>
+              {choice}
+            </option>
+          ))}
+        </select>
+      ) : (
+        <input
+          {...common}
+          key={value}
+          defaultValue={value}
+          placeholder={props.placeholder}
+          list={props.isOpen ? `${id}-list` : undefined}
+          spellcheck={false}
+          autocomplete="off"
+          onChange={(event) => props.onSet(event.currentTarget.value)}
+        />
+      )}
+      {props.isOpen && (
+        <datalist id={`${id}-list`}>
+          {choices?.map((choice) => (
+            <option key={choice} value={choice} />
+          ))}
+        </datalist>
+      )}
+      {help && (
+        <small id={`${id}-help`} title={help}>
+          {help}
+        </small>
+      )}
+    </div>
+  );
+}

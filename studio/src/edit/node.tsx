@@ -1,0 +1,113 @@
+// A node with its ports.
+
+import type { NodeFrame } from "../live/frame";
+import { Figures, figureWords } from "../live/graph";
+import { memo } from "./memo";
+import type { Box, Finding, Port } from "./view";
+
+const PAD = 12;
+
+interface Props {
+  box: Box;
+  isSelected: boolean;
+  isConnecting: boolean;
+  isFirst: boolean;
+  findings: Finding[];
+  figures: NodeFrame | undefined;
+  isLimiting: boolean;
+  onFocus: () => void;
+  onOpen: () => void;
+}
+
+export const Node = memo(
+  function Node(props: Props) {
+    const { box, isSelected, findings, figures } = props;
+    const marks = [box.kind, isSelected && "selected", findings.length && "bad", props.isConnecting && "connecting", props.isLimiting && "limiting"];
+    return (
+      <g class={`node ${marks.filter(Boolean).join(" ")}`} transform={`translate(${box.x} ${box.y})`} data-node={box.name}>
+        <g
+          class="body"
+          role="button"
+          tabindex={0}
+          aria-pressed={isSelected}
+          aria-label={spoken(box, findings, figures)}
+          data-body={box.name}
+          onFocus={props.onFocus}
+          onDblClick={props.onOpen}
+        >
+          <rect class="card" width={box.width} height={box.height} rx={box.kind === "port" ? box.height / 2 : 8} />
+          {figures ? (
+            <Figures box={box} node={figures} />
+          ) : (
+            words(box).map((text, place) => (
+              <>
+                <text class={place ? "quiet" : "name"} {...at(box, place)}>
+                  {text}
+                </text>{" "}
+              </>
+            ))
+          )}
+        </g>
+        {box.inputs.map((port) => (
+          <Dot key={port.name} port={port} x={0} side="input" />
+        ))}
+        {box.outputs.map((port) => (
+          <Dot key={port.name} port={port} x={box.width} side="output" />
+        ))}
+      </g>
+    );
+  },
+  (one, other) =>
+    one.box === other.box &&
+    one.isSelected === other.isSelected &&
+    one.isConnecting === other.isConnecting &&
+    one.figures === other.figures &&
+    one.isLimiting === other.isLimiting &&
+    one.findings.length === other.findings.length &&
+    one.findings.every((finding, place) => finding === other.findings[place]),
+);
+
+function Dot(props: { port: Port; x: number; side: "input" | "output" }) {
+  const { port, x, side } = props;
+  const about = [port.name, port.type, port.optional && "may be left unconnected", port.about].filter(Boolean).join(": ");
+  const mark = { [`data-${side}`]: port.name };
+  return (
+    <g class={`port${port.used ? " used" : ""}${port.wrong ? " missing" : ""}`} {...mark} transform={`translate(${x} ${port.y})`}>
+      <circle class="reach" r={11} />
+      <circle class="dot" r={5} />
+      <title>{about}</title>
+    </g>
+  );
+}
+
+/** What stands in a box, line by line. */
+function words(box: Box): string[] {
+  if (box.kind === "port") return [box.name];
+  const { device, deviceid } = box.attributes;
+  const where = device && device !== "cpu" ? `${device}${deviceid && !device.includes(":") ? `:${deviceid}` : ""}` : "";
+  const parts = ["batch_size", "threads", "queue_size"].flatMap((key) => (box.attributes[key] ? [`${key.split("_")[0]} ${box.attributes[key]}`] : []));
+  const own = Object.entries(box.attributes).find(([key]) => !HIDDEN.has(key));
+  const first = own ? `${own[0]} ${own[1]}` : "";
+  const unit = box.unit === box.name ? box.kind : box.unit;
+  return [box.name, unit, [where, ...parts].filter(Boolean).join(" · "), first.length > 24 ? `${first.slice(0, 23)}…` : first].filter(Boolean);
+}
+
+function at(box: Box, place: number) {
+  if (box.kind === "port") return { x: box.width / 2, y: box.height / 2 + 4, "text-anchor": "middle" as const };
+  return { x: PAD, y: 22 + place * 17 };
+}
+
+const HIDDEN = new Set(["type", "flowunit", "device", "deviceid", "batch_size", "threads", "queue_size", "pos", "label"]);
+
+// The name of a node begins with what is seen of it.
+function spoken(box: Box, findings: Finding[], figures: NodeFrame | undefined): string {
+  const seen = figures ? figureWords(box, figures) : words(box);
+  const more = [
+    figures && figures.errors > 0 && `${figures.errors} failed`,
+    figures && figures.capacity > 0 && `${figures.queue} of ${figures.capacity} rows wait`,
+    box.kind === "port" && `graph ${box.role}`,
+    box.kind === "missing" && "an unknown unit",
+    findings.length > 0 && `wrong: ${findings.map((one) => one.message).join("; ")}`,
+  ];
+  return [seen.join(" "), ...more.filter(Boolean)].join(", ");
+}

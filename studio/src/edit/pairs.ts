@@ -1,0 +1,23 @@
+// Which ports an edge may join.
+
+import { type Box, fits, type Unit } from "./view";
+import type { Wish } from "./canvas";
+
+export type Pair = [string, string];
+
+/** The ports that an edge may have, those first that are free and of one type. */
+export function pairsOf(source: Box, output: string | null, target: Box, input: string | null): Pair[] {
+  const outputs = source.outputs.filter((port) => !port.wrong && (output === null || port.name === output));
+  const inputs = target.inputs.filter((port) => !port.wrong && (input === null || port.name === input));
+  const pairs = outputs.flatMap((from) => inputs.map((to) => [from, to] as const));
+  const isWell = ([from, to]: (typeof pairs)[number]) => fits(from, to) && !to.used;
+  const well = pairs.filter(isWell);
+  const needed = well.filter(([from]) => !from.optional);
+  const best = needed.length ? needed : well.length ? well : pairs;
+  return best.map(([from, to]) => [from.name, to.name]);
+}
+
+export function inputFor(unit: Unit | undefined, wish: Wish): string | null {
+  if (!unit || unit.inputs.length === 1) return null;
+  return unit.inputs.find((port) => fits(wish, port))?.name ?? null;
+}

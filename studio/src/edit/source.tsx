@@ -1,0 +1,73 @@
+// The file's text itself, with the lines marked that something is wrong with.
+
+import { useEffect, useRef } from "preact/hooks";
+import type { Finding } from "./view";
+
+interface Props {
+  text: string;
+  file: string;
+  findings: Finding[];
+  line: number | null;
+  newest: () => string;
+  onType: (text: string) => void;
+}
+
+const LINE = 18;
+
+export function Source(props: Props) {
+  const area = useRef<HTMLTextAreaElement>(null);
+  const gutter = useRef<HTMLDivElement>(null);
+  const shown = unix(props.text);
+  const lines = shown.split("\n").length;
+  const wrong = new Map(props.findings.flatMap((one) => (one.line === null ? [] : [[one.line, one.message] as const])));
+  useEffect(() => {
+    // What is drawn may be behind what is typed; the field's own value stays where it says the same.
+    const now = unix(props.newest());
+    if (area.current && area.current.value !== now) area.current.value = now;
+  }, [shown]);
+  useEffect(() => {
+    if (props.line !== null && area.current) area.current.scrollTop = Math.max(0, (props.line - 4) * LINE);
+  }, [props.line]);
+  return (
+    <div class="source">
+      <div class="gutter" ref={gutter} aria-hidden="true">
+        {Array.from({ length: lines }, (_, place) => (
+          <div key={place} class={wrong.has(place + 1) ? "wrong" : ""} data-line={wrong.has(place + 1) ? place + 1 : undefined} title={wrong.get(place + 1)}>
+            {place + 1}
+          </div>
+        ))}
+      </div>
+      <textarea
+        ref={area}
+        aria-label={`Text of ${props.file}`}
+        spellcheck={false}
+        wrap="off"
+        onInput={(event) => props.onType(respliced(props.newest(), event.currentTarget.value))}
+        onScroll={(event) => gutter.current && (gutter.current.scrollTop = event.currentTarget.scrollTop)}
+      />
+    </div>
+  );
+}
+
+function unix(text: string): string {
+  return text.replace(/\r\n?/g, "\n");
+}
+
+/** What was typed put into a text whose line ends the field does not keep: all others stay as they are. */
+export function respliced(before: string, typed: string): string {
+  if (!before.includes("\r")) return typed;
+  const places: number[] = [];
+  for (let place = 0; place < before.length; place++) {
+    places.push(place);
+    if (before[place] === "\r" && before[place + 1] === "\n") place++;
+  }
+  places.push(before.length);
+  const shown = unix(before);
+  const most = Math.min(shown.length, typed.length);
+  let head = 0;
+  while (head < most && shown[head] === typed[head]) head++;
+  let tail = 0;
+  while (tail < most - head && shown.at(-1 - tail) === typed.at(-1 - tail)) tail++;
+  const middle = typed.slice(head, typed.length - tail).replace(/\n/g, before.includes("\r\n") ? "\r\n" : "\r");
+  return before.slice(0, places[head]) + middle + before.slice(places[shown.length - tail]);
+}

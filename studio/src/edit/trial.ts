@@ -1,0 +1,80 @@
+// A run of the graph: begun, followed until it is over, stopped.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { BEGIN, listen, type State as Live, type Trial } from "../live/stream";
+import { timeOf } from "../words";
+import type { Sample, Work } from "./work";
+
+export interface Run {
+  trial: Trial;
+  live: Live;
+  isActive: boolean;
+  start: (samples: Record<string, Sample[]>, isRepeated: boolean) => Promise<boolean>;
+  stop: () => void;
+}
+
+const NONE: Trial = { state: "none", problem: "", seconds: 0, repeated: false };
+const ACTIVE = new Set(["opening", "running", "stopping"]);
+
+/** The run of this page, or the one that was under way when it was opened (`opened`). */
+export function useRun(work: Work, opened: Trial | null): Run {
+  const [live, setLive] = useState<Live>(BEGIN);
+  const [begun, setBegun] = useState<Trial>(NONE);
+  const leave = useRef<(() => void) | null>(null);
+  const follow = () => {
+    leave.current?.();
+    setLive(BEGIN);
+    leave.current = listen(`events${location.search}`, "", setLive);
+  };
+  useEffect(() => () => leave.current?.(), []);
+  useEffect(() => {
+    if (opened && opened.state !== "none") {
+      setBegun(opened);
+      follow();
+    }
+  }, [opened]);
+  useEffect(() => {
+    if (live.link.is === "ended") leave.current?.(); // nothing follows
+  }, [live.link.is]);
+  const trial = live.trial ?? begun;
+  const isEndless = ACTIVE.has(trial.state) && trial.repeated;
+  useEffect(() => {
+    if (!isEndless) return;
+    const end = () => void navigator.sendBeacon(`api/stop${location.search}`, "{}"); // nobody would see it go on
+    addEventListener("pagehide", end);
+    return () => removeEventListener("pagehide", end);
+  }, [isEndless]);
+  return {
+    trial,
+    live,
+    isActive: ACTIVE.has(trial.state),
+    start: async (samples, isRepeated) => {
+      const found = await work.run(samples, isRepeated);
+      if (!found) return false;
+      setBegun(found);
+      follow();
+      return true;
+    },
+    stop: () => void work.stop(),
+  };
+}
+
+/** How a run stands, in words. */
+export function said(trial: Trial): string {
+  switch (trial.state) {
+    case "opening":
+      return "the units are being opened";
+    case "running":
+      return "it runs";
+    case "stopping":
+      return "it is being stopped";
+    case "done":
+      return `it is through, after ${timeOf(trial.seconds)}`;
+    case "stopped":
+      return "it was stopped";
+    case "failed":
+      return `it failed: ${trial.problem}`;
+    case "none":
+      return "";
+  }
+}

@@ -1,0 +1,206 @@
+// What passes an edge: the last values, each as what it is.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ask } from "./api";
+import { edgeText } from "./inspector";
+import type { Run } from "./trial";
+import type { Box, Wire } from "./view";
+
+interface Value {
+  kind: "text" | "bytes" | "array" | "json" | "object" | "error";
+  meta: Record<string, string>;
+  picture?: number;
+  text?: string;
+  length?: number;
+  value?: unknown;
+  type?: string;
+  dtype?: string;
+  shape?: number[];
+  first?: unknown[];
+  odd?: number;
+  min?: number | null;
+  max?: number | null;
+  mean?: number | null;
+  std?: number | null;
+  step?: number;
+}
+
+// Values of an array that are shown without being asked for.
+const SMALL = 16;
+
+interface Found {
+  run: number;
+  count: number;
+  values: Value[];
+}
+
+export function EdgePanel(props: { wire: Wire; run: Run; onSelect: (name: string) => void; onRemove: () => void; onLeave: () => void }) {
+  const { wire, run } = props;
+  return (
+    <section class="inspector" aria-label={`Edge ${edgeText(wire)}`} onKeyDown={(event) => event.key === "Escape" && props.onLeave()}>
+      <h2>{edgeText(wire)}</h2>
+      <p class="buttons">
+        <button type="button" onClick={() => props.onSelect(wire.source)}>
+          {wire.source}
+        </button>
+        <button type="button" onClick={() => props.onSelect(wire.target)}>
+          {wire.target}
+        </button>
+        <button type="button" onClick={props.onRemove}>
+          Remove the edge
+        </button>
+      </p>
+      {run.trial.state === "none" ? <p class="quiet">Run the graph to see what passes here.</p> : <Values key={`${wire.source} ${wire.output}`} node={wire.source} output={wire.output} run={run} />}
+    </section>
+  );
+}
+
+/** What has come out of the graph at one of its outputs, or gone in at an input. */
+export function PortValues(props: { box: Box; wires: Wire[]; run: Run }) {
+  const { box, wires, run } = props;
+  const ends = wires.filter((wire) => (box.role === "output" ? wire.target : wire.source) === box.name);
+  const keys = [...new Set(ends.map((wire) => JSON.stringify([wire.source, wire.output])))];
+  return (
+    <>
+      {keys.map((key) => {
+        const [node, output] = JSON.parse(key) as [string, string];
+        return <Values key={key} node={node} output={output} run={run} />;
+      })}
+    </>
+  );
+}
+
+function Values(props: { node: string; output: string; run: Run }) {
+  const { node, output, run } = props;
+  const [found, setFound] = useState<Found | null>(null);
+  const asking = useRef({ isBusy: false, isAgain: false, isOver: false });
+  const look = () => {
+    const now = asking.current;
+    if (now.isBusy) {
+      now.isAgain = true; // one request at a time, the newest last
+      return;
+    }
+    now.isBusy = true;
+    const show = (next: Found | null) => {
+      now.isBusy = false;
+      if (now.isOver) return;
+      setFound((before) => (before && next && before.run === next.run && before.count === next.count ? before : next));
+      if (now.isAgain) {
+        now.isAgain = false;
+        look();
+      }
+    };
+    ask<Found>("passed", { node, output }).then(show, () => show(null)); // the editor has ended: the page says so
+  };
+  useEffect(look, [run.live.frame, run.trial.state]);
+  useEffect(() => () => void (asking.current.isOver = true), []);
+  return (
+    <div aria-live="polite" data-passed={found?.count ?? 0}>
+      <h3>{found?.count ? `${found.count.toLocaleString("en")} passed; the last of them` : "nothing has passed"}</h3>
+      {found?.values.map((value, place) => (
+        <Shown key={place} value={value} />
+      ))}
+    </div>
+  );
+}
+
+function Shown(props: { value: Value }) {
+  const { value } = props;
+  return (
+    <div class="value" data-value={value.kind}>
+      {value.picture !== undefined && <img src={`value/${value.picture}${location.search}`} alt={describe(value)} />}
+      <Content value={value} />
+      {Object.keys(value.meta).length > 0 && (
+        <details>
+          <summary>meta</summary>
+          <dl>
+            {Object.entries(value.meta).map(([key, text]) => (
+              <Entry key={key} name={key} text={text} />
+            ))}
+          </dl>
+        </details>
+      )}
+    </div>
+  );
+}
+
+function Content(props: { value: Value }) {
+  const { value } = props;
+  switch (value.kind) {
+    case "error":
+      return <p class="problem">{value.text}</p>;
+    case "text":
+      return <pre>{value.text}</pre>;
+    case "bytes":
+      return (
+        <p>
+          {value.length?.toLocaleString("en")} bytes: <code>{value.text}</code>
+        </p>
+      );
+    case "object":
+      return (
+        <p>
+          {value.type}: <code>{value.text}</code>
+        </p>
+      );
+    case "json":
+      return <Tree value={value.value} />;
+    case "array":
+      return (
+        <>
+          <dl>
+            <Entry name="array" text={describe(value)} />
+            {(["min", "max", "mean", "std"] as const).map((name) => value[name] != null && <Entry key={name} name={name} text={short(value[name]!)} />)}
+            {(value.step ?? 1) > 1 && <Entry name="taken of" text={`one in ${value.step} values`} />}
+            {!!value.odd && <Entry name="not finite" text={String(value.odd)} />}
+          </dl>
+          <details open={(value.shape ?? []).reduce((size, axis) => size * axis, 1) <= SMALL}>
+            <summary>first values</summary>
+            <code>{value.first?.map(String).join(" ")}</code>
+          </details>
+        </>
+      );
+  }
+}
+
+function describe(value: Value): string {
+  return value.dtype ? `${value.dtype} (${value.shape?.join(", ")})` : `${value.length} bytes of an image`;
+}
+
+function Entry(props: { name: string; text: string }) {
+  return (
+    <div>
+      <dt>{props.name}</dt>
+      <dd>{props.text}</dd>
+    </div>
+  );
+}
+
+function Tree(props: { value: unknown; name?: string }) {
+  const { value, name } = props;
+  const head = name === undefined ? "" : `${name}: `;
+  if (value === null || typeof value !== "object") {
+    return (
+      <div class="leaf">
+        {head}
+        <code>{JSON.stringify(value)}</code>
+      </div>
+    );
+  }
+  const items = Object.entries(value);
+  return (
+    <details open class="tree">
+      <summary>
+        {head}
+        {Array.isArray(value) ? `list of ${items.length}` : `${items.length} ${items.length === 1 ? "key" : "keys"}`}
+      </summary>
+      {items.map(([key, one]) => (
+        <Tree key={key} name={key} value={one} />
+      ))}
+    </details>
+  );
+}
+
+function short(value: number): string {
+  return Number.isInteger(value) ? String(value) : value.toPrecision(5);
+}

@@ -1,0 +1,163 @@
+// The graph with what each node does now.
+
+import type { Box, Frame, NodeFrame, Picture, Wire } from "./frame";
+import { rateOf, shareOf } from "../words";
+
+const CELLS = 16;
+const PAD = 12;
+const FULL = 0.9;
+// How small a graph may be drawn so that all of it is seen; then it scrolls.
+const SHRUNK = 0.55;
+
+export function Graph(props: { picture: Picture; frame: Frame | null }) {
+  const { picture, frame } = props;
+  const nodes = new Map(frame?.nodes.map((node) => [node.node, node]));
+  const limiting = frame?.verdict.level === "finding" ? frame.verdict.node : "";
+  const fastest = fastestOf(frame);
+  return (
+    <svg
+      class="graph"
+      viewBox={`0 0 ${picture.width} ${picture.height}`}
+      style={{ width: `clamp(${SHRUNK * picture.width}px, 100%, ${picture.width}px)`, height: "auto" }}
+      role="group"
+      aria-label={`The graph ${picture.name}`}
+    >
+      {picture.wires.map((wire) => (
+        <Line wire={wire} nodes={nodes} fastest={fastest} />
+      ))}
+      {picture.boxes.map((box) => (
+        <Card box={box} node={nodes.get(box.name)} isLimiting={box.name === limiting} />
+      ))}
+    </svg>
+  );
+}
+
+/** How a line is drawn: as thick as its rate, and whether the queue behind it is nearly full. */
+export function lookOf(wire: { source: string; target: string }, nodes: Map<string, NodeFrame>, fastest: number) {
+  const target = nodes.get(wire.target);
+  const rate = (target ?? nodes.get(wire.source))?.rate ?? 0;
+  const isFull = target !== undefined && target.capacity > 0 && target.queue > FULL * target.capacity;
+  return { isFull, width: 1.2 + 4 * Math.sqrt(rate / fastest) };
+}
+
+export function fastestOf(frame: Frame | null): number {
+  return Math.max(1e-9, ...(frame?.nodes.map((node) => node.rate) ?? []));
+}
+
+function Line(props: { wire: Wire; nodes: Map<string, NodeFrame>; fastest: number }) {
+  const { wire } = props;
+  const look = lookOf(wire, props.nodes, props.fastest);
+  return (
+    <path
+      class={look.isFull ? "wire full" : "wire"}
+      d={wire.path}
+      stroke-width={look.width}
+      data-wire={`${wire.source} ${wire.target}`}
+    />
+  );
+}
+
+function Card(props: { box: Box; node: NodeFrame | undefined; isLimiting: boolean }) {
+  const { box, node, isLimiting } = props;
+  const kind = isLimiting ? `node ${box.kind} limiting` : `node ${box.kind}`;
+  return (
+    <g
+      class={kind}
+      transform={`translate(${box.x} ${box.y})`}
+      data-node={box.name}
+      tabindex={0}
+      role="img"
+      aria-label={spoken(box, node, isLimiting)}
+    >
+      <rect class="card" width={box.width} height={box.height} rx={node ? 8 : box.height / 2} />
+      {node ? <Figures box={box} node={node} /> : <Plain box={box} />}
+    </g>
+  );
+}
+
+function Plain(props: { box: Box }) {
+  const { name, width, height } = props.box;
+  return (
+    <text class="name" x={width / 2} y={height / 2 + 4} text-anchor="middle">
+      {name}
+    </text>
+  );
+}
+
+/** What stands in a card, line by line. */
+export function figureWords(box: { kind: string }, node: NodeFrame): [string, string, string] {
+  const threads = node.threads > 1 ? ` × ${node.threads}` : "";
+  const unit = node.unit === node.node ? box.kind : node.unit;
+  return [node.node, `${unit}${threads}`, `${rateOf(node.rate)} rows/s · ${node.batch.toFixed(1)} a call`];
+}
+
+export function Figures(props: { box: { kind: string; width: number }; node: NodeFrame }) {
+  const { box, node } = props;
+  const wide = box.width - 2 * PAD;
+  return (
+    <>
+      {figureWords(box, node).map((text, place) => (
+        <>
+          <text class={["name", "quiet", "rate"][place]} x={PAD} y={[22, 38, 57][place]}>
+            {text}
+          </text>{" "}
+        </>
+      ))}
+      <Bar node={node} wide={wide} />
+      <Cells node={node} wide={wide} />
+      {node.errors > 0 && (
+        <text class="bad" x={box.width - PAD} y={22} text-anchor="end">
+          {node.errors} failed
+        </text>
+      )}
+    </>
+  );
+}
+
+function Bar(props: { node: NodeFrame; wide: number }) {
+  const { node, wide } = props;
+  let x = PAD;
+  const parts = (["busy", "blocked", "order", "starved"] as const).map((name) => {
+    const width = wide * Math.min(1, node[name]);
+    const part = <rect class={name} x={x} y={66} width={width} height={8} />;
+    x += width;
+    return part;
+  });
+  return (
+    <>
+      <rect class="none" x={PAD} y={66} width={wide} height={8} rx={2} />
+      {parts}
+    </>
+  );
+}
+
+function Cells(props: { node: NodeFrame; wide: number }) {
+  const { queue, capacity } = props.node;
+  if (capacity <= 0) return null;
+  const filled = Math.min(CELLS, Math.ceil((queue / capacity) * CELLS));
+  const step = props.wide / CELLS;
+  return (
+    <>
+      {Array.from({ length: CELLS }, (_, place) => (
+        <rect
+          class={place < filled ? (queue > FULL * capacity ? "cell full" : "cell taken") : "cell"}
+          x={PAD + place * step}
+          y={82}
+          width={step - 2}
+          height={9}
+          rx={1.5}
+        />
+      ))}
+    </>
+  );
+}
+
+function spoken(box: Box, node: NodeFrame | undefined, isLimiting: boolean): string {
+  if (!node) return `${box.name}: ${box.lines[1] ?? "port"}`;
+  const limits = isLimiting ? ", limits the flow" : "";
+  const failed = node.errors ? `, ${node.errors} failed` : "";
+  return (
+    `${node.node}${limits}: ${rateOf(node.rate)} rows a second, busy ${shareOf(node.busy)}, ` +
+    `${node.queue} of ${node.capacity} rows wait${failed}`
+  );
+}

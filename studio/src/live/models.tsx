@@ -1,0 +1,41 @@
+// Which model of a server is shown, and the key that it asks for.
+
+import { useState } from "preact/hooks";
+
+export function Models(props: { names: string[]; shown: string }) {
+  if (props.names.length < 2) return null;
+  const shown = props.shown || props.names[0];
+  return (
+    <nav aria-label="Models">
+      {props.names.map((name) => (
+        <a key={name} href={`#${encodeURIComponent(name)}`} aria-current={name === shown ? "page" : undefined}>
+          {name}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+export function Key(props: { given: (key: string) => void }) {
+  const [key, setKey] = useState("");
+  return (
+    <form
+      class="key"
+      onSubmit={(event) => {
+        event.preventDefault();
+        props.given(key);
+      }}
+    >
+      <label>
+        API key of the server:{" "}
+        <input
+          type="password"
+          autocomplete="off"
+          value={key}
+          onInput={(event) => setKey(event.currentTarget.value)}
+        />
+      </label>
+      <button type="submit">Show</button>
+    </form>
+  );
+}

@@ -1,0 +1,147 @@
+// Recording: begun and ended, its trace taken away, the requests that were followed as waterfalls.
+
+import { useEffect, useState } from "preact/hooks";
+import type { State } from "./stream";
+import { timeOf } from "../words";
+
+interface Part {
+  node: string;
+  start: number;
+  end: number;
+  rows: number;
+  batch: number;
+  error: string;
+}
+
+interface Followed {
+  session: string;
+  seconds: number;
+  over: boolean;
+  left_out: number;
+  parts: Part[];
+}
+
+const WIDE = 620;
+const BAR = 16;
+
+export function Recording(props: { state: State }) {
+  const { recording, link } = props.state;
+  const [followed, setFollowed] = useState<Followed[]>([]);
+  const [problem, setProblem] = useState("");
+  useEffect(() => {
+    if (!recording?.has) return;
+    let isWanted = true;
+    fetch(`requests${location.search}`)
+      .then((answer) => (answer.ok ? answer.json() : []))
+      .then((found: Followed[]) => isWanted && setFollowed(found))
+      .catch(() => undefined); // the flow has ended: the header says so
+    return () => {
+      isWanted = false;
+    };
+  }, [recording?.version, recording?.has]);
+  if (!recording) return null;
+  const press = async () => {
+    try {
+      const answer = await fetch(`${recording.on ? "halt" : "record"}${location.search}`, { method: "POST" });
+      setProblem(answer.ok ? "" : `the server answers ${answer.status}`);
+    } catch {
+      setProblem("the server does not answer");
+    }
+  };
+  return (
+    <section aria-label="Recording">
+      <p class="recording" data-recording={recording.on ? "on" : recording.has ? "ended" : "none"}>
+        {link.is !== "ended" && (
+          <button type="button" disabled={link.is !== "live"} onClick={() => void press()}>
+            {recording.on ? "Stop recording" : "Record"}
+          </button>
+        )}
+        {link.is === "ended" && recording.has && <span class="quiet">the trace has gone with the flow; the requests are below</span>}
+        {recording.on && link.is !== "ended" && <span role="status">{recording.slices.toLocaleString("en")} calls and waits so far; it ends by itself after five minutes</span>}
+        {recording.has && !recording.on && link.is !== "ended" && (
+          <a href={`trace.json.gz${location.search}`} download="trace.json.gz">
+            the trace, for ui.perfetto.dev ({recording.slices.toLocaleString("en")} calls and waits)
+          </a>
+        )}
+        {(problem || recording.problem) && (
+          <span class="bad" role="alert">
+            {problem || recording.problem}
+          </span>
+        )}
+      </p>
+      {recording.has && !followed.length && <p class="quiet">No request that was followed has ended yet: one of a hundred is, and the two slowest of each second.</p>}
+      {followed.length > 0 && (
+        <>
+          <h2>Requests, the slowest first</h2>
+          <p class="quiet">
+            <span class="swatch busy" /> in a call <span class="swatch thin" /> waiting for one
+          </p>
+          <ol class="requests">
+            {followed.map((request) => (
+              <li key={request.session} data-request={request.session}>
+                <Waterfall request={request} />
+              </li>
+            ))}
+          </ol>
+        </>
+      )}
+    </section>
+  );
+}
+
+function Waterfall(props: { request: Followed }) {
+  const { request } = props;
+  const { parts } = request;
+  const scale = WIDE / Math.max(1e-9, request.seconds);
+  return (
+    <details>
+      <summary>
+        request {request.session}: {timeOf(request.seconds)}
+        {!request.over && " so far"}
+        {parts.some((part) => part.error) && <span class="bad"> failed</span>}
+        <Line parts={parts} scale={scale} />
+      </summary>
+      {!parts.length && <p class="quiet">Nothing has been called for it yet.</p>}
+      <svg class="waterfall" width={WIDE + 260} height={parts.length * (BAR + 4)} role="img" aria-label={parts.map(spoken).join("; ")}>
+        {parts.map((part, place) => {
+          const before = Math.max(0, ...parts.slice(0, place).map((one) => one.end));
+          const y = place * (BAR + 4);
+          return (
+            <g key={place} data-part={part.node}>
+              {part.start > before && <rect class="wait" x={before * scale} y={y + BAR / 2 - 1} width={(part.start - before) * scale} height={2} />}
+              <rect class={part.error ? "call failed" : "call"} x={part.start * scale} y={y} width={Math.max(1.5, (part.end - part.start) * scale)} height={BAR} rx={2} />
+              <text {...labelAt(part.start * scale, part.end * scale)} y={y + BAR - 4}>
+                {part.node} {timeOf(part.end - part.start)}
+                {part.batch > part.rows && `, with ${part.batch - part.rows} more rows`}
+              </text>
+              <title>{spoken(part)}</title>
+            </g>
+          );
+        })}
+      </svg>
+      {request.left_out > 0 && <p class="quiet">and {request.left_out} calls more: the trace has them</p>}
+    </details>
+  );
+}
+
+/** Behind the bar, or before it where there is more room. */
+function labelAt(start: number, end: number) {
+  return start > WIDE - end + 260 ? { x: start - 6, "text-anchor": "end" as const } : { x: Math.max(end, start + 1.5) + 6 };
+}
+
+/** The same in a line: what is seen of a request before it is opened. */
+function Line(props: { parts: Part[]; scale: number }) {
+  return (
+    <svg class="waterfall" width={WIDE} height={8} aria-hidden="true">
+      <rect class="none" width={WIDE} height={8} rx={2} />
+      {props.parts.map((part, place) => (
+        <rect key={place} class={part.error ? "call failed" : "call"} x={part.start * props.scale} width={Math.max(1.5, (part.end - part.start) * props.scale)} height={8} />
+      ))}
+    </svg>
+  );
+}
+
+function spoken(part: Part): string {
+  const error = part.error ? `, failed: ${part.error}` : "";
+  return `${part.node} from ${timeOf(part.start)} for ${timeOf(part.end - part.start)}, ${part.rows} of ${part.batch} rows${error}`;
+}

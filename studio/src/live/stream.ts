@@ -1,0 +1,145 @@
+// The server's events as the state of the page. What is cut off is tried again.
+
+import type { Frame, Picture } from "./frame";
+
+export type Link =
+  | { is: "connecting" }
+  | { is: "live" }
+  | { is: "ended" }
+  | { is: "locked"; reason: string }
+  | { is: "lost"; since: Date; reason: string };
+
+export interface Trial {
+  state: "none" | "opening" | "running" | "stopping" | "done" | "stopped" | "failed";
+  problem: string;
+  seconds: number;
+  repeated: boolean;
+}
+
+/** How a recording stands; `version` is another when there are requests to ask for. */
+export interface RecordingState {
+  on: boolean;
+  has: boolean;
+  slices: number;
+  version: number;
+  problem: string;
+}
+
+export interface State {
+  picture: Picture | null;
+  frame: Frame | null;
+  models: string[];
+  trial: Trial | null;
+  recording: RecordingState | null;
+  link: Link;
+  history: number[];
+}
+
+export const BEGIN: State = {
+  picture: null,
+  frame: null,
+  models: [],
+  trial: null,
+  recording: null,
+  link: { is: "connecting" },
+  history: [],
+};
+
+export type Change = (before: State) => State;
+
+// Rates that are kept: a minute, at two a second.
+const MOST = 120;
+const AGAIN = 2000;
+
+const CHANGES: Record<string, (before: State, data: any) => State> = {
+  models: (before, models: string[]) => ({ ...before, models }),
+  trial: (before, trial: Trial) => ({ ...before, trial }),
+  recording: (before, recording: RecordingState) => ({ ...before, recording }),
+  picture: (before, picture: Picture) => ({ ...before, picture }),
+  frame: (before, frame: Frame) => ({
+    ...before,
+    frame,
+    link: { is: "live" },
+    history: [...before.history, frame.rate].slice(-MOST),
+  }),
+  lost: (before, reason: string) => ({ ...before, link: lost(before.link, reason) }),
+  end: (before) => ({ ...before, link: { is: "ended" } }),
+};
+
+/** Tells what the server sends until it is called off; a page that nobody sees asks for nothing. */
+export function listen(url: string, key: string, change: (next: Change) => void): () => void {
+  let running: AbortController | null = null;
+
+  const begin = () => {
+    running?.abort();
+    running = document.hidden ? null : new AbortController();
+    if (running) void follow(url, key, running.signal, change);
+  };
+  document.addEventListener("visibilitychange", begin);
+  begin();
+  return () => {
+    document.removeEventListener("visibilitychange", begin);
+    running?.abort();
+  };
+}
+
+async function follow(
+  url: string,
+  key: string,
+  signal: AbortSignal,
+  change: (next: Change) => void,
+): Promise<void> {
+  while (!signal.aborted) {
+    let link: (before: Link) => Link = (before) => lost(before, "the server does not answer");
+    try {
+      const answer = await fetch(url, { headers: key ? { "x-api-key": key } : {}, signal });
+      if (answer.status === 401 || (answer.status === 403 && key)) {
+        const reason = answer.status === 401 ? "" : await said(answer); // a key for something else
+        change((before) => ({ ...before, link: { is: "locked", reason } }));
+        return;
+      }
+      if (answer.ok && answer.body) await read(answer.body, change);
+      else {
+        const reason = await said(answer);
+        link = (before) => lost(before, reason);
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!(error instanceof TypeError)) throw error; // what fetch says of a server that is not there
+    }
+    change((before) => ({ ...before, link: before.link.is === "ended" ? before.link : link(before.link) }));
+    await new Promise((resolve) => setTimeout(resolve, AGAIN));
+  }
+}
+
+async function read(body: ReadableStream<Uint8Array>, change: (next: Change) => void) {
+  const reader = body.pipeThrough(new TextDecoderStream() as TransformStream<Uint8Array, string>).getReader();
+  let text = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const events = (text + value).split("\n\n");
+    text = events.pop() ?? "";
+    for (const event of events) {
+      const [name, data] = event.split("\n").map((line) => line.slice(line.indexOf(": ") + 2));
+      const next = CHANGES[name ?? ""];
+      if (next && data !== undefined) {
+        const known = JSON.parse(data);
+        change((before) => next(before, known));
+      }
+    }
+  }
+}
+
+async function said(answer: Response): Promise<string> {
+  try {
+    const { error } = await answer.json();
+    return typeof error === "string" ? error : error.message;
+  } catch {
+    return `the server answers ${answer.status}`;
+  }
+}
+
+function lost(before: Link, reason: string): Link {
+  return { is: "lost", since: before.is === "lost" ? before.since : new Date(), reason };
+}

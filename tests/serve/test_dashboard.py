@@ -1,0 +1,144 @@
+"""``/dashboard``: what is served, in the browser."""
+
+import contextlib
+import http.client
+import json
+import threading
+
+import pytest
+
+import modelflow
+from modelflow.serve.server import ServeOptions, Server
+from tests.browser import browsing, needs_browser
+from tests.programs import LIMIT
+from tests.serve.clients import TYPED, ask, mean, send
+
+
+@pytest.fixture
+def server(tmp_path):
+    (tmp_path / "keys").write_text("infer,metrics s3cret\ninfer other")
+    graph = TYPED.format(node="batch_size=8")
+    flows = {name: modelflow.Flow(graph, units=[mean]) for name in ("beta", "alpha")}
+    with Server(flows, ServeOptions(http_port=0, key_file=tmp_path / "keys")) as running:
+        yield running
+
+
+@contextlib.contextmanager
+def watched(server, path="/dashboard/events", key="s3cret"):
+    client = http.client.HTTPConnection(server.address.removeprefix("http://"), timeout=LIMIT)
+    with contextlib.closing(client):
+        client.request("GET", path, headers={"x-api-key": key} if key else {})
+        yield client.getresponse()
+
+
+def events(answer):
+    name = ""
+    for line in answer:
+        key, _, value = line.decode().rstrip("\n").partition(": ")
+        if key == "event":
+            name = value
+        elif key == "data":
+            yield name, json.loads(value)
+
+
+def infer(server, model, *rows):
+    document = {"instances": [list(row) for row in rows]}
+    headers = {"x-api-key": "s3cret"}
+    return ask(server, f"/v1/models/{model}:predict", document, headers=headers)[0]
+
+
+def test_the_page_is_everybodys_and_its_events_are_not(server):
+    status, headers, body = send(server, "GET", "/dashboard/")
+    assert (status, headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert headers["content-security-policy"].startswith("default-src 'self'")
+    assert b"alpha" not in body
+    assert send(server, "GET", "/dashboard")[1]["location"] == "/dashboard/"
+    assert send(server, "GET", "/dashboard/app.js")[0] == 200
+    opened = {"x-api-key": "s3cret"}
+    assert send(server, "GET", "/dashboard/secret", headers=opened)[0] == 404
+    for key, status in (("", 401), ("wrong", 401), ("other", 403)):
+        with watched(server, key=key) as answer:
+            assert answer.status == status
+
+
+def test_the_first_model_is_shown_and_the_others_are_named(server):
+    with watched(server) as answer:
+        told = events(answer)
+        assert next(told) == ("models", ["alpha", "beta"])
+        assert next(told)[0] == "picture"
+        name, frame = next(told)
+        assert (name, frame["nodes"][0]["node"]) == ("frame", "mean")
+
+
+def test_a_model_is_shown_by_its_name_with_what_it_has_done(server):
+    assert infer(server, "beta", [1.0, 3.0], [2.0, 4.0]) == 200
+    with watched(server, "/dashboard/events/beta") as answer:
+        frame = next(value for name, value in events(answer) if name == "frame")
+    assert frame["nodes"][0]["rows"] == 2
+    with watched(server, "/dashboard/events/alpha") as answer:
+        frame = next(value for name, value in events(answer) if name == "frame")
+    assert frame["nodes"][0]["rows"] == 0
+
+
+def test_what_an_error_said_is_not_shown(server):
+    assert infer(server, "alpha", [-1.0]) == 500
+    with watched(server, "/dashboard/events/alpha") as answer:
+        frame = next(value for name, value in events(answer) if name == "frame")
+    (trouble,) = frame["troubles"]
+    assert trouble == {
+        "node": "mean",
+        "count": 1,
+        "kinds": {"ZeroDivisionError": 1},
+        "last": "",
+    }
+
+
+def test_a_model_that_is_not_served_is_said_so(server):
+    with watched(server, "/dashboard/events/gamma") as answer:
+        told = events(answer)
+        assert next(told)[0] == "models"
+        assert next(told) == ("lost", "no model 'gamma' is served")
+
+
+def test_a_server_that_stops_waits_for_no_page(server):
+    with watched(server) as answer:
+        told = events(answer)
+        next(told)
+        stopping = threading.Thread(target=server.stop)
+        stopping.start()
+        assert list(told)[-1] == ("end", {})
+        stopping.join()
+
+
+def test_a_page_that_has_gone_costs_nothing(server):
+    dashboard = server._front._dashboard
+    with watched(server) as answer:
+        next(events(answer))
+        assert len(dashboard._watches) == 1
+    answer.close()
+    for _ in range(1000):  # the server is told on its own thread, which answers in order
+        assert send(server, "GET", "/dashboard/")[0] == 200
+        if not dashboard._watches:
+            break
+    assert not dashboard._watches
+
+
+@needs_browser
+def test_a_browser_asks_for_the_key_and_shows_one_model_after_the_other(server, tmp_path):
+    from playwright.sync_api import expect
+
+    assert infer(server, "beta", [1.0], [2.0], [3.0]) == 200
+    with browsing(tmp_path / "profile") as browser:
+        page = browser.page
+        browser.open(f"{server.address}/dashboard")
+        expect(page.locator("[data-link=locked]")).to_contain_text("asks for an API key")
+        page.get_by_label("API key").fill("s3cret")
+        page.get_by_role("button", name="Show").click()
+        rows = page.locator("tr[data-row=mean] td[data-column=rows]")
+        expect(rows).to_have_text("0")
+        expect(page.get_by_role("navigation").locator("a[aria-current]")).to_have_text("alpha")
+        page.get_by_role("link", name="beta").click()
+        expect(rows).to_have_text("3")
+        page.reload()
+        expect(rows).to_have_text("3")
+        assert [one for one in browser.complaints if "401" not in one] == []

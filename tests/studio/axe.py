@@ -1,0 +1,25 @@
+"""axe-core: what a screen reader would stumble over."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+__all__ = ["serious"]
+
+AXE = Path(__file__).resolve().parents[2] / "studio" / "node_modules" / "axe-core" / "axe.min.js"
+
+
+def serious(page, scope="document"):
+    """What is serious or critical in a page, as text; ``""``: nothing is."""
+    if not AXE.exists() and not os.environ.get("MODELFLOW_BROWSER"):
+        pytest.skip("needs axe-core: npm ci, in studio/")
+    page.evaluate(AXE.read_text())
+    found = page.evaluate(f"async () => (await axe.run({scope})).violations")
+    told = [
+        (one["id"], [node["html"][:200] for node in one["nodes"]])
+        for one in found
+        if one["impact"] in ("serious", "critical")
+    ]
+    return json.dumps(told, indent=1) if told else ""

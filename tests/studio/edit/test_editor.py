@@ -1,0 +1,163 @@
+"""The server of the editor, asked by a client without a browser."""
+
+import contextlib
+import http.client
+import json
+import threading
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from modelflow.errors import ConfigError
+from modelflow.studio.edit.editor import Editor
+from tests.programs import LIMIT
+
+DOT = "digraph g {\n    input[type=input]\n    output[type=output]\n    input -> output\n}\n"
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "graph.dot"
+    path.write_text(DOT)
+    return path
+
+
+@pytest.fixture
+def editor(path):
+    with Editor(path) as editor:
+        yield editor
+
+
+def asked(editor, task, body=None, *, method="POST", token=None, headers=()):
+    where = urlsplit(editor.url)
+    query = where.query if token is None else f"token={token}"
+    client = http.client.HTTPConnection(where.hostname, where.port, timeout=LIMIT)
+    with contextlib.closing(client):
+        sent = body if isinstance(body, bytes) else json.dumps(body or {}).encode()
+        client.request(method, f"/api/{task}?{query}", sent, dict(headers))
+        answer = client.getresponse()
+        return answer.status, json.loads(answer.read())
+
+
+def test_a_file_is_opened_edited_and_saved(editor, path):
+    status, opened = asked(editor, "open")
+    assert (status, opened["text"], opened["saved"]) == (200, DOT, DOT)
+    move = {"do": "move", "places": {"input": [50, 60]}}
+    status, view = asked(editor, "edit", {"text": DOT, "operations": [move]})
+    assert status == 200
+    assert view["text"] == DOT.replace("[type=input]", '[type=input, pos="50,-60!"]')
+    status, found = asked(editor, "save", {"text": view["text"], "mark": opened["mark"]})
+    assert status == 200
+    assert path.read_text() == view["text"]
+    assert asked(editor, "stand")[1]["mark"] == found["mark"]
+
+
+def test_what_somebody_else_wrote_is_given_back(editor, path):
+    _, opened = asked(editor, "open")
+    path.write_text("theirs")
+    status, found = asked(editor, "save", {"text": "mine", "mark": opened["mark"]})
+    assert (status, found["text"]) == (409, "theirs")
+    assert path.read_text() == "theirs"
+    _, compared = asked(editor, "diff", {"before": "theirs\n", "text": "mine\n"})
+    assert compared["diff"].splitlines()[-2:] == ["-theirs", "+mine"]
+    assert asked(editor, "save", {"text": "mine", "mark": found["mark"]})[0] == 200
+
+
+def test_a_new_file_begins_with_an_input_and_an_output(tmp_path):
+    for name in ("new.toml", "7 new.dot"):
+        path = tmp_path / name
+        with Editor(path) as editor:
+            _, opened = asked(editor, "open")
+            assert (opened["findings"], opened["mark"], opened["saved"]) == ([], "", "")
+            assert not path.exists()
+            assert asked(editor, "save", {"text": opened["text"], "mark": ""})[0] == 200
+        assert path.read_text() == opened["text"]
+
+
+@pytest.mark.parametrize("task", ["open", "look", "edit", "copy", "units", "save", "diff", "stand"])
+def test_without_the_token_nothing_is_done(editor, task, path):
+    assert asked(editor, task, {"text": "mine", "mark": ""}, token="no")[0] == 403
+    assert path.read_text() == DOT
+
+
+@pytest.mark.parametrize(
+    ("headers", "method", "status"),
+    [
+        ({"origin": "http://evil.example"}, "POST", 403),
+        ({"host": "evil.example"}, "POST", 421),
+        ({}, "GET", 405),
+    ],
+)
+def test_a_page_of_another_site_changes_nothing(editor, headers, method, status):
+    assert asked(editor, "open", method=method, headers=headers)[0] == status
+
+
+@pytest.mark.parametrize(
+    ("task", "body", "status", "said"),
+    [
+        ("look", b"{", 400, "the body is no JSON"),
+        ("look", b"[" * 100_000, 400, "the body is no JSON"),
+        ("look", b"[]", 400, "expected an object"),
+        ("look", {"text": 1}, 400, "text: got 1; expected a text"),
+        ("edit", {"text": DOT, "operations": {}}, 400, "expected a list of objects"),
+        ("edit", {"text": DOT, "operations": [{"do": "x"}]}, 422, "operation 'x'"),
+        ("edit", {"text": "digraph {", "operations": []}, 422, "the end of the text"),
+        ("copy", {"text": DOT, "nodes": [1]}, 400, "expected a list of names"),
+        ("nothing", {}, 404, "there is nothing at '/api/nothing'"),
+    ],
+)
+def test_what_cannot_be_done_is_said(editor, task, body, status, said):
+    found = asked(editor, task, body)
+    error = found[1]["error"]
+    assert found[0] == status
+    assert said in (error if isinstance(error, str) else error["message"])
+
+
+def test_a_body_that_is_too_long_is_refused_unread(editor):
+    where = urlsplit(editor.url)
+    client = http.client.HTTPConnection(where.hostname, where.port, timeout=LIMIT)
+    with contextlib.closing(client):
+        client.putrequest("POST", f"/api/look?{where.query}")
+        client.putheader("content-length", str(1 << 30))
+        client.endheaders()
+        assert client.getresponse().status == 413
+
+
+def test_the_room_of_bodies_is_given_back(editor):
+    body = {"text": "x" * (8 << 20)}
+    for _ in range(8):
+        assert asked(editor, "look", body)[0] in (200, 422)
+
+
+def test_the_units_of_the_graphs_folders_are_in_the_palette(tmp_path):
+    folder = tmp_path / "units" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "mine.toml").write_text(
+        '[base]\nname = "mine"\ntype = "python"\nentry = "mine@Mine"\ngroup_type = "Own"\n'
+        '[input.input1]\nname = "in"\n[output.output1]\nname = "out"\n'
+    )
+    (folder / "mine.py").write_text("class Mine: pass\n")
+    path = tmp_path / "graph.toml"
+    text = f"[driver]\ndir = ['units']\n[graph]\ngraphconf = '''{DOT}'''\n"
+    with Editor(path) as editor:
+        _, catalog = asked(editor, "units", {"text": text})
+        _, other = asked(editor, "units", {"text": "[driver"})
+    names = {unit["name"] for unit in catalog["units"]}
+    assert {"mine", "resize"} <= names
+    assert "mine" not in {unit["name"] for unit in other["units"]}
+    assert {"device", "batch_size", "threads"} <= {one["name"] for one in catalog["settings"]}
+
+
+@pytest.mark.parametrize("name", ["graph.yaml", "graph.json", "graph.txt"])
+def test_forms_that_are_not_edited_are_refused_at_once(tmp_path, name):
+    with pytest.raises(ConfigError, match=r"TOML|suffix"):
+        Editor(tmp_path / name)
+
+
+def test_nothing_is_left_behind(path):
+    before = set(threading.enumerate())
+    with Editor(path) as editor:
+        asked(editor, "open")
+    assert set(threading.enumerate()) == before
+    assert [one.name for one in Path(path.parent).iterdir()] == ["graph.dot"]

@@ -1,0 +1,131 @@
+"""The file is written whole, and never over what somebody else wrote."""
+
+import os
+
+import pytest
+
+from modelflow.errors import ModelflowError
+from modelflow.studio.edit.graph_file import ChangedError, GraphFile
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "graph.dot"
+    path.write_bytes(b"digraph {\r\n}\n")
+    return path
+
+
+def test_line_ends_stay_as_they_are(path):
+    file = GraphFile(path)
+    stand = file.read()
+    assert stand.text == "digraph {\r\n}\n"
+    file.write(stand.text + "# ü\r\n", stand.mark)
+    assert path.read_bytes() == "digraph {\r\n}\n# ü\r\n".encode()
+
+
+def test_what_was_written_can_be_written_again(path):
+    file = GraphFile(path)
+    mark = file.write("a", file.read().mark)
+    assert mark == file.read().mark
+    file.write("b", mark)
+    assert path.read_text() == "b"
+
+
+def test_what_somebody_else_wrote_is_not_overwritten(path):
+    file = GraphFile(path)
+    mark = file.read().mark
+    path.write_text("theirs")
+    with pytest.raises(ChangedError, match="has changed since it was opened") as caught:
+        file.write("mine", mark)
+    assert path.read_text() == "theirs"
+    assert caught.value.stand == file.read()
+    file.write("mine", caught.value.stand.mark)
+    assert path.read_text() == "mine"
+
+
+def test_a_file_that_was_removed_is_not_made_again_unasked(path):
+    file = GraphFile(path)
+    mark = file.read().mark
+    path.unlink()
+    with pytest.raises(ChangedError, match="is no longer there") as caught:
+        file.write("mine", mark)
+    assert caught.value.stand.mark == ""
+
+
+def test_a_new_file_is_made_unless_somebody_else_has_made_it(tmp_path):
+    path = tmp_path / "new.dot"
+    file = GraphFile(path)
+    assert file.read() == ("", "")
+    path.write_text("")
+    with pytest.raises(ChangedError):
+        file.write("mine", "")
+    path.unlink()
+    file.write("mine", "")
+    assert path.read_text() == "mine"
+
+
+def test_a_link_stays_a_link_and_who_may_read_stays(path):
+    path.chmod(0o600)
+    link = path.with_name("link.dot")
+    link.symlink_to(path)
+    file = GraphFile(link)
+    file.write("a", file.read().mark)
+    assert link.is_symlink()
+    assert path.read_text() == "a"
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("contents", "said"),
+    [(b"\xff", "is no text in UTF-8"), (b" " * (2 << 20) + b" ", "has more than 2097152 bytes")],
+)
+def test_what_is_no_graph_file_is_refused(path, contents, said):
+    path.write_bytes(contents)
+    with pytest.raises(ModelflowError, match=said):
+        GraphFile(path).read()
+
+
+def test_a_text_that_is_too_long_is_not_written(path):
+    file = GraphFile(path)
+    with pytest.raises(ModelflowError, match="expected at most 2097152"):
+        file.write("ü" * (2 << 20), file.read().mark)
+    assert path.read_bytes() == b"digraph {\r\n}\n"
+
+
+def test_where_nothing_can_be_written_it_is_said(tmp_path):
+    file = GraphFile(tmp_path / "a-file" / "graph.dot")
+    (tmp_path / "a-file").write_text("")
+    with pytest.raises(ModelflowError, match=r"graph\.dot: cannot be"):
+        file.write("a", "")
+
+
+def test_a_file_that_is_read_only_is_left_alone(tmp_path, monkeypatch):
+    path = tmp_path / "graph.dot"
+    path.write_text("mine")
+    file = GraphFile(path)
+    mark = file.read().mark
+    monkeypatch.setattr("os.access", lambda *_: False)  # root may write everywhere
+    with pytest.raises(ModelflowError, match="cannot be written: it is read-only"):
+        file.write("other", mark)
+    assert path.read_text() == "mine"
+
+
+def test_a_mark_of_the_byte_order_is_kept_and_not_shown(tmp_path):
+    path = tmp_path / "graph.dot"
+    path.write_bytes(b"\xef\xbb\xbfdigraph {}")
+    file = GraphFile(path)
+    stand = file.read()
+    assert stand.text == "digraph {}"
+    file.write("digraph { a }", stand.mark)
+    assert path.read_bytes() == b"\xef\xbb\xbfdigraph { a }"
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "fifo.dot")
+    (tmp_path / "folder.dot").mkdir()
+    (tmp_path / "round.dot").symlink_to(tmp_path / "round.dot")
+    for name in ("fifo.dot", "folder.dot"):
+        with pytest.raises(ModelflowError, match="is no file"):
+            GraphFile(tmp_path / name).read()
+    with pytest.raises(ModelflowError, match="cannot be read"):
+        GraphFile(tmp_path / "round.dot")

@@ -1,0 +1,48 @@
+"""Moments of a flow that nobody has run."""
+
+from modelflow.graph.outline import PORT, Outline, OutlineEdge, OutlineNode
+from modelflow.profile.snapshot import Snapshot
+from modelflow.runtime.stats import FlowStats, NodeStats
+
+__all__ = ["OUTLINE", "moment"]
+
+OUTLINE = Outline(
+    "faces",
+    (
+        OutlineNode("input", PORT, ("input",), (), ("input",)),
+        OutlineNode("decode", "cpu", ("decode",), ("in",), ("out",)),
+        OutlineNode("infer", "cuda", ("infer",), ("in",), ("out",)),
+    ),
+    (
+        OutlineEdge("input", "input", "decode", "in"),
+        OutlineEdge("decode", "out", "infer", "in"),
+    ),
+)
+
+
+def moment(seconds, rows=0, *, requests=None, queue=0, **more):
+    """The flow after so many seconds, when each node has had so many rows."""
+    nodes = {
+        name: NodeStats(
+            name,
+            "unit",
+            stage=name,
+            threads=1,
+            buffers=rows,
+            batches=rows,
+            batch_sizes={1: rows} if rows else {},
+            batch_seconds={1: rows * 1e-3} if rows else {},
+            busy=rows * 1e-3,
+            starved=seconds - rows * 1e-3,
+            seconds=seconds,
+            queue=queue,
+            capacity=16,
+            batch_size=1,
+            **more,
+        )
+        for name in ("decode", "infer")
+    }
+    stats = FlowStats("faces", 100.0 + seconds, seconds, nodes, requests or {})
+    row = {"unit": "unit", "queue": "16", "device": "cpu", "feeds": "-"}
+    plan = tuple({"node": name, **row} for name in nodes)
+    return Snapshot(stats, plan, {"processors": 2}, {}, OUTLINE)
