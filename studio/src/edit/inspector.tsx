@@ -1,7 +1,7 @@
 // What can be said of a node: its name, its unit's options, how it runs, its edges.
 
 import type { ComponentChild } from "preact";
-import { useEffect, useId, useRef } from "preact/hooks";
+import { useId, useLayoutEffect, useRef } from "preact/hooks";
 import type { Box, Catalog, Operation, Option, Unit, View, Wire } from "./view";
 
 interface Props {
@@ -24,7 +24,8 @@ export function Inspector(props: Props) {
   const { box, view, catalog } = props;
   const panel = useRef<HTMLElement>(null);
   const focused = useRef(props.focus);
-  useEffect(() => {
+  // Before anything more is typed: it would go into whatever field has the focus then.
+  useLayoutEffect(() => {
     if (props.focus === focused.current) return; // another node is shown, and nobody asked for it
     focused.current = props.focus;
     panel.current?.querySelector<HTMLElement>("input, select")?.focus();

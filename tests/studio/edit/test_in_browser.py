@@ -166,6 +166,12 @@ def test_options_are_set_in_the_file_and_defaults_are_not(edited, path):
     assert path.read_text() == DOT.replace("image_width=8", "image_width=32")
 
 
+def test_the_first_field_of_a_node_has_the_focus_before_the_next_key_comes(edited):
+    edited.node("small").focus()
+    edited.page.keyboard.press("Enter")
+    assert edited.page.evaluate("document.activeElement.dataset.field") == "name"
+
+
 def test_what_is_typed_into_a_field_is_saved_though_nobody_has_left_it(edited, path):
     edited.node("small").focus()
     edited.page.keyboard.press("Enter")
