@@ -144,8 +144,9 @@ class ServedModel:
         admission = self.admission
         if deadline is not None or admission.under_way >= admission.most:
             self._make_room(deadline)
-        admission.admit(deadline)
+        # Made before it is counted: whoever sees it counted may reckon with its deadline.
         call = Call(self, items, deadline, done, is_stream=is_stream, context=context)
+        admission.admit(deadline)
         if visit is not None:
             call.watch(visit)
         self._gangway.add(call)
