@@ -17,7 +17,7 @@ from modelflow.cli.finite_range import FiniteRange
 from modelflow.cli.graph_choice import GraphChoice
 from modelflow.cli.graph_options import graph_options
 from modelflow.cli.telling import tell
-from modelflow.cli.termination import TERMINATED, termination
+from modelflow.cli.termination import TERMINATED, Undisturbed, termination
 from modelflow.errors import ConfigError, FlowFailed
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _watched(
         before = flow.snapshot()
         if not drive.wait(min(_SETTLING, seconds)):  # else all that its sources have is done
             before = flow.snapshot()
-        with LockProbe() as probe:
+        with Undisturbed(LockProbe()) as probe:
             drive.wait(seconds)
         after = flow.snapshot()
     after["process"].update(probe.figures)

@@ -9,6 +9,7 @@ import click
 
 from modelflow.cli.feeding import Feed
 from modelflow.cli.running import Run
+from modelflow.cli.termination import undisturbed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -53,7 +54,11 @@ class Drive:
         self._thread = threading.Thread(target=self._use, name="modelflow-cli/drive")
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        try:
+            undisturbed(self._thread.start)
+        except KeyboardInterrupt as interrupt:
+            self.__exit__(KeyboardInterrupt, interrupt, None)
+            raise
         return self
 
     def wait(self, seconds: float) -> bool:

@@ -13,7 +13,7 @@ from modelflow.cli.graph_choice import GraphChoice
 from modelflow.cli.graph_options import graph_options
 from modelflow.cli.option_groups import GroupedCommand
 from modelflow.cli.telling import tell
-from modelflow.cli.termination import TERMINATED, termination
+from modelflow.cli.termination import TERMINATED, Undisturbed, termination
 from modelflow.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def _server(
         headers=headers_of(given["headers"]),
         ca=given["ca"],
     )
-    with termination(asked, series.stop), target:
+    with termination(asked, series.stop), Undisturbed(target):
         yield target
 
 

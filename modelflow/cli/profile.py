@@ -15,7 +15,7 @@ from modelflow.cli.figures import headline, table_console, table_of
 from modelflow.cli.finite_range import FiniteRange
 from modelflow.cli.graph_choice import GraphChoice
 from modelflow.cli.graph_options import graph_options
-from modelflow.cli.termination import TERMINATED, termination
+from modelflow.cli.termination import TERMINATED, Undisturbed, termination
 from modelflow.errors import ConfigError, FlowFailed
 from modelflow.files.whole_file import write_whole
 
@@ -88,10 +88,14 @@ def profile(
         raise ConfigError(message)
     flow = Flow(checked).build()
     asked = threading.Event()
-    recording = contextlib.nullcontext() if trace is None else flow.record(trace, requests=1)
+    recording = None if trace is None else flow.record(trace, requests=1)
     before, is_interrupted = flow.snapshot(), False
     try:
-        with recording, termination(asked, partial(_finish, flow)), flow:
+        with (
+            termination(asked, partial(_finish, flow)),
+            contextlib.nullcontext() if recording is None else Undisturbed(recording),
+            flow,
+        ):
             before = flow.snapshot()
             with Drive(flow, feeds) as drive:
                 drive.wait(seconds)

@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,13 +17,13 @@ from modelflow.cli.graph_options import graph_options
 from modelflow.cli.progress import Progress, items, progress
 from modelflow.cli.running import Run
 from modelflow.cli.telling import tell
-from modelflow.cli.termination import TERMINATED, termination
+from modelflow.cli.termination import TERMINATED, Undisturbed, termination
 from modelflow.cli.turn import Turn
 from modelflow.cli.watching import run_watched
 from modelflow.errors import FlowFailed, StreamClosed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from modelflow.cli.error_report import ErrorReport
     from modelflow.cli.feeding import Feed
@@ -253,10 +253,10 @@ class _Job:
             # Around the start as well: a server is sent signals from the moment in which it
             # listens.
             with (
-                contextlib.nullcontext() if metrics is None else _window(metrics, flow),
-                contextlib.nullcontext() if dashboard is None else _page(dashboard, flow),
-                contextlib.nullcontext() if trace is None else flow.record(trace),
                 termination(asked, finish),
+                _beside(None if metrics is None else partial(_window, metrics, flow)),
+                _beside(None if dashboard is None else partial(_page, dashboard, flow)),
+                _beside(None if trace is None else partial(flow.record, trace)),
                 flow,
             ):
                 self.turn.run()
@@ -284,7 +284,8 @@ class _Job:
         total = self.feeds[0].count if self.feeds else None
         self.progress = Progress(self.flow, self.writer, self.errors, total)
         runner = Run(self.flow, self.feeds, self.write)
-        with contextlib.nullcontext() if self.is_quiet else progress(self.progress.line):
+        line = None if self.is_quiet else partial(progress, self.progress.line)
+        with _beside(line):
             if self.is_inline:
                 runner.inline()
             else:
@@ -302,6 +303,13 @@ def _is_paired(flow: "Flow") -> bool:
     """Tells whether every output gets one result for each input."""
     origin = flow.plan.origins.get("")
     return origin is not None and origin.single_outputs.issuperset(origin.outputs)
+
+
+def _beside(
+    wanted: "Callable[[], contextlib.AbstractContextManager[Any]] | None",
+) -> contextlib.AbstractContextManager[Any]:
+    """Returns what has threads of its own beside the flow, if it is wanted."""
+    return contextlib.nullcontext() if wanted is None else Undisturbed(wanted())
 
 
 def _window(address: str, flow: "Flow") -> "Window":

@@ -2,8 +2,10 @@
 
 import queue
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
+from modelflow.cli.termination import undisturbed
 from modelflow.errors import Cancelled, EndOfStream, StreamClosed
 
 if TYPE_CHECKING:
@@ -58,9 +60,8 @@ class Run:
         if self._stream is not None:
             threads.append(threading.Thread(target=self._send, name="modelflow-cli/send"))
         left = len(receivers)
-        for thread in threads:
-            thread.start()
         try:
+            undisturbed(partial(_start, threads))  # else nobody knows who is to be waited for
             while left:
                 result = self._results.get()
                 if result is None:
@@ -120,6 +121,11 @@ class Run:
             pass  # the end, or whoever ended the run says why
         finally:
             self._results.put(None)
+
+
+def _start(threads: "Sequence[threading.Thread]") -> None:
+    for thread in threads:
+        thread.start()
 
 
 class _Results:

@@ -17,7 +17,7 @@ from modelflow.cli.serving import (
     tell,
 )
 from modelflow.cli.settings_file import config_option, configured
-from modelflow.cli.termination import TERMINATED
+from modelflow.cli.termination import TERMINATED, undisturbed
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
 from modelflow.serve.grpc_kind import GrpcKind, can_serve
 
@@ -203,7 +203,7 @@ def _answer(server: "Server", told: Ending) -> None:
 
 def _start(server: "Server") -> None:
     with explained():
-        server.listen()
+        undisturbed(server.listen)
     server.wait_until_loaded()
 
 

@@ -10,8 +10,11 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from types import FrameType, TracebackType
+from typing import Generic, TypeVar
 
-__all__ = ["INTERRUPTED", "TERMINATED", "termination"]
+__all__ = ["INTERRUPTED", "TERMINATED", "Undisturbed", "termination", "undisturbed"]
+
+T = TypeVar("T")
 
 # The exit codes: 128 and the signal's number, as shells have it.
 INTERRUPTED = 128 + signal.SIGINT
@@ -19,6 +22,10 @@ TERMINATED = 128 + signal.SIGTERM
 
 # Seconds after which a main thread that has not noticed a Ctrl-C is woken again.
 _AGAIN = 0.05
+
+
+# A Ctrl-C has come where it is not raised; the process has one main thread, which alone looks here.
+_deferred = threading.Event()
 
 
 def termination(
@@ -29,7 +36,9 @@ def termination(
     """Has the first SIGTERM inside the block call ``finish``, on a thread of its own.
 
     Nothing is raised where the main thread happens to be, so nothing that it holds is lost. A
-    second SIGTERM ends the process. Where the block is not in the main thread nothing changes.
+    second SIGTERM ends the process. A Ctrl-C is raised in the main thread, wherever that waits, but
+    not while it enters or leaves what is `Undisturbed`. Where the block is not in the main thread
+    nothing changes.
 
     Args:
         asked: Set once the signal has come.
@@ -37,9 +46,52 @@ def termination(
         hangup: Called for each SIGHUP, on a thread that it must not hold up; None: it ends the
             process.
     """
-    if finish is None or threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread():
         return nullcontext()
     return _Watch(asked, finish, hangup)
+
+
+class Undisturbed(AbstractContextManager[T], Generic[T]):
+    """Another context that a Ctrl-C finds either entered or not, inside `termination`.
+
+    A thread that is being started when the Ctrl-C comes would have nobody who ends it. One that
+    comes while the context is entered or left is raised behind that; what takes long must not be
+    in one.
+    """
+
+    def __init__(self, inner: AbstractContextManager[T]) -> None:
+        self._inner = inner
+
+    def __enter__(self) -> T:
+        value = self._inner.__enter__()
+        try:
+            _raise_deferred()
+        except KeyboardInterrupt as interrupt:
+            self._inner.__exit__(KeyboardInterrupt, interrupt, None)
+            raise
+        return value
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        is_handled = self._inner.__exit__(kind, error, traceback)
+        _raise_deferred()
+        return is_handled
+
+
+def undisturbed(act: Callable[[], None]) -> None:
+    """Calls ``act``; a Ctrl-C that comes meanwhile is raised when it is done."""
+    act()
+    _raise_deferred()
+
+
+def _raise_deferred() -> None:
+    if _deferred.is_set():
+        _deferred.clear()
+        raise KeyboardInterrupt
 
 
 class _Watch(AbstractContextManager[None]):
@@ -56,7 +108,7 @@ class _Watch(AbstractContextManager[None]):
     def __init__(
         self,
         asked: threading.Event,
-        finish: Callable[[], None],
+        finish: Callable[[], None] | None,
         hangup: Callable[[], None] | None,
     ) -> None:
         self._asked = asked
@@ -69,15 +121,15 @@ class _Watch(AbstractContextManager[None]):
         self._writer.setblocking(False)
         # That of a Ctrl-C comes first, and goes last.
         self._handlers: dict[int, Callable[[int, FrameType | None], None]] = {}
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        if _is_raised(signal.getsignal(signal.SIGINT)):
             self._handlers[signal.SIGINT] = self._interrupt
-        self._handlers[signal.SIGTERM] = _ignore
+        if finish is not None:
+            self._handlers[signal.SIGTERM] = _ignore
         self._handlers[signal.SIGWINCH] = self._woken
         if hangup is not None:
             self._handlers[signal.SIGHUP] = _ignore
         self._before = {number: signal.getsignal(number) for number in self._handlers}
         self._wakeup = -1
-        self._is_interrupted = False
 
     def __enter__(self) -> None:
         if signal.SIGINT in self._handlers:
@@ -86,7 +138,7 @@ class _Watch(AbstractContextManager[None]):
         self._wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         for number, handler in self._handlers.items():  # only now is nothing lost that they ignore
             signal.signal(number, handler)
-        if self._is_interrupted:
+        if _deferred.is_set():
             self.__exit__(None, None, None)
 
     def __exit__(
@@ -104,8 +156,7 @@ class _Watch(AbstractContextManager[None]):
         self._reader.close()
         if ctrl_c is not None:
             signal.signal(signal.SIGINT, ctrl_c)
-        if self._is_interrupted:
-            raise KeyboardInterrupt
+        _raise_deferred()
         if self._asked.is_set():
             self._finishing.join()
 
@@ -113,7 +164,7 @@ class _Watch(AbstractContextManager[None]):
         self._noticed.set()
         while frame is not None:
             if frame.f_code in _UNDISTURBED:
-                self._is_interrupted = True
+                _deferred.set()
                 return
             frame = frame.f_back
         raise KeyboardInterrupt
@@ -136,7 +187,7 @@ class _Watch(AbstractContextManager[None]):
             if not numbers:
                 return
             for number in numbers:
-                if number == signal.SIGTERM:
+                if number == signal.SIGTERM and signal.SIGTERM in self._handlers:
                     self._terminate()
                 elif number == signal.SIGHUP and self._hangup is not None:
                     self._hangup()
@@ -151,7 +202,22 @@ class _Watch(AbstractContextManager[None]):
         self._finishing.start()
 
 
-_UNDISTURBED = (_Watch.__enter__.__code__, _Watch.__exit__.__code__)
+_UNDISTURBED = frozenset(
+    function.__code__
+    for function in (
+        _Watch.__enter__,
+        _Watch.__exit__,
+        Undisturbed.__enter__,
+        Undisturbed.__exit__,
+        undisturbed,
+    )
+)
+
+
+def _is_raised(handler: object) -> bool:
+    """Tells whether a Ctrl-C is raised: by Python's own handler, or by a watch around this one."""
+    ours = getattr(handler, "__func__", None) is _Watch._interrupt
+    return ours or handler is signal.default_int_handler
 
 
 def _ignore(_number: int, _frame: FrameType | None) -> None:

@@ -17,7 +17,7 @@ import click
 
 from modelflow.cli.graph_choice import GraphChoice
 from modelflow.cli.telling import tell_error, tell_failed
-from modelflow.cli.termination import TERMINATED, termination
+from modelflow.cli.termination import TERMINATED, Undisturbed, termination
 from modelflow.cli.turn import Turn
 from modelflow.errors import (
     ConfigError,
@@ -68,13 +68,13 @@ def run_watched(
         message = f"{choice.path}: there is no such file to watch"
         raise ConfigError(message)
     sys.dont_write_bytecode = True  # a file's cached code is known by its second alone
-    with KeptModels() as models:
+    with termination(threading.Event(), None), KeptModels() as models:
         while True:
             seen = _state(files)
             turn = _WatchedTurn(models)
             graph = _read(choice)
             files = _files(graph, files, before)
-            with FileWatch(files, {**_state(files), **seen}, turn.change):
+            with Undisturbed(FileWatch(files, {**_state(files), **seen}, turn.change)):
                 code = None if graph is None else _run(run, graph, turn)
                 if not turn.changed.is_set() and code != TERMINATED:
                     what = f"waits for a change of its {len(files)} files; Ctrl-C ends it"

@@ -76,8 +76,8 @@ class Journal:
         if self._recording is not None:
             self._recording.start()
         if self._thread is not None:
-            self._thread.start()
             stop_at_exit(self)
+            self._thread.start()
 
     @property
     def is_stopped(self) -> bool:

@@ -204,8 +204,8 @@ class Recording:
         self._thread = threading.Thread(
             target=self._run, args=(file,), name=f"modelflow/{self._scheduler.plan.name}/recording"
         )
+        stop_at_exit(self)  # first: a Ctrl-C may come while the thread begins
         self._thread.start()
-        stop_at_exit(self)
         return self
 
     @property

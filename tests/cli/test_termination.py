@@ -4,6 +4,8 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 from tests import programs
 
 # What waits for a mutex of C is woken by no signal.
@@ -183,3 +185,77 @@ except KeyboardInterrupt:
     said, complained, code = told(text, *[signal.SIGINT] * 5)
     assert (said, code) in (("interrupted\n", 0), ("", 1), ("", -signal.SIGINT))
     assert "modelflow" not in complained or "KeyboardInterrupt" in complained
+
+
+# A context with a thread of its own, as those are that `run`, `serve` and the others enter.
+BESIDE = """
+import os, signal, sys, threading
+from modelflow.cli.termination import Undisturbed, termination, undisturbed
+
+def fail(*error):  # at once: a thread that was left would keep the program
+    sys.__excepthook__(*error)
+    sys.stderr.flush()
+    os._exit(1)
+
+sys.excepthook = fail
+
+class Beside:
+    def __init__(self):
+        self.over, self.threads = threading.Event(), []
+
+    def start(self):
+        self.threads.append(threading.Thread(target=self.over.wait))
+        self.threads[-1].start()
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        for thread in self.threads:
+            thread.join()
+
+def use(interrupting):
+    sys.settrace(interrupting)
+    try:
+        with termination(threading.Event(), {finish}), Undisturbed(Beside()) as beside:
+            undisturbed(beside.start)
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    return False
+
+class Interrupting:
+    def __init__(self, *lines):
+        self.left, self.lines = lines, 0
+
+    def __call__(self, frame, what, _):
+        path, name = frame.f_code.co_filename, frame.f_code.co_name
+        is_traced = path.endswith(("termination.py", "threading.py")) or path == "<string>"
+        if not is_traced or name == "use":
+            return None
+        if what == "line" and threading.current_thread() is threading.main_thread():
+            self.lines += 1
+            if self.lines in self.left:
+                signal.raise_signal(signal.SIGINT)
+        return self
+
+numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGWINCH)
+before = [signal.getsignal(number) for number in numbers]
+counting = Interrupting()
+assert not use(counting)
+assert counting.lines > 60
+print("ready", flush=True)
+for line in range(1, counting.lines + 1):
+    assert use(Interrupting(line)), line
+    assert threading.active_count() == 1, (line, threading.enumerate())
+    assert [signal.getsignal(number) for number in numbers] == before, line
+print("done")
+"""
+
+
+@pytest.mark.parametrize("finish", ["print", "None"])
+def test_what_has_threads_of_its_own_is_entered_or_not_wherever_a_ctrl_c_comes(finish):
+    assert told(BESIDE.format(finish=finish)) == ("done\n", "", 0)
