@@ -30,6 +30,7 @@ from modelflow.image import (
 Pixels = npt.NDArray[np.uint8]
 
 _COLORSPACES = {"bgr": "BGR", "rgb": "RGB", "gray": "GRAY"}
+_PILLOW = "Pillow"  # the format of an image that is none of a file
 
 
 class ImageDecoder(FlowUnit):
@@ -48,7 +49,7 @@ class ImageDecoder(FlowUnit):
 
     def _decoded(self, data: Any, count: PixelCount) -> Buffer:
         buffer = self.decode(*self.read(data, count)).to_buffer()
-        if isinstance(data, os.PathLike):
+        if type(data) is not bytes and isinstance(data, os.PathLike):
             buffer.set("path", os.fspath(data))
         return buffer
 
@@ -62,8 +63,8 @@ class ImageDecoder(FlowUnit):
         Raises:
             ValueError: no encoded image, or one of more pixels than are allowed.
         """
-        if is_pillow(data):  # decoded already, or by Pillow when it is used
-            header = Header("Pillow", *data.size)
+        if type(data) is not bytes and is_pillow(data):  # decoded already, or by Pillow when used
+            header = Header(_PILLOW, *data.size)
             check_header(header, 0, self._options.max_pixels)
             count.add(header)
             return data, header
@@ -79,9 +80,9 @@ class ImageDecoder(FlowUnit):
         Raises:
             ValueError: the image is damaged.
         """
-        if is_pillow(data):
+        if header.format == _PILLOW:
             return convert_color(image_of_pillow(data, "image_decoder"), self._options.pix_fmt)
-        factor = self._factor(header)
+        factor = self._factor(header) if self._options.scaled_decode else 1
         if header.is_plain_jpeg:
             pixels = self._decode_jpeg(data, header, factor)
         else:
@@ -90,7 +91,7 @@ class ImageDecoder(FlowUnit):
         return image if wanted == self._pix_fmt else convert_color(image, wanted)
 
     def _factor(self, header: Header) -> int:
-        if not self._options.scaled_decode or header.format != "jpeg":
+        if header.format != "jpeg":
             return 1
         width, height = self._options.min_width, self._options.min_height
         if self._is_transposed(header):

@@ -33,6 +33,8 @@ def encoded_bytes(data: Any) -> memoryview:
     Raises:
         ValueError: the data is none, or empty, or its file cannot be read.
     """
+    if type(data) is bytes and data:  # as most are
+        return memoryview(data)
     is_array = isinstance(data, np.ndarray)
     if is_array and data.ndim == 2 and 1 in data.shape:  # as OpenCV and other frameworks give it
         data = data.reshape(-1)
@@ -102,7 +104,8 @@ def check_header(header: Header, size: int, most: int) -> None:
     Raises:
         ValueError: it has no pixels, more than ``most``, or more than can stand in its bytes.
     """
-    if not 0 < header.pixels <= most:
+    pixels = header.pixels
+    if not 0 < pixels <= most:
         message = f"{_told(header)}; expected 1 to {most}; set max_pixels to allow more"
         raise ValueError(message)
     if size < header.least_bytes:

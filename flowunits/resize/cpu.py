@@ -30,15 +30,15 @@ class Resize(FlowUnit):
 
     def _resize(self, buffer: Buffer) -> Buffer:
         image = read_image(buffer)
-        *before, _ = image.size
-        width, height = after = self._options.size(*before)
-        if after == tuple(before):
+        width, height, _ = image.size
+        size = self._options.size(width, height)
+        if size == (width, height):
             return image.to_buffer()
-        out = image.like(width, height)
+        out = image.like(*size)
         if self._options.antialias:
             smoothly_resized(image, out, self._options.interpolation)
             return out.to_buffer()
         cv2 = opencv()
         for source, target in zip(image.planes, out.planes, strict=True):
-            cv2.resize(source, (width, height), dst=target, interpolation=self._flag)
+            cv2.resize(source, size, dst=target, interpolation=self._flag)
         return out.to_buffer()

@@ -5,7 +5,9 @@ allocation, which costs about as much as resizing an image (``benchmarks/image_p
 """
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -37,7 +39,11 @@ class _Lease(np.ndarray[Any, Any]):
     def __del__(self) -> None:
         block = self.base
         if type(block) is _Block:  # a view of a lease, which somebody has made, has none
-            self.pool._give_back(block)
+            pool, size = self.pool, block.nbytes
+            with pool._lock:
+                if pool._idle_bytes + size <= pool.max_idle:
+                    pool._idle_bytes += size
+                    pool._idle[size].append(block)
 
 
 class ArrayPool:
@@ -66,7 +72,7 @@ class ArrayPool:
         self.allocations = 0
         self.reuses = 0
         self._idle_bytes = 0
-        self._idle: dict[int, list[_Block]] = {}
+        self._idle: defaultdict[int, list[_Block]] = defaultdict(list)
         # Re-entrant: the collector may run a lease's __del__ while this thread holds the lock.
         self._lock = threading.RLock()
 
@@ -94,19 +100,13 @@ class ArrayPool:
 
     def _take(self, size: int) -> _Block:
         with self._lock:
-            idle = self._idle.get(size)
+            idle = self._idle[size]
             if idle:
                 self.reuses += 1
                 self._idle_bytes -= size
                 return idle.pop()
             self.allocations += 1
         return self._allocate(size).view(_Block)
-
-    def _give_back(self, block: _Block) -> None:
-        with self._lock:
-            if self._idle_bytes + block.nbytes <= self.max_idle:
-                self._idle_bytes += block.nbytes
-                self._idle.setdefault(block.nbytes, []).append(block)
 
 
 def _aligned(size: int) -> npt.NDArray[np.uint8]:
@@ -116,6 +116,7 @@ def _aligned(size: int) -> npt.NDArray[np.uint8]:
     return memory[start : start + size]
 
 
+@lru_cache(maxsize=256)
 def _size_class(size: int) -> int:
     power = 1 << (size - 1).bit_length()
     between = power // 4 * 3

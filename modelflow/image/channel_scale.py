@@ -42,6 +42,9 @@ class ChannelScale:
         if self.mean is not None and len(self.mean) in (1, 3):
             self._mean_of_three = (*map(float, np.resize(self.mean, 3)), 0.0)
             opencv()  # now, not with the first image
+        counts = {len(v) for v in (self.mean, self.scale) if v is not None} - {1}
+        # The channels of data that fits; None: any; 0: none, as the values contradict each other.
+        self._fitting = (counts.pop() if len(counts) == 1 else 0) if counts else None
 
     def read_all(
         self, buffers: Sequence[Buffer], where: str = "in_data"
@@ -77,6 +80,14 @@ class ChannelScale:
         return scaled
 
     def _checked(self, buffer: Buffer, where: str) -> tuple[Any, str] | ValueError:
+        data = buffer.data
+        if (  # as most images are
+            type(data) is np.ndarray
+            and data.dtype is _UINT8
+            and is_as_said(buffer, data.shape)
+            and self._fitting in (None, data.shape[2])
+        ):
+            return data, "hwc"
         try:
             return self.check(buffer, where)
         except ValueError as error:
@@ -144,13 +155,18 @@ class ChannelScale:
             return out
         # Rows of all channels side by side: three numbers at a time would be five times slower.
         data = np.ascontiguousarray(data)
-        width = data.shape[-2] * channels if data.ndim > 2 else data.shape[-1]
-        mean, scale = self._rows_of(width)
-        if self._mean_of_three is not None and _is_colour(data):
+        is_subtracted = self._mean_of_three is not None and _is_colour(data)
+        if is_subtracted:
             # The same numbers: it calculates in float32, too. NumPy takes twice as long.
             cv2 = opencv()
             cv2.subtract(data, self._mean_of_three, dst=out, dtype=cv2.CV_32F)
-            data, mean = out, None
+            if self.scale is None:
+                return out
+            data = out
+        width = data.shape[-2] * channels if data.ndim > 2 else data.shape[-1]
+        mean, scale = self._rows_of(width)
+        if is_subtracted:
+            mean = None
         shape = (data.size // width if width else 0, width)
         _scale(data.reshape(shape), mean, scale, out.reshape(shape))
         return out

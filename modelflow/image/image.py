@@ -22,9 +22,11 @@ _PLANAR = ("bgrp", "rgbp")
 _UINT8 = np.dtype(np.uint8)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, which takes twice as long: several are made for each image
 class Pixels:
     """Pixels and how they are to be read: one image, or several of one size along a leading axis.
+
+    A value: nothing of it is changed.
 
     Attributes:
         data: (H, W, C) under layout ``hwc``, (C, H, W) under ``chw``; nv12: (H * 3 / 2, W). Of
@@ -93,7 +95,10 @@ class Image(Pixels):
         ``width_stride`` (bytes) and ``height_stride`` (rows) are those of a plane: rows lie side by
         side, without gaps.
         """
-        width, height, channel = self.size
+        if self.layout == "hwc" and self.pix_fmt != "nv12":  # as `size`, without a call
+            height, width, channel = self.data.shape
+        else:
+            width, height, channel = self.size
         meta = {
             "width": width,
             "height": height,
@@ -103,7 +108,9 @@ class Image(Pixels):
             "pix_fmt": self.pix_fmt,
             "layout": self.layout,
         }
-        return Buffer(self.data, meta)
+        buffer = Buffer(self.data)
+        buffer._meta = meta  # as if given, but not copied
+        return buffer
 
 
 def empty_image(

@@ -13,7 +13,7 @@ __all__ = ["CHANNELS", "is_as_said", "shape_of", "unrolled"]
 CHANNELS = {"bgr": 3, "rgb": 3, "bgrp": 3, "rgbp": 3, "gray": 1}
 _PLANAR = ("bgrp", "rgbp")
 _PACKED = ("bgr", "rgb", "gray")
-_INTEGERS = [int, int, int]
+_SIZE = ("height", "width", "channel")
 
 
 def is_as_said(buffer: Buffer, shape: tuple[int, ...]) -> bool:
@@ -21,11 +21,20 @@ def is_as_said(buffer: Buffer, shape: tuple[int, ...]) -> bool:
 
     As those do of every image that a unit gives: it need not be looked at any closer.
     """
-    pix_fmt, layout, *size = buffer.get_many("pix_fmt", "layout", "height", "width", "channel")
-    # By type first: what anybody has put into the meta may compare in any way, or not at all.
-    if type(layout) is not str or type(pix_fmt) is not str or list(map(type, size)) != _INTEGERS:
+    meta = buffer._meta
+    if meta is None or len(shape) != 3:
         return False
-    return tuple(size) == shape and layout == "hwc" and pix_fmt in _PACKED
+    pix_fmt, layout = meta.get("pix_fmt"), meta.get("layout")
+    # By type first: what anybody has put into the meta may compare in any way, or not at all.
+    if type(layout) is not str or type(pix_fmt) is not str:
+        return False
+    if layout != "hwc" or pix_fmt not in _PACKED:
+        return False
+    for extent, key in zip(shape, _SIZE, strict=True):
+        said = meta.get(key)
+        if type(said) is not int or said != extent:
+            return False
+    return True
 
 
 def unrolled(buffer: Buffer, where: str) -> Any:

@@ -27,6 +27,7 @@ __all__ = [
     "StreamOf",
     "UnitCall",
     "claim",
+    "counts_references",
     "freeze",
     "is_alone",
     "place_of",
@@ -118,12 +119,13 @@ class UnitCall(Call):
         """Puts errors in the place of inputs of another type than declared; True: there are any."""
         types = self._input_types
         assert types is not None  # else nobody would ask
-        found = [
-            self._with_errors(column, types.wrong_in(place, column), stream_of, is_refusal=True)
-            for place, column in enumerate(columns)
-        ]
-        has_errors = any(new is not old for new, old in zip(found, columns, strict=True))
-        return (found if has_errors else columns), has_errors
+        found = columns
+        for place, column in enumerate(columns):
+            wrong = types.wrong_in(place, column)
+            if wrong:
+                found = [*found]
+                found[place] = self._with_errors(column, wrong, stream_of, is_refusal=True)
+        return found, found is not columns
 
     def _with_errors(
         self,
@@ -133,11 +135,9 @@ class UnitCall(Call):
         *,
         is_refusal: bool = False,
     ) -> list[Buffer]:
-        """Returns the column, or a copy with errors in the place of some of its rows."""
-        found = column
+        """Returns a copy of the column with errors in the place of the rows that are wrong."""
+        found = list(column)
         for row, error in wrong:
-            if found is column:
-                found = list(column)
             bad = Buffer.from_error(self._error(error, stream_of(row), is_refusal=is_refusal))
             bad.inherit_meta(column[row])
             found[row] = bad
@@ -298,10 +298,10 @@ def _references(buffer: Buffer) -> int:
     return sys.getrefcount(buffer.data)
 
 
-def _counts_references() -> bool:
+def counts_references() -> bool:
     """Tells whether reference counts can be relied on: not in a build without the lock."""
     return bool(getattr(sys, "_is_gil_enabled", lambda: True)())
 
 
 # What `_references` says of an array that nobody else has: it differs between interpreters.
-_ALONE = _references(Buffer(np.empty(0))) if _counts_references() else -1
+_ALONE = _references(Buffer(np.empty(0))) if counts_references() else -1

@@ -4,7 +4,7 @@ A unit whose output declares ``uint8`` and that emits a float64 array for the se
 `wrong_in` gives ``(1, ValueError("out: got a float64 array; expected uint8"))``.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -47,8 +47,8 @@ class PortTypes:
             for _, error in self.wrong_in(place, buffers):
                 raise error
 
-    def wrong_in(self, place: int, column: Sequence[Buffer]) -> Iterator[tuple[int, ValueError]]:
-        """Gives the rows of a column whose arrays are of another type than declared, and why.
+    def wrong_in(self, place: int, column: Sequence[Buffer]) -> Sequence[tuple[int, ValueError]]:
+        """Returns the rows of a column whose arrays are of another type than declared, and why.
 
         Args:
             place: The column's place among the ports in use.
@@ -56,9 +56,12 @@ class PortTypes:
         """
         declared = self._types[place]
         if declared is None:
-            return
+            return ()
+        wrong: list[tuple[int, ValueError]] = []
         name, dtype = declared
         for row, buffer in enumerate(column):
             data = buffer.data
             if type(data) is np.ndarray and data.dtype != dtype:
-                yield row, ValueError(f"{name}: got a {data.dtype} array; expected {dtype}")
+                error = ValueError(f"{name}: got a {data.dtype} array; expected {dtype}")
+                wrong.append((row, error))
+        return wrong

@@ -7,7 +7,7 @@ import pytest
 from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError
 from modelflow.plan import UnitPlan
-from modelflow.runtime.call import _counts_references, claim, freeze, is_alone, writable
+from modelflow.runtime.call import claim, counts_references, freeze, is_alone, writable
 from modelflow.runtime.kinds.expand import ExpandCall
 from modelflow.runtime.kinds.normal import NormalCall
 from modelflow.runtime.segment import Stream
@@ -340,4 +340,4 @@ def test_references_are_counted_unless_python_runs_without_its_lock(monkeypatch,
     monkeypatch.delattr(sys, "_is_gil_enabled", raising=False)
     if has_lock is not None:
         monkeypatch.setattr(sys, "_is_gil_enabled", lambda: has_lock, raising=False)
-    assert _counts_references() == (has_lock is not False)
+    assert counts_references() == (has_lock is not False)

@@ -4,6 +4,7 @@ A batch of eight in which the sixth item makes the unit raise is tried again in 
 5-8 raise, 5-6 raise, 5 passes, 6 raises: its error is the sixth buffer; 7-8 pass.
 """
 
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from modelflow.runtime.call import (
     StreamOf,
     UnitCall,
     claim,
+    counts_references,
     freeze,
     place_of,
     returned_error,
@@ -135,11 +137,12 @@ class NormalCall(UnitCall, BatchCall):
         if values is sources and self._is_single:
             return values
         settled = []
-        for row, value in enumerate(values):
-            if isinstance(value, Buffer | Exception):
-                buffer = self._wrapped(value)
-                if buffer is value and (place or buffer is not sources[row]):
-                    buffer = buffer.twin()  # the unit may keep its own, and give it again
+        for row in range(len(values)):  # `enumerate` would refer to the value, too
+            value = values[row]
+            if type(value) is Buffer and value.error is None and getrefcount(value) <= _FRESH:
+                buffer = value  # made for this alone
+            elif isinstance(value, _WRAPPED):
+                buffer = self._taken(value, None if place else sources[row])
             else:
                 buffer = Buffer(value)
             if self._inherits_meta and buffer is not sources[row]:
@@ -151,14 +154,20 @@ class NormalCall(UnitCall, BatchCall):
             settled.append(buffer)
         return settled
 
+    def _taken(self, value: Buffer | Exception, source: Buffer | None) -> Buffer:
+        """Returns a buffer, or an error, of a unit that may keep its own, and give it again."""
+        buffer = self._wrapped(value)
+        return buffer.twin() if buffer is value and buffer is not source else buffer
+
     def _typed(self, settled: Columns, stream_of: StreamOf) -> Columns:
         """Puts errors in the place of arrays of another type than their output declares."""
         types = self._output_types
         assert types is not None  # else nobody would ask
-        return [
-            self._with_errors(column, types.wrong_in(place, column), stream_of)
-            for place, column in enumerate(settled)
-        ]
+        for place, column in enumerate(settled):
+            wrong = types.wrong_in(place, column)
+            if wrong:
+                settled[place] = self._with_errors(column, wrong, stream_of)
+        return settled
 
     def _miscount(self, given: int, expected: int, output: int) -> ValueError:
         """The error of a call that gave too many or too few; it may be one of a batch's parts."""
@@ -172,6 +181,17 @@ class NormalCall(UnitCall, BatchCall):
             f"{_counted(expected, 'input')}{before}; a normal unit gives one for each"
             f"{place}"
         )
+
+
+def _fresh_references() -> int:
+    """Returns what `_settled` finds of a buffer that nobody else has, in this Python."""
+    values = [Buffer()]
+    value = values[0]
+    return getrefcount(value)
+
+
+_FRESH = _fresh_references() if counts_references() else -1
+_WRAPPED = (Buffer, Exception)
 
 
 def _counted(count: int, name: str) -> str:
