@@ -202,6 +202,7 @@ def _server(
         ca=given["ca"],
     )
     with termination(asked, series.stop), Undisturbed(target):
+        target.connect()
         yield target
 
 

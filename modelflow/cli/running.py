@@ -59,24 +59,25 @@ class Run:
         threads = list(receivers)
         if self._stream is not None:
             threads.append(threading.Thread(target=self._send, name="modelflow-cli/send"))
-        left = len(receivers)
+        begun: list[threading.Thread] = []
+        ended = 0
         try:
-            undisturbed(partial(_start, threads))  # else nobody knows who is to be waited for
-            while left:
+            undisturbed(partial(_start, threads, begun))
+            while ended < len(receivers):
                 result = self._results.get()
                 if result is None:
-                    left -= 1
+                    ended += 1
                 else:
                     self._write(*result)
             self._wait_for_sinks()
         except BaseException:  # Ctrl-C, or our reader has gone: end everything at once
             for stream in self.streams:
                 stream.cancel()
-            while left:  # the receivers may wait for room in the queue
-                left -= self._results.get() is None
+            while ended < min(len(begun), len(receivers)):  # they may wait for room in the queue
+                ended += self._results.get() is None
             raise
         finally:
-            for thread in threads:
+            for thread in begun:
                 thread.join()
 
     def inline(self) -> None:
@@ -123,9 +124,10 @@ class Run:
             self._results.put(None)
 
 
-def _start(threads: "Sequence[threading.Thread]") -> None:
+def _start(threads: "Sequence[threading.Thread]", begun: list[threading.Thread]) -> None:
     for thread in threads:
         thread.start()
+        begun.append(thread)
 
 
 class _Results:

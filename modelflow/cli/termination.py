@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from types import FrameType, TracebackType
@@ -24,8 +25,37 @@ TERMINATED = 128 + signal.SIGTERM
 _AGAIN = 0.05
 
 
-# A Ctrl-C has come where it is not raised; the process has one main thread, which alone looks here.
-_deferred = threading.Event()
+# Seconds after which a further Ctrl-C is raised even where one is waiting to be.
+_LONGEST = 1.0
+
+
+class _Deferral:
+    """A Ctrl-C that came where it is not raised. Of the main thread, on which all handlers run.
+
+    No lock, and nothing that has one: a handler may be called in the middle of another.
+    """
+
+    since: float | None = None
+    """When it came; None: there is none."""
+
+    def put_off(self) -> bool:
+        """Notes one that has come now; False: it is to be raised, as who waits has asked again."""
+        now = time.monotonic()
+        if self.since is None:
+            self.since = now
+        elif now - self.since >= _LONGEST:
+            self.since = None
+            return False
+        return True
+
+    def raise_due(self) -> None:
+        """Raises it."""
+        if self.since is not None:
+            self.since = None
+            raise KeyboardInterrupt
+
+
+_deferral = _Deferral()
 
 
 def termination(
@@ -56,16 +86,20 @@ class Undisturbed(AbstractContextManager[T], Generic[T]):
 
     A thread that is being started when the Ctrl-C comes would have nobody who ends it. One that
     comes while the context is entered or left is raised behind that; what takes long must not be
-    in one.
+    in one: another that comes a second later is raised at once.
     """
 
     def __init__(self, inner: AbstractContextManager[T]) -> None:
         self._inner = inner
 
     def __enter__(self) -> T:
-        value = self._inner.__enter__()
         try:
-            _raise_deferred()
+            value = self._inner.__enter__()
+        except BaseException:
+            _deferral.raise_due()
+            raise
+        try:
+            _deferral.raise_due()
         except KeyboardInterrupt as interrupt:
             self._inner.__exit__(KeyboardInterrupt, interrupt, None)
             raise
@@ -77,21 +111,18 @@ class Undisturbed(AbstractContextManager[T], Generic[T]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool | None:
-        is_handled = self._inner.__exit__(kind, error, traceback)
-        _raise_deferred()
-        return is_handled
+        try:
+            return self._inner.__exit__(kind, error, traceback)
+        finally:
+            _deferral.raise_due()
 
 
 def undisturbed(act: Callable[[], None]) -> None:
     """Calls ``act``; a Ctrl-C that comes meanwhile is raised when it is done."""
-    act()
-    _raise_deferred()
-
-
-def _raise_deferred() -> None:
-    if _deferred.is_set():
-        _deferred.clear()
-        raise KeyboardInterrupt
+    try:
+        act()
+    finally:
+        _deferral.raise_due()
 
 
 class _Watch(AbstractContextManager[None]):
@@ -115,7 +146,7 @@ class _Watch(AbstractContextManager[None]):
         self._hangup = hangup
         self._finishing = threading.Thread(target=finish, name="modelflow-cli/finish")
         self._reading = threading.Thread(target=self._read, name="modelflow-cli/signals")
-        self._noticed = threading.Event()
+        self._is_noticed = False  # no event: a handler may be called in the middle of another
         self._main = threading.get_ident()
         self._reader, self._writer = socket.socketpair()
         self._writer.setblocking(False)
@@ -138,7 +169,7 @@ class _Watch(AbstractContextManager[None]):
         self._wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         for number, handler in self._handlers.items():  # only now is nothing lost that they ignore
             signal.signal(number, handler)
-        if _deferred.is_set():
+        if _deferral.since is not None:
             self.__exit__(None, None, None)
 
     def __exit__(
@@ -156,22 +187,23 @@ class _Watch(AbstractContextManager[None]):
         self._reader.close()
         if ctrl_c is not None:
             signal.signal(signal.SIGINT, ctrl_c)
-        _raise_deferred()
+        _deferral.raise_due()
         if self._asked.is_set():
             self._finishing.join()
 
     def _interrupt(self, _number: int, frame: FrameType | None) -> None:
-        self._noticed.set()
+        self._is_noticed = True
         while frame is not None:
             if frame.f_code in _UNDISTURBED:
-                _deferred.set()
-                return
+                if _deferral.put_off():
+                    return
+                break
             frame = frame.f_back
         raise KeyboardInterrupt
 
     def _woken(self, _number: int, _frame: FrameType | None) -> None:
         """Notes that the main thread runs handlers: that of a Ctrl-C comes before this one's."""
-        self._noticed.set()
+        self._is_noticed = True
 
     def _read(self) -> None:
         is_waking = False  # the main thread has not noticed a Ctrl-C yet, as far as is known
@@ -180,7 +212,7 @@ class _Watch(AbstractContextManager[None]):
             try:
                 numbers = self._reader.recv(64)
             except TimeoutError:
-                is_waking = not self._noticed.is_set()
+                is_waking = not self._is_noticed
                 if is_waking:
                     signal.pthread_kill(self._main, signal.SIGWINCH)
                 continue
@@ -192,7 +224,7 @@ class _Watch(AbstractContextManager[None]):
                 elif number == signal.SIGHUP and self._hangup is not None:
                     self._hangup()
                 elif number == signal.SIGINT and signal.SIGINT in self._handlers:
-                    self._noticed.clear()
+                    self._is_noticed = False
                     is_waking = True
 
     def _terminate(self) -> None:

@@ -1,7 +1,11 @@
 """A window on a running flow: ``/metrics`` for Prometheus, ``/stats`` for programs, over HTTP."""
 
+import contextlib
+import io
 import json
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -22,8 +26,40 @@ _PATIENCE = 1
 class _Handler(WSGIRequestHandler):
     timeout = _PATIENCE
 
+    def setup(self) -> None:
+        """Has the whole request come in time, not each part of it."""
+        super().setup()
+        self.rfile = io.BufferedReader(_Coming(self.connection, time.monotonic() + _PATIENCE))
+
+    def handle(self) -> None:
+        """Answers; of a client that has gone, or takes too long, nothing is said."""
+        with contextlib.suppress(OSError):
+            super().handle()
+
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name
         """Says nothing: a scrape every few seconds is no news."""
+
+
+class _Coming(io.RawIOBase):
+    """What comes on a connection until a moment; behind that it is a `TimeoutError`."""
+
+    def __init__(self, connection: socket.socket, until: float) -> None:
+        self._connection = connection
+        self._until = until
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left = self._until - time.monotonic()
+        if left <= 0:
+            message = "the request takes too long"
+            raise TimeoutError(message)
+        self._connection.settimeout(left)
+        try:
+            return self._connection.recv_into(buffer)
+        finally:
+            self._connection.settimeout(_PATIENCE)  # of what is sent
 
 
 class Window:
@@ -95,8 +131,6 @@ class Window:
 
 
 def _server_class(host: str) -> type[WSGIServer]:
-    import socket
-
     class Server(WSGIServer):
         address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
 

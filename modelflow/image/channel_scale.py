@@ -43,8 +43,8 @@ class ChannelScale:
             self._mean_of_three = (*map(float, np.resize(self.mean, 3)), 0.0)
             opencv()  # now, not with the first image
         counts = {len(v) for v in (self.mean, self.scale) if v is not None} - {1}
-        # The channels of data that fits; None: any; 0: none, as the values contradict each other.
-        self._fitting = (counts.pop() if len(counts) == 1 else 0) if counts else None
+        # The channels of data that fits; None: any; -1: none, as the values contradict each other.
+        self._fitting = (counts.pop() if len(counts) == 1 else -1) if counts else None
 
     def read_all(
         self, buffers: Sequence[Buffer], where: str = "in_data"

@@ -84,27 +84,13 @@ class HttpTarget:
         return self._url.text
 
     def __enter__(self) -> Self:
-        """Starts the thread and connects for the first time.
-
-        Raises:
-            ConfigError: nobody answers there.
-        """
+        """Starts the thread."""
         from modelflow.http.server import new_loop
 
         self._loop = new_loop()
         self._mailbox = Mailbox(self._loop)
         self._thread = threading.Thread(target=self._main, name="modelflow/load/http")
         self._thread.start()
-        try:
-            first = asyncio.wait_for(self._connect_first(), _PATIENCE)
-            asyncio.run_coroutine_threadsafe(first, self._loop).result()
-        except BaseException as error:
-            self._close()
-            if not isinstance(error, (OSError, TimeoutError)):
-                raise
-            reason = getattr(error, "strerror", None) or str(error)
-            message = f"{self.name}: cannot connect: {reason or f'no answer in {_PATIENCE:g} s'}"
-            raise ConfigError(message) from error
         return self
 
     def __exit__(
@@ -114,11 +100,26 @@ class HttpTarget:
         traceback: TracebackType | None,
     ) -> None:
         """Ends every connection and joins the thread."""
-        self._close()
-
-    def _close(self) -> None:
         self._mailbox.post(self._end)
         self._thread.join()
+
+    def connect(self) -> None:
+        """Connects for the first time: else each request would say that nobody answers.
+
+        Raises:
+            ConfigError: nobody answers there.
+        """
+        first = asyncio.wait_for(self._connect_first(), _PATIENCE)
+        connecting = asyncio.run_coroutine_threadsafe(first, self._loop)
+        try:
+            connecting.result()
+        except BaseException as error:
+            connecting.cancel()
+            if not isinstance(error, (OSError, TimeoutError)):
+                raise
+            reason = getattr(error, "strerror", None) or str(error)
+            message = f"{self.name}: cannot connect: {reason or f'no answer in {_PATIENCE:g} s'}"
+            raise ConfigError(message) from error
 
     def submit(self, attempts: Sequence[Attempt], on_room: Callable[[], None]) -> int:  # noqa: ARG002
         """See `Target`; takes all."""

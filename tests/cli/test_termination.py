@@ -249,9 +249,10 @@ assert not use(counting)
 assert counting.lines > 60
 print("ready", flush=True)
 for line in range(1, counting.lines + 1):
-    assert use(Interrupting(line)), line
-    assert threading.active_count() == 1, (line, threading.enumerate())
-    assert [signal.getsignal(number) for number in numbers] == before, line
+    for lines in ((line,), (line, line + 1, line + 2, line + 3), (line, line + 9)):
+        assert use(Interrupting(*lines)), lines
+        assert threading.active_count() == 1, (lines, threading.enumerate())
+        assert [signal.getsignal(number) for number in numbers] == before, lines
 print("done")
 """
 
@@ -259,3 +260,73 @@ print("done")
 @pytest.mark.parametrize("finish", ["print", "None"])
 def test_what_has_threads_of_its_own_is_entered_or_not_wherever_a_ctrl_c_comes(finish):
     assert told(BESIDE.format(finish=finish)) == ("done\n", "", 0)
+
+
+def test_who_asks_again_a_second_later_is_heard_at_once():
+    text = """
+import contextlib, signal, threading
+from modelflow.cli import termination
+
+now = 100.0
+termination.time.monotonic = lambda: now
+
+@contextlib.contextmanager
+def slow():
+    global now
+    yield
+    signal.raise_signal(signal.SIGINT)
+    now += 0.5
+    signal.raise_signal(signal.SIGINT)
+    print("ready", flush=True)
+    now += 0.6
+    signal.raise_signal(signal.SIGINT)
+    print("not here")
+
+try:
+    with termination.termination(threading.Event(), print), termination.Undisturbed(slow()):
+        pass
+except KeyboardInterrupt:
+    print("interrupted")
+with termination.termination(threading.Event(), print), termination.Undisturbed(slow()):
+    break_off = None
+"""
+    said, complained, code = told(text)
+    assert said == "interrupted\nready\n"
+    assert complained.splitlines()[-1] == "KeyboardInterrupt"
+    assert code in (130, -signal.SIGINT)
+
+
+def test_a_ctrl_c_is_raised_though_what_was_not_to_be_disturbed_has_failed():
+    text = """
+import signal, threading
+from modelflow.cli.termination import Undisturbed, termination, undisturbed
+
+def fail():
+    signal.raise_signal(signal.SIGINT)
+    raise ValueError("no good")
+
+class Failing:
+    def __init__(self, *methods):
+        self.methods = methods
+
+    def __enter__(self):
+        if "enter" in self.methods:
+            fail()
+
+    def __exit__(self, *_):
+        if "exit" in self.methods:
+            fail()
+
+print("ready", flush=True)
+with termination(threading.Event(), print):
+    for act in (
+        lambda: undisturbed(fail),
+        lambda: Undisturbed(Failing("enter")).__enter__(),
+        lambda: Undisturbed(Failing("exit")).__exit__(None, None, None),
+    ):
+        try:
+            act()
+        except KeyboardInterrupt as error:
+            print(error.__context__)
+"""
+    assert told(text) == ("no good\n" * 3, "", 0)

@@ -293,3 +293,12 @@ def test_each_image_of_a_mixed_batch_is_scaled_by_itself(photo, spec, options):
         alone = one(spec, images[place], **options)
         np.testing.assert_array_equal(found[place].data, alone.data)
         assert found[place].meta == alone.meta
+
+
+@pytest.mark.parametrize("channels", [0, 1, 2, 3])
+def test_values_that_contradict_each_other_fit_no_image(channels):
+    meta = {"height": 2, "width": 2, "channel": channels, "pix_fmt": "bgr", "layout": "hwc"}
+    image = Buffer(np.zeros((2, 2, channels), np.uint8), meta)
+    (found,) = ChannelScale((1, 2, 3), (1, 2)).read_all([image])
+    assert isinstance(found, ValueError)
+    assert f"got {channels} channels" in str(found)

@@ -91,13 +91,18 @@ def test_open_inference_is_asked_over_https(tmp_path):
         assert url.startswith("https://")
         with HttpTarget(url, [text], ca=authority.path) as target:
             found = run(target, counted(20))
-        with pytest.raises(ConfigError, match=r"cannot connect: .*certificate verify failed"):
-            HttpTarget(url, [text]).__enter__()
+        untrusting = HttpTarget(url, [text])
+        with (
+            pytest.raises(ConfigError, match=r"cannot connect: .*certificate verify failed"),
+            untrusting,
+        ):
+            untrusting.connect()
     assert found.outcomes == {"ok": 20}
 
 
 def test_a_connection_is_used_again():
     with scripted([OK] * 5) as (url, came), HttpTarget(url, headers=[("X-A", "b")]) as target:
+        target.connect()
         found = run(target, counted(5, clients=1))
     assert found.outcomes == {"ok": 5}
     assert came == [f"GET / HTTP/1.1\r\nHost: {url[7:-1]}\r\nX-A: b\r\n\r\n".encode()] * 5
@@ -148,6 +153,7 @@ def test_what_is_not_answered_in_time_is_given_up_with_its_connection():
 def test_nobody_there_is_a_clear_error():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    with pytest.raises(ConfigError) as caught:
-        HttpTarget(f"http://127.0.0.1:{port}/x").__enter__()
+    target = HttpTarget(f"http://127.0.0.1:{port}/x")
+    with pytest.raises(ConfigError) as caught, target:
+        target.connect()
     assert str(caught.value) == f"http://127.0.0.1:{port}/x: cannot connect: Connection refused"

@@ -69,12 +69,12 @@ class NormalCall(UnitCall, BatchCall):
             if returned is not None:
                 raise returned_error(self.unit, returned)
             if self._is_one_to_one:
-                settled = [self._settled(context.outputs[self._outputs[0]], 0, columns)]
+                settled = [self._settled(context.outputs.pop(self._outputs[0]), 0, columns)]
                 return settled if self._output_types is None else self._typed(settled, stream_of)
             if not self._outputs:
                 return [columns[0]]
             settled = [
-                self._settled(context.outputs[name], place, columns)
+                self._settled(context.outputs.pop(name), place, columns)
                 for place, name in enumerate(self._outputs)
             ]
             return settled if self._output_types is None else self._typed(settled, stream_of)
@@ -136,11 +136,13 @@ class NormalCall(UnitCall, BatchCall):
             raise self._miscount(len(values), len(sources), place)
         if values is sources and self._is_single:
             return values
+        # What nobody else refers to, in a list to which nobody does, was made for this call.
+        fresh = _FRESH if getrefcount(values) <= _LISTED else -1
         settled = []
         for row in range(len(values)):  # `enumerate` would refer to the value, too
             value = values[row]
-            if type(value) is Buffer and value.error is None and getrefcount(value) <= _FRESH:
-                buffer = value  # made for this alone
+            if type(value) is Buffer and value.error is None and getrefcount(value) <= fresh:
+                buffer = value
             elif isinstance(value, _WRAPPED):
                 buffer = self._taken(value, None if place else sources[row])
             else:
@@ -183,14 +185,13 @@ class NormalCall(UnitCall, BatchCall):
         )
 
 
-def _fresh_references() -> int:
-    """Returns what `_settled` finds of a buffer that nobody else has, in this Python."""
-    values = [Buffer()]
+def _references(values: list[Any]) -> tuple[int, int]:
+    """Returns what `_settled` finds of a list, and of a buffer in it, that nobody else has."""
     value = values[0]
-    return getrefcount(value)
+    return getrefcount(values), getrefcount(value)
 
 
-_FRESH = _fresh_references() if counts_references() else -1
+_LISTED, _FRESH = _references([Buffer()]) if counts_references() else (-1, -1)
 _WRAPPED = (Buffer, Exception)
 
 

@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from modelflow.buffer import Buffer
 from modelflow.errors import EndFlow, FlowUnitError, WorkerProcessError
 from modelflow.unit.kind import Kind
+from modelflow.unit.port import Port
 from modelflow.unit.unit import FlowUnit
 from tests.runtime.graphs import Running, chain, graph_of, spec_of, unit_of
 from tests.runtime.test_call import call_of, run
@@ -148,6 +150,40 @@ def test_a_buffer_that_a_unit_gives_more_than_once_is_an_item_each_time(how):
     assert found == [1, 1]
     assert right == [1, 1]
     assert kept.meta == {"k": 0}
+
+
+@pytest.mark.parametrize("how", ["own list", "given list", "context", "subclass"])
+def test_a_buffer_whose_list_the_unit_has_kept_is_not_changed_by_who_comes_next(how):
+    kept = []
+
+    def process(ctx):
+        values = kept[0] if kept else [Buffer(np.zeros(2), {"k": 0}) for _ in ctx.input()]
+        if how == "own list":
+            ctx.outputs["out"] = values
+        elif how == "subclass":
+            ctx.outputs["out"] = values = kept[0] if kept else UserValues(values)
+        else:
+            ctx.outputs["out"].extend(values)
+            values = ctx.outputs["out"] if how == "given list" else values
+        kept[:] = [values, ctx] if how == "context" else [values]
+
+    def mark(ctx):
+        for buffer in ctx.input():
+            buffer.data += 1
+            buffer.set("k", buffer.get("k") + 1)
+        ctx.emit(ctx.input())
+
+    marks = replace(unit_of(mark), inputs=(Port("in", is_in_place=True),))
+    keeps = unit_of(process, inherits_meta=False)
+    nodes = {"input": "input", "u": keeps, "mark": marks, "output": "output"}
+    with Running(graph_of(nodes, ["input -> u", "u -> mark", "mark -> output"])) as flow:
+        found = [flow.infer(row) for row in range(3)]
+    assert [buffer.data.tolist() for buffer in found] == [[1, 1]] * 3
+    assert [buffer.get("k") for buffer in found] == [1] * 3
+
+
+class UserValues(list):
+    """A list of a unit's own."""
 
 
 def test_an_input_that_is_given_on_stays_the_same_buffer():
