@@ -173,7 +173,7 @@ def capacity(case: Case, stage: StageCase) -> Finding | None:
     limit, name = case.next_limit(stage, equals)
     free = case.processors - (case.cores or 0.0) - (case.foreign or 0.0)
     computing = sum(one.is_computing for one in equals)
-    if computing and free < _FREE:
+    if (computing and free < _FREE) or _is_crowded(case, stage):
         return None
     changes, faster = {}, math.inf
     for one in equals:
@@ -207,16 +207,28 @@ def capacity(case: Case, stage: StageCase) -> Finding | None:
 def processors(case: Case, stage: StageCase) -> Finding | None:
     """Every processor is used: only less work helps."""
     used = (case.cores or 0.0) + (case.foreign or 0.0)
+    what = f"all {case.processors} processors are used, most by this node"
     if used < case.processors - 2 * _FREE:
-        return None
+        if not _is_crowded(case, stage):
+            return None
+        what = f"it could run more often than the {case.processors} processors let it"
     return Finding(
         stage.heaviest.node,
         Cause.PROCESSORS,
-        f"all {case.processors} processors are used, most by this node",
+        what,
         (*_work(stage), f"the flow uses {case.cores or 0.0:.1f} processors"),
         advice="make the node cheaper, move it to another device, or take a larger machine",
         gain=0.0,
     )
+
+
+def _is_crowded(case: Case, stage: StageCase) -> bool:
+    """Tells whether its threads could run and have no processor: more of them would gain nothing.
+
+    A processor may rest now and then all the same: what threads hand one another leaves gaps.
+    """
+    used = (case.cores or 0.0) + (case.foreign or 0.0)
+    return stage.first.runnable >= _MUCH_RUNNABLE and used >= case.processors - 1.0
 
 
 def slow_input(case: Case) -> Finding | None:

@@ -143,3 +143,12 @@ def test_a_model_whose_engine_has_all_processors_gets_no_threads():
     found = first(node("a", busy=1.0, on_core=0.02), IDLE, cores=1.9, native=1.8)
     assert (found.node, found.cause) == ("a", Cause.PROCESSORS)
     assert "threads of its engine use 1.8 processors meanwhile" in found.evidence
+
+
+def test_threads_that_wait_for_processors_get_no_more_of_them_though_one_rests_now_and_then():
+    crowded = node("a", threads=2, busy=0.9, on_core=0.28, runnable=0.31)
+    found = first(crowded, IDLE, cores=1.3)
+    assert (found.node, found.cause, found.change) == ("a", Cause.PROCESSORS, {})
+    calm = node("a", threads=2, busy=0.9, on_core=0.28, runnable=0.1)
+    assert first(calm, IDLE, cores=1.3).cause == Cause.CAPACITY
+    assert first(crowded, IDLE, cores=0.9).cause == Cause.CAPACITY  # of two processors
