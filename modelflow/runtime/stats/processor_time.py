@@ -36,14 +36,17 @@ class ThreadTime:
         return max(0.0, now[0] - ran), max(0.0, now[1] - waited)
 
 
+# More than three numbers of 64 bits take.
+_LINE = 128
+
 NOTHING = (0.0, 0.0)
 """What a thread has used that never ran."""
 
 
 def _read(path: str) -> tuple[float, float] | None:
     try:
-        with open(path, encoding="ascii") as file:
-            ran, waited, _ = file.read().split()
+        with open(path, "rb", buffering=0) as file:
+            ran, waited, _ = file.read(_LINE).split()
     except (OSError, ValueError):  # another system, or the thread has just ended
         return None
     return int(ran) / 1e9, int(waited) / 1e9
