@@ -20,6 +20,7 @@ from modelflow.runtime.watcher import Watcher, Watchers
 __all__ = ["Session"]
 
 _END_RAISED = "session %r: a callback for its end raised"
+_PASSED = Stream.__new__(Stream)  # of no session, as nobody asks for it
 
 
 class Session:
@@ -41,6 +42,7 @@ class Session:
         "has_deadlines",
         "is_cancelled",
         "is_stopped",
+        "meta",
         "name",
         "on_error",
         "origin",
@@ -60,7 +62,9 @@ class Session:
     context: dict[str, Any]
     """The dict that all units of the session share."""
     stream: Stream
-    """Its stream at the top of the graph."""
+    """Its stream at the top of the graph; once everything has passed, one of no session."""
+    meta: dict[str, Any]
+    """That stream's own small values."""
     progress: Progress
     """How far it has come."""
     results: dict[str, Results]
@@ -114,6 +118,7 @@ class Session:
         self.origin = origin
         self.context = {}
         self.stream = Stream(self)
+        self.meta = self.stream.meta
         self.bundle = self.watcher = self.relay = self.began = self.spoilt = None
         self.on_error = None
         self.results = {
@@ -188,6 +193,10 @@ class Session:
         """
         if self._on_end:
             call_each(self._on_end, _END_RAISED, self.name)
+        if not self.is_cancelled and (not self.origin or self._opener is not None):
+            # Nothing enters any more. The two refer to each other, which would leave every request
+            # to the collector of cycles.
+            self.stream = _PASSED
         self._on_finished(self)  # last: who waits for the end finds everyone told
 
     def cancel(self, failure: Exception | None = None) -> bool:

@@ -61,7 +61,7 @@ class StreamIO(Sending, Receiving):
     @property
     def meta(self) -> dict[str, Any]:
         """The small values that belong to the stream as a whole; yours to fill before sending."""
-        return self._session.stream.meta
+        return self._session.meta
 
     @property
     def errors(self) -> tuple[Exception, ...]:

@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from modelflow import Flow
+from modelflow.cli.feeding import Feed
 from modelflow.cli.running import Run
 from modelflow.errors import Cancelled
 
@@ -27,14 +28,8 @@ def test_a_thread_that_cannot_be_started_ends_the_run(monkeypatch, place):
                 raise RuntimeError(message)
         start(thread)
 
-    class Feed:
-        port = "input"
-
-        def __iter__(self):
-            return iter(())
-
     with Flow(GRAPH) as flow:
-        run = Run(flow, [Feed()], lambda *_: None)
+        run = Run(flow, [Feed("input", [])], lambda *_: None)
         monkeypatch.setattr(threading.Thread, "start", refusing)
         with pytest.raises(RuntimeError, match="can't start new thread"):
             run.threaded()

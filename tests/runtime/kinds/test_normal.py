@@ -182,7 +182,7 @@ def test_a_buffer_whose_list_the_unit_has_kept_is_not_changed_by_who_comes_next(
     assert [buffer.get("k") for buffer in found] == [1] * 3
 
 
-class UserValues(list):
+class UserValues(list[Buffer]):
     """A list of a unit's own."""
 
 
