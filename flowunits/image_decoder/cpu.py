@@ -107,6 +107,8 @@ class ImageDecoder(FlowUnit):
     def _decode_jpeg(self, data: memoryview, header: Header, factor: int) -> Pixels:
         width, height = -(-header.width // factor), -(-header.height // factor)
         out = empty_image(width, height, 1 if self._pix_fmt == "gray" else 3)
+        if not self._options.strict:
+            out.fill(0)  # what is not decoded would be of the image that had the memory before
         try:
             # fastdct and fastupsample would change pixels: without them they are OpenCV's.
             decoded = simplejpeg.decode_jpeg(

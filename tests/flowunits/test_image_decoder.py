@@ -354,3 +354,16 @@ def test_a_file_larger_than_any_image_is_not_read(tmp_path):
         file.truncate(MOST_BYTES + 1)
     assert f"expected a file of at most {MOST_BYTES}" in error_of(tmp_path / "large")
     assert "got 0 bytes; expected a file of at most" in error_of(Path("/dev/zero"))
+
+
+@pytest.mark.parametrize("pix_fmt", ["bgr", "gray"])
+def test_what_a_damaged_image_does_not_give_is_black_and_of_no_earlier_image(photo, pix_fmt):
+    found, encoded = cv2.imencode(".jpg", photo, [cv2.IMWRITE_JPEG_PROGRESSIVE, 1])
+    assert found
+    jpeg = encoded.tobytes()
+    assert np.any(pixels_of(jpeg, pix_fmt=pix_fmt))  # its memory is used again, for the same size
+    second = jpeg.index(b"\xff\xda", jpeg.index(b"\xff\xda") + 2)  # of its scans
+    # A warning before the error: libjpeg-turbo takes both for warnings then.
+    damaged = jpeg[:second] + bytes(8) + b"\xff\x56" + jpeg[second + 2 :]
+    assert "Unsupported marker type 0x56" in error_of(damaged, pix_fmt=pix_fmt)
+    assert not np.any(pixels_of(damaged, pix_fmt=pix_fmt, strict=False))
