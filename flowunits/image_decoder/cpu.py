@@ -82,7 +82,7 @@ class ImageDecoder(FlowUnit):
         """
         if header.format == _PILLOW:
             return convert_color(image_of_pillow(data, "image_decoder"), self._options.pix_fmt)
-        factor = self._factor(header) if self._options.scaled_decode else 1
+        factor = self._factor(header)
         if header.is_plain_jpeg:
             pixels = self._decode_jpeg(data, header, factor)
         else:
@@ -91,7 +91,7 @@ class ImageDecoder(FlowUnit):
         return image if wanted == self._pix_fmt else convert_color(image, wanted)
 
     def _factor(self, header: Header) -> int:
-        if header.format != "jpeg":
+        if not self._options.scaled_decode or header.format != "jpeg":
             return 1
         width, height = self._options.min_width, self._options.min_height
         if self._is_transposed(header):

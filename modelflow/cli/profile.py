@@ -88,14 +88,10 @@ def profile(
         raise ConfigError(message)
     flow = Flow(checked).build()
     asked = threading.Event()
-    recording = None if trace is None else flow.record(trace, requests=1)
+    recording = contextlib.nullcontext() if trace is None else flow.record(trace, requests=1)
     before, is_interrupted = flow.snapshot(), False
     try:
-        with (
-            termination(asked, partial(_finish, flow)),
-            contextlib.nullcontext() if recording is None else Undisturbed(recording),
-            flow,
-        ):
+        with termination(asked, partial(_finish, flow)), Undisturbed(recording), flow:
             before = flow.snapshot()
             with Drive(flow, feeds) as drive:
                 drive.wait(seconds)

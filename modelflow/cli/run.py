@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,7 +23,7 @@ from modelflow.cli.watching import run_watched
 from modelflow.errors import FlowFailed, StreamClosed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from modelflow.cli.error_report import ErrorReport
     from modelflow.cli.feeding import Feed
@@ -254,9 +254,13 @@ class _Job:
             # listens.
             with (
                 termination(asked, finish),
-                _beside(None if metrics is None else partial(_window, metrics, flow)),
-                _beside(None if dashboard is None else partial(_page, dashboard, flow)),
-                _beside(None if trace is None else partial(flow.record, trace)),
+                Undisturbed(
+                    contextlib.nullcontext() if metrics is None else _window(metrics, flow)
+                ),
+                Undisturbed(
+                    contextlib.nullcontext() if dashboard is None else _page(dashboard, flow)
+                ),
+                Undisturbed(contextlib.nullcontext() if trace is None else flow.record(trace)),
                 flow,
             ):
                 self.turn.run()
@@ -284,8 +288,9 @@ class _Job:
         total = self.feeds[0].count if self.feeds else None
         self.progress = Progress(self.flow, self.writer, self.errors, total)
         runner = Run(self.flow, self.feeds, self.write)
-        line = None if self.is_quiet else partial(progress, self.progress.line)
-        with _beside(line):
+        with Undisturbed(
+            contextlib.nullcontext() if self.is_quiet else progress(self.progress.line)
+        ):
             if self.is_inline:
                 runner.inline()
             else:
@@ -303,13 +308,6 @@ def _is_paired(flow: "Flow") -> bool:
     """Tells whether every output gets one result for each input."""
     origin = flow.plan.origins.get("")
     return origin is not None and origin.single_outputs.issuperset(origin.outputs)
-
-
-def _beside(
-    wanted: "Callable[[], contextlib.AbstractContextManager[Any]] | None",
-) -> contextlib.AbstractContextManager[Any]:
-    """Returns what has threads of its own beside the flow, if it is wanted."""
-    return contextlib.nullcontext() if wanted is None else Undisturbed(wanted())
 
 
 def _window(address: str, flow: "Flow") -> "Window":

@@ -39,11 +39,7 @@ class _Lease(np.ndarray[Any, Any]):
     def __del__(self) -> None:
         block = self.base
         if type(block) is _Block:  # a view of a lease, which somebody has made, has none
-            pool, size = self.pool, block.nbytes
-            with pool._lock:
-                if pool._idle_bytes + size <= pool.max_idle:
-                    pool._idle_bytes += size
-                    pool._idle[size].append(block)
+            self.pool._give_back(block)
 
 
 class ArrayPool:
@@ -107,6 +103,12 @@ class ArrayPool:
                 return idle.pop()
             self.allocations += 1
         return self._allocate(size).view(_Block)
+
+    def _give_back(self, block: _Block) -> None:
+        with self._lock:
+            if self._idle_bytes + block.nbytes <= self.max_idle:
+                self._idle_bytes += block.nbytes
+                self._idle[block.nbytes].append(block)
 
 
 def _aligned(size: int) -> npt.NDArray[np.uint8]:

@@ -187,6 +187,11 @@ class Case:
         )
 
     @property
+    def used(self) -> float:
+        """Processors that the flow and others used, as far as that is known."""
+        return (self.cores or 0.0) + (self.foreign or 0.0)
+
+    @property
     def rate(self) -> float:
         """Rows a second that the last node was given; 0 where there is none."""
         return self.stages[-1].first.rows_per_second if self.stages else 0.0

@@ -171,7 +171,7 @@ def capacity(case: Case, stage: StageCase) -> Finding | None:
     """
     equals = case.equals(stage, _WORTH)
     limit, name = case.next_limit(stage, equals)
-    free = case.processors - (case.cores or 0.0) - (case.foreign or 0.0)
+    free = case.processors - case.used
     computing = sum(one.is_computing for one in equals)
     if (computing and free < _FREE) or _is_crowded(case, stage):
         return None
@@ -206,9 +206,8 @@ def capacity(case: Case, stage: StageCase) -> Finding | None:
 
 def processors(case: Case, stage: StageCase) -> Finding | None:
     """Every processor is used: only less work helps."""
-    used = (case.cores or 0.0) + (case.foreign or 0.0)
     what = f"all {case.processors} processors are used, most by this node"
-    if used < case.processors - 2 * _FREE:
+    if case.used < case.processors - 2 * _FREE:
         if not _is_crowded(case, stage):
             return None
         what = f"it could run more often than the {case.processors} processors let it"
@@ -227,8 +226,7 @@ def _is_crowded(case: Case, stage: StageCase) -> bool:
 
     A processor may rest now and then all the same: what threads hand one another leaves gaps.
     """
-    used = (case.cores or 0.0) + (case.foreign or 0.0)
-    return stage.first.runnable >= _MUCH_RUNNABLE and used >= case.processors - 1.0
+    return stage.first.runnable >= _MUCH_RUNNABLE and case.used >= case.processors - 1.0
 
 
 def slow_input(case: Case) -> Finding | None:

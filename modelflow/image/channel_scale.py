@@ -42,9 +42,6 @@ class ChannelScale:
         if self.mean is not None and len(self.mean) in (1, 3):
             self._mean_of_three = (*map(float, np.resize(self.mean, 3)), 0.0)
             opencv()  # now, not with the first image
-        counts = {len(v) for v in (self.mean, self.scale) if v is not None} - {1}
-        # The channels of data that fits; None: any; -1: none, as the values contradict each other.
-        self._fitting = (counts.pop() if len(counts) == 1 else -1) if counts else None
 
     def read_all(
         self, buffers: Sequence[Buffer], where: str = "in_data"
@@ -80,14 +77,6 @@ class ChannelScale:
         return scaled
 
     def _checked(self, buffer: Buffer, where: str) -> tuple[Any, str] | ValueError:
-        data = buffer.data
-        if (  # as most images are
-            type(data) is np.ndarray
-            and data.dtype is _UINT8
-            and is_as_said(buffer, data.shape)
-            and self._fitting in (None, data.shape[2])
-        ):
-            return data, "hwc"
         try:
             return self.check(buffer, where)
         except ValueError as error:

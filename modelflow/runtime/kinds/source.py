@@ -191,7 +191,7 @@ class SourceWorker(Worker):
             {name: [] for name in outputs},
             session.context,
             self._state,
-            session.stream.meta,
+            session.meta,
             self._post,
         )
         context.event = self._events.popleft() if self._events else None
