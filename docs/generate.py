@@ -13,6 +13,7 @@ from modelflow.config.schema import (
     ARG_KEYS,
     GRAPH_ATTRIBUTES,
     NODE_ATTRIBUTES,
+    PLACEMENT_KEYS,
     SECTIONS,
     SERVE_KEYS,
     SERVING_ALIASES,
@@ -78,6 +79,9 @@ def graph_file() -> Iterator[str]:
         yield f"### `[serve.{side}.NAME]`\n"
         yield _SERVE[side]
         yield _table(options)
+    yield "### `[placement.NAME]`\n"
+    yield "A kind of machine that nodes may be placed on, by their attribute `placement`.\n"
+    yield _table(PLACEMENT_KEYS)
     yield "## Node attributes\n"
     yield _table(NODE_ATTRIBUTES)
     yield (

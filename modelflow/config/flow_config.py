@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from modelflow.config.placement import PlacementConfig
 from modelflow.config.serve_port import ServeConfig
 from modelflow.errors import Location
 
@@ -71,6 +72,7 @@ class FlowConfig:
         graph: The graph-wide defaults and switches (``queue_size``, ``batch_size``, ``strict``...).
         args: The parameters, by name.
         serve: What is said of the graph's inputs and outputs to those outside.
+        placements: The kinds of machine that nodes may be placed on, by name.
         path: The file it was read from; None for text, mappings and graphs built in code. Relative
             paths in it are relative to the file's folder.
         notes: Sentences for the user about keys that are accepted and have no effect.
@@ -87,6 +89,7 @@ class FlowConfig:
     graph: Mapping[str, Any] = field(default_factory=dict)
     args: Mapping[str, ArgConfig] = field(default_factory=dict)
     serve: ServeConfig = field(default_factory=ServeConfig)
+    placements: Mapping[str, PlacementConfig] = field(default_factory=dict)
     path: Path | None = None
     notes: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)

@@ -72,6 +72,11 @@ class NodeOptions:
         help="Neighbours that bear the same name run as one stage: on the same threads, without a "
         "queue between them. For normal units with the same threads, batch_size and device.",
     )
+    placement: str = option(
+        "",
+        help="The kind of machine, one of [placement.NAME], that the node runs on where the graph "
+        "is run on several ('modelflow ray'); without effect where it runs on one.",
+    )
     is_exception_visible: bool = option(False, help="The unit is given buffers in error.")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from modelflow.config.document import Document, check_values, mistake, read_text
 from modelflow.config.flow_config import ArgConfig, EdgeConfig, FlowConfig, NodeConfig, PortRef
 from modelflow.config.keys import KeyReader
+from modelflow.config.placement import read_placements
 from modelflow.config.port_text import read_port
 from modelflow.config.read_dot import DotGraph, read_dot
 from modelflow.config.read_serve import read_serve
@@ -24,7 +25,7 @@ from modelflow.unit.option import Option
 __all__ = ["config_of"]
 
 _LISTS = ("node", "edge")
-_TOP = (*SECTIONS, "args", "serve", *_LISTS)
+_TOP = (*SECTIONS, "args", "serve", "placement", *_LISTS)
 # The variables inside are put in when the text has been parsed: a comment may hold anything.
 _DOT_TEXT = frozenset({("graph", "graphconf")})
 _NODE_KEYS = ("name", "config")
@@ -81,6 +82,7 @@ class _Reader:
             graph=graph,
             args=self._args(),
             serve=read_serve(self._values.get("serve", {}), self._folder, self._reader),
+            placements=read_placements(self._values.get("placement", {}), self._reader),
             path=self._path,
             notes=tuple(masked(note, self._variables) for note in self._notes),
             variables=self._variables,

@@ -14,6 +14,7 @@ __all__ = [
     "GRAPH_ATTRIBUTES",
     "IGNORED_ATTRIBUTES",
     "NODE_ATTRIBUTES",
+    "PLACEMENT_KEYS",
     "SECTIONS",
     "SERVE_KEYS",
     "SERVING_ALIASES",
@@ -167,6 +168,69 @@ SERVE_KEYS: Mapping[str, tuple[Option, ...]] = MappingProxyType(
             ),
         ),
     }
+)
+
+# Of [placement.NAME].
+PLACEMENT_KEYS: tuple[Option, ...] = (
+    Option(
+        "replicas",
+        str | int,
+        "1",
+        "How many run, each with all that is placed here: '2'; or '1..8', as many as the calls "
+        "that wait need.",
+    ),
+    Option(
+        "resources",
+        Any,
+        MappingProxyType({}),
+        "What each takes of its machine, in Ray's words: { CPU = 2, GPU = 0.5, memory = '8GiB' }.",
+    ),
+    Option(
+        "labels",
+        Any,
+        MappingProxyType({}),
+        "What its machine is labelled with: { 'ray.io/accelerator-type' = 'H100' }.",
+    ),
+    Option(
+        "strategy",
+        Literal["spread", "pack"],
+        "spread",
+        "spread: replicas go to different machines where that can be; pack: to few.",
+    ),
+    Option(
+        "in_flight",
+        int,
+        4,
+        "Batches that are under way to one replica at once; the others wait in the queue before "
+        "the cut.",
+        minimum=1,
+        maximum=1024,
+    ),
+    Option(
+        "timeout_ms",
+        float,
+        30_000.0,
+        "Without an answer for so long a replica counts as lost, and another is asked.",
+        minimum=1,
+        maximum=86_400_000,
+    ),
+    Option(
+        "start_timeout_ms",
+        float,
+        300_000.0,
+        "How long a replica may take until it has loaded its models and is ready.",
+        minimum=1,
+        maximum=86_400_000,
+    ),
+    Option(
+        "retries",
+        int,
+        2,
+        "How often a batch is sent again whose replica was lost, at last row by row; 0 where a "
+        "unit must not run twice on a row: the rows are then in error.",
+        minimum=0,
+        maximum=100,
+    ),
 )
 
 NODE_ATTRIBUTES: tuple[Option, ...] = (

@@ -7,8 +7,9 @@ from typing import Any
 
 from modelflow.config.dot_words import dot_text, dot_word
 from modelflow.config.flow_config import EdgeConfig, FlowConfig, NodeConfig, PortRef
+from modelflow.config.placement import PlacementConfig
 from modelflow.config.port_text import written_port
-from modelflow.config.schema import GRAPH_ATTRIBUTES, SECTIONS
+from modelflow.config.schema import GRAPH_ATTRIBUTES, PLACEMENT_KEYS, SECTIONS
 from modelflow.config.serve_port import ServePort
 from modelflow.config.variables import escaped, unexpanded
 from modelflow.errors import ConfigError, did_you_mean
@@ -87,7 +88,25 @@ def _sections(config: FlowConfig) -> dict[str, dict[str, Any]]:
         for side, ports in (("input", config.serve.input), ("output", config.serve.output))
         if ports
     }
+    placements = {name: _placement(placed) for name, placed in config.placements.items()}
+    found |= {"placement": placements} if placements else {}
     return found | ({"serve": serve} if serve else {})
+
+
+def _placement(placed: PlacementConfig) -> dict[str, Any]:
+    least, most = placed.replicas
+    keys = {
+        "replicas": str(least) if least == most else f"{least}..{most}",
+        "resources": dict(placed.resources),
+        "labels": dict(placed.labels),
+        "strategy": placed.strategy,
+        "in_flight": placed.in_flight,
+        "timeout_ms": placed.timeout * 1e3,
+        "start_timeout_ms": placed.start_timeout * 1e3,
+        "retries": placed.retries,
+    }
+    defaults = {option.name: option.default for option in PLACEMENT_KEYS}
+    return {key: _plain(value) for key, value in keys.items() if value != defaults[key]}
 
 
 def _serve_port(port: ServePort) -> dict[str, Any]:
@@ -145,7 +164,7 @@ def _toml(config: FlowConfig, *, is_embedded: bool) -> str:
         text = _dot(config, with_attributes=False)
         graph |= {"format": "graphviz", "graphconf": tomlkit.string(text, multiline=True)}
     for name, keys in sections.items():
-        table = tomlkit.table(is_super_table=name in ("args", "serve"))
+        table = tomlkit.table(is_super_table=name in ("args", "placement", "serve"))
         for key, value in keys.items():
             if isinstance(value, dict):
                 inner = tomlkit.table()

@@ -162,8 +162,19 @@ class NodeBuilder:
             if theirs in given:
                 values[ours] = self._serving(node, theirs, values)
                 inherited.discard(ours)
+        self._check_placement(node, values["placement"])
         queue_sizes = self._queue_sizes(node, given, spec)
         return NodeSettings(**values, queue_sizes=queue_sizes, inherited=frozenset(inherited))
+
+    def _check_placement(self, node: NodeConfig, placement: str) -> None:
+        known = self._config.placements
+        if placement and placement not in known:
+            near, names = did_you_mean(placement, known), ", ".join(known) or "none"
+            message = (
+                f"placement: got {placement!r}{near}; expected the NAME of a section "
+                f"[placement.NAME] (there: {names})"
+            )
+            self._report.wrong(node.location, message, node.name)
 
     def _queue_sizes(
         self, node: NodeConfig, given: Mapping[str, Any], spec: FlowUnitSpec | None

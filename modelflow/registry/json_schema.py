@@ -14,6 +14,7 @@ from modelflow.config.schema import (
     ARG_KEYS,
     IGNORED_ATTRIBUTES,
     NODE_ATTRIBUTES,
+    PLACEMENT_KEYS,
     SECTIONS,
     SERVE_KEYS,
     SERVING_ALIASES,
@@ -63,6 +64,7 @@ def graph_schema(units: Iterable[FlowUnitSpec] = ()) -> Schema:
             for side, keys in SERVE_KEYS.items()
         },
     }
+    properties["placement"] = {"type": "object", "additionalProperties": _table(PLACEMENT_KEYS)}
     properties["node"] = {"type": "array", "items": _node(list(units))}
     properties["edge"] = {"type": "array", "items": _EDGE}
     return {

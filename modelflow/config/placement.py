@@ -1,0 +1,141 @@
+"""What ``[placement.NAME]`` says of a kind of machine: how many, what each has, how it is asked."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from modelflow.config.keys import KeyReader
+from modelflow.config.schema import PLACEMENT_KEYS
+from modelflow.errors import Location
+
+__all__ = ["PlacementConfig", "read_placements"]
+
+MOST_REPLICAS = 10_000
+_RANGE = re.compile(r"\s*(\d{1,5})\s*(?:\.\.\s*(\d{1,5})\s*)?\Z")
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B|B)?\s*\Z")
+_UNITS = {
+    "": 1,
+    "B": 1,
+    **{f"{letter}B": 1000**power for power, letter in enumerate("KMGT", 1)},
+    **{f"{letter}iB": 1024**power for power, letter in enumerate("KMGT", 1)},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementConfig:
+    """One kind of machine.
+
+    Attributes:
+        name: The name in ``placement=``.
+        replicas: How many at the least and at the most.
+        resources: What each takes: ``CPU``, ``GPU``, ``memory`` (bytes), or one of the cluster's.
+        labels: What its machine must be labelled with.
+        strategy: ``spread`` over machines, or ``pack`` into few.
+        in_flight: Batches under way to one replica at once.
+        timeout: Seconds without an answer after which a replica counts as lost.
+        start_timeout: Seconds that a replica may take until it is ready.
+        retries: How often a batch is sent again whose replica was lost.
+        location: Where it stands.
+    """
+
+    name: str
+    replicas: tuple[int, int] = (1, 1)
+    resources: Mapping[str, float] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    strategy: str = "spread"
+    in_flight: int = 4
+    timeout: float = 30.0
+    start_timeout: float = 300.0
+    retries: int = 2
+    location: Location = field(default_factory=lambda: Location("<code>"), compare=False)
+
+
+def read_placements(given: Any, reader: KeyReader) -> dict[str, PlacementConfig]:
+    """Returns what the sections ``[placement.NAME]`` say.
+
+    Args:
+        given: Their values, by name.
+        reader: Gets what is wrong.
+    """
+    found = {}
+    for name, table in reader.table(("placement",), given).items():
+        path = ("placement", name)
+        keys = reader.read(path, table, PLACEMENT_KEYS)
+        found[name] = PlacementConfig(
+            name,
+            _replicas(path, keys["replicas"], reader),
+            _resources(path, keys["resources"], reader),
+            _labels(path, keys["labels"], reader),
+            keys["strategy"],
+            keys["in_flight"],
+            keys["timeout_ms"] / 1e3,
+            keys["start_timeout_ms"] / 1e3,
+            keys["retries"],
+            reader.at(*path),
+        )
+    return found
+
+
+def _replicas(path: tuple[str, str], given: Any, reader: KeyReader) -> tuple[int, int]:
+    matched = _RANGE.match(str(given))
+    if matched is not None:
+        least = int(matched[1])
+        most = int(matched[2] or least)
+        if 1 <= least <= most <= MOST_REPLICAS:
+            return least, most
+    _wrong(
+        reader,
+        path,
+        "replicas",
+        f"got {given!r}; expected a number from 1 to {MOST_REPLICAS}, or two: '1..8'",
+    )
+    return 1, 1
+
+
+def _resources(path: tuple[str, str], given: Any, reader: KeyReader) -> dict[str, float]:
+    if not isinstance(given, Mapping):
+        message = f"got {given!r:.60}; expected names with amounts: {{ CPU = 2, GPU = 1 }}"
+        _wrong(reader, path, "resources", message)
+        return {}
+    found = {}
+    for name, amount in given.items():
+        is_size = name == "memory"
+        value = _size(amount) if is_size else _amount(amount)
+        if value is None:
+            expected = "a size such as '8GiB'" if is_size else "a number of at least 0"
+            message = f"{name}: got {amount!r}; expected {expected}"
+            _wrong(reader, path, "resources", message)
+        else:
+            found[name] = value
+    return found
+
+
+def _amount(given: Any) -> float | None:
+    if isinstance(given, bool) or not isinstance(given, int | float | str):
+        return None
+    try:
+        value = float(given)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value >= 0 else None
+
+
+def _size(given: Any) -> float | None:
+    if isinstance(given, bool) or not isinstance(given, int | float | str):
+        return None
+    matched = _SIZE.match(str(given))
+    return None if matched is None else float(matched[1]) * _UNITS[matched[2] or ""]
+
+
+def _labels(path: tuple[str, str], given: Any, reader: KeyReader) -> dict[str, str]:
+    if isinstance(given, Mapping) and all(isinstance(value, str) for value in given.values()):
+        return dict(given)
+    message = f"got {given!r:.60}; expected names with texts: {{ zone = 'a' }}"
+    _wrong(reader, path, "labels", message)
+    return {}
+
+
+def _wrong(reader: KeyReader, path: tuple[str, str], key: str, message: str) -> None:
+    reader.wrong((*path, key), f"[{'.'.join(path)}]: key {key!r}: {message}")

@@ -1,0 +1,387 @@
+"""Which parts of a graph run on other machines: found, proved to be possible, cut out. Pure.
+
+``input -> decode -> mean [placement=gpu] -> infer [placement=gpu] -> output`` has one partition,
+``mean -> infer``. It becomes a graph of its own, with an input for what comes from ``decode`` and an
+output for what goes to ``output``; and the graph in front has one node ``mean`` in its place, which
+is a normal unit: each row that enters gives one row on each output. So order, matching, sessions
+and errors stay with the graph in front, and rows at any depth are rows.
+"""
+
+import graphlib
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from modelflow.config.node_settings import NodeSettings
+from modelflow.config.placement import PlacementConfig
+from modelflow.errors import Finding
+from modelflow.graph.check import prove
+from modelflow.graph.graph import Graph
+from modelflow.graph.node import Edge, Endpoint, Node, Role
+from modelflow.graph.reach import following, preceding, reached
+from modelflow.graph.report import error_of
+from modelflow.plan.origins import find_origins
+from modelflow.unit.port import Port
+from modelflow.unit.spec import FlowUnitSpec
+
+__all__ = ["Entry", "Exit", "Partition", "find_partitions", "front_of", "ports_of"]
+
+# A call to another machine costs some hundred times what one to the next thread does: never for one
+# row alone where more wait.
+LEAST_BATCH = 16
+_MOST_THREADS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Where rows enter a partition.
+
+    Attributes:
+        port: The input of the far node; of the partition's own graph.
+        sources: The outputs outside that feed it; several where branches meet.
+        targets: The inputs inside.
+    """
+
+    port: str
+    sources: tuple[Endpoint, ...]
+    targets: tuple[Endpoint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """Where rows leave a partition.
+
+    Attributes:
+        port: The output of the far node; of the partition's own graph.
+        source: The output inside.
+    """
+
+    port: str
+    source: Endpoint
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Nodes that run together on another machine.
+
+    Attributes:
+        name: That of its first node; the far node in front is called so.
+        placement: The kind of machine.
+        nodes: In topological order.
+        entries, exits: Where rows come in and go out.
+        graph: The partition as a graph of its own.
+    """
+
+    name: str
+    placement: PlacementConfig
+    nodes: tuple[str, ...]
+    entries: tuple[Entry, ...]
+    exits: tuple[Exit, ...]
+    graph: Graph
+
+    @property
+    def batch_size(self) -> int:
+        """The most rows of a batch that crosses."""
+        asked = [node.settings.batch_size or 0 for node in self.graph.nodes.values()]
+        return max(LEAST_BATCH, *asked)
+
+    @property
+    def settings(self) -> NodeSettings:
+        """The attributes of the far node: as many calls at once as its replicas take."""
+        inner = [self.graph.nodes[name].settings for name in self.nodes]
+        threads = min(_MOST_THREADS, self.placement.replicas[1] * self.placement.in_flight)
+        return NodeSettings(
+            batch_size=self.batch_size,
+            queue_size=2 * self.batch_size,
+            threads=threads,
+            batch_timeout_ms=max(settings.batch_timeout_ms for settings in inner),
+            split_size=max(settings.split_size for settings in inner),
+        )
+
+
+def find_partitions(graph: Graph) -> tuple[Partition, ...]:
+    """Returns the parts of a graph that are placed, in topological order.
+
+    Raises:
+        GraphError: what is placed cannot be cut out; every reason is listed.
+    """
+    finder = _Finder(graph)
+    parts = [part for members in finder.components() if (part := finder.partition(members))]
+    if finder.findings:
+        raise error_of(finder.findings)
+    return tuple(parts)
+
+
+def front_of(
+    graph: Graph, partitions: Sequence[Partition], spec_of: Callable[[Partition], FlowUnitSpec]
+) -> Graph:
+    """Returns the graph with a far node in the place of each partition.
+
+    Args:
+        graph: The whole.
+        partitions: Those of `find_partitions`.
+        spec_of: Gives the unit of a far node, with the ports of `ports_of`.
+
+    Raises:
+        GraphError: a partition and another node wait for one another.
+    """
+    inside = {name: part for part in partitions for name in part.nodes}
+    nodes = {
+        name: _far_node(graph, inside[name], spec_of(inside[name])) if name in inside else node
+        for name, node in graph.nodes.items()
+        if name not in inside or inside[name].name == name
+    }
+    into = {
+        (source, target): Endpoint(part.name, entry.port)
+        for part in partitions
+        for entry in part.entries
+        for source in entry.sources
+        for target in entry.targets
+    }
+    out = {
+        leaving.source: Endpoint(part.name, leaving.port)
+        for part in partitions
+        for leaving in part.exits
+    }
+    edges: dict[tuple[Endpoint, Endpoint], Edge] = {}
+    for edge in graph.edges:
+        ends = inside.get(edge.source.node), inside.get(edge.target.node)
+        if ends[0] is not None and ends[0] is ends[1]:
+            continue
+        source = out[edge.source] if ends[0] is not None else edge.source
+        target = into[edge.source, edge.target] if ends[1] is not None else edge.target
+        edges.setdefault((source, target), Edge(source, target, edge.location))
+    try:
+        return _graph(graph, nodes, tuple(edges.values()), graph.name)
+    except graphlib.CycleError as error:
+        around = [name for name in dict.fromkeys(error.args[1]) if name in inside]
+        message = (
+            f"placement={inside[around[0]].placement.name!r}: what is placed there and what is "
+            f"placed around {' and '.join(map(repr, around[1:]))} wait for one another; give one "
+            "of the nodes that both need a placement of its own, or none"
+        )
+        raise error_of([Finding(nodes[around[0]].location, message, around[0])]) from error
+
+
+def ports_of(part: Partition) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
+    """Returns the inputs and outputs of a far node, with what the units inside say of them."""
+    inputs = tuple(_port(part.graph, entry.port, entry.targets[0]) for entry in part.entries)
+    outputs = tuple(_port(part.graph, leaving.port, leaving.source) for leaving in part.exits)
+    return inputs, outputs
+
+
+def _port(graph: Graph, name: str, end: Endpoint) -> Port:
+    spec = graph.nodes[end.node].spec
+    declared = () if spec is None else (*spec.inputs, *spec.outputs)
+    port = next((port for port in declared if port.name == end.port), Port(name))
+    return Port(name, port.description)
+
+
+def _far_node(graph: Graph, part: Partition, spec: FlowUnitSpec) -> Node:
+    return Node(
+        part.name,
+        Role.FLOWUNIT,
+        spec,
+        config=spec.configure({}),
+        settings=part.settings,
+        location=graph.nodes[part.name].location,
+    )
+
+
+def _graph(whole: Graph, nodes: dict[str, Node], edges: tuple[Edge, ...], name: str) -> Graph:
+    proof = prove(nodes, edges)
+    if proof.scopes.findings:
+        raise error_of(proof.scopes.findings)
+    return Graph(
+        name, proof.order, edges, whole.max_in_flight, whole.config, proof.scopes, whole.notes
+    )
+
+
+class _Finder:
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self.findings: list[Finding] = []
+        self._edges = [edge for edge in graph.edges if edge not in graph.scopes.back]
+        self._placed = {
+            node.name: node.settings.placement
+            for node in graph.nodes.values()
+            if node.settings.placement
+        }
+
+    def components(self) -> Iterator[tuple[str, ...]]:
+        """Gives the nodes of one placement that edges connect, in topological order."""
+        for name in self._placed:
+            self._findings_of(self._graph.nodes[name])
+        together = [
+            edge
+            for edge in self._graph.edges
+            if self._placed.get(edge.source.node, "") == self._placed.get(edge.target.node, None)
+        ]
+        ways, back = following(together), preceding(together)
+        near = {name: ways.get(name, set()) | back.get(name, set()) for name in self._placed}
+        seen = set[str]()
+        for name in self._placed:
+            if name not in seen:
+                found = reached([name], near)
+                seen |= found
+                yield tuple(node for node in self._graph.nodes if node in found)
+
+    def partition(self, members: tuple[str, ...]) -> Partition | None:
+        """Returns the partition of these nodes; None: there is a finding."""
+        before = len(self.findings)
+        self._check_convex(members)
+        self._check_loops(members)
+        entries, exits = self._entries(members), self._exits(members)
+        self._check_scopes(members, entries)
+        if len(self.findings) > before:
+            return None
+        inner = self._inner(members, entries, exits)
+        single = find_origins(inner)[""].single_outputs
+        for leaving in exits:
+            if leaving.port not in single:
+                message = (
+                    f"what leaves the part that is placed on "
+                    f"{self._placed[members[0]]!r} by {str(leaving.source)!r} is not one row for "
+                    "each that enters; place what expands and what collapses, a condition and "
+                    "where its branches meet, together"
+                )
+                self._wrong(leaving.source.node, message)
+        if len(self.findings) > before:
+            return None
+        placement = self._graph.config.placements.get(
+            self._placed[members[0]], PlacementConfig(self._placed[members[0]])
+        )
+        return Partition(members[0], placement, members, tuple(entries), tuple(exits), inner)
+
+    # -- what cannot be placed ------------------------------------------------------------------
+
+    def _findings_of(self, node: Node) -> None:
+        reason = _obstacle(node)
+        if reason:
+            message = f"placement={node.settings.placement!r}: {reason}; leave placement out"
+            self._wrong(node.name, message)
+
+    def _check_convex(self, members: tuple[str, ...]) -> None:
+        ways, back = following(self._edges), preceding(self._edges)
+        between = (reached(members, ways) & reached(members, back)) - set(members)
+        if between:
+            names = ", ".join(name for name in self._graph.nodes if name in between)
+            message = (
+                f"placement={self._placed[members[0]]!r}: there is a way out of what is placed "
+                f"there and back in, over {names}; place these there as well, or what is behind "
+                "them elsewhere"
+            )
+            self._wrong(members[0], message)
+
+    def _check_loops(self, members: Collection[str]) -> None:
+        for edge in self._graph.scopes.back:
+            if edge.target.node in members and edge.source.node not in members:
+                message = (
+                    f"placement={self._placed[edge.target.node]!r}: it is a loop, and what comes "
+                    f"back to it from {edge.source.node!r} is not placed there; place all of its "
+                    "way round, or leave placement out"
+                )
+                self._wrong(edge.target.node, message)
+
+    def _check_scopes(self, members: tuple[str, ...], entries: Sequence[Entry]) -> None:
+        scopes = self._graph.scopes.inputs
+        first: Endpoint | None = None
+        for entry in entries:
+            for target in entry.targets:
+                first = first or target
+                if scopes[target.node] != scopes[first.node]:
+                    message = (
+                        f"placement={self._placed[target.node]!r}: what enters at "
+                        f"{str(target)!r} is of other streams than what enters at {str(first)!r}; "
+                        "rows that enter together must be of one stream: place them apart"
+                    )
+                    self._wrong(target.node, message)
+
+    def _wrong(self, node: str, message: str) -> None:
+        self.findings.append(Finding(self._graph.nodes[node].location, message, node))
+
+    # -- cutting out ----------------------------------------------------------------------------
+
+    def _entries(self, members: Collection[str]) -> list[Entry]:
+        fed: dict[Endpoint, list[Edge]] = {}
+        for edge in self._graph.edges:
+            if edge.target.node in members:
+                fed.setdefault(edge.target, []).append(edge)
+        targets: dict[tuple[Endpoint, ...], list[Endpoint]] = {}
+        for target, edges in fed.items():
+            outside = tuple(edge.source for edge in edges if edge.source.node not in members)
+            if outside and len(outside) < len(edges):
+                message = (
+                    f"placement={self._placed[target.node]!r}: at its input {target.port!r} what "
+                    f"comes from {outside[0].node!r}, which is elsewhere, meets what comes from "
+                    "there; place all branches there, or the node where they meet elsewhere"
+                )
+                self._wrong(target.node, message)
+            elif outside:
+                targets.setdefault(outside, []).append(target)
+        names = _Names(members)
+        return [
+            Entry(names.of(sources[0]), sources, tuple(ends)) for sources, ends in targets.items()
+        ]
+
+    def _exits(self, members: Collection[str]) -> list[Exit]:
+        leaving = dict.fromkeys(
+            edge.source
+            for edge in self._graph.edges
+            if edge.source.node in members and edge.target.node not in members
+        )
+        names = _Names(members)
+        return [Exit(names.of(source), source) for source in leaving]
+
+    def _inner(
+        self, members: Collection[str], entries: Sequence[Entry], exits: Sequence[Exit]
+    ) -> Graph:
+        ends = {entry.port: Node(entry.port, Role.INPUT) for entry in entries}
+        ends |= {leaving.port: Node(leaving.port, Role.OUTPUT) for leaving in exits}
+        nodes = {name: self._graph.nodes[name] for name in members}
+        edges = [
+            *(
+                Edge(Endpoint(entry.port, entry.port), target)
+                for entry in entries
+                for target in entry.targets
+            ),
+            *(
+                edge
+                for edge in self._graph.edges
+                if edge.source.node in members and edge.target.node in members
+            ),
+            *(Edge(leaving.source, Endpoint(leaving.port, leaving.port)) for leaving in exits),
+        ]
+        name = f"{self._graph.name}/{next(iter(members))}"
+        return _graph(self._graph, ends | nodes, tuple(edges), name)
+
+
+class _Names:
+    """Names of ports: after what is outside, and of no node inside."""
+
+    def __init__(self, taken: Collection[str]) -> None:
+        self._taken = set(taken)
+
+    def of(self, end: Endpoint) -> str:
+        name = wanted = f"{end.node}.{end.port}"
+        count = 1
+        while name in self._taken:
+            count += 1
+            name = f"{wanted}.{count}"
+        self._taken.add(name)
+        return name
+
+
+def _obstacle(node: Node) -> str:
+    """What keeps a node from being placed; "": nothing."""
+    spec = node.spec
+    if spec is None:
+        return f"it is an {node.role} of the graph, which is where the flow is used"
+    if spec.is_source or spec.is_sink:
+        return f"it is a {'source' if spec.is_source else 'sink'}, which runs where the flow is"
+    if spec.traits.may_keep:
+        return "it is a stream unit, whose state lives as long as its session, which is here"
+    if spec.is_per_stream:
+        return "its unit is called stream by stream, with what the session has, which is here"
+    if node.settings.is_exception_visible or spec.is_exception_given:
+        return "it is given buffers in error, and these do not cross"
+    return ""
