@@ -72,10 +72,12 @@ class Channel:
         self._incoming = _Memory(ends.incoming)
         self._outgoing = _Memory(ends.outgoing)
 
-    def send(self, message: Any) -> None:
+    def send(self, message: Any, timeout: float | None = None) -> None:
         """Sends a message.
 
         Raises:
+            TimeoutError: the other side has taken nothing of it for ``timeout`` seconds, and is of
+                no use any more.
             OSError: the other side has ended.
             Exception: something in it cannot be pickled.
         """
@@ -89,18 +91,21 @@ class Channel:
                 memory[at : at + view.nbytes] = view
                 at += _room(view.nbytes)
         sizes = b"".join(_SIZE.pack(view.nbytes) for view in views)
+        self._socket.settimeout(timeout)
         self._socket.sendall(_HEAD.pack(len(pickled), len(views)) + sizes + pickled)
 
     def receive(self, timeout: float | None = None) -> Any:
         """Waits for a message; its arrays are its own.
 
         Raises:
-            TimeoutError: none has begun to come within ``timeout`` seconds.
+            TimeoutError: nothing has come of it within ``timeout`` seconds; where it has begun to,
+                the other side is of no use any more.
             EOFError: the other side has ended.
         """
         if timeout is not None and not select.select([self._socket], [], [], timeout)[0]:
             message = f"no answer within {timeout:g} s"
             raise TimeoutError(message)
+        self._socket.settimeout(timeout)
         length, count = _HEAD.unpack(self._read(_HEAD.size))
         if count > _MOST_BUFFERS:
             message = f"a message with {count} arrays; expected at most {_MOST_BUFFERS}"

@@ -1,10 +1,10 @@
 """Which parts of a graph run on other machines: found, proved to be possible, cut out. Pure.
 
 ``input -> decode -> mean [placement=gpu] -> infer [placement=gpu] -> output`` has one partition,
-``mean -> infer``. It becomes a graph of its own, with an input for what comes from ``decode`` and an
-output for what goes to ``output``; and the graph in front has one node ``mean`` in its place, which
-is a normal unit: each row that enters gives one row on each output. So order, matching, sessions
-and errors stay with the graph in front, and rows at any depth are rows.
+``mean -> infer``. It becomes a graph of its own, with an input for what comes from ``decode`` and
+an output for what goes to ``output``; and the graph in front has one node ``mean`` in its place,
+which is a normal unit: each row that enters gives one row on each output. So order, matching,
+sessions and errors stay with the graph in front, and rows at any depth are rows.
 """
 
 import graphlib
@@ -231,7 +231,7 @@ class _Finder:
         self._check_convex(members)
         self._check_loops(members)
         entries, exits = self._entries(members), self._exits(members)
-        self._check_scopes(members, entries)
+        self._check_scopes(entries)
         if len(self.findings) > before:
             return None
         inner = self._inner(members, entries, exits)
@@ -282,7 +282,7 @@ class _Finder:
                 )
                 self._wrong(edge.target.node, message)
 
-    def _check_scopes(self, members: tuple[str, ...], entries: Sequence[Entry]) -> None:
+    def _check_scopes(self, entries: Sequence[Entry]) -> None:
         scopes = self._graph.scopes.inputs
         first: Endpoint | None = None
         for entry in entries:

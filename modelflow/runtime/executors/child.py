@@ -1,14 +1,9 @@
 """The process of a unit: what ``python -c`` runs there, with its descriptors and its parent."""
 
 import contextlib
-import ctypes
-import os
 import pickle
-import signal
-import sys
 import traceback
 from collections.abc import Mapping
-from multiprocessing import spawn
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,18 +12,15 @@ from modelflow.buffer import Buffer
 from modelflow.device import Device
 from modelflow.errors import described
 from modelflow.ipc.channel import Channel, Ends
+from modelflow.ipc.process import end_with, prepare
 from modelflow.runtime.call import returned_error
 from modelflow.unit.spec import factory_of
 from modelflow.unit.unit import Context, FlowUnit
 
 __all__ = ["Item", "Job", "main", "run"]
 
-_PR_SET_PDEATHSIG = 1
 # Classes that say nothing of an error.
 _ANY = (Exception, BaseException, object)
-
-# The main module is being imported: it must not start a flow again.
-is_preparing = False
 
 
 class Item(NamedTuple):
@@ -66,8 +58,7 @@ class Job(NamedTuple):
 def main(arguments: list[str]) -> None:
     """Prepares the process and works until the channel ends."""
     *ends, parent = map(int, arguments)
-    _end_with(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C: the flow decides
+    end_with(parent)
     channel = Channel(Ends(*ends))
     with contextlib.suppress(EOFError, BrokenPipeError):
         run(channel)
@@ -75,13 +66,10 @@ def main(arguments: list[str]) -> None:
 
 def run(channel: Channel) -> None:
     """Makes the unit, answers calls, closes the unit."""
-    global is_preparing  # noqa: PLW0603 - a process prepares itself once
     try:
         # First where modules are found, and the main module; then what is made of them.
         preparation, pickled = channel.receive()
-        is_preparing = True
-        spawn.prepare(preparation)
-        is_preparing = False
+        prepare(preparation)
         job: Job = pickle.loads(pickled)
         unit: FlowUnit = factory_of(job.factory)()
         unit.device, unit.batch_size = job.device, job.batch_size
@@ -181,11 +169,3 @@ def _copied(error: Exception) -> Exception | None:
     except Exception:  # noqa: BLE001 - whatever its class does when it is copied
         return None
     return copied if type(copied) is type(error) else None
-
-
-def _end_with(parent: int) -> None:
-    """Has the system end this process when the flow's is gone, also where that was killed."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        raise SystemExit(1)

@@ -2,27 +2,24 @@
 
 import os
 import pickle
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Sequence
-from multiprocessing import spawn
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from modelflow.buffer import Buffer
 from modelflow.errors import PlanError, WorkerProcessError
+from modelflow.ipc import process as processes
 from modelflow.ipc.channel import Channel, open_channel
-from modelflow.runtime.executors import child
 from modelflow.runtime.executors.child import Item, Job
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import Context, FlowUnit
 
+if TYPE_CHECKING:
+    import subprocess
+
 __all__ = ["ProcessUnit"]
 
-# How long a process may take to end by itself once its unit is to be closed.
-_CLOSE_TIMEOUT = 5.0
-_COMMAND = "import sys; from modelflow.runtime.executors.child import main; main(sys.argv[1:])"
+_ENTRY = "modelflow.runtime.executors.child:main"
 
 
 class ProcessUnit(FlowUnit):
@@ -91,14 +88,14 @@ class ProcessUnit(FlowUnit):
         if self._process is None:
             return
         try:
-            self._asked(None, _CLOSE_TIMEOUT)
+            self._asked(None, processes.END_TIMEOUT)
         except WorkerProcessError:
             return  # it has ended, and is cleared away
         except TimeoutError as error:
             self._process.kill()
             message = (
-                f"the unit's close() did not return within {_CLOSE_TIMEOUT:g} s; its process "
-                f"{self._process.pid} was killed"
+                f"the unit's close() did not return within {processes.END_TIMEOUT:g} s; its "
+                f"process {self._process.pid} was killed"
             )
             raise WorkerProcessError(message) from error
         finally:
@@ -115,26 +112,13 @@ class ProcessUnit(FlowUnit):
     # -- the process ----------------------------------------------------------------------------
 
     def _start(self) -> None:
-        if child.is_preparing:
+        if processes.Preparing.is_so:
             raise PlanError(_MAIN.format(self._node))
         job = self._job()
-        preparation = spawn.get_preparation_data(f"modelflow/{self._node}")
-        preparation["sys_path"] = [
-            folder or preparation["orig_dir"] for folder in self._search_path
-        ]
-        preparation.pop("authkey", None)  # of multiprocessing's own connections
-        if b"__main__" not in job:  # the main module is imported there only where it is needed
-            for key in ("init_main_from_name", "init_main_from_path"):
-                preparation.pop(key, None)
+        preparation = processes.preparation_of(f"modelflow/{self._node}", self._search_path, job)
         ours, theirs = open_channel()
-        command = [sys.executable, "-c", _COMMAND]
         try:
-            self._process = subprocess.Popen(
-                [*command, *map(str, theirs), str(os.getpid())],
-                pass_fds=theirs,
-                stdin=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, self._search_path))},
-            )
+            self._process = processes.started(_ENTRY, theirs, self._search_path)
         except BaseException:
             for fd in ours:
                 os.close(fd)
@@ -201,13 +185,11 @@ class ProcessUnit(FlowUnit):
     def _died(self) -> WorkerProcessError:
         process = self._process
         assert process is not None
-        pid = process.pid
         self._end()
-        status = process.returncode
-        how = f"status {status}" if status >= 0 else f"{signal.Signals(-status).name}"
         message = (
-            f"the process {pid} of node {self._node!r} has ended ({how}) while it worked on this "
-            "batch; the next one gets a new process"
+            f"the process {process.pid} of node {self._node!r} has ended "
+            f"({processes.end_of(process)}) while it worked on this batch; the next one gets a new "
+            "process"
         )
         return WorkerProcessError(message)
 
@@ -216,11 +198,7 @@ class ProcessUnit(FlowUnit):
         assert process is not None
         assert channel is not None
         channel.close()
-        try:
-            process.wait(_CLOSE_TIMEOUT)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        processes.see_end_of(process)
         with self._lock:
             self._process = self._channel = None
 

@@ -1,9 +1,7 @@
 """What runs in the process of a unit, run here over a channel of its own."""
 
 import contextlib
-import os
 import pickle
-import signal
 import threading
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import pytest
 
 from modelflow.device import Device
 from modelflow.errors import BadRequest
+from modelflow.ipc import process as processes
 from modelflow.ipc.channel import Channel, Ends, open_channel
 from modelflow.runtime.executors import child
 from modelflow.runtime.executors.child import Item, Job
@@ -66,7 +65,7 @@ RAISED = {"exit": SystemExit, "panic": Panic, "turning": TurningError}
 @pytest.fixture
 def asked(monkeypatch):
     """Starts the child's work on a thread; returns what asks it, and ends it."""
-    monkeypatch.setattr(child.spawn, "prepare", lambda preparation: None)
+    monkeypatch.setattr(processes.spawn, "prepare", lambda preparation: None)
     ours, theirs = open_channel()
     channel, other = Channel(ours), Channel(theirs)
 
@@ -211,7 +210,7 @@ class Gone:
 
 
 def test_a_unit_is_closed_also_when_the_flow_is_gone(monkeypatch, tmp_path):
-    monkeypatch.setattr(child.spawn, "prepare", lambda preparation: None)
+    monkeypatch.setattr(processes.spawn, "prepare", lambda preparation: None)
     channel = Gone(job(tmp_path / "end"))
     with pytest.raises(EOFError):
         child.run(channel)
@@ -222,45 +221,28 @@ def test_a_unit_is_closed_also_when_the_flow_is_gone(monkeypatch, tmp_path):
 def test_only_while_the_main_module_is_imported_a_flow_must_not_start(monkeypatch):
     seen = []
     monkeypatch.setattr(
-        child.spawn, "prepare", lambda given: seen.append((given, child.is_preparing))
+        processes.spawn, "prepare", lambda given: seen.append((given, processes.Preparing.is_so))
     )
     channel = Gone(({"name": "main"}, job()[1]), None)
     child.run(channel)
     assert seen == [({"name": "main"}, True)]
-    assert child.is_preparing is False
+    assert processes.Preparing.is_so is False
     assert channel.sent == [(True, {})] * 2
 
 
 @pytest.mark.parametrize("error", [EOFError, BrokenPipeError])
-def test_the_process_has_its_ends_ignores_ctrl_c_and_ends_with_the_channel(error, monkeypatch):
+def test_the_process_has_its_ends_and_ends_with_the_channel(error, monkeypatch):
     done = []
 
     def run(channel):
         done.append(channel)
         raise error
 
-    monkeypatch.setattr(child, "_end_with", done.append)
-    monkeypatch.setattr(signal, "signal", lambda *given: done.append(given))
+    monkeypatch.setattr(child, "end_with", done.append)
     monkeypatch.setattr(child, "Channel", lambda ends: ends)
     monkeypatch.setattr(child, "run", run)
     child.main(["3", "4", "5", "77"])
-    assert done == [77, (signal.SIGINT, signal.SIG_IGN), Ends(3, 4, 5)]
-
-
-def test_the_system_ends_the_process_with_its_parent(monkeypatch):
-    asked = []
-
-    class Library:
-        def __init__(self, name):
-            assert name is None
-            self.prctl = lambda *given: asked.append(given)
-
-    monkeypatch.setattr(child.ctypes, "CDLL", Library)
-    child._end_with(os.getppid())
-    with pytest.raises(SystemExit) as caught:  # it was gone before the system was asked
-        child._end_with(os.getppid() + 1)
-    assert caught.value.code == 1
-    assert asked == [(1, signal.SIGKILL)] * 2
+    assert done == [77, Ends(3, 4, 5)]
 
 
 class Refusal(BadRequest):

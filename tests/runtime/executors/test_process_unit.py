@@ -17,7 +17,8 @@ import pytest
 import modelflow
 from modelflow.device import CPU
 from modelflow.errors import FlowFailed, PlanError, WorkerProcessError
-from modelflow.runtime.executors import child, process_unit
+from modelflow.ipc import process as processes
+from modelflow.runtime.executors import process_unit
 from modelflow.runtime.executors.child import Item, Job
 from modelflow.runtime.executors.process_unit import ProcessUnit
 from modelflow.starters.unit_starter import new_unit
@@ -329,7 +330,7 @@ def test_whatever_a_unit_raises_there_fails_its_own_item_and_the_process_goes_on
 
 
 def test_a_process_whose_unit_hangs_in_close_is_killed_and_named(monkeypatch):
-    monkeypatch.setattr("modelflow.runtime.executors.process_unit._CLOSE_TIMEOUT", 0.2)
+    monkeypatch.setattr("modelflow.ipc.process.END_TIMEOUT", 0.2)
     flow = flow_of(units.HANGS_IN_CLOSE).start()
     process = flow.infer(1).data
     with pytest.raises(FlowFailed) as caught:
@@ -416,7 +417,7 @@ def unit_in(monkeypatch):
 
     def made(elsewhere, search_path=("/one", "", "/two"), spec=units.IN_PLACE):
         system = SimpleNamespace(**{**vars(subprocess), "Popen": elsewhere})
-        monkeypatch.setattr(process_unit, "subprocess", system)
+        monkeypatch.setattr(processes, "subprocess", system)
         monkeypatch.setattr(process_unit, "Channel", lambda ends: _closing(elsewhere, ends))
         unit = ProcessUnit(spec, "work", search_path)
         unit.device, unit.batch_size = CPU, 3
@@ -580,7 +581,7 @@ def test_a_call_that_is_interrupted_has_its_process_killed(unit_in, monkeypatch,
 
 
 def test_nothing_is_started_while_the_main_module_is_imported(unit_in, monkeypatch):
-    monkeypatch.setattr(child, "is_preparing", True)
+    monkeypatch.setattr(processes.Preparing, "is_so", True)
     with pytest.raises(PlanError, match=r"node 'work': .*if __name__ == '__main__'"):
         unit_in(Elsewhere()).open(None)
 
@@ -589,7 +590,7 @@ def test_a_unit_of_the_main_module_has_it_imported_there(unit_in, monkeypatch):
     there = Elsewhere(GOOD)
     keys = ("init_main_from_name", "init_main_from_path")
     given = {"name": "x", "orig_dir": "/o", "sys_path": [], **dict.fromkeys(keys, "main.py")}
-    monkeypatch.setattr(process_unit.spawn, "get_preparation_data", lambda name: dict(given))
+    monkeypatch.setattr(processes.spawn, "get_preparation_data", lambda name: dict(given))
     unit = unit_in(there)
     monkeypatch.setattr(unit, "_job", lambda: b"of __main__")
     unit.open(None)

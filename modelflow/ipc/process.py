@@ -1,0 +1,105 @@
+"""A process that belongs to a flow: how it is started, what it must know, how it ends with it."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from multiprocessing import spawn
+from typing import Any
+
+__all__ = [
+    "END_TIMEOUT",
+    "Preparing",
+    "end_of",
+    "end_with",
+    "preparation_of",
+    "prepare",
+    "see_end_of",
+    "started",
+]
+
+# How long a process may take to end by itself once it is to.
+END_TIMEOUT = 5.0
+
+_PR_SET_PDEATHSIG = 1
+
+
+class Preparing:
+    """Whether this process imports the main module of another one, which must not start it all."""
+
+    is_so = False
+
+
+def started(entry: str, ends: Sequence[int], search_path: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Starts a process of Python.
+
+    Args:
+        entry: ``package.module:function``, which is given the arguments: the descriptors, as texts,
+            and the number of this process.
+        ends: Descriptors that it is given.
+        search_path: Where it looks for modules, as ``sys.path``.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    module, _, function = entry.partition(":")
+    command = f"import sys; from {module} import {function}; {function}(sys.argv[1:])"
+    return subprocess.Popen(
+        [sys.executable, "-c", command, *map(str, ends), str(os.getpid())],
+        pass_fds=ends,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, search_path))},
+    )
+
+
+def preparation_of(name: str, search_path: Sequence[str], pickled: bytes) -> dict[str, Any]:
+    """Returns what a process must do (`prepare`) before it can read ``pickled``.
+
+    The main module is imported there only where something in it is needed.
+    """
+    preparation = spawn.get_preparation_data(name)
+    preparation["sys_path"] = [folder or preparation["orig_dir"] for folder in search_path]
+    preparation.pop("authkey", None)  # of multiprocessing's own connections
+    if b"__main__" not in pickled:
+        for key in ("init_main_from_name", "init_main_from_path"):
+            preparation.pop(key, None)
+    return preparation
+
+
+def prepare(preparation: Mapping[str, Any]) -> None:
+    """Sets up where modules are found, and the main module; in the process itself."""
+    Preparing.is_so = True
+    spawn.prepare(dict(preparation))
+    Preparing.is_so = False
+
+
+def end_with(parent: int) -> None:
+    """Has the system end this process when the flow's is gone, also where that was killed.
+
+    Ctrl-C is the flow's: it decides what becomes of its processes.
+
+    Raises:
+        SystemExit: it is gone already.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        raise SystemExit(1)
+
+
+def see_end_of(process: subprocess.Popen[bytes]) -> None:
+    """Waits for the end of a process; one that does not end within `END_TIMEOUT` is killed."""
+    try:
+        process.wait(END_TIMEOUT)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def end_of(process: subprocess.Popen[bytes]) -> str:
+    """Says how a process has ended: ``status 3``, or the signal that killed it."""
+    status = process.returncode
+    return f"status {status}" if status >= 0 else signal.Signals(-status).name

@@ -1,0 +1,25 @@
+"""How a process of a flow is tied to it."""
+
+import os
+import signal
+
+import pytest
+
+from modelflow.ipc import process
+
+
+def test_the_system_ends_a_process_with_its_parent_and_ctrl_c_is_the_parents(monkeypatch):
+    asked = []
+
+    class Library:
+        def __init__(self, name):
+            assert name is None
+            self.prctl = lambda *given: asked.append(given)
+
+    monkeypatch.setattr(process.ctypes, "CDLL", Library)
+    monkeypatch.setattr(signal, "signal", lambda *given: asked.append(given))
+    process.end_with(os.getppid())
+    with pytest.raises(SystemExit) as caught:  # it was gone before the system was asked
+        process.end_with(os.getppid() + 1)
+    assert caught.value.code == 1
+    assert asked == [(signal.SIGINT, signal.SIG_IGN), (1, signal.SIGKILL)] * 2
