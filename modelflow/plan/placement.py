@@ -28,6 +28,8 @@ __all__ = ["Entry", "Exit", "Partition", "find_partitions", "front_of", "ports_o
 # A call to another machine costs some hundred times what one to the next thread does: never for one
 # row alone where more wait.
 LEAST_BATCH = 16
+# How long a row waits for others to cross with it: about what the way there takes.
+FILLING_MS = 5.0
 _MOST_THREADS = 1024
 
 
@@ -93,7 +95,7 @@ class Partition:
             batch_size=self.batch_size,
             queue_size=2 * self.batch_size,
             threads=threads,
-            batch_timeout_ms=max(settings.batch_timeout_ms for settings in inner),
+            batch_timeout_ms=max(settings.batch_timeout_ms for settings in inner) or FILLING_MS,
             split_size=max(settings.split_size for settings in inner),
         )
 

@@ -1,0 +1,13 @@
+"""Parts of a graph on other machines, or in other processes: a far part is a node.
+
+The graph in front has a `RemoteUnit` in the place of each part that is placed; a `Pool` of
+`Replica` answers its batches. A replica runs the part as an ordinary flow. What a replica is, and
+where, an `Engine` knows: processes of this machine (`ProcessEngine`), or actors of a Ray cluster
+(`modelflow.ray`).
+"""
+
+from modelflow.remote.engine import Engine
+from modelflow.remote.place import placed
+from modelflow.remote.process_engine import ProcessEngine
+
+__all__ = ["Engine", "ProcessEngine", "placed"]

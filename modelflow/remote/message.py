@@ -1,0 +1,132 @@
+"""What crosses to a replica and back: rows, and what has become of each.
+
+Arrays are not stacked: whatever carries a message takes them as they are, out of band. An error
+crosses as what it says, never as a class of somebody's.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from modelflow.buffer import Buffer
+from modelflow.errors import DeadlineExceeded, FlowUnitError, described
+
+__all__ = ["Answers", "Fault", "Rows", "buffers_of", "column_of", "fault_of", "rows_of"]
+
+Meta = dict[str, Any] | None
+Column = tuple[list[Any], list[Meta]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A batch on its way.
+
+    Attributes:
+        part: The far node that sends it.
+        columns: For each input of the part, the data and the meta of each row.
+        remaining: How many seconds each row has left; None: any. (No time of a clock: machines
+            need not agree on that.)
+    """
+
+    part: str
+    columns: Mapping[str, Column]
+    remaining: Sequence[float | None]
+
+    def __len__(self) -> int:
+        return len(self.remaining)
+
+    def row(self, place: int) -> "Rows":
+        """Returns one row as a batch."""
+        at = slice(place, place + 1)
+        columns = {port: (data[at], metas[at]) for port, (data, metas) in self.columns.items()}
+        return Rows(self.part, columns, self.remaining[at])
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """An error in the place of a row's data.
+
+    Attributes:
+        message: What the unit said, of ``node``.
+        node, unit, phase, is_refusal: As `FlowUnitError` has them.
+        is_late: A deadline has passed.
+    """
+
+    message: str
+    node: str
+    unit: str
+    phase: str = "process"
+    is_refusal: bool = False
+    is_late: bool = False
+
+    def error(self) -> FlowUnitError:
+        """Returns the error as the flow in front has it: it names the node inside the part."""
+        error = FlowUnitError(
+            described(DeadlineExceeded(self.message)) if self.is_late else self.message,
+            node=self.node,
+            unit=self.unit,
+            phase=self.phase,
+            is_refusal=self.is_refusal,
+        )
+        if self.is_late:
+            error.__cause__ = DeadlineExceeded(self.message)
+        return error
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What has become of a batch.
+
+    Attributes:
+        columns: For each output of the part, the data (or `Fault`) and the meta of each row.
+    """
+
+    columns: Mapping[str, Column]
+
+
+def rows_of(part: str, inputs: Mapping[str, Sequence[Buffer]], now: float) -> Rows:
+    """Returns a batch as it crosses.
+
+    Args:
+        part: The far node.
+        inputs: What the unit was given.
+        now: The clock's time, for the deadlines of the buffers.
+    """
+    dues = [
+        min((b._deadline for b in row if b._deadline is not None), default=None)
+        for row in zip(*inputs.values(), strict=True)
+    ]
+    remaining = [None if due is None else max(0.0, due - now) for due in dues]
+    return Rows(part, {port: column_of(buffers) for port, buffers in inputs.items()}, remaining)
+
+
+def column_of(buffers: Sequence[Buffer]) -> Column:
+    """Returns data and meta of buffers; those in error have a `Fault`.
+
+    Of metas that are equal there is one: it crosses once.
+    """
+    metas: list[Meta] = [buffer.meta or None for buffer in buffers]
+    if metas and metas[0] is not None and all(meta == metas[0] for meta in metas):
+        metas = [metas[0]] * len(metas)
+    return [_crossing(buffer) for buffer in buffers], metas
+
+
+def _crossing(buffer: Buffer) -> Any:
+    if buffer.error is not None:
+        return fault_of(buffer.error)
+    return buffer.to("cpu").data
+
+
+def fault_of(error: FlowUnitError) -> Fault:
+    """Returns an error as it crosses."""
+    is_late = isinstance(error.__cause__, DeadlineExceeded)
+    said = str(error.__cause__) if is_late else error.message
+    return Fault(said, error.node, error.unit, error.phase, error.is_refusal, is_late)
+
+
+def buffers_of(column: Column) -> list[Buffer]:
+    """Returns the buffers of a column that has crossed."""
+    return [
+        Buffer.from_error(data.error(), meta) if isinstance(data, Fault) else Buffer(data, meta)
+        for data, meta in zip(*column, strict=True)
+    ]

@@ -1,0 +1,146 @@
+"""A part of a graph where it runs: what is sent there, and the flow that answers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Self
+
+from modelflow.config.flow_config import EdgeConfig, FlowConfig, NodeConfig, PortRef
+from modelflow.errors import PlanError
+from modelflow.flow import Flow
+from modelflow.graph.node import Role
+from modelflow.plan.placement import Partition
+from modelflow.remote.message import Answers, Rows, buffers_of, column_of
+from modelflow.request import Request
+
+if TYPE_CHECKING:
+    from modelflow.buffer import Buffer
+
+__all__ = ["Part", "PartFlow", "part_of"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a graph as it is sent to where it runs: what was written, and no object of it.
+
+    Attributes:
+        name: The far node.
+        config: A graph of its own.
+        units: Flow units that only the caller's code knows.
+    """
+
+    name: str
+    config: FlowConfig
+    units: tuple[Any, ...] = ()
+
+
+def part_of(partition: Partition, units: Sequence[Any]) -> Part:
+    """Returns a partition as it is sent.
+
+    Args:
+        partition: The partition.
+        units: Flow units that only the caller's code knows.
+
+    Raises:
+        PlanError: its graph was not read from anything that can be sent.
+    """
+    graph = partition.graph
+    written = {node.name: node for node in graph.config.nodes}
+    nodes = []
+    for node in graph.nodes.values():
+        if node.role is not Role.FLOWUNIT:
+            nodes.append(NodeConfig(node.name, {"type": str(node.role)}))
+        elif node.name in written:
+            nodes.append(written[node.name])
+        else:
+            message = (
+                f"node {node.name!r}: placement: its graph has no text that could be sent to "
+                "another process; expected a graph file, a mapping or a FlowGraphDesc"
+            )
+            raise PlanError(message)
+    edges = [
+        EdgeConfig(
+            PortRef(edge.source.node, edge.source.port), PortRef(edge.target.node, edge.target.port)
+        )
+        for edge in graph.edges
+    ]
+    config = replace(
+        graph.config,
+        nodes=tuple(nodes),
+        edges=tuple(edges),
+        profile={},
+        log={},
+        flow={"name": graph.name},
+        graph={**graph.config.graph, "strict": True},
+        serve=type(graph.config.serve)(),
+        notes=(),
+    )
+    return Part(partition.name, config, tuple(units))
+
+
+class PartFlow:
+    """A part that runs. Safe to use from several threads: their batches share those inside."""
+
+    def __init__(self, flow: Flow) -> None:
+        """Takes the flow of the part's graph; starts nothing."""
+        self._flow = flow
+        self._outputs = flow.graph.outputs
+
+    @classmethod
+    def of(cls, part: Part) -> Self:
+        """Reads and checks a part that was sent here.
+
+        Raises:
+            ModelflowError: it cannot run here.
+        """
+        return cls(Flow(part.config, units=part.units))
+
+    def start(self) -> Self:
+        """Opens every unit.
+
+        Raises:
+            FlowFailed: a unit did not open.
+        """
+        self._flow.start()
+        return self
+
+    def stop(self) -> None:
+        """Ends it at once; batches that are under way are answered with errors."""
+        self._flow.stop(drain=False)
+
+    def figures(self) -> dict[str, Any]:
+        """Returns the figures of its nodes, as `Flow.snapshot`."""
+        return self._flow.snapshot()
+
+    def answer(self, rows: Rows) -> Answers:
+        """Has a batch worked on: each row by itself, so that batches are made anew inside.
+
+        A row that is past its deadline is an error and reaches no unit.
+
+        Raises:
+            StreamClosed: the flow was stopped, or has failed.
+        """
+        events: SimpleQueue[bool] = SimpleQueue()
+        inputs = {port: buffers_of(column) for port, column in rows.columns.items()}
+        requests = [
+            Request(
+                {port: (buffers[place],) for port, buffers in inputs.items()},
+                lambda _: events.put(True),
+                deadline=left,
+            )
+            for place, left in enumerate(rows.remaining)
+        ]
+        has_room = partial(events.put, False)
+        left, unsent = len(requests), self._flow.submit(requests, has_room)
+        while left:
+            if events.get():
+                left -= 1
+            else:
+                unsent = self._flow.submit(unsent, has_room)
+        found: dict[str, list[Buffer]] = {output: [] for output in self._outputs}
+        for request in requests:
+            answer = request.answer()
+            for output, column in found.items():
+                column.extend(answer[output])
+        return Answers({output: column_of(column) for output, column in found.items()})

@@ -1,0 +1,105 @@
+"""The process of a replica: it runs its parts, and answers batches on a thread a channel."""
+
+import contextlib
+import os
+import pickle
+import signal
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from modelflow.errors import FlowFailed, described
+from modelflow.ipc.channel import Channel, Ends
+from modelflow.ipc.process import end_with, prepare
+from modelflow.remote.message import Answers, Fault
+from modelflow.remote.part import Part, PartFlow
+from modelflow.remote.replica import ReplicaLostError
+
+__all__ = ["main", "run"]
+
+
+def main(arguments: list[str]) -> None:
+    """Prepares the process and works until its channels end."""
+    *fds, parent = map(int, arguments)
+    end_with(parent)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    size = len(Ends._fields)
+    run([Channel(Ends(*fds[at : at + size])) for at in range(0, len(fds), size)])
+
+
+def run(channels: Sequence[Channel]) -> None:
+    """Starts the parts, answers batches, stops the parts."""
+    first, *others = channels
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        preparation, pickled = first.receive()
+        parts: dict[str, PartFlow] = {}
+        try:
+            prepare(preparation)
+            found: tuple[Part, ...] = pickle.loads(pickled)
+            for part in found:
+                parts[part.name] = PartFlow.of(part).start()
+        except Exception as error:  # noqa: BLE001 - it is told to the flow
+            first.send((False, ReplicaLostError(_said(error))))
+            _stop(parts)
+            return
+        first.send((True, os.getpid()))
+        threads = [
+            threading.Thread(target=_work, args=(channel, parts), name="modelflow/replica")
+            for channel in others
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            _work(first, parts)
+        finally:
+            for thread in threads:
+                thread.join()
+            _stop(parts)
+
+
+def _work(channel: Channel, parts: Mapping[str, PartFlow]) -> None:
+    """Answers batches until there are none."""
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        while (rows := channel.receive()) is not None:
+            answer: tuple[bool, Any]
+            try:
+                answer = True, parts[rows.part].answer(rows)
+            except Exception as error:  # noqa: BLE001 - the part cannot go on: it is told to the flow
+                answer = False, ReplicaLostError(_said(error))
+            _send(channel, answer)
+
+
+def _send(channel: Channel, answer: tuple[bool, Any]) -> None:
+    try:
+        channel.send(answer)
+    except (pickle.PicklingError, TypeError, AttributeError):
+        channel.send((True, _portable(answer[1])))
+
+
+def _portable(answers: Answers) -> Answers:
+    """Returns answers with an error in the place of each value that cannot be sent."""
+    columns = {}
+    for output, (data, metas) in answers.columns.items():
+        node = output.rpartition(".")[0]
+        cells = [_sendable(value, meta, node) for value, meta in zip(data, metas, strict=True)]
+        columns[output] = [cell[0] for cell in cells], [cell[1] for cell in cells]
+    return Answers(columns)
+
+
+def _sendable(value: Any, meta: Any, node: str) -> tuple[Any, Any]:
+    for what, told in (("its data", value), ("its meta", meta)):
+        try:
+            pickle.dumps(told)
+        except (pickle.PicklingError, TypeError, AttributeError) as error:
+            message = f"{what} cannot be sent to another process: {error}"
+            return Fault(message, node, "remote"), None
+    return value, meta
+
+
+def _stop(parts: Mapping[str, PartFlow]) -> None:
+    for part in parts.values():
+        part.stop()
+
+
+def _said(error: Exception) -> str:
+    return str(error) if isinstance(error, FlowFailed) else described(error)

@@ -1,0 +1,197 @@
+"""Replicas that are processes of this machine."""
+
+import contextlib
+import os
+import pickle
+import sys
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from modelflow.config.placement import PlacementConfig
+from modelflow.errors import PlanError
+from modelflow.ipc import process as processes
+from modelflow.ipc.channel import Channel, Ends, open_channel
+from modelflow.remote.engine import Engine
+from modelflow.remote.message import Answers, Rows
+from modelflow.remote.part import Part
+from modelflow.remote.replica import NotSendableError, Replica, ReplicaLostError
+
+if TYPE_CHECKING:
+    import subprocess
+
+__all__ = ["ProcessEngine", "ProcessReplica"]
+
+_ENTRY = "modelflow.remote.process:main"
+
+
+class ProcessEngine(Engine):
+    """Runs parts in processes of this machine: for units in Python that need processors of their
+    own, for units that may crash, and to try out what is to run on a cluster.
+    """
+
+    def __init__(self) -> None:
+        """Begins without processes."""
+        super().__init__()
+        self._search_path = tuple(sys.path)
+
+    def replica(self, placement: PlacementConfig, parts: Sequence[Part], number: int) -> Replica:
+        """Makes a process that runs ``parts``; see `Engine.replica`."""
+        return ProcessReplica(placement, parts, number, self._search_path)
+
+
+class ProcessReplica(Replica):
+    """A process, and a channel to it for each batch that may be under way."""
+
+    def __init__(
+        self,
+        placement: PlacementConfig,
+        parts: Sequence[Part],
+        number: int,
+        search_path: Sequence[str],
+    ) -> None:
+        """Stores what is to run."""
+        self._placement = placement
+        self._parts = tuple(parts)
+        self._number = number
+        self._search_path = search_path
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channels: list[Channel] = []
+        self._free: list[Channel] = []
+        self._is_over = False
+
+    def start(self, timeout: float) -> None:
+        """Starts the process and opens the parts there; see `Replica.start`."""
+        name = self._placement.name
+        if processes.Preparing.is_so:
+            message = (
+                f"placement {name!r}: the main module starts the flow where it is imported, and "
+                "its replicas must import it; put what starts the flow under: "
+                "if __name__ == '__main__':"
+            )
+            raise PlanError(message)
+        job = _pickled(self._parts, name)
+        label = f"modelflow/{name}/{self._number}"
+        preparation = processes.preparation_of(label, self._search_path, job)
+        with self._lock:
+            if self._is_over:
+                message = "it was ended before it had begun"
+                raise ReplicaLostError(message)
+            self._begin()
+        channel = self._channels[0]
+        try:
+            channel.send((preparation, job), timeout)
+            is_good, answer = channel.receive(timeout)
+        except TimeoutError as error:
+            message = f"not ready within {timeout:g} s ([placement.{name}] start_timeout_ms)"
+            raise TimeoutError(message) from error
+        except (EOFError, OSError) as error:
+            raise ReplicaLostError(self._how_it_ended("before it was ready")) from error
+        if not is_good:
+            raise answer
+        with self._lock:
+            self._free = list(self._channels)
+
+    def _begin(self) -> None:
+        """Starts the process with its ends of all channels."""
+        pairs = [open_channel() for _ in range(self._placement.in_flight)]
+        theirs = [fd for _, ends in pairs for fd in ends]
+        try:
+            self._process = processes.started(_ENTRY, theirs, self._search_path)
+        except BaseException:
+            for ours, _ in pairs:
+                _close(ours)
+            raise
+        finally:
+            for _, ends in pairs:
+                _close(ends)
+        self._channels = [Channel(ours) for ours, _ in pairs]
+
+    def call(self, rows: Rows, timeout: float) -> Answers:
+        """Has a batch worked on; see `Replica.call`."""
+        with self._lock:
+            if self._is_over:
+                raise ReplicaLostError(self._how_it_ended())
+            channel = self._free.pop()
+        try:
+            try:
+                channel.send(rows, timeout)
+            except (pickle.PicklingError, TypeError, AttributeError) as error:
+                self._give_back(channel)
+                message = f"a row cannot be sent to another process: {error}"
+                raise NotSendableError(message) from error
+            is_good, answer = channel.receive(timeout)
+        except TimeoutError as error:
+            self.kill()
+            process = self._process
+            assert process is not None  # it has started
+            message = (
+                f"process {process.pid} has not answered within {timeout:g} s "
+                f"([placement.{self._placement.name}] timeout_ms)"
+            )
+            raise ReplicaLostError(message) from error
+        except (EOFError, OSError) as error:
+            raise ReplicaLostError(self._how_it_ended()) from error
+        self._give_back(channel)
+        if not is_good:
+            raise ReplicaLostError(str(answer)) from answer
+        found: Answers = answer
+        return found
+
+    def _give_back(self, channel: Channel) -> None:
+        with self._lock:
+            self._free.append(channel)
+
+    def is_alive(self) -> bool:
+        """Tells whether the process has not ended."""
+        with self._lock:
+            return not self._is_over and self._process is not None and self._process.poll() is None
+
+    def close(self) -> None:
+        """Has its units closed, and waits for its end."""
+        for channel in self._channels:
+            with contextlib.suppress(OSError):
+                channel.send(None, processes.END_TIMEOUT)
+        self._end()
+
+    def kill(self) -> None:
+        """Ends the process at once."""
+        with self._lock:
+            self._is_over = True
+            if self._process is not None and self._process.poll() is None:
+                self._process.kill()
+
+    def _end(self) -> None:
+        with self._lock:
+            self._is_over = True
+        if self._process is not None:
+            processes.see_end_of(self._process)
+        for channel in self._channels:
+            channel.close()
+        self._channels = []
+
+    def _how_it_ended(self, when: str = "") -> str:
+        process = self._process
+        if process is None:
+            return "its process was not there any more"
+        processes.see_end_of(process)
+        end = processes.end_of(process)
+        return f"process {process.pid} has ended ({end}) {when}".rstrip()
+
+
+def _pickled(parts: Sequence[Part], name: str) -> bytes:
+    try:
+        return pickle.dumps(tuple(parts))
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        message = (
+            f"placement {name!r}: a flow unit that was given in code cannot be sent to another "
+            f"process ({error}); define it in a module, not inside a function, or put it into a "
+            "folder of units"
+        )
+        raise PlanError(message) from error
+
+
+def _close(ends: Ends) -> None:
+    for fd in ends:
+        os.close(fd)

@@ -1,0 +1,135 @@
+"""The far node: a normal unit whose batches are worked on by a replica.
+
+What is lost with a replica is sent again (``retries``), so that every row has one result: first as
+it was; then with nothing else under way at its replica, so that no batch is blamed for another one;
+at last row by row, so that no row is. A row whose replica was lost with it each time is in error.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from modelflow.plan.placement import Partition, ports_of
+from modelflow.remote.message import Answers, Column, Fault, Rows, buffers_of, rows_of
+from modelflow.remote.pool import Pool
+from modelflow.remote.replica import NoReplicaError, NotSendableError, ReplicaLostError
+from modelflow.runtime.clock import SYSTEM_CLOCK
+from modelflow.unit.spec import FlowUnitSpec
+from modelflow.unit.unit import Context, FlowUnit
+
+__all__ = ["RemoteUnit", "remote_spec"]
+
+UNIT = "remote"
+
+
+def remote_spec(partition: Partition, pool: Pool) -> FlowUnitSpec:
+    """Returns the unit of the far node that stands for a partition."""
+    inputs, outputs = ports_of(partition)
+    names = tuple(port.name for port in outputs)
+    return FlowUnitSpec(
+        name=UNIT,
+        devices={"cpu": lambda: RemoteUnit(partition.name, names, pool)},
+        inputs=inputs,
+        outputs=outputs,
+        description=f"{', '.join(partition.nodes)} on {partition.placement.name!r}",
+        is_shared=True,
+        is_batch_retried=False,
+        is_type_checked=False,
+        inherits_meta=False,  # the part has done so
+    )
+
+
+class RemoteUnit(FlowUnit):
+    """Sends batches to the replicas of a pool, and gives what comes back."""
+
+    def __init__(self, node: str, outputs: Sequence[str], pool: Pool) -> None:
+        """Stores what it is to do.
+
+        Args:
+            node: The far node, which is the part's name as well.
+            outputs: The part's outputs.
+            pool: Its replicas.
+        """
+        self._node = node
+        self._outputs = tuple(outputs)
+        self._pool = pool
+
+    def open(self, config: Any) -> None:  # noqa: ARG002
+        """Starts the pool, or takes part in it.
+
+        Raises:
+            NoReplicaError: a replica did not start.
+        """
+        self._pool.open()
+
+    def close(self) -> None:
+        """Ends the pool, if nobody else uses it."""
+        self._pool.close()
+
+    def interrupt(self) -> None:
+        """Ends every replica: nobody waits for answers any more."""
+        self._pool.abort()
+
+    def process(self, ctx: Context) -> None:
+        """Has a batch worked on; every row has a result."""
+        now = SYSTEM_CLOCK.now()
+        rows = rows_of(self._node, ctx.inputs, now)
+        for port, column in self._asked(rows, now).items():
+            ctx.emit(buffers_of(column), port)
+
+    def _asked(self, rows: Rows, begun: float) -> Mapping[str, Column]:
+        retries = self._pool.placement.retries
+        losses: list[str] = []
+        for attempt in range(retries + 1):
+            if attempt == retries > 0 and len(rows) > 1:
+                return self._one_by_one(rows, begun, losses)
+            try:
+                return self._call(rows, begun, is_alone=attempt > 0).columns
+            except ReplicaLostError as loss:
+                losses.append(str(loss))
+            except NoReplicaError as refusal:
+                return self._without(rows, str(refusal))
+            except NotSendableError as error:
+                if len(rows) > 1:
+                    return self._one_by_one(rows, begun, losses)
+                return self._without(rows, str(error))
+        return self._without(rows, _lost(losses))
+
+    def _one_by_one(self, rows: Rows, begun: float, losses: Sequence[str]) -> Mapping[str, Column]:
+        """Sends each row alone: those to blame for a loss are found."""
+        found: dict[str, Column] = {output: ([], []) for output in self._outputs}
+        for place in range(len(rows)):
+            row = rows.row(place)
+            try:
+                columns = self._call(row, begun, is_alone=bool(losses)).columns
+            except ReplicaLostError as loss:
+                columns = self._without(row, _lost([*losses, str(loss)]))
+            except (NoReplicaError, NotSendableError) as error:
+                columns = self._without(row, str(error))
+            for output, (data, metas) in columns.items():
+                found[output][0].extend(data)
+                found[output][1].extend(metas)
+        return found
+
+    def _call(self, rows: Rows, begun: float, *, is_alone: bool) -> Answers:
+        passed = SYSTEM_CLOCK.now() - begun
+        remaining = [None if left is None else max(0.0, left - passed) for left in rows.remaining]
+        known = [left for left in remaining if left is not None]
+        # Behind the last deadline nobody waits for a replica any more.
+        patience = max(known) if len(known) == len(remaining) else None
+        timeout = self._pool.placement.timeout
+        rows = Rows(rows.part, rows.columns, remaining)
+        return self._pool.call(
+            rows, is_alone=is_alone, patience=None if patience is None else min(patience, timeout)
+        )
+
+    def _without(self, rows: Rows, message: str) -> dict[str, Column]:
+        """Returns rows in error; their meta is that of the first input."""
+        _, metas = next(iter(rows.columns.values()))
+        faults = [Fault(message, self._node, UNIT, "lost") for _ in range(len(rows))]
+        return {output: (list(faults), list(metas)) for output in self._outputs}
+
+
+def _lost(losses: Sequence[str]) -> str:
+    if len(losses) == 1:
+        return f"{losses[0]}; it may have been worked on, and is not sent again (retries=0)"
+    return f"its replica was lost {len(losses)} times while it was there (the last: {losses[-1]})"

@@ -1,0 +1,65 @@
+"""What a pool knows of a replica, whatever it is and wherever it runs."""
+
+from abc import ABC, abstractmethod
+
+from modelflow.errors import ModelflowError
+from modelflow.remote.message import Answers, Rows
+
+__all__ = ["NoReplicaError", "NotSendableError", "Replica", "ReplicaLostError"]
+
+
+class ReplicaLostError(ModelflowError):
+    """A replica has ended, or does not answer: nobody knows whether it has worked on the batch."""
+
+
+class NoReplicaError(ModelflowError):
+    """No replica was ready in time; the batch was sent to none."""
+
+
+class NotSendableError(ModelflowError):
+    """Something in a batch cannot be sent to another process; nothing of it was."""
+
+
+class Replica(ABC):
+    """Runs all parts of one placement; made by an `Engine`.
+
+    Its life: `start` once, on a thread of the pool; then `call`, from as many threads at once as
+    the placement's ``in_flight`` says; `close` or `kill`, once or twice, from any thread.
+    """
+
+    @abstractmethod
+    def start(self, timeout: float) -> None:
+        """Begins, and waits until every unit is open.
+
+        Args:
+            timeout: The longest wait in seconds.
+
+        Raises:
+            ModelflowError: it cannot run; the message says why.
+            TimeoutError: it was not ready in time.
+        """
+
+    @abstractmethod
+    def call(self, rows: Rows, timeout: float) -> Answers:
+        """Has a batch worked on.
+
+        Args:
+            rows: The batch.
+            timeout: Seconds after which the replica counts as lost.
+
+        Raises:
+            ReplicaLostError: there is no answer, and there will be none.
+            NotSendableError: something in the batch cannot be sent.
+        """
+
+    @abstractmethod
+    def is_alive(self) -> bool:
+        """Tells whether it has not ended, as far as is known here."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Ends it when no call is under way: its units are closed."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """Ends it at once; calls that are under way raise `ReplicaLostError`, `start` raises."""
