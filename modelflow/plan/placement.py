@@ -87,6 +87,15 @@ class Partition:
         return max(LEAST_BATCH, *asked)
 
     @property
+    def takes_errors(self) -> bool:
+        """Whether a row in error crosses: what comes of it may depend on the nodes inside."""
+        return len(self.entries) > 1 or any(
+            node.settings.is_exception_visible
+            or (node.spec is not None and node.spec.is_exception_given)
+            for node in self.graph.nodes.values()
+        )
+
+    @property
     def settings(self) -> NodeSettings:
         """The attributes of the far node: as many calls at once as its replicas take."""
         inner = [self.graph.nodes[name].settings for name in self.nodes]
@@ -97,6 +106,7 @@ class Partition:
             threads=threads,
             batch_timeout_ms=max(settings.batch_timeout_ms for settings in inner) or FILLING_MS,
             split_size=max(settings.split_size for settings in inner),
+            is_exception_visible=self.takes_errors,
         )
 
 
@@ -211,8 +221,6 @@ class _Finder:
 
     def components(self) -> Iterator[tuple[str, ...]]:
         """Gives the nodes of one placement that edges connect, in topological order."""
-        for name in self._placed:
-            self._findings_of(self._graph.nodes[name])
         together = [
             edge
             for edge in self._graph.edges
@@ -230,6 +238,10 @@ class _Finder:
     def partition(self, members: tuple[str, ...]) -> Partition | None:
         """Returns the partition of these nodes; None: there is a finding."""
         before = len(self.findings)
+        for name in members:
+            self._check_node(self._graph.nodes[name])
+        if len(self.findings) > before:
+            return None
         self._check_convex(members)
         self._check_loops(members)
         entries, exits = self._entries(members), self._exits(members)
@@ -256,7 +268,7 @@ class _Finder:
 
     # -- what cannot be placed ------------------------------------------------------------------
 
-    def _findings_of(self, node: Node) -> None:
+    def _check_node(self, node: Node) -> None:
         reason = _obstacle(node)
         if reason:
             message = f"placement={node.settings.placement!r}: {reason}; leave placement out"
@@ -384,6 +396,4 @@ def _obstacle(node: Node) -> str:
         return "it is a stream unit, whose state lives as long as its session, which is here"
     if spec.is_per_stream:
         return "its unit is called stream by stream, with what the session has, which is here"
-    if node.settings.is_exception_visible or spec.is_exception_given:
-        return "it is given buffers in error, and these do not cross"
     return ""

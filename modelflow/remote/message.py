@@ -126,7 +126,10 @@ def fault_of(error: FlowUnitError) -> Fault:
 
 def buffers_of(column: Column) -> list[Buffer]:
     """Returns the buffers of a column that has crossed."""
-    return [
-        Buffer.from_error(data.error(), meta) if isinstance(data, Fault) else Buffer(data, meta)
-        for data, meta in zip(*column, strict=True)
-    ]
+    return [_buffer(data, meta) for data, meta in zip(*column, strict=True)]
+
+
+def _buffer(data: Any, meta: Meta) -> Buffer:
+    if isinstance(data, Fault):
+        return Buffer.from_error(data.error(), meta)
+    return Buffer.from_error(data, meta) if isinstance(data, FlowUnitError) else Buffer(data, meta)

@@ -144,8 +144,13 @@ class Pool:
             self._leaving.clear()
 
     def abort(self) -> None:
-        """Ends every replica at once, whoever uses it: nobody waits for answers any more."""
+        """Ends every replica at once: its user waits for answers no more.
+
+        Where others use them, too, they go on, and calls of this one end as they would.
+        """
         with self._changed:
+            if self._users > 1:
+                return
             self._is_over = True
             replicas = [seat.replica for seat in self._seats.values() if seat.replica]
             self._changed.notify_all()
@@ -305,6 +310,7 @@ class Pool:
             replica.start(self.placement.start_timeout)
         except Exception as error:  # noqa: BLE001 - told to `open`, or to who waits for a replica
             replica.kill()
+            replica.close()
             with self._changed:
                 seat.failure, seat.replica = error, None
                 if not self._is_over:
@@ -340,8 +346,10 @@ class Pool:
         if is_lost:
             logger.warning("placement %r: lost replica %d", self.placement.name, seat.number)
             replica.kill()
-        else:
-            replica.close()
+        with self._changed:
+            while seat.busy:  # calls are told that it is lost, and go
+                self._changed.wait()
+        replica.close()
         with self._changed:
             seat.replica = None
         return is_over

@@ -8,8 +8,10 @@ at last row by row, so that no row is. A row whose replica was lost with it each
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from modelflow.buffer import Buffer
+from modelflow.errors import FlowUnitError
 from modelflow.plan.placement import Partition, ports_of
-from modelflow.remote.message import Answers, Column, Fault, Rows, buffers_of, rows_of
+from modelflow.remote.message import Answers, Column, Fault, Rows, buffers_of, fault_of, rows_of
 from modelflow.remote.pool import Pool
 from modelflow.remote.replica import NoReplicaError, NotSendableError, ReplicaLostError
 from modelflow.runtime.clock import SYSTEM_CLOCK
@@ -32,6 +34,7 @@ def remote_spec(partition: Partition, pool: Pool) -> FlowUnitSpec:
         outputs=outputs,
         description=f"{', '.join(partition.nodes)} on {partition.placement.name!r}",
         is_shared=True,
+        is_exception_visible=True,  # where the settings of the node say so
         is_batch_retried=False,
         is_type_checked=False,
         inherits_meta=False,  # the part has done so
@@ -73,8 +76,13 @@ class RemoteUnit(FlowUnit):
         """Has a batch worked on; every row has a result."""
         now = SYSTEM_CLOCK.now()
         rows = rows_of(self._node, ctx.inputs, now)
-        for port, column in self._asked(rows, now).items():
-            ctx.emit(buffers_of(column), port)
+        known = [_errors_of(row) for row in zip(*ctx.inputs.values(), strict=True)]
+        for port, (data, metas) in self._asked(rows, now).items():
+            for place, errors in enumerate(known):
+                fault = data[place]
+                if errors and isinstance(fault, Fault):  # one that passed by is the one that came
+                    data[place] = errors.get(fault, fault)
+            ctx.emit(buffers_of((data, metas)), port)
 
     def _asked(self, rows: Rows, begun: float) -> Mapping[str, Column]:
         retries = self._pool.placement.retries
@@ -127,6 +135,11 @@ class RemoteUnit(FlowUnit):
         _, metas = next(iter(rows.columns.values()))
         faults = [Fault(message, self._node, UNIT, "lost") for _ in range(len(rows))]
         return {output: (list(faults), list(metas)) for output in self._outputs}
+
+
+def _errors_of(row: Sequence[Buffer]) -> dict[Fault, FlowUnitError]:
+    """Returns the errors that a row brings, by how they cross."""
+    return {fault_of(buffer.error): buffer.error for buffer in row if buffer.error is not None}
 
 
 def _lost(losses: Sequence[str]) -> str:

@@ -24,7 +24,7 @@ class Replica(ABC):
     """Runs all parts of one placement; made by an `Engine`.
 
     Its life: `start` once, on a thread of the pool; then `call`, from as many threads at once as
-    the placement's ``in_flight`` says; `close` or `kill`, once or twice, from any thread.
+    the placement's ``in_flight`` says; `kill`, from any thread; `close` once, at the end.
     """
 
     @abstractmethod
@@ -58,7 +58,10 @@ class Replica(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Ends it when no call is under way: its units are closed."""
+        """Ends it, where it has not ended, and gives back what it held; no call is under way.
+
+        Its units are closed.
+        """
 
     @abstractmethod
     def kill(self) -> None:

@@ -89,7 +89,10 @@ def plain(buffer: Buffer):
     """What a buffer that came out is in the interpreter's terms."""
     if buffer.error is None:
         return buffer.data, buffer.meta
-    return Bad(buffer.error.node, str(buffer.error.__cause__))
+    error = buffer.error
+    if error.__cause__ is None:  # it comes from elsewhere: as its text alone
+        return Bad(error.node, error.message.partition(": ")[2])
+    return Bad(error.node, str(error.__cause__))
 
 
 def plain_row(row):

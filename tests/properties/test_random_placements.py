@@ -1,0 +1,86 @@
+"""Random graphs with parts of them placed elsewhere give what they give on one machine."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelflow.config.placement import PlacementConfig
+from modelflow.errors import GraphError
+from modelflow.graph.node import Role
+from modelflow.graph.reach import following, preceding, reached
+from tests.properties.programs import programs, sessions
+from tests.properties.test_random_graphs import quiet, run_with_threads, thorough, usages
+from tests.remote.local_replica import placed_here
+
+__all__ = ["quiet"]  # keeps what callbacks raise on purpose out of the log
+
+
+@st.composite
+def placements(draw, graph):
+    """Which nodes are placed where: single ones, and all that lies between two."""
+    names = [node.name for node in graph.nodes.values() if node.role is Role.FLOWUNIT]
+    found = {}
+    if not names:
+        return found
+    for place in range(draw(st.integers(1, 3))):
+        first, last = draw(st.sampled_from(names)), draw(st.sampled_from(names))
+        ways = following(graph.edges), preceding(graph.edges)
+        between = reached([first], ways[0]) & reached([last], ways[1])
+        for name in sorted(between or {first}):
+            if name in names and draw(st.sampled_from([True] * 9 + [False])):
+                found[name] = f"m{place}"
+    return found
+
+
+def with_placements(graph, found, terms):
+    """The graph with nodes placed; nothing of it is fused across a cut."""
+    nodes = {
+        name: replace(node, settings=replace(node.settings, placement=found.get(name, ""), fuse=""))
+        for name, node in graph.nodes.items()
+    }
+    config = replace(graph.config, placements={name: terms(name) for name in found.values()})
+    return replace(graph, nodes=nodes, config=config)
+
+
+class Placed:
+    """A program whose graph has its parts elsewhere."""
+
+    def __init__(self, program, front):
+        self._program = program
+        self._front = front
+
+    def graph(self):
+        return self._front
+
+    def __getattr__(self, name):
+        return getattr(self._program, name)
+
+
+def is_legal(graph):
+    """Tells whether what is placed can be cut out; where not, that is said of nodes."""
+    try:
+        placed_here(graph)
+    except GraphError as error:
+        named = {finding.node for finding in error.findings}
+        assert named, "nothing is said"
+        assert all(graph.nodes[name].settings.placement for name in named)
+        return False
+    return True
+
+
+@pytest.mark.timeout(3000)
+@thorough
+@given(programs(), sessions, st.data())
+def test_any_legal_placement_gives_what_one_machine_gives(program, rows, data):
+    graph = program.graph()
+    found = data.draw(placements(graph))
+    replicas, in_flight = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 3))
+    placed = with_placements(
+        graph, found, lambda name: PlacementConfig(name, (replicas, replicas), in_flight=in_flight)
+    )
+    if not is_legal(placed):
+        return
+    front, _ = placed_here(placed)
+    run_with_threads(Placed(program, front), rows, [data.draw(usages) for _ in rows])

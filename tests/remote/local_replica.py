@@ -1,0 +1,55 @@
+"""Replicas that are flows of this process: what crosses, and how, without what it crosses to."""
+
+import pickle
+
+from modelflow import Flow
+from modelflow.errors import StreamClosed
+from modelflow.plan.placement import find_partitions, front_of
+from modelflow.remote.part import PartFlow
+from modelflow.remote.pool import Pool
+from modelflow.remote.remote_unit import remote_spec
+from modelflow.remote.replica import Replica, ReplicaLostError
+
+
+class LocalReplica(Replica):
+    """Runs partitions here; messages go through pickle, as on their way to a process."""
+
+    def __init__(self, partitions, calls=None):
+        self.parts = {part.name: PartFlow(Flow(part.graph)) for part in partitions}
+        self.calls = [] if calls is None else calls
+
+    def start(self, timeout):
+        for part in self.parts.values():
+            part.start()
+
+    def call(self, rows, timeout):
+        self.calls.append(len(rows))
+        there = pickle.loads(pickle.dumps(rows))
+        try:
+            return pickle.loads(pickle.dumps(self.parts[there.part].answer(there)))
+        except StreamClosed as error:
+            raise ReplicaLostError(str(error)) from error
+
+    def is_alive(self):
+        return True
+
+    def close(self):
+        for part in self.parts.values():
+            part.stop()
+
+    kill = close
+
+
+def placed_here(graph, calls=None):
+    """The graph in front of replicas of this process, and how many partitions it has."""
+    partitions = find_partitions(graph)
+    together = {}
+    for part in partitions:
+        together.setdefault(part.placement.name, []).append(part)
+    pools = {name: _pool(parts, calls) for name, parts in together.items()}
+    front = front_of(graph, partitions, lambda part: remote_spec(part, pools[part.placement.name]))
+    return front, partitions
+
+
+def _pool(parts, calls):
+    return Pool(parts[0].placement, lambda _: LocalReplica(parts, calls))

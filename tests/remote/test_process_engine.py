@@ -1,0 +1,200 @@
+"""Far nodes in real processes: what is killed, hangs or refuses costs no row more than it must."""
+
+import os
+import signal
+import sys
+
+import numpy as np
+import pytest
+
+from modelflow import Flow
+from modelflow.errors import FlowFailed, FlowUnitError, PlanError, StreamClosed
+from modelflow.remote import ProcessEngine, placed
+from modelflow.remote.process_engine import ProcessReplica
+from modelflow.request import Request
+
+GRAPH = """
+[placement.far]
+replicas = "{replicas}"
+timeout_ms = {timeout}
+retries = {retries}
+
+[graph]
+graphconf = '''digraph {{
+    input [type=input]
+    work [flowunit="tests.remote.units:risky", placement=far, notes="{notes}"]
+    output [type=output]
+    input -> work -> output
+}}'''
+"""
+
+
+def text_of(*, replicas="1", timeout=60_000, retries=2, notes=""):
+    return GRAPH.format(replicas=replicas, timeout=timeout, retries=retries, notes=notes)
+
+
+def processes_of(engine):
+    """The numbers of the processes that are ready."""
+    (pool,) = (pool for _, _, pool in engine._pools)
+    return [seat.replica._process.pid for seat in pool._seats.values() if seat.is_ready]
+
+
+def lines_of(path):
+    return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+
+def test_rows_come_back_in_order_from_a_process_of_their_own(tmp_path):
+    notes = tmp_path / "notes"
+    engine = ProcessEngine()
+    with Flow(placed(text_of(notes=notes), engine)) as flow:
+        (process,) = processes_of(engine)
+        assert process != os.getpid()
+        found = [answer.data for _, answer in flow.map(range(100))]
+        figures = engine.figures()["far"]
+    assert found == [2 * value for value in range(100)]
+    assert sorted(lines_of(notes)) == list(range(100))
+    assert (figures.replicas, figures.rows, figures.lost) == (1, 100, 0)
+    assert figures.calls < 100, "rows cross one by one"
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+
+
+def test_arrays_and_meta_cross_as_they_are():
+    text = """
+    [placement.far]
+    [graph]
+    graphconf = '''digraph {
+        input [type=input]
+        mean [flowunit=mean, mean="1,2,3", placement=far]
+        output [type=output]
+        input -> mean -> output
+    }'''
+    """
+    image = np.arange(27, dtype=np.uint8).reshape(3, 3, 3)
+    with Flow(text) as flow:
+        here = flow.infer(image)
+    with Flow(placed(text, ProcessEngine())) as flow:
+        there = flow.infer(image)
+    np.testing.assert_array_equal(there.data, here.data)
+    assert there.data.dtype == here.data.dtype
+    assert there.meta == here.meta
+
+
+def test_an_error_names_the_node_inside_and_the_others_pass():
+    with Flow(placed(text_of(), ProcessEngine())) as flow:
+        found = [answer for _, answer in flow.map([1, -3, 3], errors="return")]
+    assert [found[0].data, found[2].data] == [2, 6]
+    error = found[1]
+    assert isinstance(error, FlowUnitError)
+    assert (error.node, error.phase) == ("work", "process")
+    assert "ValueError: refuses -3" in str(error)
+
+
+@pytest.mark.parametrize("replicas", ["1", "2"])
+def test_a_killed_process_costs_no_row(replicas):
+    engine = ProcessEngine()
+    with Flow(placed(text_of(replicas=replicas), engine)) as flow:
+        found = []
+        for _, answer in flow.map(range(600), in_flight=64):
+            found.append(answer.data)
+            if len(found) in (100, 300):
+                os.kill(processes_of(engine)[0], signal.SIGKILL)
+    assert found == [2 * value for value in range(600)]
+    assert engine.figures()["far"].lost >= 1
+
+
+def test_a_row_that_kills_its_process_is_an_error_after_three_and_blames_no_other():
+    engine = ProcessEngine()
+    rows = [*range(20), -1, *range(20, 47)]
+    with Flow(placed(text_of(), engine)) as flow:
+        found = [answer for _, answer in flow.map(rows, errors="return", in_flight=48)]
+    bad = found.pop(20)
+    assert [answer.data for answer in found] == [2 * value for value in range(47)]
+    assert isinstance(bad, FlowUnitError)
+    assert bad.node == "work"
+    assert "its replica was lost 3 times while it was there" in str(bad)
+    assert "SIGKILL" in str(bad)
+    assert engine.figures()["far"].lost == 3
+
+
+def test_a_process_that_hangs_counts_as_lost_behind_the_time_out():
+    engine = ProcessEngine()
+    with Flow(placed(text_of(replicas="2", timeout=500, retries=1), engine)) as flow:
+        rows = [1, 2, -2, 3, 4]
+        found = [answer for _, answer in flow.map(rows, errors="return")]
+    assert [answer.data for answer in found if not isinstance(answer, Exception)] == [2, 4, 6, 8]
+    assert "has not answered within 0.5 s" in str(found[2])
+
+
+def test_without_retries_no_row_is_worked_on_twice(tmp_path):
+    notes = tmp_path / "notes"
+    rows = [*range(30), -1, *range(30, 60)]
+    with Flow(placed(text_of(retries=0, notes=notes), ProcessEngine())) as flow:
+        found = [answer for _, answer in flow.map(rows, errors="return", in_flight=8)]
+    seen = lines_of(notes)
+    assert len(seen) == len(set(seen))
+    lost = [answer for answer in found if isinstance(answer, Exception)]
+    good = [answer.data for answer in found if not isinstance(answer, Exception)]
+    assert lost
+    assert len(lost) + len(good) == len(rows)
+    assert all("it may have been worked on, and is not sent again" in str(one) for one in lost)
+    assert set(good) <= {2 * value for value in seen}
+
+
+def test_what_cannot_be_sent_is_an_error_of_its_row():
+    with Flow(placed(text_of(), ProcessEngine())) as flow:
+        found = [answer for _, answer in flow.map([1, lambda: 0, -4, 2], errors="return")]
+    assert [found[0].data, found[3].data] == [2, 4]
+    assert "cannot be sent to another process" in str(found[1])
+    assert "its data cannot be sent to another process" in str(found[2])
+
+
+def test_flows_with_one_engine_share_the_replicas_and_end_them_together():
+    engine = ProcessEngine()
+    with Flow(placed(text_of(), engine)) as one:
+        with Flow(placed(text_of(), engine)) as other:
+            (process,) = processes_of(engine)
+            assert one.infer(1).data == other.infer(1).data == 2
+        assert processes_of(engine) == [process]
+        assert one.infer(2).data == 4
+    assert engine.figures()["far"].replicas == 0
+
+
+def test_a_unit_that_does_not_open_there_is_told_here():
+    text = text_of().replace("tests.remote.units:risky", "inference_missing")
+    with pytest.raises(Exception, match="inference_missing"):
+        placed(text, ProcessEngine())
+    engine = ProcessEngine()
+    flow = Flow(placed(text_of(), engine))
+    ((placement, _, pool),) = engine._pools
+    pool._make = lambda number: ProcessReplica(placement, ["no part"], number, sys.path)  # type: ignore[list-item]
+    with pytest.raises(FlowFailed) as caught:
+        flow.start()
+    assert "placement 'far': no replica: AttributeError" in str(caught.value)
+    assert engine.figures()["far"].replicas == 0
+
+
+def test_a_stop_without_draining_does_not_wait_for_a_process_that_hangs(tmp_path):
+    notes = tmp_path / "notes"
+    os.mkfifo(notes)
+    flow = Flow(placed(text_of(notes=notes), ProcessEngine())).start()
+    request = Request({"input": [-2]}, lambda _: None)
+    flow.submit([request])
+    with notes.open() as told:  # as soon as the unit is called
+        assert told.readline() == "-2\n"
+    flow.stop(drain=False)
+    with pytest.raises(StreamClosed):
+        request.answer()
+
+
+def test_a_unit_given_in_code_is_sent_where_that_can_be():
+    from tests.remote.units import risky
+
+    text = text_of().replace("tests.remote.units:risky", "risky")
+    with Flow(placed(text, ProcessEngine(), units=[risky])) as flow:
+        assert flow.infer(4).data == 8
+
+
+def test_what_is_placed_nowhere_is_told():
+    with pytest.raises(PlanError, match=r"no node is placed.*\(there: far\)"):
+        placed(text_of().replace(", placement=far", ""), ProcessEngine())
