@@ -101,4 +101,6 @@ def _expired(buffer: Buffer, plan: UnitPlan, stream: Any) -> Buffer:
         phase=WAIT,
         session=stream.session.name,
     )
-    return Buffer.from_error(error, buffer.meta)
+    bad = Buffer.from_error(error, buffer.meta)
+    bad._deadline = buffer._deadline  # a unit that is given errors may go on with it
+    return bad

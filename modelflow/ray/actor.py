@@ -1,0 +1,94 @@
+"""The actor of a replica: it runs its parts and answers batches."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from modelflow.remote.message import Answers, Rows
+from modelflow.remote.part import Part, PartFlow
+
+__all__ = ["Origin", "PartActor", "Versions"]
+
+
+class Versions(NamedTuple):
+    """What must be the same on both sides.
+
+    Attributes:
+        python: Major and minor version.
+        modelflow: The version.
+    """
+
+    python: str
+    modelflow: str
+
+    @classmethod
+    def here(cls) -> "Versions":
+        """Returns those of this process."""
+        from modelflow import __version__
+
+        return cls(".".join(map(str, sys.version_info[:2])), __version__)
+
+
+class Origin(NamedTuple):
+    """Where a replica comes from.
+
+    Attributes:
+        search_path: Where the caller looks for modules; what is there on the machine is used.
+        versions: The caller's.
+        label: What it runs, for people.
+    """
+
+    search_path: Sequence[str]
+    versions: Versions
+    label: str
+
+
+class PartActor:
+    """Runs the parts of one placement; Ray calls its methods from several threads at once."""
+
+    def __init__(self, origin: Origin) -> None:
+        """Takes up where modules are found.
+
+        Raises:
+            RuntimeError: other versions run here than at the caller.
+        """
+        here = Versions.here()
+        if here != origin.versions:
+            message = (
+                f"machine {os.uname().nodename} runs Python {here.python} and modelflow "
+                f"{here.modelflow}; expected Python {origin.versions.python} and modelflow "
+                f"{origin.versions.modelflow}, as the caller has them"
+            )
+            raise RuntimeError(message)
+        sys.path.extend(path for path in origin.search_path if path not in sys.path)
+        self._label = origin.label
+        self._parts: dict[str, PartFlow] = {}
+
+    def open(self, parts: Sequence[Part]) -> int:
+        """Opens every unit of the parts, once; returns the number of the process.
+
+        Raises:
+            ModelflowError: a part cannot run here.
+            FlowFailed: a unit did not open.
+        """
+        if not self._parts:
+            self._parts = {part.name: PartFlow.of(part).start() for part in parts}
+        return os.getpid()
+
+    def answer(self, rows: Rows) -> Answers:
+        """Has a batch worked on; see `PartFlow.answer`."""
+        return self._parts[rows.part].answer(rows)
+
+    def figures(self) -> dict[str, Any]:
+        """Returns what runs here, and the figures of its nodes."""
+        return {
+            "label": self._label,
+            "process": os.getpid(),
+            "parts": {name: part.figures() for name, part in self._parts.items()},
+        }
+
+    def stop(self) -> None:
+        """Closes every unit."""
+        for part in self._parts.values():
+            part.stop()

@@ -1,0 +1,132 @@
+"""The cluster: how it is reached, what its machines have, who of modelflow is there."""
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from modelflow.config.placement import PlacementConfig
+from modelflow.errors import ConfigError, MissingDependencyError, ModelflowError
+
+__all__ = ["NAMESPACE", "Cluster", "ClusterError", "Machine", "connected"]
+
+NAMESPACE = "modelflow"
+"""The namespace of modelflow's actors."""
+
+ADDRESS = "RAY_ADDRESS"
+
+
+class ClusterError(ModelflowError):
+    """A cluster that cannot be reached, or cannot hold what it is to run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One machine of a cluster.
+
+    Attributes:
+        address: Its IP address.
+        total: What it has: ``CPU``, ``GPU``, ``memory`` (bytes), and whatever it was started with.
+        labels: What it is labelled with.
+    """
+
+    address: str
+    total: Mapping[str, float]
+    labels: Mapping[str, str]
+
+    def fits(self, placement: PlacementConfig) -> bool:
+        """Tells whether it could hold a replica if nothing else ran there."""
+        return all(
+            self.total.get(name, 0.0) >= amount for name, amount in placement.resources.items()
+        ) and all(self.labels.get(name) == value for name, value in placement.labels.items())
+
+    def __str__(self) -> str:
+        """Gives address and what it has, as in ``10.0.0.2 (CPU=4, GPU=1)``."""
+        known = [
+            f"{name}={_amount(name, self.total[name])}"
+            for name in sorted(self.total)
+            if not name.startswith(("node:", "object_store"))
+        ]
+        return f"{self.address} ({', '.join(known)})"
+
+
+class Cluster:
+    """A cluster that this process is connected to."""
+
+    def machines(self) -> list[Machine]:
+        """Returns the machines that are up."""
+        import ray
+
+        return [
+            Machine(node["NodeManagerAddress"], node["Resources"], node.get("Labels", {}))
+            for node in ray.nodes()
+            if node["Alive"]
+        ]
+
+    def free(self) -> dict[str, float]:
+        """Returns what of all machines is not taken."""
+        import ray
+
+        found: dict[str, float] = ray.available_resources()
+        return found
+
+    def lacking(self, placement: PlacementConfig) -> str:
+        """Says why no machine could ever hold a replica of a placement; "": one could."""
+        machines = self.machines()
+        if any(machine.fits(placement) for machine in machines):
+            return ""
+        needed = needed_text(placement)
+        seen = "; ".join(map(str, machines)) or "none"
+        return f"it needs {needed} on one machine, and none has that (machines: {seen})"
+
+
+def needed_text(placement: PlacementConfig) -> str:
+    """Returns what a replica takes, as a text."""
+    parts = [f"{name}={_amount(name, value)}" for name, value in placement.resources.items()]
+    parts += [f"the label {name}={value!r}" for name, value in placement.labels.items()]
+    return ", ".join(parts) or "nothing"
+
+
+def _amount(name: str, value: float) -> str:
+    return f"{value / 1024**3:.1f}GiB" if name == "memory" else f"{value:g}"
+
+
+@contextlib.contextmanager
+def connected(address: str | None = None) -> Iterator[Cluster]:
+    """Connects this process to a cluster that runs; it is left at the end of the block.
+
+    Args:
+        address: ``host:6379``, ``ray://host:10001``, or ``auto`` for the one of this machine; None:
+            what the environment says as ``RAY_ADDRESS``.
+
+    Raises:
+        ConfigError: neither says where it is: none is started in silence.
+        ClusterError: it does not answer, or runs other versions.
+        MissingDependencyError: Ray is not installed.
+    """
+    given = address or os.environ.get(ADDRESS)
+    if not given:
+        message = (
+            f"no cluster is named; give --address HOST:PORT, or set {ADDRESS} ('auto': the one "
+            "that 'ray start --head' has begun on this machine)"
+        )
+        raise ConfigError(message)
+    try:
+        import ray
+    except ImportError as error:
+        package = extra = "ray"
+        raise MissingDependencyError(package, extra, "a Ray cluster") from error
+    if ray.is_initialized():
+        yield Cluster()
+        return
+    options: dict[str, Any] = {"namespace": NAMESPACE, "log_to_driver": False}
+    try:
+        ray.init(address=given, logging_level="error", **options)
+    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+        message = f"the cluster at {given!r} cannot be used: {error}"
+        raise ClusterError(message) from error
+    try:
+        yield Cluster()
+    finally:
+        ray.shutdown()

@@ -1,0 +1,218 @@
+"""Replicas that are actors of a Ray cluster."""
+
+import contextlib
+import os
+import sys
+import threading
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from modelflow.config.placement import PlacementConfig
+from modelflow.ray.actor import Origin, PartActor, Versions
+from modelflow.ray.cluster import NAMESPACE, Cluster, ClusterError, needed_text
+from modelflow.remote.engine import Engine
+from modelflow.remote.message import Answers, Rows
+from modelflow.remote.part import Part
+from modelflow.remote.replica import NotSendableError, Replica, ReplicaLostError
+
+__all__ = ["RayEngine", "RayReplica"]
+
+# Seconds in which a machine that a replica needs may still join the cluster.
+_PATIENCE = 20.0
+_STOP_TIMEOUT = 10.0
+
+
+class RayEngine(Engine):
+    """Runs parts in actors of a cluster that this process is connected to."""
+
+    def __init__(self, cluster: Cluster, shared: str | None = None) -> None:
+        """Begins without actors.
+
+        Args:
+            cluster: Where they run.
+            shared: A name: all engines of the same one, in whatever process, use the same actors,
+                so that the batches of all meet there; None: they are this engine's alone.
+        """
+        super().__init__()
+        self._cluster = cluster
+        self._is_shared = shared is not None
+        self._name = shared or uuid.uuid4().hex[:12]
+
+    def replica(self, placement: PlacementConfig, parts: Sequence[Part], number: int) -> Replica:
+        """Makes an actor that runs ``parts``; see `Engine.replica`."""
+        name = f"{self._name}/{placement.name}/{number}"
+        return RayReplica(self._cluster, placement, parts, name, is_shared=self._is_shared)
+
+
+class RayReplica(Replica):
+    """One actor."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        placement: PlacementConfig,
+        parts: Sequence[Part],
+        name: str,
+        *,
+        is_shared: bool,
+    ) -> None:
+        """Stores what is to run."""
+        self._cluster = cluster
+        self._placement = placement
+        self._parts = tuple(parts)
+        self._name = name
+        self._is_shared = is_shared
+        self._is_ours = True
+        self._actor: Any = None
+        self._is_over = threading.Event()
+
+    def start(self, timeout: float) -> None:
+        """Has the cluster make the actor, and opens the parts there; see `Replica.start`.
+
+        Raises:
+            ClusterError: no machine could ever hold it, none has room in time, or the actor cannot
+                run the parts; the message says which.
+        """
+        import ray
+        from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
+
+        self._wait_for_a_machine(min(timeout, _PATIENCE))
+        self._actor = self._found() if self._is_shared else self._made()
+        try:
+            ray.get(self._actor.open.remote(self._parts), timeout=timeout)
+        except GetTimeoutError as error:
+            free = ", ".join(
+                f"{name}={amount:g}"
+                for name, amount in sorted(self._cluster.free().items())
+                if not name.startswith(("node:", "object_store", "memory"))
+            )
+            message = (
+                f"it needs {needed_text(self._placement)}, and was not ready within {timeout:g} s "
+                f"([placement.{self._placement.name}] start_timeout_ms); free in the cluster: "
+                f"{free or 'nothing'}"
+            )
+            raise ClusterError(message) from error
+        except RayTaskError as error:
+            raise ClusterError(str(error.cause)) from error
+        except RayActorError as error:
+            message = f"its actor has ended: {_short(error)}"
+            raise ClusterError(message) from error
+
+    def _wait_for_a_machine(self, seconds: float) -> None:
+        lacking = self._cluster.lacking(self._placement)
+        while lacking and seconds > 0 and not self._is_over.wait(min(1.0, seconds)):
+            seconds -= 1.0
+            lacking = self._cluster.lacking(self._placement)
+        if lacking:
+            raise ClusterError(lacking)
+
+    def _found(self) -> Any:
+        """Returns the actor that bears the name, made if there is none."""
+        import ray
+
+        try:
+            actor = ray.get_actor(self._name, namespace=NAMESPACE)
+        except ValueError:
+            try:
+                return self._made()
+            except ValueError:  # somebody has made it meanwhile
+                actor = ray.get_actor(self._name, namespace=NAMESPACE)
+        self._is_ours = False
+        return actor
+
+    def _made(self) -> Any:
+        import ray
+
+        placement = self._placement
+        resources = dict(placement.resources)
+        options = {
+            "num_cpus": resources.pop("CPU", 0),
+            "num_gpus": resources.pop("GPU", 0),
+            "memory": int(resources.pop("memory", 0)) or None,
+            "resources": resources or None,
+            "label_selector": dict(placement.labels) or None,
+            "scheduling_strategy": "SPREAD" if placement.strategy == "spread" else "DEFAULT",
+            "max_concurrency": placement.in_flight + 2,
+            "name": self._name,
+            "namespace": NAMESPACE,
+        }
+        nodes = ", ".join(node for part in self._parts for node in _nodes(part))
+        origin = Origin(tuple(os.path.abspath(path) for path in sys.path), Versions.here(), nodes)
+        given = {key: value for key, value in options.items() if value is not None}
+        return ray.remote(PartActor).options(**given).remote(origin)
+
+    def call(self, rows: Rows, timeout: float) -> Answers:
+        """Has a batch worked on; see `Replica.call`."""
+        import ray
+        from ray.exceptions import GetTimeoutError, RayError, RayTaskError
+
+        try:
+            answers: Answers = ray.get(self._actor.answer.remote(rows), timeout=timeout)
+        except GetTimeoutError as error:
+            message = (
+                f"actor {self._name} has not answered within {timeout:g} s "
+                f"([placement.{self._placement.name}] timeout_ms)"
+            )
+            raise ReplicaLostError(message) from error
+        except RayTaskError as error:
+            raise ReplicaLostError(_short(error.cause)) from error
+        except RayError as error:
+            message = f"actor {self._name} has ended: {_short(error)}"
+            raise ReplicaLostError(message) from error
+        except (TypeError, AttributeError, ValueError) as error:
+            message = f"a row cannot be sent to another process: {error}"
+            raise NotSendableError(message) from error
+        return _own(answers)
+
+    def is_alive(self) -> bool:
+        """Tells whether it was not ended here; what has become of it there, a call will tell."""
+        return not self._is_over.is_set()
+
+    def close(self) -> None:
+        """Has its units closed, and ends the actor, unless it is somebody else's."""
+        import ray
+        from ray.exceptions import RayError
+
+        if self._actor is None or not self._is_ours:
+            return
+        if not self._is_over.is_set():
+            with contextlib.suppress(RayError):  # it has ended, or hangs
+                ray.get(self._actor.stop.remote(), timeout=_STOP_TIMEOUT)
+        self.kill()
+
+    def kill(self) -> None:
+        """Ends the actor at once."""
+        import ray
+
+        self._is_over.set()
+        if self._actor is not None and self._is_ours:
+            ray.kill(self._actor)
+
+
+def _own(answers: Answers) -> Answers:
+    """Returns the answers with arrays of this process: those of the store would keep it full."""
+    columns = {
+        output: ([_copied(value) for value in data], metas)
+        for output, (data, metas) in answers.columns.items()
+    }
+    return replace(answers, columns=columns)
+
+
+def _copied(value: Any) -> Any:
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def _nodes(part: Part) -> list[str]:
+    return [
+        node.name for node in part.config.nodes if node.attributes.get("type") in (None, "flowunit")
+    ]
+
+
+def _short(error: BaseException) -> str:
+    """Returns the first line of an error of Ray's, which says much more."""
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
