@@ -19,6 +19,7 @@ from modelflow.cli.init import init
 from modelflow.cli.load import load
 from modelflow.cli.model import model
 from modelflow.cli.new import new
+from modelflow.cli.pack import pack
 from modelflow.cli.profile import profile
 from modelflow.cli.replica import replica
 from modelflow.cli.run import run
@@ -75,6 +76,7 @@ def cli(context: click.Context, log_level: str, debug: bool) -> None:
     modelflow load graph.toml --input 'input=*.jpg' --rate 200   latency under load
     modelflow run graph.toml --dashboard  see it in the browser while it runs
     modelflow edit graph.toml             change it as a picture, in the browser
+    modelflow pack graph.toml             all that it is made of in one file, to run elsewhere
     modelflow serve graph.toml            answer requests over the network
     modelflow units                       what a graph can use
     modelflow model resnet50.onnx         what a model takes and gives, and how fast it is
@@ -110,6 +112,7 @@ for command in (
     graphs,
     schema,
     convert,
+    pack,
     units,
     model,
     init,
