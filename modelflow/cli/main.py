@@ -20,6 +20,7 @@ from modelflow.cli.init import init
 from modelflow.cli.load import load
 from modelflow.cli.model import model
 from modelflow.cli.new import new
+from modelflow.cli.pack import pack
 from modelflow.cli.profile import profile
 from modelflow.cli.replica import replica
 from modelflow.cli.run import run
@@ -76,6 +77,7 @@ def cli(context: click.Context, log_level: str, debug: bool) -> None:
     modelflow load graph.toml --input 'input=*.jpg' --rate 200   latency under load
     modelflow run graph.toml --dashboard  see it in the browser while it runs
     modelflow edit graph.toml             change it as a picture, in the browser
+    modelflow pack graph.toml             all that it is made of in one file, to run elsewhere
     modelflow serve graph.toml            answer requests over the network
     modelflow deploy docker graph.toml -o image   an image, a chart, a unit of systemd
     modelflow units                       what a graph can use
@@ -113,6 +115,7 @@ for command in (
     graphs,
     schema,
     convert,
+    pack,
     units,
     model,
     init,

@@ -73,6 +73,8 @@ class FlowConfig:
         serve: What is said of the graph's inputs and outputs to those outside.
         path: The file it was read from; None for text, mappings and graphs built in code. Relative
             paths in it are relative to the file's folder.
+        archive: The archive that the file was unpacked from; None: it was in none.
+        modules: Folders of it in which modules are found that units are named by.
         notes: Sentences for the user about keys that are accepted and have no effect.
         variables: Text with variables of the environment put in -> the text as written; so that no
             message shows what may be a password.
@@ -88,5 +90,12 @@ class FlowConfig:
     args: Mapping[str, ArgConfig] = field(default_factory=dict)
     serve: ServeConfig = field(default_factory=ServeConfig)
     path: Path | None = None
+    archive: Path | None = None
+    modules: tuple[Path, ...] = ()
     notes: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def output_folder(self) -> Path:
+        """Where what is written goes: to where the file is; of an archive, where one is now."""
+        return Path() if self.path is None or self.archive is not None else self.path.parent

@@ -7,7 +7,14 @@ from typing import Any
 from modelflow.config.flow_config import ArgConfig, FlowConfig, NodeConfig
 from modelflow.errors import ConfigError, Finding, Location, did_you_mean
 
-__all__ = ["CallerText", "apply_overrides", "flattened", "parse_assignment", "substitute_args"]
+__all__ = [
+    "CallerText",
+    "apply_overrides",
+    "bake",
+    "flattened",
+    "parse_assignment",
+    "substitute_args",
+]
 
 _EVERY = "*"
 
@@ -31,13 +38,37 @@ def parse_assignment(text: str) -> tuple[str, str]:
     return key.strip(), value
 
 
-def apply_overrides(config: FlowConfig, overrides: Mapping[str, Any]) -> FlowConfig:
+def bake(
+    config: FlowConfig, overrides: Mapping[str, str], args: Mapping[str, str], where: str
+) -> FlowConfig:
+    """Returns ``config`` with what an archive sets, as if it stood in the graph file.
+
+    Raises:
+        ConfigError: it names a node or an argument that the file has not.
+    """
+    for name in args:
+        if name not in config.args:
+            message = f"{where}: args: {_unknown_argument(name, config.args)}"
+            raise ConfigError(message)
+    given = {name: replace(config.args[name], default=value) for name, value in args.items()}
+    changed = apply_overrides(config, overrides, f"{where}: overrides", mark=str)
+    return replace(changed, args={**config.args, **given})
+
+
+def apply_overrides(
+    config: FlowConfig,
+    overrides: Mapping[str, Any],
+    where: str = "--set",
+    mark: type[str] = CallerText,
+) -> FlowConfig:
     """Returns ``config`` with attributes of nodes replaced.
 
     Args:
         config: What the file says.
         overrides: ``{"node.key": value}`` or ``{"node": {"key": value}}``; the node ``*`` is every
             flow unit. ``device`` without ``deviceid`` drops the node's ``deviceid``.
+        where: Where they were given, for messages.
+        mark: What texts among them are.
 
     Raises:
         ConfigError: an unknown node; all of them are listed.
@@ -49,13 +80,13 @@ def apply_overrides(config: FlowConfig, overrides: Mapping[str, Any]) -> FlowCon
         if node == _EVERY:
             for other in config.nodes:
                 if other.attributes.get("type", "flowunit") == "flowunit":
-                    changes[other.name].setdefault(key, _marked(value))
+                    changes[other.name].setdefault(key, _marked(value, mark))
         elif node in changes:
-            changes[node][key] = _marked(value)
+            changes[node][key] = _marked(value, mark)
         else:
             near = did_you_mean(node, names)
             message = f"{node}.{key}: there is no node {node!r}{near} (nodes: {', '.join(names)})"
-            findings.append(Finding(Location("--set"), message, error=ConfigError))
+            findings.append(Finding(Location(where), message, error=ConfigError))
     if findings:
         raise ConfigError(findings)
     return replace(config, nodes=tuple(_changed(node, changes[node.name]) for node in config.nodes))
@@ -71,8 +102,7 @@ def substitute_args(config: FlowConfig, given: Mapping[str, Any]) -> FlowConfig:
     findings = [
         Finding(
             Location("--arg"),
-            f"there is no argument {name!r}{did_you_mean(name, config.args)} "
-            f"(arguments: {', '.join(config.args) or 'none'})",
+            _unknown_argument(name, config.args),
             error=ConfigError,
         )
         for name in given
@@ -96,6 +126,11 @@ def substitute_args(config: FlowConfig, given: Mapping[str, Any]) -> FlowConfig:
     if findings:
         raise ConfigError(findings)
     return replace(config, nodes=tuple(nodes))
+
+
+def _unknown_argument(name: str, args: Mapping[str, ArgConfig]) -> str:
+    near = did_you_mean(name, args)
+    return f"there is no argument {name!r}{near} (arguments: {', '.join(args) or 'none'})"
 
 
 def _no_value(key: str, name: str, args: Mapping[str, ArgConfig]) -> str:
@@ -137,5 +172,5 @@ def _changed(node: NodeConfig, changes: Mapping[str, Any]) -> NodeConfig:
     return replace(node, attributes={**attributes, **changes})
 
 
-def _marked(value: Any) -> Any:
-    return CallerText(value) if isinstance(value, str) else value
+def _marked(value: Any, mark: type[str] = CallerText) -> Any:
+    return mark(value) if isinstance(value, str) else value

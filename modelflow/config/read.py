@@ -2,11 +2,14 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from modelflow.archive.archive import is_archive_file
 from modelflow.config.document import MOST_BYTES, Document, mistake, read_text, read_toml
 from modelflow.config.flow_config import FlowConfig
+from modelflow.config.override import bake
 from modelflow.config.read_document import config_of
 from modelflow.config.read_dot import read_dot
 from modelflow.errors import ConfigError, did_you_mean
@@ -24,8 +27,8 @@ _BY_SUFFIX = {
 
 
 def is_graph_file(path: Path) -> bool:
-    """Tells whether a path ends as graph files do."""
-    return path.suffix.lower() in _BY_SUFFIX
+    """Tells whether a path ends as graph files do, or archives of them."""
+    return path.suffix.lower() in _BY_SUFFIX or is_archive_file(path)
 
 
 def read_config(
@@ -35,7 +38,8 @@ def read_config(
     """Reads a graph.
 
     Args:
-        source: A path, the text of a graph file, or a mapping in the native form. A text of one
+        source: A path of a graph file or an archive (which is verified, and unpacked if it is not
+            yet), the text of a graph file, or a mapping in the native form. A text of one
             line without ``{`` and ``=`` is a path; where ``format`` is given, only if it ends as a
             graph file does, or is there.
         format: ``toml``, ``yaml``, ``json`` or ``dot``; None: by the suffix of the path, or by what
@@ -59,6 +63,8 @@ def read_config(
         raise ConfigError(message)
     if isinstance(source, os.PathLike) or _is_path(source, format):
         path = Path(source)
+        if is_archive_file(path):
+            return _archived(path)
         return _parsed(read_text(path), format or form_of(path), str(path), path)
     return _parsed(source, format or _by_content(source), "<text>", None)
 
@@ -81,15 +87,33 @@ def _is_path(source: str, format: str | None) -> bool:  # noqa: A002
     """Tells a path from the text of a graph; beside a format only what can well be a path is."""
     if any(mark in source for mark in "\n{=\0"):
         return False
-    return format is None or Path(source).suffix.lower() in _BY_SUFFIX or os.path.exists(source)
+    return format is None or is_graph_file(Path(source)) or os.path.exists(source)
+
+
+def _archived(path: Path) -> FlowConfig:
+    """Reads the graph of an archive, with what was set when it was packed."""
+    from modelflow.archive.unpacked import unpacked  # only for those who have archives
+
+    folder, manifest = unpacked(path)
+    inside, shown = folder / manifest.graph, path / manifest.graph
+    config = _parsed(read_text(inside), form_of(inside), str(shown), inside)
+    config = bake(config, manifest.overrides, manifest.args, str(path))
+    modules = tuple(folder / name for name in manifest.modules)
+    return replace(config, archive=path, modules=modules)
 
 
 def form_of(path: Path) -> str:
     """Returns the form of a graph file by its suffix.
 
     Raises:
-        ConfigError: no graph file ends so.
+        ConfigError: no graph file ends so; an archive is no text.
     """
+    if is_archive_file(path):
+        message = (
+            f"{path}: is an archive, which is run and served as it is, and never changed; give the "
+            "graph file that it was packed from, and pack that again"
+        )
+        raise ConfigError(message)
     known = _BY_SUFFIX.get(path.suffix.lower())
     if known is None:
         expected = " ".join(_BY_SUFFIX)

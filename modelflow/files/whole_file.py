@@ -1,11 +1,14 @@
 """Writing a file whole or not at all."""
 
+import contextlib
 import re
 import secrets
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
-__all__ = ["remove_drafts", "write_whole"]
+__all__ = ["remove_drafts", "whole_file", "write_whole"]
 
 # Bytes of its name that a draft keeps: a name has at most 255.
 _MOST_NAME = 100
@@ -22,12 +25,23 @@ def write_whole(path: Path, contents: bytes) -> None:
     Raises:
         OSError: it cannot be written.
     """
+    with whole_file(path) as file:
+        file.write(contents)
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """Opens a file to be written piece by piece, as `write_whole` writes one.
+
+    Raises:
+        OSError: it cannot be written.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     name = path.name.encode()[:_MOST_NAME].decode(errors="ignore")
     draft = path.with_name(f".{name}.{secrets.token_hex(6)}.part")
     try:
         with draft.open("xb") as file:
-            file.write(contents)
+            yield file
         if path.exists():
             shutil.copymode(path, draft)
         draft.replace(path)

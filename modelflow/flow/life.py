@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -121,7 +120,7 @@ class FlowLife:
         """
         scheduler = self._built()
         config = self.graph.config
-        folder = config.path.parent if config.path else Path()
+        folder = config.output_folder
         log = FlowLog(config.log, folder)
         journal = None
         try:

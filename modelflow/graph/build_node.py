@@ -1,5 +1,6 @@
 """From what a file says of a node to the node: its unit, settings, options, devices."""
 
+import glob
 import importlib.util
 import os
 import sys
@@ -130,22 +131,30 @@ class NodeBuilder:
             elif key not in DRAWING_ATTRIBUTES:
                 found.options[key] = value
         paths = {option.name for option in own if option.is_path}
+        is_sink = spec is not None and spec.is_sink
         for key in paths & set(found.options):
-            found.options[key] = self._resolved(found.options[key])
+            found.options[key] = self._resolved(found.options[key], is_sink)
         if spec is not None and not self._is_strict:
             for key, problem in spec.unknown_options(found.options, _ATTRIBUTES).items():
                 self._report.notes.append(f"node {node.name!r}: {problem}; it has no effect")
                 del found.options[key]
         return found
 
-    def _resolved(self, value: Any) -> Any:
-        """A relative path in the file is relative to the file; the caller's to its own folder."""
+    def _resolved(self, value: Any, is_sink: bool) -> Any:
+        """A relative path in the file is relative to the file; the caller's to its own folder.
+
+        Of an archive, what is not in it is where it is run, and so is what is written.
+        """
         if not isinstance(value, str) or isinstance(value, CallerText) or not value:
             return value
         path = self._config.path
-        if "://" in value:  # an address
+        if "://" in value or path is None:  # an address
             return value
-        return value if path is None else str(path.parent / Path(value))
+        resolved = str(path.parent / value)
+        is_there = os.path.exists(resolved) or bool(glob.glob(resolved))
+        if self._config.archive is not None and (is_sink or not is_there):
+            return value
+        return resolved
 
     def _note(self, node: NodeConfig, key: str) -> None:
         self._report.notes.append(f"node {node.name!r}: {key} has no effect: {WITHOUT_EFFECT[key]}")

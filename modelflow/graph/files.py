@@ -38,6 +38,8 @@ def _written_in(config: FlowConfig) -> Iterator[Path]:
     if config.path is None:
         return
     yield config.path
+    if config.archive is not None:
+        yield config.archive
     folder = config.path.parent
     if text := config.graph.get("graphconffilepath"):
         yield folder / text

@@ -1,6 +1,7 @@
 """From anything that describes a graph to a checked `Graph`."""
 
 import os
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from modelflow.config.flow_config import FlowConfig
 from modelflow.config.in_code import FlowGraphDesc
 from modelflow.config.override import apply_overrides, substitute_args
 from modelflow.config.read import read_config
-from modelflow.errors import ConfigError
+from modelflow.errors import ConfigError, is_users
 from modelflow.graph.build import build_graph
 from modelflow.graph.graph import Graph
 from modelflow.registry.registry import Registry
@@ -32,8 +33,8 @@ def read_graph(  # noqa: PLR0913 - what a caller may change
     """Reads and checks a graph; runs nothing.
 
     Args:
-        source: A path, the text of a graph file, a mapping in the native form, a `FlowGraphDesc`,
-            or a `FlowConfig`.
+        source: A path of a graph file or an archive, the text of a graph file, a mapping in the
+            native form, a `FlowGraphDesc`, or a `FlowConfig`.
         format: ``toml``, ``yaml``, ``json`` or ``dot``; None: by suffix or content.
         overrides: ``{"node.key": value}``, as ``--set`` on the command line.
         args: Values for the graph's ``[args]``.
@@ -53,6 +54,7 @@ def read_graph(  # noqa: PLR0913 - what a caller may change
     check_arguments(overrides, args, units)
     config = source if isinstance(source, FlowConfig) else read_config(source, format)
     config = substitute_args(apply_overrides(config, overrides or {}), args or {})
+    _open_modules(config)
     if registry is None:
         folder = config.path.parent if config.path else Path()
         registry = Registry(
@@ -61,6 +63,28 @@ def read_graph(  # noqa: PLR0913 - what a caller may change
             units=tuple(units),
         )
     return build_graph(config, registry, check_devices=check_devices)
+
+
+def _open_modules(config: FlowConfig) -> None:
+    """Has modules be found in an archive.
+
+    Raises:
+        ConfigError: one of that name was imported from elsewhere.
+    """
+    folders = [str(folder) for folder in config.modules]
+    for node in config.nodes:
+        module, colon, _ = str(node.attributes.get("flowunit") or "").partition(":")
+        file = getattr(sys.modules.get(module), "__file__", None)
+        if not (folders and colon and file):
+            continue
+        if is_users(file) and not any(Path(file).is_relative_to(folder) for folder in folders):
+            message = (
+                f"{node.location}: node {node.name!r}: the module {module!r} of {config.archive} "
+                f"is another than the one that was imported from {file}; run the two in processes "
+                "of their own, or rename one"
+            )
+            raise ConfigError(message)
+    sys.path[:0] = [folder for folder in folders if folder not in sys.path]
 
 
 def check_arguments(overrides: object, args: object, units: object) -> None:

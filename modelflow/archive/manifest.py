@@ -1,0 +1,208 @@
+"""What an archive says of itself: ``modelflow.json`` in it, read without trust."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from modelflow.errors import ConfigError
+
+__all__ = ["LOCK", "MANIFEST", "SUFFIX", "Manifest", "PackedFile", "name_problem"]
+
+SUFFIX = ".mfz"
+MANIFEST = "modelflow.json"
+LOCK = "requirements.lock"
+
+# The number of the form of archives: another one is another form.
+_FORM = 1
+_MOST_NAME, _MOST_PART = 1024, 255
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\\]")
+
+
+@dataclass(frozen=True, slots=True)
+class PackedFile:
+    """A file of an archive: its bytes, counted and hashed."""
+
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What an archive says of itself.
+
+    Attributes:
+        modelflow: The version that packed it.
+        python: The versions of Python that it is for, as in ``Requires-Python``.
+        name: The graph's name.
+        graph: The graph file's name in the archive.
+        files: Every other file, by its name: parts with ``/`` between them, from the archive's top.
+        overrides: What ``--set`` said when it was packed.
+        args: What ``--arg`` said.
+        inputs, outputs: What the graph takes and gives, as far as that is known without its models:
+            ``name``, and ``datatype``, ``shape``, ``description``, ``labels`` where they are known.
+        extras: The extras of modelflow that its units need.
+        packages: What else its Python files import: names of distributions.
+        modules: Folders in it that modules of its units are found in.
+    """
+
+    modelflow: str
+    python: str
+    name: str
+    graph: str
+    files: Mapping[str, PackedFile]
+    overrides: Mapping[str, str] = field(default_factory=dict)
+    args: Mapping[str, str] = field(default_factory=dict)
+    inputs: tuple[Mapping[str, Any], ...] = ()
+    outputs: tuple[Mapping[str, Any], ...] = ()
+    extras: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """The bytes of all files."""
+        return sum(file.size for file in self.files.values())
+
+    def fields(self) -> dict[str, Any]:
+        """Returns it as what JSON knows."""
+        return {"form": _FORM, **asdict(self)}
+
+    def to_bytes(self) -> bytes:
+        """Returns the text of ``modelflow.json``: the same for the same manifest."""
+        text = json.dumps(self.fields(), indent=1, sort_keys=True, ensure_ascii=False)
+        return text.encode() + b"\n"
+
+    @classmethod
+    def from_bytes(cls, raw: bytes, where: str) -> "Manifest":
+        """Reads ``modelflow.json``.
+
+        Args:
+            raw: The text.
+            where: The archive, for messages.
+
+        Raises:
+            ConfigError: it is not of the form that this version reads.
+        """
+        try:
+            found = json.loads(raw)
+        except (ValueError, RecursionError) as error:
+            message = f"{where}: {MANIFEST}: is no JSON ({error}); pack the graph again"
+            raise ConfigError(message) from error
+        if not isinstance(found, dict) or found.get("form") != _FORM:
+            form = found.get("form") if isinstance(found, dict) else found
+            message = (
+                f"{where}: {MANIFEST}: got the form {form!r:.40}; this version of modelflow reads "
+                f"the form {_FORM}: pack the graph again, or install the version that packed it"
+            )
+            raise ConfigError(message)
+        del found["form"]
+        for key, value in found.items():
+            check, expected = _KEYS.get(key, (_is_nothing, f"one of {', '.join(_KEYS)}"))
+            if not check(value):
+                message = f"{where}: {MANIFEST}: {key}: got {value!r:.80}; expected {expected}"
+                raise ConfigError(message)
+        if missing := sorted(_KEYS.keys() - found.keys()):
+            message = f"{where}: {MANIFEST}: got no {missing[0]!r}; pack the graph again"
+            raise ConfigError(message)
+        files = {name: PackedFile(**file) for name, file in found.pop("files").items()}
+        listed = {key: tuple(value) for key, value in found.items() if isinstance(value, list)}
+        manifest = cls(**{**found, **listed}, files=files)
+        manifest._check_names(where)
+        return manifest
+
+    def _check_names(self, where: str) -> None:
+        for name in self.files:
+            if problem := name_problem(name):
+                message = f"{where}: {MANIFEST}: file {name!r:.200}: {problem}"
+                raise ConfigError(message)
+        if self.graph not in self.files:
+            message = (
+                f"{where}: {MANIFEST}: graph: got {self.graph!r}, which is not among its files"
+            )
+            raise ConfigError(message)
+        for folder in self.modules:
+            if folder != "." and name_problem(folder):
+                message = f"{where}: {MANIFEST}: modules: {folder!r:.200}: {name_problem(folder)}"
+                raise ConfigError(message)
+
+
+def name_problem(name: str) -> str:
+    """Returns what is wrong with the name of a file in an archive; ``""``: nothing is."""
+    parts = name.split("/")
+    if not name or not _is_utf8(name) or len(name.encode()) > _MOST_NAME:
+        return f"expected a name of 1 to {_MOST_NAME} bytes of UTF-8"
+    rules = (
+        (
+            name.startswith("/") or name[1:2] == ":",
+            "is an absolute path; expected one from the archive's top",
+        ),
+        (
+            not {"", ".", ".."}.isdisjoint(parts),
+            "expected a plain path from the archive's top, without '.', '..' and empty parts",
+        ),
+        (_CONTROL.search(name) is not None, "expected no backslashes and control characters"),
+        (
+            any(len(part.encode()) > _MOST_PART for part in parts),
+            f"a part of it is longer than {_MOST_PART} bytes",
+        ),
+        (
+            any(part[:1] == "." or part == "__pycache__" for part in parts),
+            "is hidden, or a cache; an archive holds no such files",
+        ),
+        (name == MANIFEST, "is the manifest's own name"),
+    )
+    return next((problem for is_so, problem in rules if is_so), "")
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_nothing(_: Any) -> bool:
+    return False
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_is_text, value.values()))
+
+
+def _is_ports(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(port, dict) and _is_text(port.get("name")) for port in value
+    )
+
+
+def _is_files(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(file, dict)
+        and file.keys() == {"size", "sha256"}
+        and type(file["size"]) is int
+        and file["size"] >= 0
+        and _is_text(file["sha256"])
+        and _SHA256.fullmatch(file["sha256"])
+        for file in value.values()
+    )
+
+
+_KEYS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    **dict.fromkeys(("modelflow", "python", "name", "graph"), (_is_text, "a text")),
+    **dict.fromkeys(("extras", "packages", "modules"), (_is_texts, "a list of texts")),
+    **dict.fromkeys(("overrides", "args"), (_is_table, "texts by name")),
+    **dict.fromkeys(("inputs", "outputs"), (_is_ports, "a list of ports, each with its name")),
+    "files": (_is_files, "by name: size, a whole number, and sha256, 64 hexadecimal digits"),
+}

@@ -1,0 +1,139 @@
+"""What is to be installed for an archive: exact versions, as they are installed here."""
+
+import importlib.metadata
+import platform
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from modelflow.errors import ConfigError
+
+__all__ = ["distributions_of", "locked", "read_lock", "supported_python"]
+
+_OWN = "modelflow-graph"
+_MOST_BYTES = 16 << 20
+
+
+def distributions_of(modules: Iterable[str]) -> tuple[set[str], set[str]]:
+    """Returns the installed distributions that bring some modules, and the modules of none.
+
+    Args:
+        modules: Top-level names.
+    """
+    known = importlib.metadata.packages_distributions()
+    found: set[str] = set()
+    unknown: set[str] = set()
+    for module in modules:
+        found |= {_normal(name) for name in known.get(module, ())}
+        unknown |= set() if module in known else {module}
+    return found, unknown
+
+
+def supported_python() -> str:
+    """Returns the versions of Python that modelflow is for.
+
+    Raises:
+        ConfigError: modelflow is not installed, but lies somewhere.
+    """
+    return _found(_OWN, "a pack").metadata["Requires-Python"] or ">=3.11"
+
+
+def locked(extras: Iterable[str], distributions: Iterable[str]) -> bytes:
+    """Returns a ``requirements.lock``: modelflow and what else is asked for, and what these need.
+
+    Every version is the one that is installed here.
+
+    Args:
+        extras: Those of modelflow.
+        distributions: Names of others.
+
+    Raises:
+        ConfigError: one of them is not installed here, so that no version is known; or modelflow
+            has no such extra.
+    """
+    own = _found(_OWN, "requirements.lock")
+    offered = own.metadata.get_all("Provides-Extra") or []
+    wanted = tuple(sorted(extras))
+    if unknown := [extra for extra in wanted if extra not in offered]:
+        message = f"--extra {unknown[0]}: modelflow has no such extra; expected one of {offered}"
+        raise ConfigError(message)
+    pins: dict[str, str] = {}
+    seen: set[tuple[str, str]] = set()
+    waiting: list[tuple[str, str, str]] = [(_OWN, extra, "requirements.lock") for extra in wanted]
+    waiting += [(name, "", "requirements.lock") for name in sorted({_OWN, *distributions})]
+    while waiting:
+        name, extra, needed_for = waiting.pop()
+        if (name, extra) in seen:
+            continue
+        seen.add((name, extra))
+        distribution = _found(name, needed_for)
+        pins[name] = distribution.version
+        for requirement in _requirements(distribution, extra):
+            needed = _normal(requirement.name)
+            waiting += [(needed, one, name) for one in ("", *sorted(requirement.extras))]
+    lines = [
+        f"# What is installed with Python {platform.python_version()} on {sys.platform} "
+        f"{platform.machine()}",
+        *(f"{_with_extras(name, wanted)}=={pins[name]}" for name in sorted(pins)),
+    ]
+    return "\n".join(lines).encode() + b"\n"
+
+
+def read_lock(path: Path) -> bytes:
+    """Returns a lock file that another program wrote, as it is.
+
+    Raises:
+        ConfigError: it cannot be read, or is no text.
+    """
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_MOST_BYTES + 1)
+        raw.decode()
+    except OSError as error:
+        message = f"--lock {path}: cannot be read: {error.strerror or error}"
+        raise ConfigError(message) from error
+    except UnicodeDecodeError as error:
+        message = f"--lock {path}: is no text; expected requirements as pip reads them"
+        raise ConfigError(message) from error
+    if len(raw) > _MOST_BYTES:
+        message = f"--lock {path}: has more than {_MOST_BYTES} bytes; expected requirements"
+        raise ConfigError(message)
+    return raw
+
+
+def _found(name: str, needed_for: str) -> importlib.metadata.Distribution:
+    try:
+        return importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError as error:
+        message = (
+            f"requirements.lock: {name!r}, which {needed_for} needs, is not installed here, so its "
+            f"version is not known; install it (pip install {name}), or give a list: --lock FILE"
+        )
+        raise ConfigError(message) from error
+
+
+def _requirements(
+    distribution: importlib.metadata.Distribution, extra: str
+) -> Iterator[Requirement]:
+    """Gives what a distribution needs here: by itself, or for one of its extras."""
+    for text in distribution.requires or ():
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement:  # of a package from before the standard; pip passes it over, too
+            continue
+        marker = requirement.marker
+        is_plain = marker is None or marker.evaluate({"extra": ""})
+        is_wanted = marker is None or marker.evaluate({"extra": extra})
+        if is_wanted and (not extra or not is_plain):
+            yield requirement
+
+
+def _with_extras(name: str, extras: tuple[str, ...]) -> str:
+    return f"{name}[{','.join(extras)}]" if extras and name == _OWN else name
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -1,0 +1,121 @@
+"""Writing an archive: the same files give the same bytes."""
+
+import hashlib
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO
+
+from modelflow.archive.archive import MODE, MOST_MEMBERS, Archive, is_archive_file
+from modelflow.archive.manifest import MANIFEST, SUFFIX, Manifest, PackedFile, name_problem
+from modelflow.errors import ConfigError
+from modelflow.files.whole_file import whole_file
+
+__all__ = ["Content", "check_target", "write_archive"]
+
+Content = Path | bytes
+"""What goes into an archive: a file, or the bytes themselves."""
+
+_TIME = (1980, 1, 1, 0, 0, 0)  # a zip knows none before
+_CHUNK = 1 << 20
+
+
+def check_target(target: Path) -> None:
+    """Looks whether an archive may be written at a path.
+
+    Raises:
+        ConfigError: its suffix is another, or there is something that is no archive of modelflow's.
+    """
+    if not is_archive_file(target):
+        message = f"-o {target}: got the suffix {target.suffix!r}; expected {SUFFIX}"
+        raise ConfigError(message)
+    if target.exists():
+        try:
+            Archive(target).close()
+        except ConfigError as error:
+            message = (
+                f"-o {target}: there is something else than a whole archive, which is not "
+                f"overwritten ({error}); remove it, or give another name"
+            )
+            raise ConfigError(message) from error
+
+
+def write_archive(target: Path, manifest: Manifest, contents: Mapping[str, Content]) -> Manifest:
+    """Writes an archive whole or not at all.
+
+    Args:
+        target: Where to.
+        manifest: What it says of itself; its ``files`` are filled in.
+        contents: The files by their names in it.
+
+    Returns:
+        The manifest as it was written.
+
+    Raises:
+        ConfigError: a file has no name that an archive may hold, cannot be read, or changes
+            meanwhile; the target cannot be written; or as `check_target`.
+    """
+    check_target(target)
+    for name in contents:
+        if problem := name_problem(name):
+            message = f"{name!r}: cannot be packed: {problem}; rename it"
+            raise ConfigError(message)
+    if len(contents) >= MOST_MEMBERS:
+        message = (
+            f"the graph has {len(contents)} files; expected fewer than {MOST_MEMBERS}: keep data "
+            "outside of the folders of its units and models"
+        )
+        raise ConfigError(message)
+    manifest = replace(manifest, files={name: _packed(contents[name]) for name in sorted(contents)})
+    try:
+        with whole_file(target) as file:
+            _write(file, manifest, contents)
+    except OSError as error:
+        message = f"-o {target}: cannot be written: {error.strerror or error}"
+        raise ConfigError(message) from error
+    return manifest
+
+
+def _write(file: BinaryIO, manifest: Manifest, contents: Mapping[str, Content]) -> None:
+    said = manifest.to_bytes()
+    everything = {**contents, MANIFEST: said}
+    files = {**manifest.files, MANIFEST: _packed(said)}
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name in sorted(everything):
+            member = zipfile.ZipInfo(name, _TIME)
+            member.external_attr = MODE << 16
+            member.create_system = 3  # Unix, whatever packs it
+            member.file_size = files[name].size
+            found, size = hashlib.sha256(), 0
+            with archive.open(member, "w") as packed:
+                for chunk in _chunks(everything[name]):
+                    size += len(chunk)
+                    if size > member.file_size:
+                        break
+                    found.update(chunk)
+                    packed.write(chunk)
+            if PackedFile(size, found.hexdigest()) != files[name]:
+                message = f"{name}: was changed while it was packed; pack again"
+                raise ConfigError(message)
+
+
+def _packed(content: Content) -> PackedFile:
+    found, size = hashlib.sha256(), 0
+    for chunk in _chunks(content):
+        size += len(chunk)
+        found.update(chunk)
+    return PackedFile(size, found.hexdigest())
+
+
+def _chunks(content: Content) -> Iterator[bytes]:
+    if isinstance(content, bytes):
+        yield content
+        return
+    try:
+        with content.open("rb") as file:
+            while chunk := file.read(_CHUNK):
+                yield chunk
+    except OSError as error:
+        message = f"{content}: cannot be packed: {error.strerror or error}"
+        raise ConfigError(message) from error

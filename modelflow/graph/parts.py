@@ -1,0 +1,220 @@
+"""All that a graph needs to run elsewhere: what goes into an archive, and under which name."""
+
+import glob
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from modelflow.config.document import read_text, read_toml
+from modelflow.config.flow_config import NodeConfig
+from modelflow.config.override import CallerText
+from modelflow.errors import ConfigError
+from modelflow.graph.files import files_in
+from modelflow.graph.graph import Graph
+from modelflow.graph.modules import ImportedModules
+from modelflow.graph.node import Node
+from modelflow.unit.option import Option
+
+__all__ = ["Parts", "parts_of", "path_option"]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a graph is made of.
+
+    Attributes:
+        root: The folder that all of it lies in.
+        graph: The graph file's name in that folder.
+        files: The files by their names in it.
+        modules: The names of folders in which modules of units are found.
+        extras: The extras of modelflow that its units need.
+        imports: Top-level names that its Python files import and that are not among them.
+    """
+
+    root: Path
+    graph: str
+    files: Mapping[str, Path]
+    modules: tuple[str, ...]
+    extras: tuple[str, ...]
+    imports: frozenset[str]
+
+
+def parts_of(graph: Graph, includes: tuple[str, ...] = ()) -> Parts:
+    """Returns what a graph is made of.
+
+    Its text; the folders of its units; its models; what options name, but what sinks write; modules
+    of its units, and the user's own modules that their Python files import.
+
+    Args:
+        graph: The checked graph, of a file.
+        includes: Patterns of files more, seen from the graph's folder.
+
+    Raises:
+        ConfigError: something is named by an absolute path, there is too much or nothing of it, or
+            no folder holds it all.
+    """
+    path = graph.config.path
+    if path is None or graph.config.archive is not None:
+        what = "is an archive already" if graph.config.archive else "has no file"
+        message = f"{graph.name}: {what}; expected a graph file to pack"
+        raise ConfigError(message)
+    found = dict(_written_in(graph, path))
+    for node in graph.nodes.values():
+        found.update(_behind(node, graph, path.parent))
+    for pattern in includes:
+        found.update(_included(pattern, path.parent))
+    files = {
+        file: what
+        for place, what in found.items()
+        for file in (files_in(place) if place.is_dir() else (place,))
+        if not file.is_dir()
+    }
+    modules = _modules(graph, files)
+    files.update(modules.files)
+    return _named(path, files, modules, graph)
+
+
+def path_option(node: Node, key: str) -> Option | None:
+    """Returns the option of a node's unit that a key names, if its value is a path."""
+    options = () if node.spec is None else node.spec.option_list
+    named = (option for option in options if key in (option.name, *option.aliases))
+    return next((option for option in named if option.is_path), None)
+
+
+Found = Iterator[tuple[Path, str]]
+
+
+def _written_in(graph: Graph, path: Path) -> Found:
+    config, file = graph.config, str(path)
+    yield _absolute(path), file
+    if text := config.graph.get("graphconffilepath"):
+        yield _relative(str(text), path.parent, f"{file}: [graph] graphconffilepath"), file
+    for place in config.driver.get("dir") or ():
+        _relative(str(place), path.parent, f"{file}: [driver] dir")
+
+
+def _behind(node: Node, graph: Graph, folder: Path) -> Found:
+    spec = node.spec
+    if spec is None:
+        return
+    what = f"{node.location}: node {node.name!r}"
+    for needed in spec.required_files:
+        yield _absolute(needed), f"{what}: unit {spec.name!r}"
+        for data in needed.parent.glob(f"{glob.escape(needed.name)}[._]data*"):
+            yield _absolute(data), f"{what}: unit {spec.name!r}"  # an ONNX model's large tensors
+    if spec.location is not None and (unit := Path(spec.location.file)).suffix == ".toml":
+        _check_unit(unit)
+        yield _absolute(unit.parent), f"{what}: unit {spec.name!r}"
+    config = next(config for config in graph.config.nodes if config.name == node.name)
+    yield from _options(node, config, folder, what)
+
+
+def _check_unit(unit: Path) -> None:
+    """Looks for absolute paths in a unit's file."""
+    sections = read_toml(read_text(unit), str(unit)).values
+    for section in ("base", "config"):
+        values = sections.get(section)
+        for key, value in (values if isinstance(values, dict) else {}).items():
+            if isinstance(value, str) and os.path.isabs(value) and os.path.exists(value):
+                _relative(value, unit.parent, f"{unit}: [{section}] {key}")
+
+
+def _options(node: Node, config: NodeConfig, folder: Path, what: str) -> Found:
+    for key, value in config.attributes.items():
+        option = path_option(node, key)
+        # Where a sink writes is no part of its graph.
+        is_written = option is not None and node.spec is not None and node.spec.is_sink
+        for text in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(text, str) and 0 < len(text) < 1000 and not is_written:
+                place = f"{what}: {key}"
+                yield from ((path, place) for path in _paths(text, folder, place, option))
+
+
+def _paths(text: str, folder: Path, place: str, option: Option | None) -> list[Path]:
+    """Returns what a value names: a file; of an option that is a path a folder, a pattern, too."""
+    if "\0" in text or "://" in text:
+        return []
+    base = Path() if isinstance(text, CallerText) else folder
+    path = base / text
+    is_there = path.is_file() or (option is not None and path.is_dir())
+    if is_there and os.path.isabs(text) and not isinstance(text, CallerText):
+        _relative(text, folder, place)
+    if is_there:
+        return [_absolute(path)]
+    if option is None or not glob.has_magic(text) or os.path.isabs(text):
+        return []
+    return [_absolute(Path(name)) for name in glob.glob(str(path), recursive=True)]
+
+
+def _included(pattern: str, folder: Path) -> Found:
+    where = f"--include {pattern}"
+    _relative(pattern, folder, where)
+    names = glob.glob(pattern, root_dir=folder, recursive=True)
+    if not names:
+        message = f"{where}: nothing in {_absolute(folder)} fits it; give it as seen from the graph"
+        raise ConfigError(message)
+    yield from ((_absolute(folder / name), where) for name in names)
+
+
+def _relative(text: str, folder: Path, where: str) -> Path:
+    """Returns a path as seen from a folder.
+
+    Raises:
+        ConfigError: it is absolute, and so would be another one, or none, elsewhere.
+    """
+    if os.path.isabs(text):
+        near = os.path.relpath(text, folder)
+        message = (
+            f"{where}: got the absolute path {text!r}, which is outside of an archive; expected "
+            f"one relative to its file: {near!r}"
+        )
+        raise ConfigError(message)
+    return _absolute(folder / text)
+
+
+def _modules(graph: Graph, files: Mapping[Path, str]) -> ImportedModules:
+    modules = ImportedModules()
+    for config in graph.config.nodes:
+        module, colon, _ = str(config.attributes.get("flowunit") or "").partition(":")
+        if colon:
+            modules.add_module(module, f"{config.location}: node {config.name!r}")
+    for file in sorted(files):
+        if file.suffix == ".py":
+            modules.add_file(file)
+    return modules
+
+
+def _named(path: Path, files: Mapping[Path, str], modules: ImportedModules, graph: Graph) -> Parts:
+    path = _absolute(path)
+    root = Path(os.path.commonpath([*(file.parent for file in files), *modules.roots]))
+    if root == Path(root.anchor):
+        other = next(file for file in files if file.parts[1:2] != path.parts[1:2])
+        message = (
+            f"{files[other]}: needs {other}, which has no folder in common with {path}; "
+            "keep what a graph is made of in one folder"
+        )
+        raise ConfigError(message)
+    for file, what in files.items():
+        if not file.is_file():
+            message = f"{what}: needs {file}, which is no file that can be packed"
+            raise ConfigError(message)
+    needs = {extra for node in graph.nodes.values() if node.spec for extra in _extras(node)}
+    return Parts(
+        root,
+        path.relative_to(root).as_posix(),
+        {file.relative_to(root).as_posix(): file for file in files},
+        tuple(sorted(folder.relative_to(root).as_posix() for folder in modules.roots)),
+        tuple(sorted(needs)),
+        frozenset(modules.installed),
+    )
+
+
+def _absolute(path: Path) -> Path:
+    """Returns a path from the root on; links in it stay, for a name is as it is written."""
+    return Path(os.path.abspath(path))
+
+
+def _extras(node: Node) -> Iterator[str]:
+    assert node.spec is not None  # looked at before
+    yield from (extra for extra in node.spec.requires.values() if extra)
