@@ -9,6 +9,7 @@ import click
 
 from modelflow.cli.graph_choice import GraphChoice
 from modelflow.cli.graph_options import graph_options
+from modelflow.cli.telling import tell
 from modelflow.errors import ConfigError
 from modelflow.files.whole_folder import whole_folder
 
@@ -77,6 +78,19 @@ class _PortOrOff(click.ParamType):
     metavar="N|MIN..MAX",
     help="How many pods, or how few and how many, for kubernetes, helm and kuberay.",
 )
+@click.option(
+    "--include",
+    "includes",
+    multiple=True,
+    metavar="GLOB",
+    help="Files more that a unit reads, as in modelflow pack. May be repeated.",
+)
+@click.option(
+    "--lock",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A requirements.lock of your own, such as one with hashes; it is taken as it is.",
+)
 def deploy(target: str, graph: GraphChoice, folder: Path, force: bool, **given: Any) -> int:
     """Writes what puts GRAPH into service: an archive of it (see modelflow pack), and beside it
     what TARGET needs.
@@ -122,7 +136,6 @@ def _write(
 ) -> "Application":
     from modelflow.archive.archive import Archive
     from modelflow.archive.manifest import LOCK
-    from modelflow.cli.pack import pack_graph
     from modelflow.serve.catalogue import name_of
 
     model = given["name"] or name_of(graph.path)
@@ -133,8 +146,8 @@ def _write(
         )
         raise ConfigError(message)
     archive = draft / f"{model}.mfz"
-    manifest = pack_graph(graph, archive)
-    application = _application(target, graph, model, manifest, given)
+    manifest = _packed(target, graph, archive, given)
+    application = _application(graph, model, manifest, given)
     with Archive(archive) as opened:
         (draft / LOCK).write_bytes(b"".join(opened.chunks(LOCK)))
     for path, text in target.files(application).items():
@@ -143,8 +156,60 @@ def _write(
     return application
 
 
+def _packed(
+    target: "Target", graph: GraphChoice, archive: Path, given: dict[str, Any]
+) -> "Manifest":
+    """Packs the graph, or takes the archive that it is already."""
+    from modelflow.archive.archive import is_archive_file
+
+    if is_archive_file(graph.path):
+        return _taken(target, graph, archive, given)
+    from modelflow.cli.pack import pack_graph
+
+    notes: list[str] = []
+    manifest = pack_graph(
+        graph,
+        archive,
+        includes=given["includes"],
+        extras=target.extras,
+        lock=given["lock"],
+        notes=notes,
+    )
+    for note in notes:
+        tell("note", note)
+    return manifest
+
+
+def _taken(
+    target: "Target", graph: GraphChoice, archive: Path, given: dict[str, Any]
+) -> "Manifest":
+    import shutil
+
+    from modelflow.archive.archive import Archive
+
+    if graph.overrides or graph.args or given["includes"] or given["lock"]:
+        message = (
+            f"{graph.path}: is an archive, which is deployed as it is; give --set, --arg, "
+            "--include and --lock to modelflow pack"
+        )
+        raise ConfigError(message)
+    shutil.copyfile(graph.path, archive)
+    with Archive(archive) as opened:
+        opened.verify()
+        manifest = opened.manifest
+    missing = [extra for extra in target.extras if extra not in manifest.extras]
+    if missing:
+        wanted = " ".join(f"--extra {extra}" for extra in target.extras)
+        message = (
+            f"{graph.path}: its requirements.lock was made without the extra {missing[0]!r}; pack "
+            f"the graph again: modelflow pack {wanted}"
+        )
+        raise ConfigError(message)
+    return manifest
+
+
 def _application(
-    target: "Target", graph: GraphChoice, model: str, manifest: "Manifest", given: dict[str, Any]
+    graph: GraphChoice, model: str, manifest: "Manifest", given: dict[str, Any]
 ) -> "Application":
     import hashlib
 
@@ -159,7 +224,7 @@ def _application(
         model=model,
         modelflow=manifest.modelflow,
         python=f"{sys.version_info.major}.{sys.version_info.minor}",
-        extras=tuple(sorted({*manifest.extras, *target.extras})),
+        extras=manifest.extras,
         needs=needs_of(graph.read(check_devices=False)),
         inputs=tuple(port["name"] for port in manifest.inputs),
         image=image,
