@@ -1,5 +1,9 @@
-"""A graph as the command line names it: the file (or name), ``--set`` and ``--arg``."""
+"""A graph as the command line names it: the file (or name), ``--set`` and ``--arg``.
 
+What the environment sets lies below these, and above what the file says.
+"""
+
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from modelflow.config.environment import Environment
 from modelflow.config.override import parse_assignment
 from modelflow.errors import ConfigError
 
@@ -23,6 +28,7 @@ class GraphChoice:
         self.source = graph
         self.overrides = dict(_assignment("--set", text) for text in overrides)
         self.args = dict(_assignment("--arg", text) for text in args)
+        self.environment = Environment.of(os.environ)
 
     @property
     def path(self) -> Path:
@@ -50,6 +56,7 @@ class GraphChoice:
         Raises:
             ConfigError, GraphError: with every mistake.
         """
+        from modelflow.config.read import read_config
         from modelflow.graph.read import read_graph
 
         path = self.path
@@ -61,7 +68,14 @@ class GraphChoice:
             **self.overrides,
             **{key: str(value) for key, value in (changes or {}).items()},
         }
-        return read_graph(path, overrides=overrides, args=self.args, check_devices=check_devices)
+        config = read_config(path)
+        with self.environment.named([node.name for node in config.nodes]):
+            return read_graph(
+                self.environment.apply(config),
+                overrides=overrides,
+                args=self.args,
+                check_devices=check_devices,
+            )
 
 
 def _assignment(option: str, text: str) -> tuple[str, str]:

@@ -4,18 +4,36 @@ from collections.abc import Callable
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from modelflow.cli.completing import complete_argument, complete_graph, complete_set
 from modelflow.cli.graph_choice import GraphChoice
+from modelflow.cli.telling import tell
+from modelflow.config.environment import Environment
 
-__all__ = ["graph_options"]
+__all__ = ["graph_options", "tell_environment"]
+
+
+def tell_environment(environment: Environment) -> None:
+    """Tells on stderr what the environment says: settings of the graph, and options."""
+    for text in environment.notes():
+        tell("note", f"environment: {text}")
+    context = click.get_current_context()
+    for option in context.command.params:
+        source = context.get_parameter_source(option.name or "")
+        if source is ParameterSource.ENVIRONMENT and isinstance(option, click.Option):
+            variable = f"{context.auto_envvar_prefix}_{str(option.name).upper()}"
+            tell("note", f"environment: {variable} is {max(option.opts, key=len)}")
 
 
 def graph_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds GRAPH, ``--set`` and ``--arg`` to a command, which gets them as ``graph``."""
 
     def wrapped(graph: str, overrides: tuple[str, ...], args: tuple[str, ...], **more: Any) -> Any:
-        return command(graph=GraphChoice(graph, overrides, args), **more)
+        choice = GraphChoice(graph, overrides, args)
+        if not more.get("quiet"):
+            tell_environment(choice.environment)
+        return command(graph=choice, **more)
 
     wrapped.__name__ = command.__name__
     wrapped.__doc__ = command.__doc__

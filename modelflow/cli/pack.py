@@ -70,8 +70,8 @@ def pack(  # noqa: PLR0913 - each is an option
     """Packs a graph with its units, models, files and modules into one archive.
 
     An archive is run, served, checked and drawn as a graph file is, on any machine that has what
-    its requirements.lock lists. The same files give the same bytes. What --set and --arg say is kept
-    in it. Nothing hidden is packed, no results, and no packages.
+    its requirements.lock lists. The same files give the same bytes. What --set and --arg say is
+    kept in it. Nothing hidden is packed, no results, and no packages.
 
     \b
     modelflow pack graph.toml -o digits.mfz
@@ -151,7 +151,12 @@ def pack_graph(
             "is not in requirements.lock"
             for name in sorted(unknown)
         ]
-    overrides, args = baked(graph, choice.overrides, choice.args)
+    environment = choice.environment
+    overrides, args = baked(
+        graph,
+        {**environment.overrides(graph.nodes), **choice.overrides},
+        {**environment.args(graph.config.args), **choice.args},
+    )
     signature = Flow(graph, threads=0).build().signature()
     manifest = Manifest(
         modelflow=modelflow.__version__,

@@ -8,6 +8,7 @@ import click
 from click.core import ParameterSource
 
 from modelflow.cli.completing import complete_graph
+from modelflow.cli.graph_options import tell_environment
 from modelflow.cli.serve_settings import ServeCommand, serve_options
 from modelflow.cli.serving import (
     Ending,
@@ -19,6 +20,7 @@ from modelflow.cli.serving import (
 )
 from modelflow.cli.settings_file import config_option, configured
 from modelflow.cli.termination import TERMINATED, undisturbed
+from modelflow.config.environment import Environment
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
 from modelflow.serve.grpc_kind import GrpcKind, can_serve
 
@@ -154,6 +156,7 @@ def serve(**given: Any) -> int:
     curl -d '{"instances": [1.0, 2.0]}' http://127.0.0.1:8501/v1/models/graph:predict
     """
     given["sources"] = given["sources"] or configured("sources")
+    tell_environment(Environment.of(os.environ))
     given["http"] = _address("--http", given["http"])
     given["grpc"] = _grpc_address(given["grpc"])
     if not given["sources"] and given["config_file"] is None:

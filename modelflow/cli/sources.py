@@ -1,10 +1,12 @@
 """What ``modelflow serve`` is asked to serve, as the command line says it."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from modelflow.config.environment import Environment
 from modelflow.config.override import parse_assignment
 from modelflow.errors import ConfigError
 
@@ -38,7 +40,8 @@ def catalogue_of(  # noqa: PLR0913 - an option each
 
     Raises:
         click.UsageError: one of them is not of its form, or two models have the same name.
-        ConfigError: the ``batching_config.txt`` cannot be read, or is wrong.
+        ConfigError: the ``batching_config.txt`` cannot be read, or is wrong; or a variable of the
+            environment fits none of the models.
     """
     from modelflow.serve.batching_parameters import read_batching_parameters
     from modelflow.serve.catalogue import Catalogue
@@ -54,9 +57,16 @@ def catalogue_of(  # noqa: PLR0913 - an option each
             _add(named, name, path)
     batching = {} if batching_file is None else read_batching_parameters(batching_file)
     terms = Terms(
-        _policy(versions), {}, _pairs("--set", overrides), _pairs("--arg", args), batching
+        _policy(versions),
+        {},
+        _pairs("--set", overrides),
+        _pairs("--arg", args),
+        batching,
+        Environment.of(os.environ),
     )
-    return Catalogue(named, repositories, config_file, terms, _labels(labels))
+    catalogue = Catalogue(named, repositories, config_file, terms, _labels(labels))
+    catalogue.check_environment()
+    return catalogue
 
 
 def _named(source: str) -> tuple[str, Path]:

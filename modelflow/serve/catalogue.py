@@ -62,6 +62,37 @@ class Catalogue:
                 message = f"label of {name!r}: there is no such model{near} (models: {names})"
                 raise ConfigError(message)
 
+    def check_environment(self) -> None:
+        """Looks whether each variable of the environment sets something in one of the models.
+
+        Raises:
+            ConfigError: one fits none; or as `read`.
+        """
+        environment = self.terms.environment
+        if not environment.variables:
+            return
+        sources = self.read()
+        fitting: set[str] = set()
+        nodes: set[str] = set()
+        args: set[str] = set()
+        for source in sources.values():
+            try:
+                found = source.names()
+            except ConfigError:  # told when it is loaded; a variable may be meant for it
+                return
+            nodes, args = nodes | found[0], args | found[1]
+            fitting |= environment.fitting(*found).variables.keys()
+        for name in environment.variables if sources else ():
+            if name not in fitting:
+                what = name.split("__")[1]
+                known = args if name.startswith("MODELFLOW_ARG") else nodes
+                kind = "argument" if known is args else "node"
+                message = (
+                    f"{name}: no model that is served has a {kind} {what!r}"
+                    f"{did_you_mean(what, known)} ({kind}s: {', '.join(sorted(known)) or 'none'})"
+                )
+                raise ConfigError(message)
+
     def read(self) -> dict[str, Source]:
         """Returns every model that is there now, by its name.
 

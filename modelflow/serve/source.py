@@ -1,13 +1,15 @@
 """What a served model is made of: a graph file, a model, a folder with versions, or a flow."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from modelflow.config.read import is_graph_file
+from modelflow.archive.archive import is_archive_file
+from modelflow.config.environment import Environment
+from modelflow.config.read import is_graph_file, read_config
 from modelflow.engine.lookup import engine_for, engine_names, find_engine
 from modelflow.engine.versions import find_versions
 from modelflow.errors import ConfigError, did_you_mean
@@ -61,7 +63,7 @@ class Edition:
         number: The version.
         stamp: Another one: what is behind the number has changed.
         is_whole: The stamp says all that may change; of a graph file it does not, whose model may
-            be anywhere.
+            be anywhere, but of an archive.
         open: Makes the flow, which does not run yet; called on a thread that loads.
         signatures: Says which signature that is, and how to make a flow of each other one; called
             likewise.
@@ -85,6 +87,8 @@ class Terms:
         labels: Names of versions.
         overrides: Changes of nodes' attributes: ``{"node.key": value}``.
         args: Values for ``[args]``.
+        environment: What the environment sets, below ``overrides`` and ``args``: each in the models
+            that it fits.
         batching: Attributes of the node of a model that is no graph, which ``overrides`` go before.
     """
 
@@ -93,6 +97,12 @@ class Terms:
     overrides: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     args: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     batching: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    environment: Environment = field(default_factory=Environment)
+
+    def of_model(self) -> "Terms":
+        """Returns the terms of a model that is no graph: one node."""
+        fitting = self.environment.fitting((_NODE,), ())
+        return replace(self, overrides={**fitting.overrides((_NODE,)), **self.overrides})
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +128,28 @@ class Source:
         if not (isinstance(self.origin, Flow) or is_source(self.origin)):
             raise ConfigError(_absent(self.origin))
 
+    def names(self) -> tuple[set[str], set[str]]:
+        """Returns the nodes and arguments of its versions: what may be set in them.
+
+        Raises:
+            ConfigError: there is nothing, or a graph cannot be read.
+        """
+        nodes: set[str] = set()
+        args: set[str] = set()
+        origin = self.origin
+        if isinstance(origin, Flow):
+            return nodes, args  # it has been read
+        for edition in self.editions():
+            found = find_versions(origin).get(edition.number, origin)
+            content = content_of(found) or found
+            if is_graph_file(content):
+                config = read_config(content)
+                nodes |= {node.name for node in config.nodes}
+                args |= set(config.args)
+            else:
+                nodes.add(_NODE)
+        return nodes, args
+
     def editions(self) -> list[Edition]:
         """Returns the versions to serve, as they are on the disk now, the oldest first.
 
@@ -137,13 +169,14 @@ class Source:
 
     def _edition(self, number: int, path: Path) -> Edition:
         content = content_of(path) or path
-        make = partial(_flow_of, content, self.terms)
-        signatures = partial(_signatures_of, content, self.terms)
+        terms = self.terms if is_graph_file(content) else self.terms.of_model()
+        make = partial(_flow_of, content, terms)
+        signatures = partial(_signatures_of, content, terms)
         records = content / _RECORDS
         return Edition(
             number,
             _stamp(path),
-            not is_graph_file(content),
+            not is_graph_file(content) or is_archive_file(content),
             make,
             signatures,
             records if records.is_file() else None,
@@ -228,7 +261,11 @@ def _flow_of(path: Path, terms: Terms, signature: str = "") -> Flow:
 
 
 def _graph_flow(path: Path, terms: Terms) -> Flow:
-    flow = Flow(path, overrides=terms.overrides, args=terms.args)
+    config = read_config(path)
+    nodes = [node.name for node in config.nodes]
+    environment = terms.environment.fitting(nodes, config.args)
+    with environment.named(nodes):
+        flow = Flow(environment.apply(config), overrides=terms.overrides, args=terms.args)
     if not flow.graph.inputs:
         message = (
             f"{path}: the graph has no input, so that there is nothing that a client could send; "

@@ -1,0 +1,105 @@
+"""What the environment sets in graphs: below the command line, above the file and an archive."""
+
+import base64
+import json
+
+import cv2
+import numpy as np
+import pytest
+
+SIZES = """
+[args.width]
+default = 8
+[graph]
+graphconf = '''digraph {
+    input  [type=input]
+    decode [flowunit=image_decoder, scaled_decode=false]
+    %s [flowunit=resize, image_width="$width", image_height=6]
+    output [type=output]
+    input -> decode -> %s -> output
+}'''
+"""
+
+
+@pytest.fixture
+def shape(modelflow, monkeypatch):
+    """Runs the graph on a picture; returns the shape of what comes out, and what was told."""
+
+    def run(*arguments, graph="small.toml", **variables):
+        with monkeypatch.context() as patch:
+            for name, value in variables.items():
+                patch.setenv(name, value)
+            done = modelflow("run", graph, "--input", "photos/9.png", "--full", *arguments)
+        if done.returncode:
+            return None, done.stderr
+        png = base64.b64decode(json.loads(done.stdout)["data"]["png"])
+        picture = cv2.imdecode(np.frombuffer(png, np.uint8), cv2.IMREAD_COLOR)
+        return list(picture.shape[:2]), done.stderr
+
+    return run
+
+
+def test_a_variable_wins_over_the_file_and_loses_to_the_command_line(shape):
+    assert shape()[0] == [6, 8]
+    found, told = shape(MODELFLOW_SET__shrink__image_height="5", MODELFLOW_ARG__width="4")
+    assert found == [5, 4]
+    assert "note: environment: MODELFLOW_SET__shrink__image_height=5" in told
+    assert "note: environment: MODELFLOW_ARG__width=4" in told
+    found, told = shape(
+        "--set", "*.image_height=3", "--arg", "width=2", "-q",
+        MODELFLOW_SET__shrink__image_height="5", MODELFLOW_ARG__width="4",
+    )  # fmt: skip
+    assert (found, told) == ([3, 2], "")
+
+
+def test_a_variable_wins_over_an_archive(shape, modelflow, folder, monkeypatch):
+    monkeypatch.setenv("MODELFLOW_CACHE", str(folder / "cache"))
+    modelflow(
+        "pack", "small.toml", "-o", "a.mfz", "--arg", "width=7", "--set", "shrink.image_height=9",
+        check=True,
+    )  # fmt: skip
+    assert shape(graph="a.mfz")[0] == [9, 7]
+    assert shape(graph="a.mfz", MODELFLOW_SET__shrink__image_height="5")[0] == [5, 7]
+    assert shape("--arg", "width=3", graph="a.mfz", MODELFLOW_ARG__width="4")[0] == [9, 3]
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("SET__shrnk__image_height", "there is no node 'shrnk'; did you mean 'shrink'?"),
+        ("ARG__widht", "there is no argument 'widht'; did you mean 'width'?"),
+        ("SET__shrink__image_hight", "(set by MODELFLOW_SET__shrink__image_hight)"),
+        ("SET__shrink__image_height", "(set by MODELFLOW_SET__shrink__image_height)"),
+    ],
+)
+def test_a_variable_that_is_wrong_is_named(shape, name, what):
+    found, told = shape(**{f"MODELFLOW_{name}": "wide"})
+    assert found is None
+    error = next(line for line in told.splitlines() if not line.startswith("note:"))
+    assert f"MODELFLOW_{name}" in error
+    assert what in error
+
+
+def test_an_option_of_the_environment_is_told(shape):
+    _, told = shape(MODELFLOW_RUN_KEEP_GOING="1")
+    assert "note: environment: MODELFLOW_RUN_KEEP_GOING is --keep-going" in told
+
+
+def test_of_several_served_models_those_that_it_fits_take_a_setting(modelflow, folder, monkeypatch):
+    for name in ("one", "two"):
+        (folder / f"{name}.toml").write_text(SIZES % (name, name))
+    models = ["serve", "one.toml", "two.toml", "--describe"]
+    monkeypatch.setenv("MODELFLOW_SET__two__image_height", "5")
+    monkeypatch.setenv("MODELFLOW_ARG__width", "4")
+    done = modelflow(*models, check=True)
+    assert "note: environment: MODELFLOW_SET__two__image_height=5" in done.stderr
+    monkeypatch.setenv("MODELFLOW_SET__two__image_height", "tall")
+    wrong = modelflow(*models)
+    assert wrong.stderr.count("(set by MODELFLOW_SET__two__image_height)") == 1
+    monkeypatch.setenv("MODELFLOW_SET__twi__image_height", "5")
+    none = modelflow(*models)
+    assert none.returncode == 1
+    assert (
+        "MODELFLOW_SET__twi__image_height: no model that is served has a node 'twi'; did you mean "
+        "'two'?" in none.stderr
+    )

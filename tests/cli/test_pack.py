@@ -1,0 +1,209 @@
+"""``modelflow pack``: what is in an archive, and that it runs as the graph does, elsewhere."""
+
+import json
+import os
+import shutil
+import zipfile
+
+import numpy as np
+import pytest
+
+GRAPH = """
+[flow]
+name = "scaled"
+[driver]
+dir = ["units"]
+[args.factor]
+default = "2"
+[graph]
+graphconffilepath = "../shared/graph.dot"
+"""
+DOT = """digraph scaled {
+    input [type=input]
+    scale [flowunit="scaling.units:scale"]
+    add   [flowunit=add, factor="$factor"]
+    best  [flowunit=top_k, k=1, labels="names.txt"]
+    output [type=output]
+    input -> scale -> add -> best -> output
+}"""
+UNITS = """import modelflow
+from scaling import factors
+@modelflow.flowunit
+def scale(row):
+    return row * factors.FACTOR
+"""
+ADD_TOML = """[base]
+name="add"
+type="python"
+stream=false
+entry="add@Add"
+[config]
+factor=1
+[input.input1]
+name="in"
+[output.output1]
+name="out"
+"""
+ADD_PY = """import tomllib
+import packaging.version
+import beside
+import modelflow
+class Add(modelflow.FlowUnit):
+    def open(self, options):
+        self.factor = float(options.factor)
+    def process(self, context):
+        context.emit_each(lambda row: row.data + self.factor * beside.ONE)
+"""
+
+
+@pytest.fixture
+def project(folder, monkeypatch):
+    """A graph with all kinds of parts, in ``project/app``; archives are unpacked into ``cache``."""
+    monkeypatch.setenv("MODELFLOW_CACHE", str(folder / "cache"))
+    files = {
+        "app/graph.toml": GRAPH,
+        "shared/graph.dot": DOT,
+        "app/names.txt": "zero\none\ntwo\n",
+        "app/scaling/__init__.py": "",
+        "app/scaling/units.py": UNITS,
+        "app/scaling/factors.py": "FACTOR = 3\n",
+        "app/scaling/unused.py": "",
+        "app/units/add/add.toml": ADD_TOML,
+        "app/units/add/add.py": ADD_PY,
+        "app/units/add/beside.py": "ONE = 1\n",
+        "app/units/add/.secret": "",
+        "app/units/add/__pycache__/add.pyc": "",
+        "app/units/other/README.md": "",
+    }
+    for name, text in files.items():
+        path = folder / "project" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    np.save(folder / "row.npy", np.array([1.0, 5.0, 2.0], np.float32))
+    return folder / "project"
+
+
+def test_all_that_a_graph_needs_is_packed_and_runs_where_the_graph_is_not(project, modelflow):
+    before = modelflow("run", "project/app/graph.toml", "--input", "row.npy", check=True)
+    modelflow("pack", "project/app/graph.toml", "-o", "a.mfz", check=True)
+    with zipfile.ZipFile("a.mfz") as archive:
+        assert archive.namelist() == [
+            "app/graph.toml",
+            "app/names.txt",
+            "app/scaling/__init__.py",
+            "app/scaling/factors.py",
+            "app/scaling/units.py",
+            "app/units/add/add.py",
+            "app/units/add/add.toml",
+            "app/units/add/beside.py",
+            "modelflow.json",
+            "requirements.lock",
+            "shared/graph.dot",
+        ]
+        lock = archive.read("requirements.lock").decode()
+    assert "\nmodelflow-graph==" in lock
+    assert "\npackaging==" in lock
+    shutil.rmtree(project)
+    after = modelflow("run", "a.mfz", "--input", "row.npy", check=True)
+    assert json.loads(after.stdout) == json.loads(before.stdout)
+    for command in (["check"], ["draw", "-o", "a.svg"], ["profile", "--input", "row.npy"]):
+        modelflow(command[0], "a.mfz", *command[1:], check=True)
+
+
+def test_two_packs_are_the_same_bytes_wherever_the_project_lies(project, modelflow, folder):
+    modelflow("pack", "project/app/graph.toml", "-o", "a.mfz", check=True)
+    shutil.move(project, folder / "moved")
+    for path in sorted((folder / "moved").rglob("*"), reverse=True):
+        os.utime(path)
+        path.chmod(0o700)
+    modelflow("pack", str(folder / "moved" / "app" / "graph.toml"), "-o", "b.mfz", check=True)
+    assert (folder / "a.mfz").read_bytes() == (folder / "b.mfz").read_bytes()
+
+
+def test_what_is_set_when_it_is_packed_holds_and_can_be_set_anew(project, modelflow, folder):
+    (folder / "mine.txt").write_text("A\nB\nC\n")
+    graph = folder / "project" / "app" / "graph.toml"
+    given = ["--arg", "factor=10", "--set", "best.labels=mine.txt", "--set", "best.k=2"]
+    modelflow("pack", str(graph), "-o", "a.mfz", *given, check=True)
+    said = json.loads(modelflow("pack", "--check", "a.mfz", "--json", check=True).stdout)
+    assert said["args"] == {"factor": "10"}
+    assert said["overrides"] == {"best.labels": "../../mine.txt", "best.k": "2"}
+    (folder / "mine.txt").unlink()
+    found = modelflow("run", "a.mfz", "--input", "row.npy", check=True).stdout
+    assert "B" in found
+    assert "25.0" in found
+    anew = modelflow(
+        "run", "a.mfz", "--input", "row.npy", "--arg", "factor=0", "--set", "best.k=1", check=True
+    ).stdout
+    assert "15.0" in anew
+    assert "6.0" not in anew
+
+
+def test_check_runs_nothing_and_tells_a_bad_hash(project, modelflow, folder):
+    (project / "app" / "scaling" / "units.py").write_text(UNITS + "\nprint('imported')\n")
+    modelflow("pack", "project/app/graph.toml", "-o", "a.mfz", check=True)
+    done = modelflow("pack", "--check", "a.mfz", check=True)
+    assert "imported" not in done.stdout
+    assert "all as they were packed" in done.stdout
+    assert not (folder / "cache").exists() or not any((folder / "cache").rglob("*.py"))
+    raw = (folder / "a.mfz").read_bytes()
+    (folder / "a.mfz").write_bytes(raw.replace(b"FACTOR = 3", b"FACTOR = 4"))
+    for command in (["pack", "--check"], ["run"], ["check"]):
+        done = modelflow(*command, "a.mfz")
+        assert done.returncode == 1
+        assert "a.mfz: app/scaling/factors.py: " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "what"),
+    [
+        ("shared/graph.dot", '"names.txt"', '"{folder}/names.txt"', "got the absolute path"),
+        ("app/graph.toml", '"units"', '"{folder}/units"', r"\[driver\] dir: got the absolute path"),
+    ],
+)
+def test_an_absolute_path_is_refused(project, modelflow, name, old, new, what):
+    path = project / name
+    path.write_text(path.read_text().replace(old, new.format(folder=project / "app")))
+    done = modelflow("pack", "project/app/graph.toml", "-o", "a.mfz")
+    assert done.returncode == 1
+    assert what.replace("\\", "") in done.stderr
+
+
+def test_more_files_and_a_list_of_ones_own_are_taken(project, modelflow, folder):
+    (folder / "mine.lock").write_text("modelflow-graph==0.1.0 --hash=sha256:00\n")
+    modelflow(
+        "pack", "project/app/graph.toml", "-o", "a.mfz",
+        "--include", "units/other/*", "--lock", "mine.lock", check=True,
+    )  # fmt: skip
+    with zipfile.ZipFile("a.mfz") as archive:
+        assert "app/units/other/README.md" in archive.namelist()
+        assert archive.read("requirements.lock") == (folder / "mine.lock").read_bytes()
+    done = modelflow("pack", "project/app/graph.toml", "-o", "b.mfz", "--include", "*.onx")
+    assert done.returncode == 1
+    assert "--include *.onx: nothing in" in done.stderr
+
+
+def test_what_a_sink_writes_is_where_the_archive_is_run(folder, modelflow, monkeypatch):
+    monkeypatch.setenv("MODELFLOW_CACHE", str(folder / "cache"))
+    graph = (
+        'digraph { files [flowunit=file_source, path="photos"] '
+        'save [flowunit=file_sink, path="out/{index}.png"] files -> save }'
+    )
+    (folder / "app").mkdir()
+    shutil.move(folder / "photos", folder / "app" / "photos")
+    (folder / "app" / "copy.dot").write_text(graph)
+    modelflow("pack", "app/copy.dot", "-o", "a.mfz", check=True)
+    shutil.rmtree(folder / "app")
+    modelflow("run", "a.mfz", check=True)
+    assert len(list((folder / "out").iterdir())) == 2
+    modelflow("run", "a.mfz", check=True)
+
+
+def test_an_archive_is_neither_edited_nor_packed_again(project, modelflow):
+    modelflow("pack", "project/app/graph.toml", "-o", "a.mfz", check=True)
+    done = modelflow("edit", "a.mfz", "--no-browser")
+    assert done.returncode == 1
+    assert "is an archive, which is run and served as it is" in done.stderr
+    done = modelflow("pack", "a.mfz", "-o", "b.mfz")
+    assert done.returncode == 1
+    assert "is an archive already" in done.stderr
