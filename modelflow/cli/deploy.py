@@ -26,6 +26,7 @@ TARGET_NAMES = ("docker", "compose", "kubernetes", "helm", "kuberay", "systemd")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
 _IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._/:-]{0,250}")
 _REPLICAS = re.compile(r"([1-9]\d{0,3})(?:\.\.([1-9]\d{0,3}))?")
+_VARIABLE = re.compile(r"([A-Za-z_]\w{0,250})=([^\x00-\x1f\x7f]*)", re.ASCII)
 _PORT = click.IntRange(1024, 65_535)  # whoever serves in a container is no root
 
 
@@ -79,6 +80,14 @@ class _PortOrOff(click.ParamType):
     help="How many pods, or how few and how many, for kubernetes, helm and kuberay.",
 )
 @click.option(
+    "--env",
+    "variables",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A variable of the environment that it is started with, such as "
+    "MODELFLOW_SERVE_MAX_REQUESTS=64 or MODELFLOW_SET__NODE__KEY=VALUE. May be repeated.",
+)
+@click.option(
     "--include",
     "includes",
     multiple=True,
@@ -128,6 +137,9 @@ def deploy(target: str, graph: GraphChoice, folder: Path, force: bool, **given: 
     click.echo(f"\nnext:\n\n  cd {folder}", err=True)
     for line in made.next(application).splitlines():
         click.echo(f"  {line}", err=True)
+    takes = ", ".join(application.inputs) or "nothing"
+    path = f"http://HOST:{application.http_port}/v2/models/{application.model}"
+    click.echo(f"\nit takes {takes}, and says more of itself at {path}", err=True)
     return 0
 
 
@@ -232,7 +244,16 @@ def _application(
         grpc_port=given["grpc_port"],
         drain=given["drain_timeout"],
         replicas=_replicas(given["replicas"]),
+        settings=dict(map(_variable, given["variables"])),
     )
+
+
+def _variable(text: str) -> tuple[str, str]:
+    found = _VARIABLE.fullmatch(text)
+    if found is None:
+        message = f"--env: got {text!r}; expected NAME=VALUE on one line"
+        raise ConfigError(message)
+    return found[1], found[2]
 
 
 def _replicas(text: str) -> tuple[int, int]:

@@ -17,7 +17,10 @@ def compose_file(application: Application) -> str:
     service = {
         "build": ".",
         "image": application.image,
-        "environment": application.environment,
+        # Compose puts its own variables where a $ is.
+        "environment": {
+            key: value.replace("$", "$$") for key, value in application.environment.items()
+        },
         "ports": [f"127.0.0.1:{port}:{port}" for port in application.ports.values()],
         "healthcheck": {
             "test": ["CMD", *health_check(application)],

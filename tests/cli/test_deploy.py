@@ -114,6 +114,7 @@ def test_a_folder_has_the_archive_and_what_the_target_needs(target, graph, capsy
     said = capsys.readouterr()
     assert said.out.splitlines() == [f"{folder}/{name}" for name in written(folder)]
     next_words = said.err[said.err.index("next:") :]
+    assert "it takes input, and says more of itself at http://HOST:8501/v2/models/upper" in said.err
     assert f"cd {folder}" in next_words
     if target not in ("compose", "systemd"):
         assert f"docker build -t {image} ." in next_words
@@ -161,6 +162,7 @@ def test_what_is_asked_for_stands_in_what_is_written(graph):
     folder = graph.parent / "out"
     words = ["--name", "Mine", "--image", "place/mine:2", "--http-port", "9000"]
     words += ["--grpc-port", "off", "--replicas", "2..8", "--set", "upper.batch_size=16"]
+    words += ["--env", "MODELFLOW_SET__upper__threads=2"]
     assert deploy("kubernetes", graph, "-o", folder, *words) == 0
     with Archive(folder / "Mine.mfz") as archive:
         assert archive.manifest.overrides == {"upper.batch_size": "16"}
@@ -168,6 +170,8 @@ def test_what_is_asked_for_stands_in_what_is_written(graph):
     (container,) = pod["spec"]["containers"]
     assert container["image"] == "place/mine:2"
     assert [port["containerPort"] for port in container["ports"]] == [9000]
+    settings = yaml.safe_load((folder / "kubernetes/configmap.yaml").read_text())["data"]
+    assert settings["MODELFLOW_SET__upper__threads"] == "2"
     scaler = yaml.safe_load((folder / "kubernetes/autoscaler.yaml").read_text())
     assert scaler["metadata"]["name"] == "mine"
     assert (scaler["spec"]["minReplicas"], scaler["spec"]["maxReplicas"]) == (2, 8)
@@ -201,6 +205,8 @@ def test_of_a_graph_with_mistakes_nothing_is_written(graph, capsys):
         (["--name", "a b"], "--name: got 'a b'"),
         (["--name", "x\nRUN evil"], "--name: got"),
         (["--image", "x\ny"], "--image: got"),
+        (["--env", "A B=c"], "--env: got 'A B=c'; expected NAME=VALUE on one line"),
+        (["--env", "A=b\nC=d"], "--env: got"),
         (["--replicas", "8..2"], "--replicas: got '8..2'; expected N or MIN..MAX"),
         (["--replicas", "many"], "--replicas: got 'many'"),
     ],

@@ -31,6 +31,10 @@ def test_it_is_killed_later_than_it_ends_by_itself():
     assert found["stop_grace_period"] == f"{application(drain=100).graces.process}s"
 
 
+def test_a_dollar_in_a_setting_is_no_variable_of_the_shell():
+    assert service(settings={"A": "5$ $HOME"})["environment"]["A"] == "5$$ $$HOME"
+
+
 def test_it_may_do_no_more_than_it_needs_to():
     found = service()
     assert found["read_only"] is True
