@@ -1,7 +1,10 @@
 # Three verbs: make check, make test, make docs. `make help` lists everything.
 PYTHON ?= python3
 
-.PHONY: help install check format test docs site studio benchmarks mutants
+.PHONY: help install check format test docs site studio benchmarks mutants release-check
+
+RELEASE = build/release
+EXTRAS = serve onnx tensorflow torch cuda text video pillow watch otel all
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -37,3 +40,19 @@ mutants:  ## break the runtime on purpose, and list what no test notices (hours;
 benchmarks:  ## the benchmark tables of the runtime (a quarter of an hour; on a quiet machine)
 	for program in bounds overhead sessions image_pipeline chains saturated http_load import_time; do \
 		echo; echo "== $$program"; $(PYTHON) benchmarks/$$program.py || exit 1; done
+
+release-check:  ## a release in build/release, built and checked: wheel, sdist, hashed locks of the extras, SBOM of serve (needs '.[release]')
+	rm -rf $(RELEASE) && mkdir -p $(RELEASE)/locks
+	$(PYTHON) -m build --outdir $(RELEASE)/dist .
+	$(PYTHON) -m twine check --strict $(RELEASE)/dist/*
+	check-wheel-contents $(RELEASE)/dist/*.whl
+	for extra in $(EXTRAS); do \
+		uv pip compile --quiet --no-header --generate-hashes --extra $$extra pyproject.toml \
+			-o $(RELEASE)/locks/$$extra.txt || exit 1; done
+	! grep -n '://' $(RELEASE)/locks/*
+	uv venv --quiet $(RELEASE)/env
+	uv pip install --quiet --python $(RELEASE)/env --require-hashes -r $(RELEASE)/locks/serve.txt
+	uv pip install --quiet --python $(RELEASE)/env --no-deps $(RELEASE)/dist/*.whl
+	cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --of JSON \
+		-o $(RELEASE)/serve.cdx.json $(RELEASE)/env/bin/python
+	$(RELEASE)/env/bin/modelflow version

@@ -11,6 +11,7 @@ from modelflow.cli.check import check
 from modelflow.cli.completion import completion
 from modelflow.cli.convert import convert
 from modelflow.cli.dashboard import dashboard
+from modelflow.cli.deploy import deploy
 from modelflow.cli.doctor import doctor
 from modelflow.cli.draw import draw
 from modelflow.cli.edit import edit
@@ -78,6 +79,7 @@ def cli(context: click.Context, log_level: str, debug: bool) -> None:
     modelflow edit graph.toml             change it as a picture, in the browser
     modelflow pack graph.toml             all that it is made of in one file, to run elsewhere
     modelflow serve graph.toml            answer requests over the network
+    modelflow deploy docker graph.toml -o image   an image, a chart, a unit of systemd
     modelflow units                       what a graph can use
     modelflow model resnet50.onnx         what a model takes and gives, and how fast it is
     """
@@ -106,6 +108,7 @@ for command in (
     dashboard,
     serve,
     replica,
+    deploy,
     edit,
     check,
     draw,

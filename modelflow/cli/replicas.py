@@ -2,7 +2,9 @@
 
 import contextlib
 import logging
+import os
 from collections.abc import Mapping
+from functools import partial
 from signal import SIGINT
 from typing import Any
 
@@ -14,6 +16,7 @@ from modelflow.cli.termination import TERMINATED
 from modelflow.http.endpoint import Endpoint
 from modelflow.http.server import bound_socket
 from modelflow.serve.grpc.address import grpc_socket, share
+from modelflow.serve.herald import Herald
 from modelflow.serve.replicas.frames import Message
 from modelflow.serve.replicas.process import Role
 from modelflow.serve.replicas.supervisor import StartError, Supervisor
@@ -45,7 +48,9 @@ def keep_replicas(given: Mapping[str, Any]) -> int:
         start = {"given": given, "log_level": log_level, "is_debugged": context.obj["debug"]}
         try:
             crew = _crew(given)
-            number = Supervisor(start, *crew, http, grpc, given["drain_timeout"]).run(_said)
+            supervisor = Supervisor(start, *crew, http, grpc, given["drain_timeout"])
+            herald = Herald(os.environ)
+            number = supervisor.run(partial(_said, herald), herald.stopping)
         except StartError as error:
             return _failed(error)
     if number == SIGINT:
@@ -60,8 +65,10 @@ def _crew(given: Mapping[str, Any]) -> tuple[Role, int]:
     return Role.REPLICA, given["replicas"]
 
 
-def _said(loaded: Message) -> None:
+def _said(herald: Herald, loaded: Message) -> None:
     tell(loaded["models"], loaded["address"], loaded["grpc"])
+    herald.ready(loaded["models"], loaded["address"])
+    herald.beat()
 
 
 def _failed(error: StartError) -> int:

@@ -26,6 +26,7 @@ from modelflow.serve.grpc_kind import GrpcKind, can_serve
 
 if TYPE_CHECKING:
     from modelflow.serve.catalogue import Catalogue
+    from modelflow.serve.herald import Herald
     from modelflow.serve.server import Server
 
 __all__ = ["serve"]
@@ -182,15 +183,18 @@ def serve(**given: Any) -> int:
 
 def _run(server: "Server") -> int:
     """Serves until somebody ends it."""
+    from modelflow.serve.herald import Herald
+
+    herald = Herald(os.environ)
     try:
-        with ending(server) as told:
-            _answer(server, told)
+        with ending(server, herald.stopping) as told:
+            _answer(server, told, herald)
     except KeyboardInterrupt as interrupt:
         raise click.exceptions.Abort from interrupt
     return TERMINATED
 
 
-def _answer(server: "Server", told: Ending) -> None:
+def _answer(server: "Server", told: Ending, herald: "Herald") -> None:
     """Answers requests until somebody ends it."""
     try:
         try:
@@ -200,6 +204,8 @@ def _answer(server: "Server", told: Ending) -> None:
                 raise
         else:
             tell(server.models, server.address, server.grpc_address)
+            herald.ready(server.models, server.address)
+            server.post(herald.beat)
         told.ended.wait()
     finally:
         server.stop(drain=False)

@@ -3,7 +3,7 @@
 import contextlib
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -38,15 +38,21 @@ class Ending(NamedTuple):
 
 
 @contextlib.contextmanager
-def ending(server: "Server") -> Iterator[Ending]:
+def ending(server: "Server", leaving: Callable[[], object] | None = None) -> Iterator[Ending]:
     """Has SIGTERM stop a server inside the block, which answers first, and SIGHUP refresh it.
 
     No thread waits long for another there, nor for the garbage collector.
+
+    Args:
+        server: The server.
+        leaving: Called at SIGTERM, before it stops.
     """
     told = Ending(threading.Event(), threading.Event())
 
     def finish() -> None:
         try:
+            if leaving is not None:
+                leaving()
             server.stop()
         finally:
             told.ended.set()

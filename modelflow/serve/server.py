@@ -31,7 +31,7 @@ from modelflow.serve.place import Place
 from modelflow.serve.stock import Stock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from modelflow.flow import Flow
@@ -267,6 +267,11 @@ class Server:
         if http is not None and gate is not None:
             http.mailbox.post(self._stock.refresh)
             http.mailbox.post(partial(gate.refresh, self._loader))
+
+    def post(self, call: "Callable[[], None]") -> None:
+        """Has ``call`` called on the server's thread, by its event loop; behind `listen`."""
+        assert self._http is not None  # it listens
+        self._http.mailbox.post(call)
 
     def stop(self, drain: bool = True) -> None:
         """Ends it: no new requests, every flow is stopped. May be called again, from any thread.

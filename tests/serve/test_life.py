@@ -71,11 +71,12 @@ class Client(threading.Thread):
             connection.close()
 
 
-def test_what_was_sent_before_the_signal_to_end_is_answered(tmp_path):
+@pytest.mark.parametrize("processes", [(), ("--replicas", "2"), ("--workers", "2")])
+def test_what_was_sent_before_the_signal_to_end_is_answered(tmp_path, processes):
     (tmp_path / "units.py").write_text(UNITS)
     (tmp_path / "m.dot").write_text(GRAPH)
     command = ["python", "-m", "modelflow", "serve", "m.dot", "--grpc", "off"]
-    command += ["--http", "127.0.0.1:0"]
+    command += ["--http", "127.0.0.1:0", *processes]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with programs.started(
         command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True

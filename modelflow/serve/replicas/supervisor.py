@@ -76,11 +76,13 @@ class Supervisor:
         self._environment = with_share(os.environ, whole)
         self._has_begun = False
 
-    def run(self, said: Callable[[Message], object]) -> int:
+    def run(self, said: Callable[[Message], object], leaving: Callable[[], object]) -> int:
         """Serves until a signal ends it; in the main thread.
 
         Args:
-            said: Called once when all replicas serve, with what the first has told.
+            said: Called once when all replicas serve, with what the first has told, on the event
+                loop.
+            leaving: Called once when it begins to end.
 
         Returns:
             The signal's number.
@@ -89,7 +91,7 @@ class Supervisor:
             OSError: somebody else listens there.
             StartError: one of the first replicas could not begin.
         """
-        self._said = said
+        self._said, self._leaving = said, leaving
         with asyncio.Runner() as runner:
             return runner.run(self._main())
 
@@ -116,6 +118,7 @@ class Supervisor:
         try:
             number = await self._ending
         finally:
+            self._leaving()
             for post in self._posts:
                 post.give_up()
             self._porter.close()

@@ -1,0 +1,265 @@
+"""``modelflow deploy``: what a graph is put into service with, written into a folder."""
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from modelflow.cli.graph_choice import GraphChoice
+from modelflow.cli.graph_options import graph_options
+from modelflow.cli.telling import tell
+from modelflow.errors import ConfigError
+from modelflow.files.whole_folder import whole_folder
+
+if TYPE_CHECKING:
+    from modelflow.archive.manifest import Manifest
+    from modelflow.deploy.application import Application
+    from modelflow.deploy.targets import Target
+
+__all__ = ["TARGET_NAMES", "deploy"]
+
+# As in `modelflow.deploy.targets`, which takes time to import.
+TARGET_NAMES = ("docker", "compose", "kubernetes", "helm", "kuberay", "systemd")
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
+_IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._/:-]{0,250}")
+_REPLICAS = re.compile(r"([1-9]\d{0,3})(?:\.\.([1-9]\d{0,3}))?")
+_VARIABLE = re.compile(r"([A-Za-z_]\w{0,250})=([^\x00-\x1f\x7f]*)", re.ASCII)
+_PORT = click.IntRange(1024, 65_535)  # whoever serves in a container is no root
+
+
+class _PortOrOff(click.ParamType):
+    """A port, or none."""
+
+    name = "port"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return None if value in (None, "off") else _PORT.convert(value, param, ctx)
+
+
+@click.command()
+@click.argument("target", type=click.Choice(TARGET_NAMES), metavar="TARGET")
+@graph_options
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="The folder to write, which is new or empty.",
+)
+@click.option("--force", is_flag=True, help="Replace files that are in the folder already.")
+@click.option("--name", help="What clients call the model; default: as modelflow serve would.")
+@click.option(
+    "--image", help="The image's name and tag; default: NAME, and what the archive holds."
+)
+@click.option("--http-port", type=_PORT, default=8501, show_default=True, help="Its port for HTTP.")
+@click.option(
+    "--grpc-port",
+    type=_PortOrOff(),
+    default="8500",
+    show_default=True,
+    metavar="PORT|off",
+    help="Its port for gRPC.",
+)
+@click.option(
+    "--drain-timeout",
+    type=click.IntRange(0, 86_400),
+    default=30,
+    show_default=True,
+    help="Seconds within which requests under way are answered at the end: longer than the longest "
+    "takes. How long it may take until it is killed is reckoned from it.",
+)
+@click.option(
+    "--replicas",
+    default="1..4",
+    show_default=True,
+    metavar="N|MIN..MAX",
+    help="How many pods, or how few and how many, for kubernetes, helm and kuberay.",
+)
+@click.option(
+    "--env",
+    "variables",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A variable of the environment that it is started with, such as "
+    "MODELFLOW_SERVE_MAX_REQUESTS=64 or MODELFLOW_SET__NODE__KEY=VALUE. May be repeated.",
+)
+@click.option(
+    "--include",
+    "includes",
+    multiple=True,
+    metavar="GLOB",
+    help="Files more that a unit reads, as in modelflow pack. May be repeated.",
+)
+@click.option(
+    "--lock",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A requirements.lock of your own, such as one with hashes; it is taken as it is.",
+)
+def deploy(target: str, graph: GraphChoice, folder: Path, force: bool, **given: Any) -> int:
+    """Writes what puts GRAPH into service: an archive of it (see modelflow pack), and beside it
+    what TARGET needs.
+
+    \b
+    docker      an image
+    compose     an image, and a container for Docker Compose
+    kubernetes  an image, and objects that scale by what waits in the graph's queues
+    helm        the same as a chart
+    kuberay     an image, a Ray cluster, and jobs on it
+    systemd     a unit of a machine without containers
+
+    \b
+    modelflow deploy docker graph.toml -o image
+    modelflow deploy kubernetes graph.toml -o site --replicas 2..8 --image registry/digits:1
+    """
+    from modelflow.deploy.targets import TARGETS
+
+    made = TARGETS[target]
+    try:
+        with whole_folder(folder, is_forced=force) as draft:
+            application = _write(made, graph, draft, given)
+            written = sorted(path.relative_to(draft) for path in draft.rglob("*") if path.is_file())
+    except FileExistsError as error:
+        message = (
+            f"-o {folder}: {error.args[0]} is there already; expected a new or empty folder; "
+            "nothing was written; --force replaces files of the same names, and leaves others"
+        )
+        raise ConfigError(message) from error
+    except OSError as error:
+        message = f"-o {folder}: cannot be written: {error.strerror or error}"
+        raise ConfigError(message) from error
+    for path in written:
+        click.echo(folder / path)
+    click.echo(f"\nnext:\n\n  cd {folder}", err=True)
+    for line in made.next(application).splitlines():
+        click.echo(f"  {line}", err=True)
+    takes = ", ".join(application.inputs) or "nothing"
+    path = f"http://HOST:{application.http_port}/v2/models/{application.model}"
+    click.echo(f"\nit takes {takes}, and says more of itself at {path}", err=True)
+    return 0
+
+
+def _write(
+    target: "Target", graph: GraphChoice, draft: Path, given: dict[str, Any]
+) -> "Application":
+    from modelflow.archive.archive import Archive
+    from modelflow.archive.manifest import LOCK
+    from modelflow.serve.catalogue import name_of
+
+    model = given["name"] or name_of(graph.path)
+    if not _NAME.fullmatch(model):
+        message = (
+            f"--name: got {model!r}; expected a letter, then letters, digits, '_', '.' and '-', 63 "
+            "at most; give one: --name NAME"
+        )
+        raise ConfigError(message)
+    archive = draft / f"{model}.mfz"
+    manifest = _packed(target, graph, archive, given)
+    application = _application(graph, model, manifest, given)
+    with Archive(archive) as opened:
+        (draft / LOCK).write_bytes(b"".join(opened.chunks(LOCK)))
+    for path, text in target.files(application).items():
+        (draft / path).parent.mkdir(parents=True, exist_ok=True)
+        (draft / path).write_text(text, encoding="utf-8")
+    return application
+
+
+def _packed(
+    target: "Target", graph: GraphChoice, archive: Path, given: dict[str, Any]
+) -> "Manifest":
+    """Packs the graph, or takes the archive that it is already."""
+    from modelflow.archive.archive import is_archive_file
+
+    if is_archive_file(graph.path):
+        return _taken(target, graph, archive, given)
+    from modelflow.cli.pack import pack_graph
+
+    notes: list[str] = []
+    manifest = pack_graph(
+        graph,
+        archive,
+        includes=given["includes"],
+        extras=target.extras,
+        lock=given["lock"],
+        notes=notes,
+    )
+    for note in notes:
+        tell("note", note)
+    return manifest
+
+
+def _taken(
+    target: "Target", graph: GraphChoice, archive: Path, given: dict[str, Any]
+) -> "Manifest":
+    import shutil
+
+    from modelflow.archive.archive import Archive
+
+    if graph.overrides or graph.args or given["includes"] or given["lock"]:
+        message = (
+            f"{graph.path}: is an archive, which is deployed as it is; give --set, --arg, "
+            "--include and --lock to modelflow pack"
+        )
+        raise ConfigError(message)
+    shutil.copyfile(graph.path, archive)
+    with Archive(archive) as opened:
+        opened.verify()
+        manifest = opened.manifest
+    missing = [extra for extra in target.extras if extra not in manifest.extras]
+    if missing:
+        wanted = " ".join(f"--extra {extra}" for extra in target.extras)
+        message = (
+            f"{graph.path}: its requirements.lock was made without the extra {missing[0]!r}; pack "
+            f"the graph again: modelflow pack {wanted}"
+        )
+        raise ConfigError(message)
+    return manifest
+
+
+def _application(
+    graph: GraphChoice, model: str, manifest: "Manifest", given: dict[str, Any]
+) -> "Application":
+    import hashlib
+
+    from modelflow.deploy.application import Application, label_of, needs_of
+
+    tag = hashlib.sha256(manifest.to_bytes()).hexdigest()[:12]  # another archive, another image
+    image = given["image"] or f"{label_of(model)}:{tag}"
+    if not _IMAGE.fullmatch(image):
+        message = f"--image: got {image!r}; expected a name and a tag, as in registry/digits:1"
+        raise ConfigError(message)
+    return Application(
+        model=model,
+        modelflow=manifest.modelflow,
+        python=f"{sys.version_info.major}.{sys.version_info.minor}",
+        extras=manifest.extras,
+        needs=needs_of(graph.read(check_devices=False)),
+        inputs=tuple(port["name"] for port in manifest.inputs),
+        image=image,
+        http_port=given["http_port"],
+        grpc_port=given["grpc_port"],
+        drain=given["drain_timeout"],
+        replicas=_replicas(given["replicas"]),
+        settings=dict(map(_variable, given["variables"])),
+    )
+
+
+def _variable(text: str) -> tuple[str, str]:
+    found = _VARIABLE.fullmatch(text)
+    if found is None:
+        message = f"--env: got {text!r}; expected NAME=VALUE on one line"
+        raise ConfigError(message)
+    return found[1], found[2]
+
+
+def _replicas(text: str) -> tuple[int, int]:
+    found = _REPLICAS.fullmatch(text)
+    least, most = (0, 0) if found is None else (int(found[1]), int(found[2] or found[1]))
+    if found is None or least > most:
+        message = f"--replicas: got {text!r}; expected N or MIN..MAX, as in 2..8"
+        raise ConfigError(message)
+    return least, most

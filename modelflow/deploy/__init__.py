@@ -1,0 +1,1 @@
+"""What a served application is deployed with: texts made of what is known of it. Runs nothing."""

@@ -1,0 +1,139 @@
+"""`Application`: what is known of a graph that is to be deployed."""
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from modelflow.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from modelflow.graph.graph import Graph
+
+__all__ = ["USER", "Application", "Graces", "Needs", "label_of", "needs_of"]
+
+USER = 10001
+"""Who runs in the image: nobody that the base knows."""
+
+# Seconds that a server takes beyond its drain timeout: flows stop, the interpreter ends.
+_LAST_SECONDS = 10
+# Seconds for which a pod goes on as before it is told to end: until then requests still come.
+_LEAVING_SECONDS = 5
+# A label of DNS, short enough for what Helm and Kubernetes add.
+_LONGEST = 50
+
+
+class Needs(NamedTuple):
+    """What a graph asks of the machine that it runs on."""
+
+    gpus: int
+    """How many GPUs; 0: none."""
+    batch: int
+    """The rows of the largest batch that a node is given."""
+
+
+class Graces(NamedTuple):
+    """How long an end may take, in whole seconds, from the shortest."""
+
+    drain: int
+    """Requests under way are answered."""
+    process: int
+    """The process has ended."""
+    pod: int
+    """The same, and before it the time in which clients are sent elsewhere."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Application:
+    """A graph that is to be deployed, and how.
+
+    Attributes:
+        model: What clients call it.
+        modelflow: The version of modelflow that it is served with.
+        python: The version of Python: ``3.11``.
+        extras: Those of modelflow that are installed with it.
+        needs: What it asks of the machine.
+        inputs: The names of the graph's inputs.
+        image: The name of its image, with a tag.
+        http_port: Where it answers over HTTP.
+        grpc_port: Where it answers over gRPC; None: it does not.
+        drain: Seconds within which requests under way are answered at the end.
+        replicas: The least and the most of them.
+        settings: Variables of the environment that it is started with.
+    """
+
+    model: str
+    modelflow: str
+    python: str
+    extras: tuple[str, ...]
+    needs: Needs
+    inputs: tuple[str, ...]
+    image: str
+    http_port: int = 8501
+    grpc_port: int | None = 8500
+    drain: int = 30
+    replicas: tuple[int, int] = (1, 4)
+    settings: "Mapping[str, str]" = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """What its objects are called: the model's name as a label of DNS."""
+        return label_of(self.model)
+
+    @property
+    def archive(self) -> str:
+        """The file that holds graph, units and models."""
+        return f"{self.model}.mfz"
+
+    @property
+    def graces(self) -> Graces:
+        """How long its end may take."""
+        process = self.drain + _LAST_SECONDS
+        return Graces(self.drain, process, process + _LEAVING_SECONDS)
+
+    @property
+    def leaving(self) -> int:
+        """Seconds for which a pod goes on as before it is told to end."""
+        return self.graces.pod - self.graces.process
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What it is told by the environment, beside where to listen."""
+        return {"MODELFLOW_SERVE_DRAIN_TIMEOUT": str(self.graces.drain), **self.settings}
+
+    def addresses(self, host: str) -> dict[str, str]:
+        """Returns where it listens, as the environment says it."""
+        grpc = "off" if self.grpc_port is None else f"{host}:{self.grpc_port}"
+        return {"MODELFLOW_SERVE_HTTP": f"{host}:{self.http_port}", "MODELFLOW_SERVE_GRPC": grpc}
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """Where it answers, by protocol."""
+        return {"http": self.http_port} | (
+            {} if self.grpc_port is None else {"grpc": self.grpc_port}
+        )
+
+
+def label_of(name: str) -> str:
+    """Returns a name as a label of DNS: lower-case letters, digits and ``-``.
+
+    Raises:
+        ConfigError: nothing is left of it.
+    """
+    label = re.sub(r"[^a-z0-9]+", "-", name.lower())[:_LONGEST].strip("-")
+    if not label or not label[0].isalpha():
+        message = (
+            f"{name}: objects cannot be named after it; expected a name that begins with a letter "
+            "from a to z; give one: --name NAME"
+        )
+        raise ConfigError(message)
+    return label
+
+
+def needs_of(graph: "Graph") -> Needs:
+    """Returns what a graph asks of the machine: every GPU that a node names, its largest batch."""
+    devices = {device for node in graph.nodes.values() for device in node.devices}
+    gpus = sum(device.kind == "cuda" for device in devices)
+    batches = [node.settings.batch_size or 1 for node in graph.nodes.values()]
+    return Needs(gpus, max(batches, default=1))

@@ -1,0 +1,46 @@
+"""A file for Docker Compose."""
+
+from typing import Any
+
+from modelflow.deploy.application import Application
+from modelflow.deploy.image import health_check
+from modelflow.deploy.yaml_text import ABSENT, yaml_text
+
+__all__ = ["compose_file"]
+
+_NOTE = """Other machines do not reach it: its ports are published at 127.0.0.1. Change that where
+they are to, and see that keys and TLS are on (--api-key-file, --tls-cert)."""
+
+
+def compose_file(application: Application) -> str:
+    """Returns ``compose.yaml``: one container, which may do no more than it needs to."""
+    service = {
+        "build": ".",
+        "image": application.image,
+        # Compose puts its own variables where a $ is.
+        "environment": {
+            key: value.replace("$", "$$") for key, value in application.environment.items()
+        },
+        "ports": [f"127.0.0.1:{port}:{port}" for port in application.ports.values()],
+        "healthcheck": {
+            "test": ["CMD", *health_check(application)],
+            "interval": "5s",
+            "timeout": "5s",
+            "start_period": "600s",
+            "retries": 2,
+        },
+        "stop_signal": "SIGTERM",
+        "stop_grace_period": f"{application.graces.process}s",
+        "restart": "unless-stopped",
+        "read_only": True,
+        "tmpfs": ["/tmp"],
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges:true"],
+        "deploy": _gpus(application.needs.gpus) if application.needs.gpus else ABSENT,
+    }
+    return yaml_text({"services": {application.name: service}}, note=_NOTE)
+
+
+def _gpus(count: int) -> dict[str, Any]:
+    device = {"driver": "nvidia", "count": count, "capabilities": ["gpu"]}
+    return {"resources": {"reservations": {"devices": [device]}}}

@@ -1,0 +1,47 @@
+"""What an image of an application is built from."""
+
+import json
+
+from modelflow.deploy.application import USER, Application
+from modelflow.deploy.text import filled
+
+__all__ = ["health_check", "image_files"]
+
+_GPU_HINT = """
+# Its nodes run on a GPU: give a BASE with CUDA's libraries where your packages bring none of their
+# own (PyTorch's do), and start it with one: docker run --gpus all."""
+
+
+def image_files(application: Application) -> dict[str, str]:
+    """Returns the files that an image is built from, beside the archive and its lock file."""
+    dockerfile = filled(
+        "Dockerfile",
+        model=application.model,
+        image=application.image,
+        python=application.python,
+        gpu_hint=_GPU_HINT if application.needs.gpus else "",
+        extras=",".join(application.extras),
+        modelflow=application.modelflow,
+        archive=application.archive,
+        http=application.addresses("0.0.0.0")["MODELFLOW_SERVE_HTTP"],
+        grpc=application.addresses("0.0.0.0")["MODELFLOW_SERVE_GRPC"],
+        drain=application.graces.drain,
+        process=application.graces.process,
+        user=USER,
+        ports=" ".join(map(str, application.ports.values())),
+        health=json.dumps(health_check(application)),
+    )
+    return {
+        "Dockerfile": dockerfile,
+        ".dockerignore": filled("dockerignore", archive=application.archive),
+    }
+
+
+def health_check(application: Application) -> list[str]:
+    """Returns the command that fails unless everything is loaded, inside a container."""
+    program = (
+        "import http.client as h, sys; "
+        f"c = h.HTTPConnection('127.0.0.1', {application.http_port}, timeout=4); "
+        "c.request('GET', '/v2/health/ready'); sys.exit(c.getresponse().status != 200)"
+    )
+    return ["python", "-c", program]

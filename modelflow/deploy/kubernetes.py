@@ -1,0 +1,265 @@
+"""The objects of Kubernetes that serve an application: plain, and as templates of a chart.
+
+Both are made here, so that what a chart gives with its own values is what stands in the manifests.
+"""
+
+from typing import Any, NamedTuple
+
+from modelflow.deploy.application import USER, Application
+from modelflow.deploy.values import Values
+
+__all__ = ["QUEUE_METRIC", "QUEUE_SERIES", "Placed", "adapter_rules", "defaults", "objects"]
+
+QUEUE_SERIES = "modelflow_node_queue_rows"
+"""The gauge of ``/metrics`` that pods are scaled by: the rows that wait for a node."""
+
+QUEUE_METRIC = "modelflow_queue_rows"
+"""What prometheus-adapter calls its sum over the nodes of a pod."""
+
+# Batches that may wait in each pod before there is to be another, and the least rows.
+_BATCHES, _LEAST_ROWS = 2, 8
+
+# Seconds between two looks of the probes, and how often one may fail.
+_PERIOD = 5
+_READY_FAILURES, _LIVE_FAILURES = 2, 6
+
+
+class Placed(NamedTuple):
+    """An object, and where it goes."""
+
+    file: str
+    object: dict[str, Any]
+    flag: str = ""
+    """The value that must be true for it to be there; ``""``: it always is."""
+
+
+def defaults(application: Application) -> dict[str, Any]:
+    """Returns what whoever deploys may want otherwise: the ``values.yaml`` of a chart."""
+    needs, (least, most) = application.needs, application.replicas
+    limits: dict[str, Any] = {"memory": "2Gi"}
+    if needs.gpus:
+        limits["nvidia.com/gpu"] = str(needs.gpus)
+    gpu_nodes = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+    return {
+        "image": application.image,
+        "imagePullPolicy": "IfNotPresent",
+        "settings": application.environment,
+        "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": limits},
+        "replicas": least,
+        "autoscaling": {
+            "enabled": least < most,
+            "minReplicas": least,
+            "maxReplicas": most,
+            "queueRows": max(_LEAST_ROWS, _BATCHES * needs.batch),
+        },
+        "startup": {"periodSeconds": _PERIOD, "failureThreshold": 120},
+        "disruption": {"enabled": True, "maxUnavailable": 1},
+        "networkPolicy": {"enabled": True, "from": []},
+        "nodeSelector": {},
+        "tolerations": gpu_nodes if needs.gpus else [],
+        "affinity": {},
+    }
+
+
+def objects(application: Application, values: Values) -> list[Placed]:
+    """Returns the objects.
+
+    Args:
+        application: What is deployed.
+        values: Where `defaults`, or what somebody has put in their place, come from.
+    """
+    labels = _labels(application, values)
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _meta(labels, values)}
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _meta(labels, values)}
+    return [
+        Placed("configmap.yaml", {**config, "data": values.of("settings")}),
+        Placed("serviceaccount.yaml", {**account, "automountServiceAccountToken": False}),
+        Placed("deployment.yaml", _deployment(application, values, labels)),
+        Placed("service.yaml", _service(application, values, labels)),
+        Placed("autoscaler.yaml", _autoscaler(values, labels), "autoscaling.enabled"),
+        Placed("disruption.yaml", _disruption(values, labels), "disruption.enabled"),
+        Placed("networkpolicy.yaml", _policy(application, values, labels), "networkPolicy.enabled"),
+    ]
+
+
+def adapter_rules() -> dict[str, Any]:
+    """Returns the values with which prometheus-adapter's chart gives the queue metric."""
+    return {
+        "rules": {
+            "custom": [
+                {
+                    "seriesQuery": f'{QUEUE_SERIES}{{namespace!="",pod!=""}}',
+                    "resources": {
+                        "overrides": {
+                            "namespace": {"resource": "namespace"},
+                            "pod": {"resource": "pod"},
+                        }
+                    },
+                    "name": {"matches": f"^{QUEUE_SERIES}$", "as": QUEUE_METRIC},
+                    "metricsQuery": (
+                        "sum(avg_over_time(<<.Series>>{<<.LabelMatchers>>}[1m])) by (<<.GroupBy>>)"
+                    ),
+                }
+            ]
+        }
+    }
+
+
+def _labels(application: Application, values: Values) -> dict[str, Any]:
+    return {
+        "app.kubernetes.io/name": application.name,
+        "app.kubernetes.io/instance": values.name,
+    }
+
+
+def _meta(labels: dict[str, Any], values: Values) -> dict[str, Any]:
+    return {"name": values.name, "labels": labels}
+
+
+def _deployment(application: Application, values: Values, labels: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": _meta(labels, values),
+        "spec": {
+            "replicas": values.unless("autoscaling.enabled", "replicas"),
+            "selector": {"matchLabels": labels},
+            "strategy": {
+                "type": "RollingUpdate",
+                "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
+            },
+            "template": _pod(application, values, labels),
+        },
+    }
+
+
+def _pod(application: Application, values: Values, labels: dict[str, Any]) -> dict[str, Any]:
+    annotations = {
+        "prometheus.io/scrape": "true",
+        "prometheus.io/port": str(application.http_port),
+        "prometheus.io/path": "/metrics",
+        "modelflow/settings": values.digest("settings"),  # other settings: other pods
+    }
+    drain = "settings.MODELFLOW_SERVE_DRAIN_TIMEOUT"
+    beyond = application.graces.pod - application.graces.drain
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": labels},
+    }
+    return {
+        "metadata": {"labels": labels, "annotations": annotations},
+        "spec": {
+            "serviceAccountName": values.name,
+            "automountServiceAccountToken": False,
+            "terminationGracePeriodSeconds": values.plus(drain, beyond),
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": USER,
+                "runAsGroup": USER,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "nodeSelector": values.optional("nodeSelector"),
+            "tolerations": values.optional("tolerations"),
+            "affinity": values.optional("affinity"),
+            "topologySpreadConstraints": [spread],
+            "containers": [_container(application, values)],
+            "volumes": [{"name": "tmp", "emptyDir": {}}],
+        },
+    }
+
+
+def _container(application: Application, values: Values) -> dict[str, Any]:
+    wait = f"import time; time.sleep({application.leaving})"
+    ready, live = _asks("/readyz"), _asks("/livez")
+    return {
+        "name": "serve",
+        "image": values.of("image"),
+        "imagePullPolicy": values.of("imagePullPolicy"),
+        "ports": [
+            {"name": name, "containerPort": port} for name, port in application.ports.items()
+        ],
+        "envFrom": [{"configMapRef": {"name": values.name}}],
+        "resources": values.of("resources"),
+        "startupProbe": {
+            **ready,
+            "periodSeconds": values.of("startup.periodSeconds"),
+            "failureThreshold": values.of("startup.failureThreshold"),
+        },
+        "readinessProbe": {**ready, "failureThreshold": _READY_FAILURES},
+        "livenessProbe": {**live, "failureThreshold": _LIVE_FAILURES},
+        # Requests come until everybody knows that the pod leaves: it goes on until then.
+        "lifecycle": {"preStop": {"exec": {"command": ["python", "-c", wait]}}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+    }
+
+
+def _asks(path: str) -> dict[str, Any]:
+    ask = {"path": path, "port": "http"}
+    return {"httpGet": ask, "periodSeconds": _PERIOD, "timeoutSeconds": _PERIOD}
+
+
+def _service(application: Application, values: Values, labels: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": _meta(labels, values),
+        "spec": {
+            "type": "ClusterIP",
+            "selector": labels,
+            "ports": [
+                {"name": name, "port": port, "targetPort": name, "protocol": "TCP"}
+                for name, port in application.ports.items()
+            ],
+        },
+    }
+
+
+def _autoscaler(values: Values, labels: dict[str, Any]) -> dict[str, Any]:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": values.name}
+    rows = {"type": "AverageValue", "averageValue": values.of("autoscaling.queueRows")}
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": _meta(labels, values),
+        "spec": {
+            "scaleTargetRef": target,
+            "minReplicas": values.of("autoscaling.minReplicas"),
+            "maxReplicas": values.of("autoscaling.maxReplicas"),
+            "metrics": [
+                {"type": "Pods", "pods": {"metric": {"name": QUEUE_METRIC}, "target": rows}}
+            ],
+        },
+    }
+
+
+def _disruption(values: Values, labels: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": _meta(labels, values),
+        "spec": {
+            "maxUnavailable": values.of("disruption.maxUnavailable"),
+            "selector": {"matchLabels": labels},
+        },
+    }
+
+
+def _policy(application: Application, values: Values, labels: dict[str, Any]) -> dict[str, Any]:
+    ports = [{"port": port, "protocol": "TCP"} for port in application.ports.values()]
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": _meta(labels, values),
+        "spec": {
+            "podSelector": {"matchLabels": labels},
+            "policyTypes": ["Ingress"],
+            "ingress": [{"ports": ports, "from": values.optional("networkPolicy.from")}],
+        },
+    }

@@ -1,0 +1,126 @@
+"""What each target of ``modelflow deploy`` is made of, and what to do with it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from modelflow.deploy.application import Application
+from modelflow.deploy.compose import compose_file
+from modelflow.deploy.helm import chart
+from modelflow.deploy.image import image_files
+from modelflow.deploy.kuberay import kuberay_objects
+from modelflow.deploy.kubernetes import adapter_rules, defaults, objects
+from modelflow.deploy.systemd import service_unit
+from modelflow.deploy.values import PlainValues
+from modelflow.deploy.yaml_text import yaml_text
+
+__all__ = ["TARGETS", "Target"]
+
+Files = Mapping[str, str]
+"""Texts, by their paths in the folder."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A way to deploy.
+
+    Attributes:
+        files: Makes its texts.
+        next: The commands to give next, in the folder, one on each line.
+        extras: Those of modelflow that it needs, beside what the graph does.
+    """
+
+    files: Callable[[Application], Files]
+    next: Callable[[Application], str]
+    extras: tuple[str, ...] = ("serve",)
+
+
+def _plain(application: Application) -> Files:
+    values = PlainValues(application.name, defaults(application))
+    found = {
+        f"kubernetes/{file}": yaml_text(each)
+        for file, each, flag in objects(application, values)
+        if not flag or values.of(flag)
+    }
+    return {**image_files(application), **found, **_monitoring()}
+
+
+def _chart(application: Application) -> Files:
+    found = {f"chart/{path}": text for path, text in chart(application).items()}
+    return {**image_files(application), **found, **_monitoring()}
+
+
+def _monitoring() -> Files:
+    note = "Values for the chart of prometheus-adapter: what the pods are scaled by."
+    return {"monitoring/prometheus-adapter.yaml": yaml_text(adapter_rules(), note=note)}
+
+
+def _compose(application: Application) -> Files:
+    return {**image_files(application), "compose.yaml": compose_file(application)}
+
+
+def _kuberay(application: Application) -> Files:
+    found = {f"kuberay/{file}": yaml_text(each) for file, each, _ in kuberay_objects(application)}
+    return {**image_files(application), **found}
+
+
+def _systemd(application: Application) -> Files:
+    return {f"{application.name}.service": service_unit(application)}
+
+
+def _build(application: Application) -> str:
+    return f"docker build -t {application.image} ."
+
+
+def _next_docker(application: Application) -> str:
+    ports = " ".join(f"-p 127.0.0.1:{port}:{port}" for port in application.ports.values())
+    gpus = " --gpus all" if application.needs.gpus else ""
+    return (
+        f"{_build(application)}\n"
+        f"docker run --read-only --tmpfs /tmp --cap-drop ALL{gpus} {ports} {application.image}\n"
+        f"docker stop -t {application.graces.process} CONTAINER"
+    )
+
+
+def _next_kubernetes(application: Application) -> str:
+    return (
+        f"{_build(application)}\ndocker push {application.image}\n"
+        "kubectl apply --dry-run=server -f kubernetes/\nkubectl apply -f kubernetes/\n"
+        f"kubectl rollout status deployment/{application.name}"
+    )
+
+
+def _next_helm(application: Application) -> str:
+    return (
+        f"{_build(application)}\ndocker push {application.image}\n"
+        f"helm upgrade --install {application.name} chart/"
+    )
+
+
+def _next_kuberay(application: Application) -> str:
+    return (
+        f"{_build(application)}\ndocker push {application.image}\n"
+        "kubectl apply --dry-run=server -f kuberay/\n"
+        "kubectl apply -f kuberay/cluster.yaml -f kuberay/serve.yaml -f kuberay/service.yaml"
+    )
+
+
+def _next_systemd(application: Application) -> str:
+    unit = f"{application.name}.service"
+    return (
+        f"systemd-analyze verify {unit}\ninstall -m 644 {unit} /etc/systemd/system/\n"
+        f"systemctl daemon-reload\nsystemctl enable --now {unit}"
+    )
+
+
+TARGETS: Mapping[str, Target] = MappingProxyType(
+    {
+        "docker": Target(image_files, _next_docker),
+        "compose": Target(_compose, lambda _: "docker compose up --build --wait"),
+        "kubernetes": Target(_plain, _next_kubernetes),
+        "helm": Target(_chart, _next_helm),
+        "kuberay": Target(_kuberay, _next_kuberay, ("serve", "ray")),
+        "systemd": Target(_systemd, _next_systemd),
+    }
+)
+"""By the name that the command line has for it."""

