@@ -46,9 +46,12 @@ def check(graph: GraphChoice, is_opened: bool, as_json: bool, verbose: bool) -> 
     modelflow check -v graph.toml --set 'infer.device=cpu'
     """
     from modelflow.flow import Flow
+    from modelflow.remote import cuts_of
 
     try:
-        flow = Flow(graph.read(), threads=0).build()
+        checked = graph.read()
+        cuts_of(checked)
+        flow = Flow(checked, threads=0).build()
         if is_opened:
             _open(flow)
     except (ModelflowError, FlowFailed) as error:

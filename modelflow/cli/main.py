@@ -22,6 +22,7 @@ from modelflow.cli.model import model
 from modelflow.cli.new import new
 from modelflow.cli.pack import pack
 from modelflow.cli.profile import profile
+from modelflow.cli.ray import ray
 from modelflow.cli.replica import replica
 from modelflow.cli.run import run
 from modelflow.cli.schema import schema
@@ -108,6 +109,7 @@ for command in (
     dashboard,
     serve,
     replica,
+    ray,
     deploy,
     edit,
     check,

@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from modelflow.flow import Flow
     from modelflow.graph.graph import Graph
 
-__all__ = ["run"]
+__all__ = ["run", "run_graph"]
 
 
 class _Run(click.Command):
@@ -121,9 +121,26 @@ def _is_graph(word: str) -> bool:
     "loaded. Ctrl-C ends it.",
 )
 @click.pass_context
-def run(  # noqa: PLR0913 - each is an option
+def run(context: click.Context, /, graph: GraphChoice, **options: Any) -> int:
+    """Runs a graph: a file, or the name of one that comes with modelflow.
+
+    A graph with inputs is fed by --input; one with sources runs until they are done, or Ctrl-C,
+    which ends it at once; SIGTERM lets it finish what it has taken on. An
+    item that fails becomes an error line in its place; the others go on, and the exit code is 1.
+
+    \b
+    modelflow run graphs/digits.toml
+    modelflow run graph.toml --input 'input=photos/*.jpg' --output output=out/
+    modelflow run graph.toml --input photos --output scores.jsonl --resume scores.done
+    cat a.jpg | modelflow run graph.toml --input - --set 'infer.device=cpu'
+    """
+    return run_graph(context, graph, **options)
+
+
+def run_graph(  # noqa: PLR0913 - each is an option
     context: click.Context,
     graph: GraphChoice,
+    *,
     inputs: tuple[str, ...],
     outputs: tuple[str, ...],
     full: bool,
@@ -137,17 +154,10 @@ def run(  # noqa: PLR0913 - each is an option
     dashboard: str | None,
     is_watched: bool,
 ) -> int:
-    """Runs a graph: a file, or the name of one that comes with modelflow.
+    """Does what ``modelflow run`` was asked for, with the options of `run`.
 
-    A graph with inputs is fed by --input; one with sources runs until they are done, or Ctrl-C,
-    which ends it at once; SIGTERM lets it finish what it has taken on. An
-    item that fails becomes an error line in its place; the others go on, and the exit code is 1.
-
-    \b
-    modelflow run graphs/digits.toml
-    modelflow run graph.toml --input 'input=photos/*.jpg' --output output=out/
-    modelflow run graph.toml --input photos --output scores.jsonl --resume scores.done
-    cat a.jpg | modelflow run graph.toml --input - --set 'infer.device=cpu'
+    Returns:
+        The exit code.
     """
     wishes = _Wishes(
         graph,

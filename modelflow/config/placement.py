@@ -8,9 +8,9 @@ from typing import Any
 
 from modelflow.config.keys import KeyReader
 from modelflow.config.schema import PLACEMENT_KEYS
-from modelflow.errors import Location
+from modelflow.errors import ConfigError, Location
 
-__all__ = ["PlacementConfig", "read_placements"]
+__all__ = ["PlacementConfig", "read_placements", "replicas_of"]
 
 MOST_REPLICAS = 10_000
 _RANGE = re.compile(r"\s*(\d{1,5})\s*(?:\.\.\s*(\d{1,5})\s*)?\Z")
@@ -78,20 +78,28 @@ def read_placements(given: Any, reader: KeyReader) -> dict[str, PlacementConfig]
     return found
 
 
-def _replicas(path: tuple[str, str], given: Any, reader: KeyReader) -> tuple[int, int]:
+def replicas_of(given: str | int) -> tuple[int, int]:
+    """Reads how many replicas there are at the least and at the most: ``2``, ``1..8``.
+
+    Raises:
+        ConfigError: it is of another form.
+    """
     matched = _RANGE.match(str(given))
     if matched is not None:
         least = int(matched[1])
         most = int(matched[2] or least)
         if 1 <= least <= most <= MOST_REPLICAS:
             return least, most
-    _wrong(
-        reader,
-        path,
-        "replicas",
-        f"got {given!r}; expected a number from 1 to {MOST_REPLICAS}, or two: '1..8'",
-    )
-    return 1, 1
+    message = f"got {given!r}; expected a number from 1 to {MOST_REPLICAS}, or two: '1..8'"
+    raise ConfigError(message)
+
+
+def _replicas(path: tuple[str, str], given: Any, reader: KeyReader) -> tuple[int, int]:
+    try:
+        return replicas_of(given)
+    except ConfigError as error:
+        _wrong(reader, path, "replicas", str(error))
+        return 1, 1
 
 
 def _resources(path: tuple[str, str], given: Any, reader: KeyReader) -> dict[str, float]:

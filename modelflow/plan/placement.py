@@ -23,7 +23,7 @@ from modelflow.plan.origins import find_origins
 from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec
 
-__all__ = ["Entry", "Exit", "Partition", "find_partitions", "front_of", "ports_of"]
+__all__ = ["Entry", "Exit", "Partition", "find_partitions", "front_of", "is_placeable", "ports_of"]
 
 # A call to another machine costs some hundred times what one to the next thread does: never for one
 # row alone where more wait.
@@ -383,6 +383,11 @@ class _Names:
             name = f"{wanted}.{count}"
         self._taken.add(name)
         return name
+
+
+def is_placeable(node: Node) -> bool:
+    """Tells whether a node may run elsewhere at all; where it may be cut out is another matter."""
+    return not _obstacle(node)
 
 
 def _obstacle(node: Node) -> str:

@@ -2,9 +2,12 @@
 
 import os
 import sys
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from modelflow.archive.unpacked import unpacked
 from modelflow.remote.message import Answers, Rows
 from modelflow.remote.part import Part, PartFlow
 
@@ -65,14 +68,21 @@ class PartActor:
         self._label = origin.label
         self._parts: dict[str, PartFlow] = {}
 
-    def open(self, parts: Sequence[Part]) -> int:
+    def open(self, parts: Sequence[Part], archive: bytes | None = None) -> int:
         """Opens every unit of the parts, once; returns the number of the process.
+
+        Args:
+            parts: What is to run.
+            archive: The archive that their graph is from, which is unpacked here; None: it is in
+                none, and its files lie at the same places as at the caller.
 
         Raises:
             ModelflowError: a part cannot run here.
             FlowFailed: a unit did not open.
         """
         if not self._parts:
+            if archive is not None:
+                parts = _unpacked(parts, archive)
             self._parts = {part.name: PartFlow.of(part).start() for part in parts}
         return os.getpid()
 
@@ -92,3 +102,11 @@ class PartActor:
         """Closes every unit."""
         for part in self._parts.values():
             part.stop()
+
+
+def _unpacked(parts: Sequence[Part], archive: bytes) -> list[Part]:
+    with tempfile.TemporaryDirectory(prefix="modelflow-") as folder:
+        path = Path(folder, "graph.mfz")
+        path.write_bytes(archive)
+        place, manifest = unpacked(path)
+    return [part.moved(place, manifest) for part in parts]

@@ -9,12 +9,13 @@ from typing import Any
 from modelflow.config.placement import PlacementConfig
 from modelflow.errors import ConfigError, MissingDependencyError, ModelflowError
 
-__all__ = ["NAMESPACE", "Cluster", "ClusterError", "Machine", "connected"]
+__all__ = ["NAMESPACE", "Actor", "Cluster", "ClusterError", "Machine", "connected"]
 
 NAMESPACE = "modelflow"
 """The namespace of modelflow's actors."""
 
 ADDRESS = "RAY_ADDRESS"
+_ANSWER = 5.0  # seconds
 
 
 class ClusterError(ModelflowError):
@@ -51,6 +52,28 @@ class Machine:
         return f"{self.address} ({', '.join(known)})"
 
 
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """A replica that runs on a cluster.
+
+    Attributes:
+        name: Its name there.
+        label: The nodes that it runs.
+        process: The number of its process.
+        rows: How many rows each of its nodes has worked on.
+    """
+
+    name: str
+    label: str
+    process: int
+    rows: Mapping[str, int]
+
+    def __str__(self) -> str:
+        """Gives a line for people."""
+        counts = ", ".join(f"{node}: {count}" for node, count in self.rows.items())
+        return f"replica {self.name} (process {self.process}): {self.label}; rows: {counts}"
+
+
 class Cluster:
     """A cluster that this process is connected to."""
 
@@ -71,6 +94,17 @@ class Cluster:
         found: dict[str, float] = ray.available_resources()
         return found
 
+    def actors(self) -> list[Actor]:
+        """Returns the replicas of modelflow that answer, of whoever has begun them."""
+        from ray.util import list_named_actors
+
+        names = [
+            actor["name"]
+            for actor in list_named_actors(all_namespaces=True)
+            if actor["namespace"] == NAMESPACE
+        ]
+        return [actor for name in names if (actor := _actor(name)) is not None]
+
     def lacking(self, placement: PlacementConfig) -> str:
         """Says why no machine could ever hold a replica of a placement; "": one could."""
         machines = self.machines()
@@ -79,6 +113,24 @@ class Cluster:
         needed = needed_text(placement)
         seen = "; ".join(map(str, machines)) or "none"
         return f"it needs {needed} on one machine, and none has that (machines: {seen})"
+
+
+def _actor(name: str) -> Actor | None:
+    """Asks an actor of modelflow what it does; None: it ends, or does not answer."""
+    import ray
+    from ray.exceptions import RayError
+
+    try:
+        actor = ray.get_actor(name, namespace=NAMESPACE)
+        figures = ray.get(actor.figures.remote(), timeout=_ANSWER)
+    except (RayError, ValueError):
+        return None
+    rows = {
+        node: figure["buffers"]
+        for part in figures["parts"].values()
+        for node, figure in part["nodes"].items()
+    }
+    return Actor(name, figures["label"], figures["process"], rows)
 
 
 def needed_text(placement: PlacementConfig) -> str:

@@ -83,7 +83,9 @@ class RayReplica(Replica):
         self._wait_for_a_machine(min(timeout, _PATIENCE))
         self._actor = self._found() if self._is_shared else self._made()
         try:
-            ray.get(self._actor.open.remote(self._parts), timeout=timeout)
+            path = self._parts[0].config.archive
+            archive = None if path is None else path.read_bytes()
+            ray.get(self._actor.open.remote(self._parts, archive), timeout=timeout)
         except GetTimeoutError as error:
             free = ", ".join(
                 f"{name}={amount:g}"

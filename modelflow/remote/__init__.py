@@ -6,8 +6,9 @@ where, an `Engine` knows: processes of this machine (`ProcessEngine`), or actors
 (`modelflow.ray`).
 """
 
+from modelflow.remote.cut import Crossing, Cut, cuts_of
 from modelflow.remote.engine import Engine
-from modelflow.remote.place import placed
+from modelflow.remote.place import placed, placed_whole
 from modelflow.remote.process_engine import ProcessEngine
 
-__all__ = ["Engine", "ProcessEngine", "placed"]
+__all__ = ["Crossing", "Cut", "Engine", "ProcessEngine", "cuts_of", "placed", "placed_whole"]

@@ -92,12 +92,19 @@ def rows_of(part: str, inputs: Mapping[str, Sequence[Buffer]], now: float) -> Ro
         inputs: What the unit was given.
         now: The clock's time, for the deadlines of the buffers.
     """
-    dues = [
-        min((b._deadline for b in row if b._deadline is not None), default=None)
-        for row in zip(*inputs.values(), strict=True)
-    ]
-    remaining = [None if due is None else max(0.0, due - now) for due in dues]
+    remaining = [_remaining(part, row, now) for row in zip(*inputs.values(), strict=True)]
     return Rows(part, {port: column_of(buffers) for port, buffers in inputs.items()}, remaining)
+
+
+def _remaining(part: str, row: Sequence[Buffer], now: float) -> float | None:
+    if any(buffer.error is not None and _is_late_here(buffer.error, part) for buffer in row):
+        return 0.0  # units inside that are given errors may go on with it, late as it is
+    due = min((b._deadline for b in row if b._deadline is not None), default=None)
+    return None if due is None else max(0.0, due - now)
+
+
+def _is_late_here(error: FlowUnitError, node: str) -> bool:
+    return error.node == node and isinstance(error.__cause__, DeadlineExceeded)
 
 
 def column_of(buffers: Sequence[Buffer]) -> Column:

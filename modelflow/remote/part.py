@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Self
 
+from modelflow.archive.manifest import Manifest
 from modelflow.config.flow_config import EdgeConfig, FlowConfig, NodeConfig, PortRef
 from modelflow.errors import PlanError
 from modelflow.flow import Flow
@@ -33,6 +35,15 @@ class Part:
     name: str
     config: FlowConfig
     units: tuple[Any, ...] = ()
+
+    def moved(self, folder: Path, manifest: Manifest) -> "Part":
+        """Returns a part of an archive's graph where the archive is unpacked on another machine."""
+        config = replace(
+            self.config,
+            path=folder / manifest.graph,
+            modules=tuple(folder / name for name in manifest.modules),
+        )
+        return replace(self, config=config)
 
 
 def part_of(partition: Partition, units: Sequence[Any]) -> Part:

@@ -1,0 +1,171 @@
+"""``modelflow ray``: graphs on a Ray cluster."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from modelflow.cli.graph_choice import GraphChoice
+from modelflow.cli.graph_options import graph_options
+from modelflow.cli.run import run, run_graph
+from modelflow.cli.telling import tell
+
+if TYPE_CHECKING:
+    from modelflow.graph.graph import Graph
+    from modelflow.remote import Crossing, Engine
+
+__all__ = ["ray"]
+
+
+@click.group()
+def ray() -> None:
+    """Runs graphs on a Ray cluster: nodes with 'placement=NAME' run in actors, on the machines that
+    [placement.NAME] describes; the others here. What they mean does not change.
+
+    \b
+    modelflow ray plan graph.toml
+    modelflow ray run graph.toml --address auto --input 'photos/*.jpg' --output out/
+    modelflow ray status --address auto
+    """
+
+
+def _address(command: Any) -> Any:
+    return click.option(
+        "--address",
+        envvar="RAY_ADDRESS",
+        metavar="HOST:PORT",
+        help="The cluster; 'auto': the one of this machine. Without it RAY_ADDRESS says where it "
+        "is. None is ever started.",
+    )(command)
+
+
+@ray.command()
+@graph_options
+def plan(graph: GraphChoice) -> int:
+    """Says what would run where, what crosses, and what that costs. Needs no cluster.
+
+    \b
+    modelflow ray plan graph.toml
+    """
+    from modelflow.remote import cuts_of
+
+    checked = graph.read(check_devices=False)
+    cuts = cuts_of(checked)
+    placements = checked.config.placements
+    for cut in cuts:
+        least, most = placements[cut.placement].replicas
+        count = f"{least}" if least == most else f"{least} to {most}"
+        plural = "s" if most > 1 else ""
+        click.echo(f"{cut.placement} ({count} replica{plural}): {' -> '.join(cut.nodes)}")
+        for how, crossings in (("in", cut.entering), ("out", cut.leaving)):
+            for crossing in crossings:
+                click.echo(f"  {how:3} {_crossing(crossing)}")
+        cost = cut.row_us
+        told = "(no unit says how large rows are)" if cost is None else f"{cost:.0f} us a row"
+        click.echo(
+            f"  batches of up to {cut.batch_size}; processor time of the way there and back: {told}"
+        )
+        for text in cut.advice:
+            tell("advice", text)
+    far = {name for cut in cuts for name in cut.nodes}
+    here = [name for name, node in checked.nodes.items() if name not in far and node.spec]
+    click.echo(f"here: {', '.join(here) or 'nothing'}")
+    if not cuts:
+        tell("note", _NOWHERE)
+    return 0
+
+
+_NOWHERE = (
+    "no node is placed; 'modelflow ray run' places all of them together, each replica with the "
+    "whole graph"
+)
+
+
+def _crossing(crossing: "Crossing") -> str:
+    size = "" if crossing.size is None else f", {crossing.size / 1000:.1f} kB a row"
+    tensor = f"  {crossing.tensor}" if crossing.tensor else ""
+    return f"{crossing.end}{tensor}{size}"
+
+
+class _PlacedChoice(GraphChoice):
+    """A graph whose placed nodes an engine runs."""
+
+    def __init__(self, choice: GraphChoice, engine: "Engine", replicas: str) -> None:
+        self.__dict__.update(choice.__dict__)
+        self._engine = engine
+        self._replicas = replicas
+
+    def read(
+        self,
+        changes: Mapping[str, Any] | None = None,
+        *,
+        check_devices: bool = True,  # noqa: ARG002 - the devices are elsewhere
+    ) -> "Graph":
+        """Returns the graph in front; see `GraphChoice.read`."""
+        from modelflow.remote import placed, placed_whole
+
+        graph = super().read(changes, check_devices=False)
+        if not any(node.settings.placement for node in graph.nodes.values()):
+            graph = placed_whole(graph, self._replicas)
+        return placed(graph, self._engine)
+
+
+@ray.command("run", params=list(run.params))
+@_address
+@click.option(
+    "--replicas",
+    default="1",
+    show_default=True,
+    metavar="N|MIN..MAX",
+    help="Of a graph that places no node: how many actors run the whole of it.",
+)
+@click.pass_context
+def ray_run(context: click.Context, /, address: str | None, replicas: str, **options: Any) -> int:
+    """Runs a graph as 'modelflow run' does, with what it places in actors of a cluster.
+
+    A graph that places nothing is run whole by each of --replicas actors: files are read and
+    results are written here. What is lost with an actor or a machine is done again; an item that
+    kills its actor three times is an error. With --resume the same command goes on after whatever
+    ended it.
+
+    \b
+    modelflow ray run graph.toml --address auto --input 'photos/*.jpg' --output out/
+    modelflow ray run graph.mfz --replicas 1..8 --input photos --output scores.jsonl \\
+        --resume scores.done
+    """
+    choice = GraphChoice(options.pop("graph"), options.pop("overrides"), options.pop("args"))
+    with _engine(address) as engine:
+        return run_graph(context, _PlacedChoice(choice, engine, replicas), **options)
+
+
+@contextlib.contextmanager
+def _engine(address: str | None) -> "Iterator[Engine]":
+    from modelflow.ray import RayEngine, connected
+
+    with connected(address) as cluster:
+        yield RayEngine(cluster)
+
+
+@ray.command()
+@_address
+def status(address: str | None) -> int:
+    """Says what a cluster has, what of it is free, and what of modelflow runs there.
+
+    \b
+    modelflow ray status --address auto
+    """
+    from modelflow.ray import connected
+
+    with connected(address) as cluster:
+        for machine in cluster.machines():
+            click.echo(str(machine))
+        free = cluster.free()
+        names = [name for name in sorted(free) if not name.startswith(("node:", "object_store"))]
+        click.echo("free: " + (", ".join(f"{name}={free[name]:g}" for name in names) or "nothing"))
+        actors = cluster.actors()
+        for actor in actors:
+            click.echo(str(actor))
+        if not actors:
+            click.echo("no replica of modelflow runs there")
+    return 0
