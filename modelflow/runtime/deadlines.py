@@ -101,6 +101,4 @@ def _expired(buffer: Buffer, plan: UnitPlan, stream: Any) -> Buffer:
         phase=WAIT,
         session=stream.session.name,
     )
-    bad = Buffer.from_error(error, buffer.meta)
-    bad._deadline = buffer._deadline  # a unit that is given errors may go on with it
-    return bad
+    return Buffer.from_error(error, buffer.meta)
