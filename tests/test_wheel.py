@@ -37,6 +37,9 @@ def test_the_wheel_holds_code_units_types_and_graphs(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {
         "modelflow/py.typed",
+        "modelflow/deploy/texts/Dockerfile",
+        "modelflow/deploy/texts/dockerignore",
+        "modelflow/deploy/texts/service",
         "modelflow/graphs/digits.toml",
         "modelflow/graphs/image_classify.toml",
         "flowunits/resize/cpu.py",

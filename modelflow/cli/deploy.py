@@ -27,16 +27,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
 _IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._/:-]{0,250}")
 _REPLICAS = re.compile(r"([1-9]\d{0,3})(?:\.\.([1-9]\d{0,3}))?")
 _VARIABLE = re.compile(r"([A-Za-z_]\w{0,250})=([^\x00-\x1f\x7f]*)", re.ASCII)
-_PORT = click.IntRange(1024, 65_535)  # whoever serves in a container is no root
-
-
-class _PortOrOff(click.ParamType):
-    """A port, or none."""
-
-    name = "port"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return None if value in (None, "off") else _PORT.convert(value, param, ctx)
+_PORTS = range(1024, 65_536)  # whoever serves in a container is no root
 
 
 @click.command()
@@ -55,10 +46,15 @@ class _PortOrOff(click.ParamType):
 @click.option(
     "--image", help="The image's name and tag; default: NAME, and what the archive holds."
 )
-@click.option("--http-port", type=_PORT, default=8501, show_default=True, help="Its port for HTTP.")
+@click.option(
+    "--http-port",
+    type=click.IntRange(_PORTS.start, _PORTS.stop - 1),
+    default=8501,
+    show_default=True,
+    help="Its port for HTTP.",
+)
 @click.option(
     "--grpc-port",
-    type=_PortOrOff(),
     default="8500",
     show_default=True,
     metavar="PORT|off",
@@ -132,8 +128,8 @@ def deploy(target: str, graph: GraphChoice, folder: Path, force: bool, **given: 
     except OSError as error:
         message = f"-o {folder}: cannot be written: {error.strerror or error}"
         raise ConfigError(message) from error
-    for path in written:
-        click.echo(folder / path)
+    for name in written:
+        click.echo(folder / name)
     click.echo(f"\nnext:\n\n  cd {folder}", err=True)
     for line in made.next(application).splitlines():
         click.echo(f"  {line}", err=True)
@@ -241,7 +237,7 @@ def _application(
         inputs=tuple(port["name"] for port in manifest.inputs),
         image=image,
         http_port=given["http_port"],
-        grpc_port=given["grpc_port"],
+        grpc_port=_grpc_port(given["grpc_port"], given["http_port"]),
         drain=given["drain_timeout"],
         replicas=_replicas(given["replicas"]),
         settings=dict(map(_variable, given["variables"])),
@@ -254,6 +250,19 @@ def _variable(text: str) -> tuple[str, str]:
         message = f"--env: got {text!r}; expected NAME=VALUE on one line"
         raise ConfigError(message)
     return found[1], found[2]
+
+
+def _grpc_port(text: str, http: int) -> int | None:
+    if text == "off":
+        return None
+    port = int(text) if text.isascii() and text.isdecimal() else 0
+    if not _PORTS.start <= port < _PORTS.stop or port == http:
+        message = (
+            f"--grpc-port: got {text!r}; expected off, or a port from {_PORTS.start} to "
+            f"{_PORTS.stop - 1}, other than that for HTTP ({http})"
+        )
+        raise ConfigError(message)
+    return port
 
 
 def _replicas(text: str) -> tuple[int, int]:

@@ -26,7 +26,7 @@ graphconf = '''digraph upper {
     input -> upper -> output
 }'''
 """
-EXTRAS = metadata("modelflow-graph").get_all("Provides-Extra")
+EXTRAS = metadata("modelflow-graph").get_all("Provides-Extra") or []
 FILES = {
     "docker": [".dockerignore", "Dockerfile"],
     "compose": [".dockerignore", "Dockerfile", "compose.yaml"],
@@ -205,6 +205,9 @@ def test_of_a_graph_with_mistakes_nothing_is_written(graph, capsys):
         (["--name", "a b"], "--name: got 'a b'"),
         (["--name", "x\nRUN evil"], "--name: got"),
         (["--image", "x\ny"], "--image: got"),
+        (["--grpc-port", "x"], "--grpc-port: got 'x'; expected off, or a port from 1024 to 65535"),
+        (["--grpc-port", "8501"], "other than that for HTTP (8501)"),
+        (["--grpc-port", "80"], "--grpc-port: got '80'"),
         (["--env", "A B=c"], "--env: got 'A B=c'; expected NAME=VALUE on one line"),
         (["--env", "A=b\nC=d"], "--env: got"),
         (["--replicas", "8..2"], "--replicas: got '8..2'; expected N or MIN..MAX"),
