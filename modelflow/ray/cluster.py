@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import re
+import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +18,7 @@ NAMESPACE = "modelflow"
 
 ADDRESS = "RAY_ADDRESS"
 _ANSWER = 5.0  # seconds
+_HOST_PORT = re.compile(r"(?:ray://)?(\[[^]]+\]|[^:/]+):(\d{1,5})\Z")
 
 
 class ClusterError(ModelflowError):
@@ -144,6 +147,22 @@ def _amount(name: str, value: float) -> str:
     return f"{value / 1024**3:.1f}GiB" if name == "memory" else f"{value:g}"
 
 
+def _reach(address: str) -> None:
+    """Sees that somebody listens: Ray itself would try for minutes, and say so line by line.
+
+    Raises:
+        ClusterError: nobody does.
+    """
+    found = _HOST_PORT.match(address)
+    if found is None:
+        return  # "auto", or what Ray alone understands
+    try:
+        socket.create_connection((found[1].strip("[]"), int(found[2])), _ANSWER).close()
+    except OSError as error:
+        message = f"the cluster at {address!r} cannot be reached: {error.strerror or error}"
+        raise ClusterError(message) from error
+
+
 @contextlib.contextmanager
 def connected(address: str | None = None) -> Iterator[Cluster]:
     """Connects this process to a cluster that runs; it is left at the end of the block.
@@ -172,6 +191,7 @@ def connected(address: str | None = None) -> Iterator[Cluster]:
     if ray.is_initialized():
         yield Cluster()
         return
+    _reach(given)
     options: dict[str, Any] = {"namespace": NAMESPACE, "log_to_driver": False}
     try:
         ray.init(address=given, logging_level="error", **options)

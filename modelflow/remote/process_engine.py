@@ -184,12 +184,17 @@ def _pickled(parts: Sequence[Part], name: str) -> bytes:
     try:
         return pickle.dumps(tuple(parts))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
-        message = (
-            f"placement {name!r}: a flow unit that was given in code cannot be sent to another "
-            f"process ({error}); define it in a module, not inside a function, or put it into a "
-            "folder of units"
-        )
-        raise PlanError(message) from error
+        try:
+            import cloudpickle  # takes what was made in a notebook, or inside a function
+        except ImportError:
+            message = (
+                f"placement {name!r}: a flow unit that was given in code cannot be sent to another "
+                f"process ({error}); define it in a module, not inside a function, put it into a "
+                "folder of units, or install the package cloudpickle"
+            )
+            raise PlanError(message) from error
+        pickled: bytes = cloudpickle.dumps(tuple(parts))
+        return pickled
 
 
 def _close(ends: Ends) -> None:

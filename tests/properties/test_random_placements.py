@@ -3,15 +3,17 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelflow.config.placement import PlacementConfig
 from modelflow.errors import GraphError
 from modelflow.graph.node import Role
 from modelflow.graph.reach import following, preceding, reached
+from modelflow.remote import ProcessEngine, placed
 from tests.properties.programs import programs, sessions
-from tests.properties.test_random_graphs import quiet, run_with_threads, thorough, usages
+from tests.properties.sent import sent
+from tests.properties.test_random_graphs import EXAMPLES, quiet, run_with_threads, thorough, usages
 from tests.remote.local_replica import placed_here
 
 __all__ = ["quiet"]  # keeps what callbacks raise on purpose out of the log
@@ -58,6 +60,18 @@ class Placed:
         return getattr(self._program, name)
 
 
+def run_far(program, rows, data, engine):
+    """Draws placements of a program, and runs it with them where they may be so."""
+    graph = program.graph()
+    found = data.draw(placements(graph))
+    placed_graph = with_placements(graph, found, lambda name: PlacementConfig(name, in_flight=2))
+    if not found or not is_legal(placed_graph):
+        return
+    config, units = sent(placed_graph, placed_graph.config.placements)
+    front = placed(config, engine, units=units)
+    run_with_threads(Placed(program, front), rows, [data.draw(usages) for _ in rows])
+
+
 def is_legal(graph):
     """Tells whether what is placed can be cut out; where not, that is said of nodes."""
     try:
@@ -84,3 +98,13 @@ def test_any_legal_placement_gives_what_one_machine_gives(program, rows, data):
         return
     front, _ = placed_here(placed)
     run_with_threads(Placed(program, front), rows, [data.draw(usages) for _ in rows])
+
+
+FEW = settings(parent=thorough, max_examples=max(1, EXAMPLES // 10))
+
+
+@pytest.mark.timeout(3000)
+@FEW
+@given(programs(), sessions, st.data())
+def test_any_legal_placement_in_real_processes_gives_what_one_machine_gives(program, rows, data):
+    run_far(program, rows, data, ProcessEngine())
