@@ -91,11 +91,11 @@ class PartActor:
         return self._parts[rows.part].answer(rows)
 
     def figures(self) -> dict[str, Any]:
-        """Returns what runs here, and the figures of its nodes."""
+        """Returns what runs here, and how many rows each of its nodes has worked on."""
         return {
             "label": self._label,
             "process": os.getpid(),
-            "parts": {name: part.figures() for name, part in self._parts.items()},
+            "rows": {node: n for part in self._parts.values() for node, n in part.rows().items()},
         }
 
     def stop(self) -> None:

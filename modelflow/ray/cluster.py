@@ -128,12 +128,7 @@ def _actor(name: str) -> Actor | None:
         figures = ray.get(actor.figures.remote(), timeout=_ANSWER)
     except (RayError, ValueError):
         return None
-    rows = {
-        node: figure["buffers"]
-        for part in figures["parts"].values()
-        for node, figure in part["nodes"].items()
-    }
-    return Actor(name, figures["label"], figures["process"], rows)
+    return Actor(name, **figures)
 
 
 def needed_text(placement: PlacementConfig) -> str:
@@ -188,10 +183,10 @@ def connected(address: str | None = None) -> Iterator[Cluster]:
     except ImportError as error:
         package = extra = "ray"
         raise MissingDependencyError(package, extra, "a Ray cluster") from error
+    _reach(given)
     if ray.is_initialized():
         yield Cluster()
         return
-    _reach(given)
     options: dict[str, Any] = {"namespace": NAMESPACE, "log_to_driver": False}
     try:
         ray.init(address=given, logging_level="error", **options)

@@ -120,9 +120,9 @@ class PartFlow:
         """Ends it at once; batches that are under way are answered with errors."""
         self._flow.stop(drain=False)
 
-    def figures(self) -> dict[str, Any]:
-        """Returns the figures of its nodes, as `Flow.snapshot`."""
-        return self._flow.snapshot()
+    def rows(self) -> dict[str, int]:
+        """Returns how many rows each of its nodes has worked on."""
+        return {name: node.buffers for name, node in self._flow.stats().items()}
 
     def answer(self, rows: Rows) -> Answers:
         """Has a batch worked on: each row by itself, so that batches are made anew inside.

@@ -1,0 +1,51 @@
+"""A cluster of three machines that are none: three raylets of this one, each with its own store."""
+
+import os
+
+import pytest
+
+STORE = 100 << 20  # bytes
+
+
+@pytest.fixture(scope="package")
+def machines():
+    """The cluster, to which machines may be added; the first one is the head."""
+    pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    before = os.environ.get("RAY_ENABLE_UV_RUN_RUNTIME_ENV")
+    os.environ["RAY_ENABLE_UV_RUN_RUNTIME_ENV"] = "0"
+    made = Cluster(
+        initialize_head=True,
+        head_node_args={
+            "num_cpus": 2,
+            "node_ip_address": "127.0.0.2",
+            "include_dashboard": False,
+            "object_store_memory": STORE,
+        },
+    )
+    for place in (3, 4):
+        add(made, f"127.0.0.{place}")
+    yield made
+    made.shutdown()
+    if before is None:
+        del os.environ["RAY_ENABLE_UV_RUN_RUNTIME_ENV"]
+
+
+def add(machines, address, **resources):
+    """Adds a machine on which replicas may run."""
+    return machines.add_node(
+        num_cpus=2,
+        resources={"far": 2, **resources},
+        node_ip_address=address,
+        object_store_memory=STORE,
+    )
+
+
+@pytest.fixture(scope="package")
+def cluster(machines):
+    """The same, as modelflow sees it."""
+    from modelflow.ray import connected
+
+    with connected(machines.address) as found:
+        yield found

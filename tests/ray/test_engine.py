@@ -1,0 +1,235 @@
+"""Far nodes on a cluster: what is killed, lost or cannot be costs no row more than it must."""
+
+import json
+import os
+import signal
+import sys
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from modelflow import Flow
+from modelflow.cli.main import cli
+from modelflow.errors import ConfigError, FlowFailed, FlowUnitError
+from modelflow.ray import RayEngine, connected
+from modelflow.ray.cluster import ClusterError
+from modelflow.remote import placed
+from tests import programs as commands
+from tests.properties.programs import programs, sessions
+from tests.properties.test_random_graphs import EXAMPLES, thorough
+from tests.properties.test_random_placements import run_far
+from tests.ray.conftest import add
+
+GRAPH = """
+[placement.far]
+replicas = "{replicas}"
+resources = {{ {resources} }}
+timeout_ms = {timeout}
+start_timeout_ms = 60_000
+
+[graph]
+graphconf = '''digraph {{
+    input [type=input]
+    work [flowunit="tests.remote.units:risky", placement=far]
+    output [type=output]
+    input -> work -> output
+}}'''
+"""
+
+
+def text_of(*, replicas="1", resources="far=1", timeout=60_000):
+    return GRAPH.format(replicas=replicas, resources=resources, timeout=timeout)
+
+
+def process_of(engine, place=0):
+    """The number of the process of a replica, and its machine."""
+    import ray
+
+    (pool,) = (pool for _, _, pool in engine._pools)
+    seat = list(pool._seats.values())[place]
+    return ray.get(seat.replica._actor.open.remote(()))
+
+
+def test_rows_come_back_in_order_from_an_actor(cluster):
+    engine = RayEngine(cluster)
+    with Flow(placed(text_of(), engine)) as flow:
+        assert process_of(engine) != os.getpid()
+        found = [answer.data for _, answer in flow.map(range(200))]
+        (actor,) = cluster.actors()
+    assert found == [2 * value for value in range(200)]
+    assert (actor.label, actor.rows) == ("work", {"work": 200})
+    assert engine.figures()["far"].calls < 200, "rows cross one by one"
+    assert cluster.actors() == []
+
+
+def test_large_arrays_cross_and_are_ours_to_write(cluster):
+    text = """
+    [placement.far]
+    resources = { far = 1 }
+    [graph]
+    graphconf = '''digraph {
+        input [type=input]
+        mean [flowunit=mean, mean="1,2,3", placement=far]
+        output [type=output]
+        input -> mean -> output
+    }'''
+    """
+    image = np.random.default_rng(0).integers(0, 255, (224, 224, 3), np.uint8)
+    with Flow(text) as flow:
+        here = flow.infer(image)
+    with Flow(placed(text, RayEngine(cluster))) as flow:
+        found = [answer for _, answer in flow.map([image] * 40)]
+    for there in found:
+        np.testing.assert_array_equal(there.data, here.data)
+        assert there.meta == here.meta
+        assert there.data.flags.owndata
+
+
+def test_a_killed_actor_costs_no_row(cluster):
+    engine = RayEngine(cluster)
+    with Flow(placed(text_of(), engine)) as flow:
+        found = []
+        for _, answer in flow.map(range(600), in_flight=64):
+            found.append(answer.data)
+            if len(found) == 200:
+                os.kill(process_of(engine), signal.SIGKILL)
+    assert found == [2 * value for value in range(600)]
+    assert engine.figures()["far"].lost == 1
+
+
+def test_a_lost_machine_costs_no_row_where_another_one_is_left(machines, cluster):
+    lost = add(machines, "127.0.0.5", fresh=1)
+    kept = add(machines, "127.0.0.6", fresh=1)
+    engine = RayEngine(cluster)
+    text = text_of(replicas="2", resources="fresh=1", timeout=20_000)
+    graph = placed(text, engine)
+    flow = Flow(graph).start()
+    try:
+        found = []
+        for _, answer in flow.map(range(600), in_flight=64, errors="return"):
+            found.append(answer)
+            if len(found) == 200:
+                machines.remove_node(lost, allow_graceful=False)
+        assert [answer.data for answer in found] == [2 * value for value in range(600)]
+    finally:
+        flow.stop()
+        machines.remove_node(kept)
+
+
+def test_a_row_that_kills_its_actor_is_an_error_after_three(cluster):
+    engine = RayEngine(cluster)
+    rows = [*range(20), -1, *range(20, 47)]
+    with Flow(placed(text_of(), engine)) as flow:
+        found = [answer for _, answer in flow.map(rows, errors="return", in_flight=48)]
+    bad = found.pop(20)
+    assert [answer.data for answer in found] == [2 * value for value in range(47)]
+    assert isinstance(bad, FlowUnitError)
+    assert "its replica was lost 3 times while it was there" in str(bad)
+    assert engine.figures()["far"].lost == 3
+
+
+def test_engines_of_one_name_share_the_actors(cluster):
+    one, other = RayEngine(cluster, "shared"), RayEngine(cluster, "shared")
+    with Flow(placed(text_of(), one)) as first, Flow(placed(text_of(), other)) as second:
+        assert process_of(one) == process_of(other)
+        assert first.infer(1).data == second.infer(1).data == 2
+        (actor,) = cluster.actors()
+        assert actor.rows == {"work": 2}
+    assert cluster.actors() == []
+
+
+def test_a_late_row_reaches_no_unit_there(cluster):
+    engine = RayEngine(cluster)
+    with Flow(placed(text_of(), engine)) as flow:
+        with pytest.raises(TimeoutError):
+            flow.infer(1, deadline=0.0)
+        assert flow.infer(2).data == 4
+        (actor,) = cluster.actors()
+    assert actor.rows == {"work": 1}
+
+
+def test_what_no_machine_has_is_named(cluster, monkeypatch):
+    monkeypatch.setattr("modelflow.ray.engine._PATIENCE", 0.0)
+    with pytest.raises(FlowFailed) as caught:
+        Flow(placed(text_of(resources="CPU=64, tpu=1"), RayEngine(cluster))).start()
+    text = str(caught.value)
+    assert "it needs CPU=64, tpu=1 on one machine, and none has that" in text
+    assert "127.0.0.3 (CPU=2, far=2" in text
+
+
+def test_what_is_taken_is_named_behind_the_time_out(cluster):
+    text = text_of(replicas="2", resources="far=2").replace("60_000", "3000")
+    text = text.replace('"2"', '"3"')
+    with pytest.raises(FlowFailed) as caught:
+        Flow(placed(text, RayEngine(cluster))).start()
+    assert "it needs far=2, and was not ready within 3 s" in str(caught.value)
+    assert cluster.actors() == []
+
+
+@pytest.mark.timeout(3000)
+@settings(parent=thorough, max_examples=max(1, EXAMPLES // 20))
+@given(programs(), sessions, st.data())
+def test_any_legal_placement_on_a_cluster_gives_what_one_machine_gives(
+    cluster, program, rows, data
+):
+    run_far(program, rows, data, RayEngine(cluster))
+
+
+# -- the command line -----------------------------------------------------------------------------
+
+
+def test_no_cluster_is_begun_in_silence(monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with pytest.raises(ConfigError, match=r"no cluster is named; give --address"), connected():
+        pass
+
+
+def test_a_cluster_that_is_not_there_is_told_at_once():
+    with pytest.raises(ClusterError, match="cannot be reached"), connected("127.0.0.1:1"):
+        pass
+
+
+def test_a_packed_graph_runs_on_a_cluster_and_goes_on_where_it_was(machines, cluster, tmp_path):
+    folder = tmp_path / "app"
+    folder.mkdir()
+    (folder / "units.py").write_text(
+        "import modelflow\n\n\n@modelflow.flowunit\ndef size(data):\n    return len(data)\n"
+    )
+    (folder / "graph.toml").write_text(
+        "[graph]\ngraphconf = '''digraph {\n  input [type=input]\n"
+        '  size [flowunit="units:size"]\n  output [type=output]\n'
+        "  input -> size -> output\n}'''\n"
+    )
+    for number in range(1, 31):
+        (tmp_path / f"{number:02}.bin").write_bytes(b"x" * number)
+    runner = CliRunner()
+    # In a process of its own: the archive has modules of the same names.
+    command = [sys.executable, "-m", "modelflow", "pack", "graph.toml", "-o", "../app.mfz"]
+    packed = commands.run(command, cwd=folder)
+    assert packed.returncode == 0, packed.stderr
+    (folder / "units.py").unlink()
+    out = tmp_path / "out.jsonl"
+    command = ["ray", "run", str(tmp_path / "app.mfz"), "--address", machines.address]
+    command += ["--output", str(out), "--resume", str(tmp_path / "done"), "--quiet"]
+    for pattern in ("0*.bin", "*.bin"):
+        done = runner.invoke(cli, [*command, "--input", str(tmp_path / pattern)])
+        assert done.exit_code == 0, (done.output, done.exception)
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert sorted(row["data"] for row in rows) == list(range(1, 31))
+
+
+def test_a_plan_says_what_crosses_and_a_status_what_is_there(machines, cluster, tmp_path):
+    graph = tmp_path / "graph.toml"
+    graph.write_text(text_of())
+    runner = CliRunner()
+    planned = runner.invoke(cli, ["ray", "plan", str(graph)])
+    assert planned.exit_code == 0, planned.output
+    assert "far (1 replica): work" in planned.output
+    with Flow(placed(text_of(), RayEngine(cluster))):
+        seen = runner.invoke(cli, ["ray", "status", "--address", machines.address])
+    assert seen.exit_code == 0, seen.output
+    assert "127.0.0.2 (CPU=2" in seen.output
+    assert "work; rows: work: 0" in seen.output
