@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,12 +16,15 @@ import numpy as np
 from modelflow.buffer import Buffer
 from modelflow.cli.error_report import ErrorReport, error_fields, place_of
 from modelflow.cli.shown import is_in_short, shown
+from modelflow.cli.tables import TableWriter
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.files.whole_file import remove_drafts, write_whole
 
 __all__ = ["ResultWriter"]
 
 _SIGNATURES = ((b"\xff\xd8\xff", ".jpg"), (b"\x89PNG", ".png"), (b"RIFF", ".webp"))
+
+_RESULT = re.compile(r"(\d{6,})(_.*)?\.(npy|json|png|jpg|webp|bin)", re.DOTALL)
 
 # What image units say of a picture; said of what was made from it, it is noise.
 _OF_IMAGES = frozenset(
@@ -67,6 +71,7 @@ class ResultWriter:
         self._files: dict[str, BinaryIO] = {}
         self._texts: dict[str, tuple[str, str]] = {}
         self._folders: dict[str, Path] = {}
+        self._tables: dict[str, TableWriter] = {}
         for text in texts:
             port, where = _split(text, outputs)
             if port in self._texts:
@@ -95,10 +100,14 @@ class ResultWriter:
         self._is_paired = is_paired
         for port, (text, where) in self._texts.items():
             path = Path(where)
-            if where != "-" and (where.endswith(os.sep) or os.path.isdir(where) or not path.suffix):
+            if path.suffix.lower() == ".parquet":
+                done_parts = None if sizes is None else sizes.get(port, 0)
+                self._tables[port] = TableWriter(path, f"--output {text}", done_parts)
+            elif where != "-" and _is_folder(where):
                 self._folders[port] = _made(path, text)
                 if sizes is not None:
                     remove_drafts(path)
+                    _remove_from(path, done)
                 elif any(path.iterdir()):
                     self._note(f"{where} is not empty: what is in it stays beside the new files")
             elif where != "-":
@@ -112,6 +121,8 @@ class ResultWriter:
     def __exit__(self, *_: object) -> None:
         for file in self._files.values():
             file.close()
+        for table in self._tables.values():
+            table.close()
 
     def write(self, output: str, buffer: Buffer) -> None:
         """Writes one result."""
@@ -122,14 +133,38 @@ class ResultWriter:
         if buffer.error is not None:
             if not self._is_known(index):
                 self._errors.add(buffer, line)
+            if output in self._tables:
+                self._tables[output].add(line, None, str(buffer.error), {})
+                self._after(output)
+                return
             self._print(output, {**line, "error": error_fields(buffer)})
         elif output in self._folders:
             self._save(self._folders[output], index, buffer)
         else:
             is_image = _is_image(buffer)
+            if output in self._tables:
+                self._tabled(output, line, buffer, is_image)
+                return
             left_out = {"path"} if is_image else {"path", *_OF_IMAGES}
             meta = {key: value for key, value in buffer.meta.items() if key not in left_out}
             self._print(output, {**line, "data": self._data(buffer, is_image), "meta": shown(meta)})
+
+    def _tabled(self, output: str, line: dict[str, Any], buffer: Buffer, is_image: bool) -> None:
+        meta = {
+            key: value for key, value in buffer.meta.items() if key not in ("path", *_OF_IMAGES)
+        }
+        data = _as_png(buffer) if is_image else buffer.data
+        encoding = b"png" if is_image else b""
+        problem = self._tables[output].add(line, data, None, meta, encoding)
+        if problem:
+            self._errors.add(Buffer.from_error(problem, dict(buffer.meta)), line)
+        self._after(output)
+
+    def _after(self, output: str) -> None:
+        """Writes what waits of a file that is not gone on with."""
+        table = self._tables[output]
+        if table.is_full and not table.is_resumed:
+            table.write(table.count)
 
     def _is_known(self, index: int) -> bool:
         """Notes an input that has failed; True if another output has told of it."""
@@ -141,8 +176,26 @@ class ResultWriter:
         self._failed.add(index)
         return is_known
 
+    @property
+    def has_parts(self) -> bool:
+        """Tells whether results wait for others to be written with."""
+        return bool(self._tables)
+
+    @property
+    def is_full(self) -> bool:
+        """Tells whether so many wait that they should be written."""
+        return any(table.is_full for table in self._tables.values())
+
+    def write_parts(self, count: int) -> dict[str, int]:
+        """Writes the first results that wait, of each output that has some; returns once durable.
+
+        Returns:
+            By output, the parts that there are then.
+        """
+        return {port: table.write(count) for port, table in self._tables.items()}
+
     def size(self, output: str) -> int:
-        """Returns the bytes of an output's file; 0: its results go into a folder."""
+        """Returns the bytes of an output's file; 0: its results do not go into one."""
         file = self._files.get(output)
         return 0 if file is None else file.tell()
 
@@ -195,6 +248,18 @@ class ResultWriter:
         else:
             text = json.dumps(shown(data, is_whole=True), ensure_ascii=False)
             write_whole(folder / f"{stem}.json", text.encode() + b"\n")
+
+
+def _is_folder(where: str) -> bool:
+    return where.endswith(os.sep) or os.path.isdir(where) or not Path(where).suffix
+
+
+def _remove_from(folder: Path, done: int) -> None:
+    """Removes the results that were written and not noted: they are written again."""
+    for path in folder.iterdir():
+        found = _RESULT.fullmatch(path.name)
+        if found and int(found[1]) >= done and path.is_file():
+            path.unlink(missing_ok=True)
 
 
 def _made(folder: Path, text: str) -> Path:
