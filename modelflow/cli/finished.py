@@ -33,6 +33,7 @@ class Finished:
     Attributes:
         sizes: By output, how far its results are.
         deaths: How often a process has died with an input under way.
+        is_begun: A run before has begun it.
         run: The last run that is known to have died.
     """
 
@@ -51,6 +52,7 @@ class Finished:
         self.sizes: dict[str, int] = {}
         self.deaths: Counter[Key] = Counter()
         self.run = 0
+        self.is_begun = False
         try:
             self._file = path.open("r+b" if path.exists() else "w+b")
         except OSError as error:
@@ -71,6 +73,7 @@ class Finished:
         if not lines:
             self._write({"job": dict(job)})
             return
+        self.is_begun = True
         before, *done = lines
         if before["job"] != job:
             message = (

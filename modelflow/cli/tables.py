@@ -13,9 +13,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from modelflow.cli.shown import shown
+from modelflow.cli.table_column import Column, column_of, kind_of
 from modelflow.errors import ConfigError, FlowUnitError, MissingDependencyError
 from modelflow.files.whole_file import remove_drafts, whole_file
 
@@ -63,7 +62,7 @@ class TableWriter:
         self._parts = parts or 0
         self._rows: list[dict[str, Any]] = []
         self._bytes = 0
-        self._column: _Column | None = None
+        self._column: Column | None = None
         self._file = contextlib.ExitStack()
         self._writer: Any = None
         try:
@@ -101,7 +100,7 @@ class TableWriter:
         for number in range(self._parts):
             field = self._pq.read_schema(there[number]).field("data")
             if not self._pa.types.is_null(field.type):
-                self._column = _Column(field.type, (field.metadata or {}).get(b"encoding", b""))
+                self._column = Column(field.type, (field.metadata or {}).get(b"encoding", b""))
                 break
 
     @property
@@ -139,13 +138,13 @@ class TableWriter:
         problem = None
         if data is not None:
             if self._column is None:
-                self._column = _column_of(self._pa, data, encoding)
+                self._column = column_of(self._pa, data, encoding)
             try:
                 data = self._column.value(self._pa, data)
             except (TypeError, ValueError, OverflowError, self._pa.ArrowException) as mismatch:
                 problem = FlowUnitError.from_exception(
                     TypeError(
-                        f"got {_kind(data)}; the column holds {self._column.type}, as the first "
+                        f"got {kind_of(data)}; the column holds {self._column.type}, as the first "
                         f"result was ({mismatch})"
                     ),
                     node=str(line.get("output", "output")),
@@ -199,7 +198,7 @@ class TableWriter:
 
     def _table(self, rows: "Sequence[dict[str, Any]]") -> Any:
         pa = self._pa
-        column = self._column or _Column(pa.null(), b"")
+        column = self._column or Column(pa.null(), b"")
         metadata = {"encoding": column.encoding} if column.encoding else None
         schema = pa.schema(
             [
@@ -232,88 +231,6 @@ class TableWriter:
             file = self._file.enter_context(whole_file(self._path))
             self._writer = self._pq.ParquetWriter(file, table.schema)
         self._writer.write_table(table, row_group_size=max(1, table.num_rows))
-
-
-class _Column:
-    """The column of the results: its type, and how a result becomes a value of it."""
-
-    def __init__(self, type: Any, encoding: bytes) -> None:  # noqa: A002 - the format's word
-        self.type = type
-        self.encoding = encoding
-
-    def value(self, pa: Any, data: Any) -> Any:
-        """Returns a result as a value of the column.
-
-        Raises:
-            TypeError, ValueError: it is none.
-        """
-        if self.encoding == b"json":
-            return json.dumps(shown(data, is_whole=True), ensure_ascii=False)
-        if isinstance(data, np.ndarray) and data.ndim:
-            expected = _type_of(pa, data)
-            if expected != self.type:
-                message = f"expected {self.type}, got {expected}"
-                raise TypeError(message)
-            return data
-        plain = _plain(data)
-        pa.array([plain], self.type)
-        return plain
-
-    def array(self, pa: Any, values: list[Any]) -> Any:
-        """Returns values as a column."""
-        if not any(isinstance(value, np.ndarray) for value in values):
-            return pa.array(values, self.type)
-        given = [np.ascontiguousarray(value) for value in values if value is not None]
-        found = pa.array(np.concatenate([value.reshape(-1) for value in given]))
-        for axis in range(given[0].ndim - 1, 0, -1):
-            counts = [int(np.prod(value.shape[:axis])) for value in given]
-            lengths = np.repeat([value.shape[axis] for value in given], counts)
-            found = pa.ListArray.from_arrays(_offsets(lengths), found)
-        lengths = np.array([0 if value is None else len(value) for value in values])
-        mask = pa.array([value is None for value in values])
-        return pa.ListArray.from_arrays(_offsets(lengths), found, mask=mask)
-
-
-def _offsets(lengths: Any) -> Any:
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-
-
-def _column_of(pa: Any, data: Any, encoding: bytes) -> _Column:
-    """Returns the column whose first value is a result."""
-    if isinstance(data, np.ndarray) and data.ndim and data.dtype.kind in "biuf":
-        return _Column(_type_of(pa, data), b"")
-    plain = _plain(data)
-    if isinstance(plain, bytes):
-        return _Column(pa.binary(), encoding)
-    if isinstance(plain, str | bool | int | float):
-        return _Column(pa.scalar(plain).type, b"")
-    is_list = isinstance(plain, list) and bool(plain)
-    if is_list and all(isinstance(one, str | int | float) for one in plain):
-        return _Column(pa.infer_type([plain]), b"")
-    return _Column(pa.string(), b"json")
-
-
-def _type_of(pa: Any, array: "np.ndarray[Any, Any]") -> Any:
-    found = pa.from_numpy_dtype(array.dtype)
-    for _ in range(array.ndim):
-        found = pa.list_(found)
-    return found
-
-
-def _plain(data: Any) -> Any:
-    if isinstance(data, np.ndarray | np.generic) and not getattr(data, "ndim", 0):
-        return data.item()
-    if isinstance(data, bytearray | memoryview):
-        return bytes(data)
-    if isinstance(data, tuple) and not hasattr(data, "_fields"):
-        return list(data)
-    return data
-
-
-def _kind(data: Any) -> str:
-    if isinstance(data, np.ndarray):
-        return f"an array of {data.dtype} with {data.ndim} axes"
-    return type(data).__name__
 
 
 def _part(number: int) -> str:

@@ -145,8 +145,11 @@ def test_an_innocent_that_is_killed_with_others_is_not_blamed(job):
 
 
 def test_what_ended_in_order_is_suspected_of_nothing(job):
+    def noted():
+        return (job / "o.done").read_text().count("\n") if (job / "o.done").exists() else 0
+
     with programs.started(command("o.jsonl"), cwd=job, stderr=subprocess.PIPE) as process:
-        while not (job / "o.done.journal").exists() and process.poll() is None:
+        while process.poll() is None and noted() < 2:
             os.sched_yield()
         process.send_signal(signal.SIGTERM)
         process.communicate()
@@ -154,6 +157,17 @@ def test_what_ended_in_order_is_suspected_of_nothing(job):
     programs.run(command("o.jsonl"), cwd=job)
     assert '"died"' not in (job / "o.done").read_text()
     assert results(job, "o.jsonl").keys() == set(range(COUNT))
+
+
+def test_results_of_something_else_stay(job):
+    (job / "out").mkdir()
+    (job / "out" / "000007_mine.json").write_text("1")
+    done = programs.run(command("out/"), cwd=job)
+    assert done.returncode == 1
+    assert (
+        "000007_mine.json is there already, and the list that --resume names knows" in done.stderr
+    )
+    assert (job / "out" / "000007_mine.json").read_text() == "1"
 
 
 def test_a_journal_of_something_else_is_refused(job):
