@@ -15,13 +15,11 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
 from modelflow.archive.archive import Archive
 from modelflow.archive.manifest import Manifest
 from modelflow.errors import ConfigError
 
-__all__ = ["cache_folder", "unpacked"]
+__all__ = ["cache_folder", "is_unpacked", "unpacked"]
 
 _CHUNK = 1 << 20
 
@@ -78,8 +76,15 @@ def unpacked(path: Path) -> tuple[Path, Manifest]:
         return place, archive.manifest
 
 
+def is_unpacked(file: Path) -> bool:
+    """Tells whether a file is one of an archive that was unpacked."""
+    return file.is_relative_to(cache_folder() / "archives")
+
+
 def _check_python(archive: Archive) -> None:
     import platform
+
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     wanted = archive.manifest.python
     try:

@@ -1,21 +1,29 @@
 """From anything that describes a graph to a checked `Graph`."""
 
+import contextlib
+import importlib
 import os
 import sys
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from modelflow.config.flow_config import FlowConfig
+from modelflow.archive.unpacked import is_unpacked
+from modelflow.config.flow_config import FlowConfig, NodeConfig
 from modelflow.config.in_code import FlowGraphDesc
 from modelflow.config.override import apply_overrides, substitute_args
 from modelflow.config.read import read_config
 from modelflow.errors import ConfigError, is_users
 from modelflow.graph.build import build_graph
 from modelflow.graph.graph import Graph
+from modelflow.registry.forget import forget_named, users_modules
 from modelflow.registry.registry import Registry
 
 __all__ = ["check_arguments", "read_graph"]
+
+# Graphs of archives are built one at a time: which modules are found is the process's to say.
+_importing = threading.Lock()
 
 Source = str | os.PathLike[str] | Mapping[str, Any] | FlowConfig | FlowGraphDesc
 
@@ -54,7 +62,6 @@ def read_graph(  # noqa: PLR0913 - what a caller may change
     check_arguments(overrides, args, units)
     config = source if isinstance(source, FlowConfig) else read_config(source, format)
     config = substitute_args(apply_overrides(config, overrides or {}), args or {})
-    _open_modules(config)
     if registry is None:
         folder = config.path.parent if config.path else Path()
         registry = Registry(
@@ -62,29 +69,50 @@ def read_graph(  # noqa: PLR0913 - what a caller may change
             skip_default=config.driver.get("skip-default", False),
             units=tuple(units),
         )
-    return build_graph(config, registry, check_devices=check_devices)
+    with _modules_of(config):
+        return build_graph(config, registry, check_devices=check_devices)
 
 
-def _open_modules(config: FlowConfig) -> None:
-    """Has modules be found in an archive.
+@contextlib.contextmanager
+def _modules_of(config: FlowConfig) -> Iterator[None]:
+    """Has modules be found in the archive that a graph is of, inside the block.
+
+    Modules of other archives are forgotten, so that two of them, or two versions of one, may have
+    modules of the same names: who has imported them keeps them.
 
     Raises:
         ConfigError: one of that name was imported from elsewhere.
     """
-    folders = [str(folder) for folder in config.modules]
-    for node in config.nodes:
-        module, colon, _ = str(node.attributes.get("flowunit") or "").partition(":")
-        file = getattr(sys.modules.get(module), "__file__", None)
-        if not (folders and colon and file):
-            continue
-        if is_users(file) and not any(Path(file).is_relative_to(folder) for folder in folders):
-            message = (
-                f"{node.location}: node {node.name!r}: the module {module!r} of {config.archive} "
-                f"is another than the one that was imported from {file}; run the two in processes "
-                "of their own, or rename one"
-            )
-            raise ConfigError(message)
-    sys.path[:0] = [folder for folder in folders if folder not in sys.path]
+    if not config.modules:
+        yield
+        return
+    folders = list(map(str, config.modules))
+    with _importing:
+        others = [
+            name
+            for name, file in users_modules().items()
+            if is_unpacked(file) and not any(file.is_relative_to(folder) for folder in folders)
+        ]
+        forget_named(others)
+        importlib.invalidate_caches()
+        sys.path[:] = [*folders, *(folder for folder in sys.path if folder not in folders)]
+        for node in config.nodes:
+            _check_module(node, config, folders)
+        yield
+
+
+def _check_module(node: NodeConfig, config: FlowConfig, folders: Sequence[str]) -> None:
+    module, colon, _ = str(node.attributes.get("flowunit") or "").partition(":")
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if not colon or not file or not is_users(file):
+        return
+    if not any(Path(file).is_relative_to(folder) for folder in folders):
+        message = (
+            f"{node.location}: node {node.name!r}: the module {module!r} of {config.archive} is "
+            f"another than the one that was imported from {file}; run the two in processes of "
+            "their own, or rename one"
+        )
+        raise ConfigError(message)
 
 
 def check_arguments(overrides: object, args: object, units: object) -> None:

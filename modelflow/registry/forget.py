@@ -9,7 +9,7 @@ from modelflow.errors import is_users
 from modelflow.registry.python_module import is_of_folder
 from modelflow.unit.function import forget_declared
 
-__all__ = ["forget_modules", "users_modules"]
+__all__ = ["forget_modules", "forget_named", "users_modules"]
 
 
 def users_modules(before: Collection[str] = ()) -> dict[str, Path]:
@@ -30,7 +30,11 @@ def users_modules(before: Collection[str] = ()) -> dict[str, Path]:
 
 def forget_modules(before: Collection[str]) -> None:
     """Forgets the user's modules but those that were there before, and the units in them."""
-    names = {*users_modules(before), *filter(is_of_folder, sys.modules)} - {*before}
+    forget_named({*users_modules(before), *filter(is_of_folder, sys.modules)} - {*before})
+
+
+def forget_named(names: Collection[str]) -> None:
+    """Forgets modules by their names, and the units in them; who has them keeps them."""
     forget_declared(names)
     for name in names:
         del sys.modules[name]

@@ -8,6 +8,8 @@ import zipfile
 import numpy as np
 import pytest
 
+from tests import programs
+
 GRAPH = """
 [flow]
 name = "scaled"
@@ -108,6 +110,8 @@ def test_all_that_a_graph_needs_is_packed_and_runs_where_the_graph_is_not(projec
     assert json.loads(after.stdout) == json.loads(before.stdout)
     for command in (["check"], ["draw", "-o", "a.svg"], ["profile", "--input", "row.npy"]):
         modelflow(command[0], "a.mfz", *command[1:], check=True)
+    told = modelflow("serve", "name=a.mfz", "--describe", check=True).stdout
+    assert told.startswith("name")
 
 
 def test_two_packs_are_the_same_bytes_wherever_the_project_lies(project, modelflow, folder):
@@ -181,6 +185,51 @@ def test_more_files_and_a_list_of_ones_own_are_taken(project, modelflow, folder)
     done = modelflow("pack", "project/app/graph.toml", "-o", "b.mfz", "--include", "*.onx")
     assert done.returncode == 1
     assert "--include *.onx: nothing in" in done.stderr
+
+
+def test_a_program_has_two_versions_of_an_archive_each_with_its_own_modules(
+    project, modelflow, folder
+):
+    for name, factor in (("a", 3), ("b", -3)):
+        (project / "app" / "scaling" / "factors.py").write_text(f"FACTOR = {factor}\n")
+        modelflow("pack", "project/app/graph.toml", "-o", f"{name}.mfz", check=True)
+    shutil.rmtree(project)
+    (folder / "use.py").write_text(
+        "import modelflow, numpy as np\n"
+        "row = np.float32([1, 5, 2])\n"
+        "with modelflow.Flow('a.mfz') as a, modelflow.Flow('b.mfz') as b:\n"
+        "    print(*(flow.infer(row).data for flow in (a, b, a)))\n"
+        "with modelflow.Flow('a.mfz') as a, modelflow.Flow('b.mfz') as b:\n"
+        "    print(*(flow.infer(row).data for flow in (a, b, a)))\n"
+    )
+    done = programs.run(["python", "use.py"], cwd=folder)
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert first == second
+    assert first.count("one") == 2
+    assert first.count("zero") == 1
+
+
+def test_a_module_of_the_same_name_from_elsewhere_is_told(project, modelflow, folder):
+    modelflow("pack", "project/app/graph.toml", "-o", "a.mfz", check=True)
+    (folder / "use.py").write_text(
+        "import sys, modelflow\n"
+        "sys.path.insert(0, 'project/app')\n"
+        "import scaling.units\n"
+        "modelflow.Flow('a.mfz')\n"
+    )
+    done = programs.run(["python", "use.py"], cwd=folder)
+    assert "the module 'scaling.units' of a.mfz is another than the one" in done.stderr
+
+
+def test_the_processes_of_a_node_find_the_modules_of_an_archive(project, modelflow, folder):
+    modelflow(
+        "pack", "project/app/graph.toml", "-o", "a.mfz", "--set", "scale.workers=process",
+        check=True,
+    )  # fmt: skip
+    shutil.rmtree(project)
+    found = modelflow("run", "a.mfz", "--input", "row.npy", check=True).stdout
+    assert "one" in found
 
 
 def test_what_a_sink_writes_is_where_the_archive_is_run(folder, modelflow, monkeypatch):
