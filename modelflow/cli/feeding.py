@@ -57,7 +57,14 @@ class Feed:
             yield Buffer(sys.stdin.buffer.read(), {"path": "-"})
             return
         for path in self._paths:
-            yield _read(path)
+            yield self.read(path)
+
+    def read(self, path: Path) -> Buffer:
+        """Returns the buffer of a file; one in error where it cannot be read."""
+        return _read(path)
+
+    def stop(self) -> None:
+        """Has nobody wait for the next buffer any more; from any thread."""
 
 
 def feeds_of(texts: Sequence[str], inputs: Sequence[str]) -> list[Feed]:

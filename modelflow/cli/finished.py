@@ -1,31 +1,40 @@
 """``modelflow run --resume``: which inputs are done, so that a job that was cut off goes on.
 
-A line is written behind the results of an input, with the sizes of the files that they went into::
+A line is written behind the results of an input, with how far the results then were: the bytes of a
+file, the parts of a folder of parts; or one line for all inputs whose results went into one part::
 
     {"done": ["photos/17.jpg"], "sizes": {"output": 4211}}
+    {"all": [["photos/17.jpg"], ["photos/18.jpg"]], "sizes": {"output": 3}}
 
-Whatever ended the process, the next run cuts those files to the last of these sizes and passes over
-what is done: each input is in the results once.
+Whatever ended the process, the next run cuts the results to the last of these sizes and passes over
+what is done: each input is in the results once. What a process had under way when it died is noted
+as well, by the run that finds it::
+
+    {"died": [["photos/19.jpg"]], "run": 2}
 """
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from modelflow.cli.journal import Key
 from modelflow.errors import ConfigError
 
-__all__ = ["Finished", "Key"]
+__all__ = ["Finished"]
 
-Key = tuple[str, ...]
-"""An input: the file for each input of the graph."""
+_FORMS = ({"done", "sizes"}, {"all", "sizes"}, {"died", "run"})
 
 
 class Finished:
     """The inputs of a job that are done, in a file that grows.
 
     Attributes:
-        sizes: By output, the bytes of its results so far.
+        sizes: By output, how far its results are.
+        deaths: How often a process has died with an input under way.
+        is_begun: A run before has begun it.
+        run: The last run that is known to have died.
     """
 
     def __init__(self, path: Path, job: Mapping[str, Any]) -> None:
@@ -41,6 +50,9 @@ class Finished:
         self._path = path
         self._done: set[Key] = set()
         self.sizes: dict[str, int] = {}
+        self.deaths: Counter[Key] = Counter()
+        self.run = 0
+        self.is_begun = False
         try:
             self._file = path.open("r+b" if path.exists() else "w+b")
         except OSError as error:
@@ -61,6 +73,7 @@ class Finished:
         if not lines:
             self._write({"job": dict(job)})
             return
+        self.is_begun = True
         before, *done = lines
         if before["job"] != job:
             message = (
@@ -69,16 +82,20 @@ class Finished:
             )
             raise ConfigError(message)
         for line in done:
-            self._done.add(tuple(line["done"]))
-            self.sizes = line["sizes"]
+            if "died" in line:
+                self.deaths.update(map(tuple, line["died"]))
+                self.run = line["run"]
+            else:
+                self._done.update(map(tuple, line.get("all") or [line["done"]]))
+                self.sizes = line["sizes"]
 
     def _parsed(self, line: bytes, number: int) -> dict[str, Any]:
         try:
             found = json.loads(line)
         except ValueError as error:
             found = error
-        names = {"job"} if number == 1 else {"done", "sizes"}
-        if not isinstance(found, dict) or set(found) != names:
+        forms = ({"job"},) if number == 1 else _FORMS
+        if not isinstance(found, dict) or set(found) not in forms:
             message = (
                 f"--resume {self._path}:{number}: got {line[:60]!r}; expected a list that "
                 "--resume has written"
@@ -96,10 +113,18 @@ class Finished:
     def __contains__(self, key: object) -> bool:
         return key in self._done
 
-    def add(self, key: Key, sizes: Mapping[str, int]) -> None:
-        """Notes that an input is done; its results have been written."""
-        self._done.add(key)
-        self._write({"done": key, "sizes": dict(sizes)})
+    def add(self, keys: Sequence[Key], sizes: Mapping[str, int]) -> None:
+        """Notes that inputs are done, all or none of them; their results have been written."""
+        self._done.update(keys)
+        self._write(
+            {**({"done": keys[0]} if len(keys) == 1 else {"all": keys}), "sizes": dict(sizes)}
+        )
+
+    def blame(self, keys: Sequence[Key], run: int) -> None:
+        """Notes that a run has died with some inputs under way."""
+        self.deaths.update(keys)
+        self.run = run
+        self._write({"died": keys, "run": run})
 
     def _write(self, line: Mapping[str, Any]) -> None:
         self._file.write(json.dumps(line).encode() + b"\n")

@@ -1,22 +1,36 @@
-"""A run that goes on where an earlier one was cut off: what is left to send, what is noted."""
+"""A run that goes on where an earlier one was cut off: what is left to send, what is noted.
 
+What was under way when a process died is suspected of it. Suspects are sent first and alone, each
+when the one before has its results, so that the next death has one culprit; those with the fewest
+deaths first, so that the innocent are done before the guilty has its turn. What a process has died
+of for the third time is not sent any more: it is an error in its place.
+"""
+
+import threading
+import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from modelflow.buffer import Buffer
 from modelflow.cli.feeding import Feed
-from modelflow.cli.finished import Finished, Key
-from modelflow.errors import ConfigError
+from modelflow.cli.finished import Finished
+from modelflow.cli.journal import Journal, Key, suspects
+from modelflow.errors import ConfigError, FlowUnitError, WorkerProcessError
 
 if TYPE_CHECKING:
-    from modelflow.buffer import Buffer
     from modelflow.cli.writing import ResultWriter
     from modelflow.flow import Flow
 
 __all__ = ["Resuming", "check_resumable"]
+
+# Deaths of a process that had an item under way, the last two with that item alone.
+_MOST_DEATHS = 3
+# Seconds after which rows that make no full part are written, so that they are not done again.
+_PART_SECONDS = 30.0
 
 
 def check_resumable(flow: "Flow", feeds: Sequence[Feed], writer: "ResultWriter") -> None:
@@ -57,10 +71,19 @@ def check_resumable(flow: "Flow", feeds: Sequence[Feed], writer: "ResultWriter")
 
 
 class Resuming:
-    """Notes each input as done when its results have been written. For one thread."""
+    """Notes each input as done when its results have been written.
+
+    `write` and `close` are for one thread; another one may go through `feeds`.
+    """
 
     def __init__(
-        self, path: Path, source: str, feeds: Sequence[Feed], writer: "ResultWriter"
+        self,
+        path: Path,
+        source: str,
+        feeds: Sequence[Feed],
+        writer: "ResultWriter",
+        *,
+        is_inline: bool,
     ) -> None:
         """Reads the list, leaves what is done out of the feeds, and opens the outputs.
 
@@ -69,32 +92,123 @@ class Resuming:
             source: The graph, as it was named.
             feeds: What goes into each input of the graph.
             writer: Not opened yet.
+            is_inline: The thread that goes through the feeds is the one that writes.
 
         Raises:
             ConfigError: the list is not one of this job, or the outputs do not fit it.
         """
         self._writer = writer
         self._finished = Finished(path, {"graph": source, "outputs": writer.places})
-        self.done_before = len(self._finished)
-        rows: list[Key] = list(zip(*(map(str, feed.paths) for feed in feeds), strict=True))
-        left = [number for number, key in enumerate(rows) if key not in self._finished]
-        self.feeds = [feed.only(left) for feed in feeds]
-        self._keys = iter([rows[number] for number in left])
-        self._sizes: dict[str, deque[int]] = {port: deque() for port in writer.counts}
         try:
-            writer.open(True, self.done_before, self._finished.sizes)
+            self._begin(path.with_name(f"{path.name}.journal"), feeds)
         except BaseException:
             self._finished.close()
             raise
+        self._is_inline = is_inline
+
+    def _begin(self, journal: Path, feeds: Sequence[Feed]) -> None:
+        finished = self._finished
+        self.done_before = len(finished)
+        rows: list[Key] = list(zip(*(map(str, feed.paths) for feed in feeds), strict=True))
+        numbers = {key: number for number, key in enumerate(rows) if key not in finished}
+        run, under_way = suspects(journal, finished.run, list(numbers))
+        if run > finished.run:
+            finished.blame(under_way, run)
+        deaths = finished.deaths
+        self.given_up = {key for key in numbers if deaths[key] >= _MOST_DEATHS}
+        alone = {key for key in numbers if deaths[key]} - self.given_up
+        self.alone = len(alone)
+        first = sorted((key for key in numbers if key in alone), key=deaths.__getitem__)
+        left = [*first, *(key for key in numbers if key not in alone)]
+        self._left = left
+        self.feeds: list[Feed] = [feed.only([numbers[key] for key in left]) for feed in feeds]
+        self.feeds[0] = _Watched(self.feeds[0], self)
+        self._written = self._noted = 0
+        self._turn = threading.Condition()
+        self._is_over = False
+        self._sizes: dict[str, deque[int]] = {port: deque() for port in self._writer.counts}
+        self._last: dict[str, int] = {}
+        self._since = time.monotonic()
+        self._writer.open(True, self.done_before, finished.sizes, is_begun=finished.is_begun)
+        self._journal = Journal(journal, finished.run + 1)
+
+    def entering(self, number: int) -> FlowUnitError | None:
+        """Waits until an item may be sent, and notes that it is; on the thread that sends.
+
+        Returns:
+            What is to be sent in its place; None: it is sent.
+        """
+        key = self._left[number]
+        if number <= self.alone and not self._is_inline:
+            with self._turn:
+                self._turn.wait_for(lambda: self._written == number or self._is_over)
+        self._journal.enter(key)
+        if key not in self.given_up:
+            return None
+        names = ", ".join(key)
+        cause = WorkerProcessError(
+            f"{names}: the process has died {_MOST_DEATHS} times while it was worked on (of a "
+            "fault in native code, or for want of memory); it is not tried again unless the list "
+            "of --resume is removed"
+        )
+        return FlowUnitError.from_exception(cause, node="input", unit="input", phase="read")
+
+    def give_up(self) -> None:
+        """Has nobody wait any more: the run is ending."""
+        with self._turn:
+            self._is_over = True
+            self._turn.notify_all()
 
     def write(self, output: str, buffer: "Buffer") -> None:
         """Writes a result, and notes the input that is done with it."""
         self._writer.write(output, buffer)
         self._sizes[output].append(self._writer.size(output))
-        if all(self._sizes.values()):
-            sizes = {port: ends.popleft() for port, ends in self._sizes.items()}
-            self._finished.add(next(self._keys), sizes)
+        if not all(self._sizes.values()):
+            return
+        self._last = {port: ends.popleft() for port, ends in self._sizes.items()}
+        self._journal.leave()
+        with self._turn:
+            self._written += 1
+            self._turn.notify_all()
+        now = time.monotonic()
+        is_due = self._writer.is_full or now - self._since >= _PART_SECONDS
+        # What was worked on alone is not lost with the crowd.
+        if is_due or not self._writer.has_parts or self._written == self.alone:
+            self._since = now
+            self._note()
+
+    def _note(self) -> None:
+        """Notes those as done whose results are there, when they are on the disk."""
+        count = self._written - self._noted
+        if count:
+            parts = self._writer.write_parts(count)
+            keys = self._left[self._noted : self._written]
+            self._finished.add(keys, {**self._last, **parts})
+            self._noted = self._written
 
     def close(self) -> None:
-        """Closes the list."""
-        self._finished.close()
+        """Notes what is done, and closes the list: the run has ended in order."""
+        try:
+            self._note()
+        finally:
+            self._journal.close()
+            self._finished.close()
+
+
+class _Watched(Feed):
+    """The files of the first input, each told before it is read."""
+
+    def __init__(self, feed: Feed, resuming: Resuming) -> None:
+        super().__init__(feed.port, feed.paths)
+        self._resuming = resuming
+
+    def __iter__(self) -> Iterator[Buffer]:
+        for number, path in enumerate(self.paths):
+            error = self._resuming.entering(number)
+            if error is None:
+                yield self.read(path)
+            else:
+                yield Buffer.from_error(error, {"path": str(path)})
+
+    def stop(self) -> None:
+        self._resuming.give_up()

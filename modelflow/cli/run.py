@@ -221,11 +221,15 @@ class _Wishes:
                 writer.open(_is_paired(flow))
             else:
                 check_resumable(flow, feeds, writer)
-                resuming = Resuming(resume, self.graph.source, feeds, writer)
+                resuming = Resuming(
+                    resume, self.graph.source, feeds, writer, is_inline=self.is_inline
+                )
                 files.callback(resuming.close)
                 feeds, write = resuming.feeds, resuming.write
                 if done := resuming.done_before:
                     self.note(f"{items(done)} done before, {items(feeds[0].count)} left")
+                if alone := resuming.alone:
+                    self.note(f"{items(alone)} first, one by one: a process died with them")
             job = _Job(flow, feeds, writer, errors, write, turn, self.is_quiet, self.is_inline)
             return job.run(self.trace, self.metrics, self.dashboard)
 

@@ -77,6 +77,8 @@ class Run:
                 ended += self._results.get() is None
             raise
         finally:
+            for feed in self._feeds:
+                feed.stop()
             for thread in begun:
                 thread.join()
 

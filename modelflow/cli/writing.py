@@ -1,7 +1,6 @@
 """What ``modelflow run --output`` writes: JSON lines, or a file a result."""
 
 import base64
-import io
 import json
 import os
 import sys
@@ -10,17 +9,17 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 import click
-import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.cli.error_report import ErrorReport, error_fields, place_of
+from modelflow.cli.result_folder import as_png, is_image, remove_results, save_result
 from modelflow.cli.shown import is_in_short, shown
+from modelflow.cli.tables import TableWriter
 from modelflow.errors import ConfigError, did_you_mean
-from modelflow.files.whole_file import remove_drafts, write_whole
+from modelflow.files.whole_file import remove_drafts
 
 __all__ = ["ResultWriter"]
 
-_SIGNATURES = ((b"\xff\xd8\xff", ".jpg"), (b"\x89PNG", ".png"), (b"RIFF", ".webp"))
 
 # What image units say of a picture; said of what was made from it, it is noise.
 _OF_IMAGES = frozenset(
@@ -67,6 +66,7 @@ class ResultWriter:
         self._files: dict[str, BinaryIO] = {}
         self._texts: dict[str, tuple[str, str]] = {}
         self._folders: dict[str, Path] = {}
+        self._tables: dict[str, TableWriter] = {}
         for text in texts:
             port, where = _split(text, outputs)
             if port in self._texts:
@@ -79,14 +79,22 @@ class ResultWriter:
         """Where each output goes; ``-``: standard output."""
         return {port: self._texts[port][1] if port in self._texts else "-" for port in self.counts}
 
-    def open(self, is_paired: bool, done: int = 0, sizes: Mapping[str, int] | None = None) -> Self:
+    def open(
+        self,
+        is_paired: bool,
+        done: int = 0,
+        sizes: Mapping[str, int] | None = None,
+        *,
+        is_begun: bool = False,
+    ) -> Self:
         """Makes the files and folders.
 
         Args:
             is_paired: Every output gets one result for each input: where an input fails, its error
                 comes out of all of them, and is told once.
             done: Inputs whose results are there, to be gone on behind.
-            sizes: By output, the bytes of their results; None: files begin anew.
+            sizes: By output, how far their results are (bytes, parts); None: files begin anew.
+            is_begun: A run before has begun with these outputs.
 
         Raises:
             ConfigError: nothing can be written there, or less is there than was written.
@@ -95,10 +103,14 @@ class ResultWriter:
         self._is_paired = is_paired
         for port, (text, where) in self._texts.items():
             path = Path(where)
-            if where != "-" and (where.endswith(os.sep) or os.path.isdir(where) or not path.suffix):
+            if path.suffix.lower() == ".parquet":
+                done_parts = None if sizes is None else sizes.get(port, 0)
+                self._tables[port] = TableWriter(path, f"--output {text}", done_parts)
+            elif where != "-" and _is_folder(where):
                 self._folders[port] = _made(path, text)
                 if sizes is not None:
                     remove_drafts(path)
+                    remove_results(path, done, f"--output {text}", is_begun=is_begun)
                 elif any(path.iterdir()):
                     self._note(f"{where} is not empty: what is in it stays beside the new files")
             elif where != "-":
@@ -112,6 +124,8 @@ class ResultWriter:
     def __exit__(self, *_: object) -> None:
         for file in self._files.values():
             file.close()
+        for table in self._tables.values():
+            table.close()
 
     def write(self, output: str, buffer: Buffer) -> None:
         """Writes one result."""
@@ -122,14 +136,40 @@ class ResultWriter:
         if buffer.error is not None:
             if not self._is_known(index):
                 self._errors.add(buffer, line)
+            if output in self._tables:
+                self._tables[output].add(line, None, str(buffer.error), {})
+                self._after(output)
+                return
             self._print(output, {**line, "error": error_fields(buffer)})
         elif output in self._folders:
-            self._save(self._folders[output], index, buffer)
+            save_result(self._folders[output], index, buffer)
         else:
-            is_image = _is_image(buffer)
-            left_out = {"path"} if is_image else {"path", *_OF_IMAGES}
+            is_picture = is_image(buffer)
+            if output in self._tables:
+                self._tabled(output, line, buffer, is_picture)
+                return
+            left_out = {"path"} if is_picture else {"path", *_OF_IMAGES}
             meta = {key: value for key, value in buffer.meta.items() if key not in left_out}
-            self._print(output, {**line, "data": self._data(buffer, is_image), "meta": shown(meta)})
+            self._print(
+                output, {**line, "data": self._data(buffer, is_picture), "meta": shown(meta)}
+            )
+
+    def _tabled(self, output: str, line: dict[str, Any], buffer: Buffer, is_picture: bool) -> None:
+        meta = {
+            key: value for key, value in buffer.meta.items() if key not in ("path", *_OF_IMAGES)
+        }
+        data = as_png(buffer) if is_picture else buffer.data
+        encoding = b"png" if is_picture else b""
+        problem = self._tables[output].add(line, data, None, meta, encoding)
+        if problem:
+            self._errors.add(Buffer.from_error(problem, dict(buffer.meta)), line)
+        self._after(output)
+
+    def _after(self, output: str) -> None:
+        """Writes what waits of a file that is not gone on with."""
+        table = self._tables[output]
+        if table.is_full and not table.is_resumed:
+            table.write(table.count)
 
     def _is_known(self, index: int) -> bool:
         """Notes an input that has failed; True if another output has told of it."""
@@ -141,18 +181,36 @@ class ResultWriter:
         self._failed.add(index)
         return is_known
 
+    @property
+    def has_parts(self) -> bool:
+        """Tells whether results wait for others to be written with."""
+        return bool(self._tables)
+
+    @property
+    def is_full(self) -> bool:
+        """Tells whether so many wait that they should be written."""
+        return any(table.is_full for table in self._tables.values())
+
+    def write_parts(self, count: int) -> dict[str, int]:
+        """Writes the first results that wait, of each output that has some; returns once durable.
+
+        Returns:
+            By output, the parts that there are then.
+        """
+        return {port: table.write(count) for port, table in self._tables.items()}
+
     def size(self, output: str) -> int:
-        """Returns the bytes of an output's file; 0: its results go into a folder."""
+        """Returns the bytes of an output's file; 0: its results do not go into one."""
         file = self._files.get(output)
         return 0 if file is None else file.tell()
 
-    def _data(self, buffer: Buffer, is_image: bool) -> Any:
-        if not is_image:
+    def _data(self, buffer: Buffer, is_picture: bool) -> Any:
+        if not is_picture:
             if not (self._is_whole or self._is_short_told) and is_in_short(buffer.data):
                 self._tell_short()
             return shown(buffer.data, is_whole=self._is_whole)
         if self._is_whole:
-            return {"png": base64.b64encode(_as_png(buffer)).decode()}
+            return {"png": base64.b64encode(as_png(buffer)).decode()}
         data = buffer.data
         if not self._is_short_told:
             self._tell_short()
@@ -180,21 +238,9 @@ class ResultWriter:
             file.write(text.encode())
             file.flush()
 
-    def _save(self, folder: Path, index: int, buffer: Buffer) -> None:
-        source = buffer.get("path")
-        stem = f"{index:06d}" if source in (None, "-") else f"{index:06d}_{Path(str(source)).stem}"
-        data = _as_png(buffer) if _is_image(buffer) else buffer.data
-        if isinstance(data, np.ndarray):
-            file = io.BytesIO()
-            np.save(file, data, allow_pickle=False)
-            write_whole(folder / f"{stem}.npy", file.getvalue())
-        elif isinstance(data, bytes | bytearray | memoryview):
-            raw = bytes(data)
-            ending = next((end for start, end in _SIGNATURES if raw.startswith(start)), ".bin")
-            write_whole(folder / f"{stem}{ending}", raw)
-        else:
-            text = json.dumps(shown(data, is_whole=True), ensure_ascii=False)
-            write_whole(folder / f"{stem}.json", text.encode() + b"\n")
+
+def _is_folder(where: str) -> bool:
+    return where.endswith(os.sep) or os.path.isdir(where) or not Path(where).suffix
 
 
 def _made(folder: Path, text: str) -> Path:
@@ -227,26 +273,6 @@ def _opened(path: Path, text: str, size: int | None) -> BinaryIO:
     file.truncate(size)
     file.seek(size)
     return file
-
-
-def _is_image(buffer: Buffer) -> bool:
-    """Tells whether a result is an image: not what was made from one, whose meta it has."""
-    data = buffer.data
-    if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or not buffer.get("pix_fmt"):
-        return False
-    from modelflow.image import read_image
-
-    try:
-        read_image(buffer, allow_nv12=True)
-    except ValueError:
-        return False
-    return True
-
-
-def _as_png(buffer: Buffer) -> bytes:
-    from modelflow.image import encode_image, read_image
-
-    return bytes(encode_image(read_image(buffer, allow_nv12=True), "png"))
 
 
 def _split(text: str, outputs: Sequence[str]) -> tuple[str, str]:

@@ -46,7 +46,7 @@ def test_a_variable_wins_over_the_file_and_loses_to_the_command_line(shape):
     assert "note: environment: MODELFLOW_SET__shrink__image_height=5" in told
     assert "note: environment: MODELFLOW_ARG__width=4" in told
     found, told = shape(
-        "--set", "*.image_height=3", "--arg", "width=2", "-q",
+        "--set", "shrink.image_height=3", "--arg", "width=2", "-q",
         MODELFLOW_SET__shrink__image_height="5", MODELFLOW_ARG__width="4",
     )  # fmt: skip
     assert (found, told) == ([3, 2], "")

@@ -8,6 +8,8 @@ import zipfile
 import numpy as np
 import pytest
 
+from tests import programs
+
 GRAPH = """
 [flow]
 name = "scaled"
@@ -108,6 +110,8 @@ def test_all_that_a_graph_needs_is_packed_and_runs_where_the_graph_is_not(projec
     assert json.loads(after.stdout) == json.loads(before.stdout)
     for command in (["check"], ["draw", "-o", "a.svg"], ["profile", "--input", "row.npy"]):
         modelflow(command[0], "a.mfz", *command[1:], check=True)
+    told = modelflow("serve", "name=a.mfz", "--describe", check=True).stdout
+    assert told.startswith("name")
 
 
 def test_two_packs_are_the_same_bytes_wherever_the_project_lies(project, modelflow, folder):
@@ -181,6 +185,22 @@ def test_more_files_and_a_list_of_ones_own_are_taken(project, modelflow, folder)
     done = modelflow("pack", "project/app/graph.toml", "-o", "b.mfz", "--include", "*.onx")
     assert done.returncode == 1
     assert "--include *.onx: nothing in" in done.stderr
+
+
+def test_a_program_takes_an_archive_and_serves_two_versions_of_it(project, modelflow, folder):
+    modelflow("pack", "project/app/graph.toml", "-o", "a.mfz", check=True)
+    shutil.rmtree(project)
+    program = (
+        "import modelflow, numpy as np\n"
+        "for name in 'ab':\n"
+        "    with modelflow.Flow(f'{name}.mfz') as flow:\n"
+        "        print(flow.infer(np.float32([1, 5, 2])).data)\n"
+    )
+    shutil.copy(folder / "a.mfz", folder / "b.mfz")
+    (folder / "use.py").write_text(program)
+    done = programs.run(["python", "use.py"], cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("one") == 2
 
 
 def test_what_a_sink_writes_is_where_the_archive_is_run(folder, modelflow, monkeypatch):

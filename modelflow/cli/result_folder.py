@@ -1,0 +1,86 @@
+"""Results as files of a folder, one each under the number of its input: images, arrays, bytes."""
+
+import io
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+
+from modelflow.buffer import Buffer
+from modelflow.cli.shown import shown
+from modelflow.errors import ConfigError
+from modelflow.files.whole_file import write_whole
+
+__all__ = ["as_png", "is_image", "remove_results", "save_result"]
+
+_SIGNATURES = ((b"\xff\xd8\xff", ".jpg"), (b"\x89PNG", ".png"), (b"RIFF", ".webp"))
+_RESULT = re.compile(r"(\d{6,})(_.*)?\.(npy|json|png|jpg|webp|bin)", re.DOTALL)
+
+
+def save_result(folder: Path, index: int, buffer: Buffer) -> None:
+    """Writes a result under the number of its input.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    source = buffer.get("path")
+    stem = f"{index:06d}" if source in (None, "-") else f"{index:06d}_{Path(str(source)).stem}"
+    data = as_png(buffer) if is_image(buffer) else buffer.data
+    if isinstance(data, np.ndarray):
+        file = io.BytesIO()
+        np.save(file, data, allow_pickle=False)
+        write_whole(folder / f"{stem}.npy", file.getvalue())
+    elif isinstance(data, bytes | bytearray | memoryview):
+        raw = bytes(data)
+        ending = next((end for start, end in _SIGNATURES if raw.startswith(start)), ".bin")
+        write_whole(folder / f"{stem}{ending}", raw)
+    else:
+        text = json.dumps(shown(data, is_whole=True), ensure_ascii=False)
+        write_whole(folder / f"{stem}.json", text.encode() + b"\n")
+
+
+def remove_results(folder: Path, done: int, option: str, *, is_begun: bool) -> None:
+    """Removes the results that were written and not noted: they are written again.
+
+    Args:
+        folder: Where they are.
+        done: So many were noted.
+        option: What named the folder, for messages.
+        is_begun: A run before has begun with it, so that they are its results.
+
+    Raises:
+        ConfigError: there are results of something else.
+    """
+    for path in sorted(folder.iterdir()):
+        found = _RESULT.fullmatch(path.name)
+        if not (found and int(found[1]) >= done and path.is_file()):
+            continue
+        if not is_begun:
+            message = (
+                f"{option}: {path} is there already, and the list that --resume names knows "
+                "nothing of it; remove it, or give another folder"
+            )
+            raise ConfigError(message)
+        path.unlink(missing_ok=True)
+
+
+def is_image(buffer: Buffer) -> bool:
+    """Tells whether a result is an image: not what was made from one, whose meta it has."""
+    data = buffer.data
+    if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or not buffer.get("pix_fmt"):
+        return False
+    from modelflow.image import read_image
+
+    try:
+        read_image(buffer, allow_nv12=True)
+    except ValueError:
+        return False
+    return True
+
+
+def as_png(buffer: Buffer) -> bytes:
+    """Returns an image as PNG."""
+    from modelflow.image import encode_image, read_image
+
+    return bytes(encode_image(read_image(buffer, allow_nv12=True), "png"))

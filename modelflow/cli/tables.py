@@ -1,0 +1,237 @@
+"""Results as rows of Parquet: one file, or a folder of parts where a job can go on.
+
+A row: ``index``, ``path``, ``data``, ``error`` (null where all went well), ``meta`` (JSON). The
+type of ``data`` is that of the first result that is there; a result of another type is an error in
+its place. A file that is written takes no more rows, so what goes on is a folder of such files,
+each written whole under its number, and on the disk before its inputs are noted as done.
+"""
+
+import contextlib
+import json
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from modelflow.cli.shown import shown
+from modelflow.cli.table_column import Column, column_of, kind_of
+from modelflow.errors import ConfigError, FlowUnitError, MissingDependencyError
+from modelflow.files.whole_file import remove_drafts, whole_file
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["TableWriter"]
+
+# A part, and a group of rows, has so many at the most, or so many bytes.
+_MOST_ROWS, _MOST_BYTES = 4096, 32 << 20
+# So many rows wait for the first that says what type the results have.
+_MOST_UNTYPED = 1 << 16
+_PART = re.compile(r"part-(\d{5,})\.parquet")
+
+
+class TableWriter:
+    """Writes the results of one output. For one thread.
+
+    Attributes:
+        is_resumed: They go into a folder of parts.
+    """
+
+    def __init__(self, path: Path, option: str, parts: int | None) -> None:
+        """Opens the file or the folder.
+
+        Args:
+            path: Where it is.
+            option: What named it, for messages.
+            parts: The parts that are whole, to be gone on behind; None: one file, which begins
+                anew.
+
+        Raises:
+            ConfigError: it cannot be written, or less is there than was written.
+            MissingDependencyError: ``pyarrow`` is not installed.
+        """
+        try:
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+        except ImportError as error:
+            package = "pyarrow"
+            raise MissingDependencyError(package, "parquet", option) from error
+        self._pa, self._pq = pa, pq
+        self._path, self._option = path, option
+        self.is_resumed = parts is not None
+        self._parts = parts or 0
+        self._rows: list[dict[str, Any]] = []
+        self._bytes = 0
+        self._column: Column | None = None
+        self._file = contextlib.ExitStack()
+        self._writer: Any = None
+        try:
+            self._open()
+        except OSError as error:
+            message = f"{option}: cannot write {path}: {error.strerror or error}"
+            raise ConfigError(message) from error
+
+    def _open(self) -> None:
+        if self._path.is_dir() != self.is_resumed and self._path.exists():
+            what = "a file" if self.is_resumed else "a folder of parts"
+            message = (
+                f"{self._option}: {self._path} is {what}; --resume writes a folder of parts, and "
+                "without it there is one file: remove it, or give another name"
+            )
+            raise ConfigError(message)
+        if not self.is_resumed:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            return
+        self._path.mkdir(parents=True, exist_ok=True)
+        remove_drafts(self._path)
+        there = {}
+        for path in self._path.iterdir():
+            if found := _PART.fullmatch(path.name):
+                there[int(found[1])] = path
+        if missing := sorted(set(range(self._parts)) - there.keys()):
+            message = (
+                f"{self._option}: {self._path} has no {_part(missing[0])}, which the job had "
+                "written; to begin anew, remove the list that --resume names"
+            )
+            raise ConfigError(message)
+        for number, path in there.items():
+            if number >= self._parts:  # whole, but not noted: its rows are written again
+                path.unlink()
+        for number in range(self._parts):
+            field = self._pq.read_schema(there[number]).field("data")
+            if not self._pa.types.is_null(field.type):
+                self._column = Column(field.type, (field.metadata or {}).get(b"encoding", b""))
+                break
+
+    @property
+    def count(self) -> int:
+        """The rows that wait."""
+        return len(self._rows)
+
+    @property
+    def is_full(self) -> bool:
+        """Tells whether what waits should be written."""
+        if self._column is None:
+            return len(self._rows) >= _MOST_UNTYPED
+        return len(self._rows) >= _MOST_ROWS or self._bytes >= _MOST_BYTES
+
+    def add(
+        self,
+        line: dict[str, Any],
+        data: Any,
+        error: str | None,
+        meta: dict[str, Any],
+        encoding: bytes = b"",
+    ) -> FlowUnitError | None:
+        """Adds a row.
+
+        Args:
+            line: ``index`` and ``path``.
+            data: The result; None where there is an error.
+            error: The error.
+            meta: What else is known of it.
+            encoding: What a result in bytes is; empty: what it was given as.
+
+        Returns:
+            Why the result does not fit the others, which stands in its place; None: it does.
+        """
+        problem = None
+        if data is not None:
+            if self._column is None:
+                self._column = column_of(self._pa, data, encoding)
+            try:
+                data = self._column.value(self._pa, data)
+            except (TypeError, ValueError, OverflowError, self._pa.ArrowException) as mismatch:
+                problem = FlowUnitError.from_exception(
+                    TypeError(
+                        f"got {kind_of(data)}; the column holds {self._column.type}, as the first "
+                        f"result was ({mismatch})"
+                    ),
+                    node=str(line.get("output", "output")),
+                    unit="output",
+                    phase="write",
+                )
+                data, error = None, str(problem)
+        self._bytes += getattr(data, "nbytes", 0) or len(data if isinstance(data, bytes) else b"")
+        text = json.dumps(shown(meta), ensure_ascii=False) if meta else None
+        self._rows.append(
+            {
+                "index": line["index"],
+                "path": line.get("path"),
+                "data": data,
+                "error": error,
+                "meta": text,
+            }
+        )
+        return problem
+
+    def write(self, count: int) -> int:
+        """Writes the first rows that wait.
+
+        Returns:
+            The parts that there are then, each of them on the disk.
+
+        Raises:
+            ConfigError: they cannot be written.
+        """
+        rows, self._rows = self._rows[:count], self._rows[count:]
+        if rows:
+            self._bytes = 0 if not self._rows else self._bytes * len(self._rows) // len(rows)
+            try:
+                self._write(self._table(rows))
+            except OSError as error:
+                message = (
+                    f"{self._option}: cannot write {self._path}: {error.strerror or error}; the "
+                    "inputs behind the last part are not done"
+                )
+                raise ConfigError(message) from error
+        return self._parts
+
+    def close(self) -> None:
+        """Writes what waits into the one file, and ends that; of parts nothing is left over."""
+        if self.is_resumed:
+            return
+        with self._file:
+            if self._rows or self._writer is None:
+                self._write(self._table(self._rows))
+            self._writer.close()
+
+    def _table(self, rows: "Sequence[dict[str, Any]]") -> Any:
+        pa = self._pa
+        column = self._column or Column(pa.null(), b"")
+        metadata = {"encoding": column.encoding} if column.encoding else None
+        schema = pa.schema(
+            [
+                pa.field("index", pa.int64()),
+                pa.field("path", pa.string()),
+                pa.field("data", column.type, metadata=metadata),
+                pa.field("error", pa.string()),
+                pa.field("meta", pa.string()),
+            ]
+        )
+        columns = {name: [row[name] for row in rows] for name in schema.names}
+        columns["data"] = column.array(pa, columns["data"])
+        return pa.table(columns, schema=schema)
+
+    def _write(self, table: Any) -> None:
+        if self.is_resumed:
+            path = self._path / _part(self._parts)
+            with whole_file(path) as file:
+                self._pq.write_table(table, file)
+                file.flush()
+                os.fsync(file.fileno())
+            folder = os.open(self._path, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+            self._parts += 1
+            return
+        if self._writer is None:
+            file = self._file.enter_context(whole_file(self._path))
+            self._writer = self._pq.ParquetWriter(file, table.schema)
+        self._writer.write_table(table, row_group_size=max(1, table.num_rows))
+
+
+def _part(number: int) -> str:
+    return f"part-{number:05d}.parquet"
