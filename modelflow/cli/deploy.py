@@ -167,7 +167,7 @@ def _write(
 def _packed(
     target: "Target", graph: GraphChoice, archive: Path, given: dict[str, Any]
 ) -> "Manifest":
-    """Packs the graph, or takes the archive that it is already."""
+    """Packs the graph, or takes the archive that it is already: reading the graph verifies it."""
     from modelflow.archive.archive import is_archive_file
 
     if is_archive_file(graph.path):
@@ -203,7 +203,6 @@ def _taken(
         raise ConfigError(message)
     shutil.copyfile(graph.path, archive)
     with Archive(archive) as opened:
-        opened.verify()
         manifest = opened.manifest
     missing = [extra for extra in target.extras if extra not in manifest.extras]
     if missing:

@@ -36,7 +36,7 @@ def _cluster(application: Application) -> dict[str, Any]:
     least, most = application.replicas
     head = {
         # No work of others beside what keeps the cluster.
-        "rayStartParams": {"num-cpus": "0", "dashboard-host": "127.0.0.1"},
+        "rayStartParams": {"num-cpus": "0"},
         "template": _pod(application, "head", gpus=0),
     }
     workers = {

@@ -246,6 +246,20 @@ def test_an_archive_that_lacks_what_serving_needs_is_refused(graph, capsys):
     assert not (graph.parent / "out").exists()
 
 
+def test_an_archive_that_was_damaged_is_refused(graph):
+    packed = graph.parent / "upper.mfz"
+    with pytest.raises(SystemExit):
+        main(["pack", str(graph), "-o", str(packed), "--extra", "serve"])
+    packed.write_bytes(packed.read_bytes().replace(b"text.upper()", b"text.lower()"))
+    done = programs.run(
+        ["python", "-m", "modelflow", "deploy", "docker", "upper.mfz", "-o", "out"],
+        cwd=graph.parent,
+    )
+    assert done.returncode == 1
+    assert "upper.mfz: units.py" in done.stderr
+    assert not (graph.parent / "out").exists()
+
+
 def test_a_node_on_a_gpu_has_the_pods_ask_for_one(graph):
     graph.write_text(
         "digraph g { a [type=input] m [flowunit=mean, device=cuda, mean=1] b [type=output] "
