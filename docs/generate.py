@@ -165,6 +165,8 @@ _MODULES = {
     "modelflow.testing": "Tests of units (`modelflow.testing`)",
     "modelflow.video": "Videos (`modelflow.video`)",
     "modelflow.profile.interval": "Figures between two moments (`modelflow.profile.interval`)",
+    "modelflow.ray": "Ray clusters (`modelflow.ray`)",
+    "modelflow.remote": "Parts of a graph elsewhere (`modelflow.remote`)",
     "modelflow.serve.options": "Servers (`modelflow.serve`)",
     "modelflow.serve.server": "Servers (`modelflow.serve`)",
 }

@@ -128,7 +128,7 @@ too = "b"
 """
     assert found(text) == [
         "<text>:2: unknown section 'graf'; did you mean 'graph'? "
-        "(sections: driver, profile, log, flow, graph, args, serve, node, edge)",
+        "(sections: driver, profile, log, flow, graph, args, serve, placement, node, edge)",
         "<text>:4: [flow]: unknown key 'nmae'; did you mean 'name'? "
         "(keys: name, desc, enable, max_in_flight)",
         "<text>:5: [flow]: key 'max_in_flight': got 0; expected a number from 1 to 1073741824",
