@@ -343,6 +343,7 @@ class Pool:
             if not is_lost and not is_over:
                 self._leaving.append(self._seats.pop(seat.number))  # not needed
                 is_over = True
+                self._changed.notify_all()
         if is_lost:
             logger.warning("placement %r: lost replica %d", self.placement.name, seat.number)
             replica.kill()
