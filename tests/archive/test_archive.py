@@ -157,6 +157,28 @@ def test_members_that_share_their_bytes_are_refused(packed):
         check(packed)
 
 
+def test_a_member_inside_another_one_is_refused(tmp_path):
+    path = tmp_path / "inner.mfz"
+    zipped(path, [("inner", b"x")])
+    inner = path.read_bytes()[: 30 + len("inner") + 1]  # a whole member, as data of the other
+    files = {"graph.toml": inner, "inner": b"x"}
+    zipped(path, [("graph.toml", inner), ("inner", b"x"), (MANIFEST, said(files))])
+    check(path)
+    raw = bytearray(path.read_bytes())
+    entry = raw.index(b"inner", raw.index(b"PK\1\2")) - 46
+    struct.pack_into("<L", raw, entry + 42, raw.index(inner))
+    path.write_bytes(raw)
+    with pytest.raises(ConfigError, match="inner: overlaps another file"):
+        check(path)
+
+
+def test_a_file_of_the_same_size_with_another_hash_is_refused(tmp_path):
+    path = tmp_path / "other.mfz"
+    zipped(path, [(MANIFEST, said({"graph.toml": b"x"})), ("graph.toml", b"y")])
+    with pytest.raises(ConfigError, match=r"graph\.toml: has the sha256 a1fce4.* was damaged or"):
+        check(path)
+
+
 def test_a_name_twice_is_refused(tmp_path):
     path = tmp_path / "twice.mfz"
     members = [(MANIFEST, said({"graph.toml": b"a"})), ("graph.toml", b"a"), ("graph.toml", b"b")]

@@ -106,6 +106,7 @@ def test_parts_are_gone_on_with_and_what_was_not_noted_is_removed(tmp_path):
         "part-00000.parquet",
         "part-00001.parquet",
     ]
+    written(path, [np.ones(2, np.float32)], parts=2)
     (path / ".part-00001.parquet.0123456789ab.part").write_text("cut o")
     problems = written(path, [7, np.full(2, 2, np.float32)], parts=1)
     assert "the column holds list<element: float>" in str(problems[0])
