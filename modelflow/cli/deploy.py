@@ -105,7 +105,7 @@ def deploy(target: str, graph: GraphChoice, folder: Path, force: bool, **given: 
     compose     an image, and a container for Docker Compose
     kubernetes  an image, and objects that scale by what waits in the graph's queues
     helm        the same as a chart
-    kuberay     an image, a Ray cluster, and jobs on it
+    kuberay     an image, a Ray cluster, and a job on it
     systemd     a unit of a machine without containers
 
     \b

@@ -1,6 +1,7 @@
 """The objects with which KubeRay's operator runs an application on a Ray cluster.
 
-The cluster stands by itself; on it run jobs: one that serves, and one that works files off.
+The cluster stands by itself; on it runs a job that works files off. What is served needs no Ray:
+see `modelflow.deploy.kubernetes`.
 """
 
 from typing import Any
@@ -15,15 +16,14 @@ _POD_MEMORY, _SHARED_MEMORY = "6Gi", "2Gi"
 
 
 def kuberay_objects(application: Application) -> list[Placed]:
-    """Returns the cluster, what is served on it, and a job for files."""
+    """Returns the cluster, and a job for files."""
     least, most = application.replicas
-    app = f"/app/{application.archive}"
-    serve = f"modelflow ray serve {app} --replicas {least}..{most}"
-    run = f"modelflow ray run {app} --input '/data/in/*' --output /data/out/ --resume"
+    run = (
+        f"modelflow ray run /app/{application.archive} --replicas {least}..{most} "
+        "--input '/data/in/*' --output /data/out/ --resume /data/out.done"
+    )
     return [
         Placed("cluster.yaml", _cluster(application)),
-        Placed("serve.yaml", _job(application, application.name, serve)),
-        Placed("service.yaml", _service(application)),
         Placed("run.yaml", _job(application, f"{application.name}-run", run)),
     ]
 
@@ -108,19 +108,4 @@ def _job(application: Application, name: str, command: str) -> dict[str, Any]:
             "clusterSelector": {"ray.io/cluster": application.name},
             "submissionMode": "K8sJobMode",
         },
-    }
-
-
-def _service(application: Application) -> dict[str, Any]:
-    """Where clients reach whichever worker has a replica."""
-    ports = [
-        {"name": name, "port": port, "targetPort": port, "protocol": "TCP"}
-        for name, port in application.ports.items()
-    ]
-    selector = {"ray.io/cluster": application.name, "ray.io/node-type": "worker"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": _meta(application, application.name),
-        "spec": {"type": "ClusterIP", "selector": selector, "ports": ports},
     }

@@ -101,7 +101,7 @@ def _next_kuberay(application: Application) -> str:
     return (
         f"{_build(application)}\ndocker push {application.image}\n"
         "kubectl apply --dry-run=server -f kuberay/\n"
-        "kubectl apply -f kuberay/cluster.yaml -f kuberay/serve.yaml -f kuberay/service.yaml"
+        "kubectl apply -f kuberay/cluster.yaml, and -f kuberay/run.yaml for each job"
     )
 
 

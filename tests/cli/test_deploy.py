@@ -70,7 +70,7 @@ FILES = {
     "kuberay": [
         ".dockerignore",
         "Dockerfile",
-        *(f"kuberay/{name}.yaml" for name in ("cluster", "run", "serve", "service")),
+        *(f"kuberay/{name}.yaml" for name in ("cluster", "run")),
     ],
     "systemd": ["upper.service"],
 }

@@ -1,7 +1,11 @@
 """The objects of KubeRay, as far as the schemas of Kubernetes itself know them."""
 
+import shlex
+from pathlib import Path
+
 import pytest
 
+from modelflow.cli.ray import ray_run
 from modelflow.deploy.application import USER
 from modelflow.deploy.kuberay import kuberay_objects
 from tests.deploy.applications import application
@@ -22,7 +26,6 @@ def test_the_pods_of_a_cluster_are_pods(gpus):
     for group in groups(gpus=gpus):
         pod = {"apiVersion": "v1", "kind": "Pod", **group["template"]}
         validate({**pod, "metadata": {"name": "x"}}, "1.37", strict=True)
-    validate(found()["service.yaml"], "1.37", strict=True)
 
 
 def test_work_is_done_by_the_workers_alone():
@@ -44,11 +47,14 @@ def test_no_pod_runs_as_root():
         assert (context["runAsNonRoot"], context["runAsUser"]) == (True, USER)
 
 
-def test_jobs_run_on_the_cluster_that_is_there():
+def test_a_job_runs_on_the_cluster_that_is_there_by_a_command_that_exists():
     objects = found(replicas=(2, 6))
-    (name,) = {objects["cluster.yaml"]["metadata"]["name"]}
-    for file in ("serve.yaml", "run.yaml"):
-        assert objects[file]["spec"]["clusterSelector"] == {"ray.io/cluster": name}
-    serve = objects["serve.yaml"]["spec"]["entrypoint"]
-    assert serve == "modelflow ray serve /app/image_classify.mfz --replicas 2..6"
-    assert objects["service.yaml"]["spec"]["selector"]["ray.io/cluster"] == name
+    spec = objects["run.yaml"]["spec"]
+    name = objects["cluster.yaml"]["metadata"]["name"]
+    assert spec["clusterSelector"] == {"ray.io/cluster": name}
+    program, *words = shlex.split(spec["entrypoint"])
+    assert program == "modelflow"
+    with ray_run.make_context("run", words[2:], auto_envvar_prefix="MODELFLOW") as context:
+        given = context.params
+    assert (given["graph"], given["replicas"]) == ("/app/image_classify.mfz", "2..6")
+    assert given["resume"] == Path("/data/out.done")

@@ -1,0 +1,310 @@
+"""What a cut costs: a graph on one machine, with a part in a process, and on a (fake) Ray cluster.
+
+JPEG 640x480 -> decode -> resize | mean -> network, in batches of 16. The cluster is three raylets
+of this machine with stores of their own, so that arrays do cross from store to store. Against it,
+the same cut written by hand with Ray's actors, and the whole as Ray Data's own idiom. Rounds in
+turn; processor time is that of all processes, raylets and store included.
+
+    python benchmarks/far_nodes.py [--quick] [--rounds 4]
+"""
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import onnx
+import ray
+from image_pipeline import photograph
+from machine import machine
+from measure import print_table
+from onnx import TensorProto, helper
+from ray.cluster_utils import Cluster as FakeCluster
+
+from modelflow import Flow
+from modelflow.ray import RayEngine, connected
+from modelflow.ray.data import FlowActor
+from modelflow.remote import Engine, ProcessEngine, placed
+
+BATCH = 16
+MEAN = np.float32([123.68, 116.78, 103.94])
+UNIT = """
+[base]
+name = "network"
+type = "inference"
+virtual_type = "onnx"
+entry = "network.onnx"
+device = "cpu"
+[input.input1]
+name = "in"
+[output.output1]
+name = "out"
+"""
+GRAPH = """
+[placement.pixels]
+resources = {{ pixels = 1 }}
+[placement.model]
+resources = {{ model = 1 }}
+[driver]
+dir = ["units"]
+[graph]
+graphconf = '''digraph {{
+    input [type=input]
+    decode [flowunit=image_decoder{pixels}]
+    resize [image_width=224, image_height=224{pixels}]
+    mean [mean="123.68,116.78,103.94"{model}]
+    network [batch_size=16{model}]
+    output [type=output]
+    input -> decode -> resize -> mean -> network:in
+    network:out -> output
+}}'''
+"""
+
+
+def write_network(folder: Path) -> Path:
+    """Writes a small network as a unit: (N, 224, 224, 3) float32 -> (N, 10)."""
+    unit = folder / "units" / "network"
+    unit.mkdir(parents=True)
+    (unit / "network.toml").write_text(UNIT)
+    weights = np.random.default_rng(0).normal(size=(3, 10)).astype(np.float32)
+    graph = helper.make_graph(
+        [
+            helper.make_node("ReduceMean", ["in"], ["pooled"], axes=[1, 2], keepdims=0),
+            helper.make_node("MatMul", ["pooled", "weights"], ["out"]),
+        ],
+        "network",
+        [helper.make_tensor_value_info("in", TensorProto.FLOAT, ["n", 224, 224, 3])],
+        [helper.make_tensor_value_info("out", TensorProto.FLOAT, ["n", 10])],
+        [onnx.numpy_helper.from_array(weights, "weights")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    onnx.save(model, unit / "network.onnx")
+    return unit / "network.onnx"
+
+
+def cpu_of_all() -> float:
+    """Returns the processor seconds of this process and all below it, ended ones included."""
+    children: dict[int, list[int]] = {}
+    ticks: dict[int, int] = {}
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        try:
+            fields = Path("/proc", name, "stat").read_text().rpartition(")")[2].split()
+        except OSError:  # it has just ended
+            continue
+        children.setdefault(int(fields[1]), []).append(int(name))
+        ticks[int(name)] = sum(map(int, fields[11:15]))
+    found, waiting = 0, [os.getpid()]
+    while waiting:
+        process = waiting.pop()
+        found += ticks.get(process, 0)
+        waiting += children.get(process, ())
+    return found / os.sysconf("SC_CLK_TCK")
+
+
+def decoded(jpeg: bytes) -> np.ndarray:
+    """Does by hand what the first part does."""
+    image = cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR)
+    return cv2.resize(image, (224, 224))
+
+
+class Pixels:
+    """An actor written by hand: decodes and resizes."""
+
+    def __init__(self) -> None:
+        cv2.setNumThreads(1)
+
+    def run(self, jpegs: Sequence[bytes]) -> np.ndarray:
+        """Returns a batch of images."""
+        return np.stack([decoded(jpeg) for jpeg in jpegs])
+
+
+class Network:
+    """An actor written by hand: subtracts the mean, runs the network."""
+
+    def __init__(self, path: str) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        self._session = onnxruntime.InferenceSession(path, options)
+
+    def run(self, images: np.ndarray) -> np.ndarray:
+        """Returns the scores of a batch."""
+        return self._session.run(None, {"in": images.astype(np.float32) - MEAN})[0]
+
+
+class Infer(Network):
+    """The same for Ray Data."""
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Adds the scores."""
+        return {"scores": self.run(np.stack(list(batch["image"])))}
+
+
+def by_graph(graph: Any) -> Callable[[Sequence[bytes]], np.ndarray]:
+    """Returns what has a flow work on JPEGs."""
+    flow = Flow(graph).start()
+    OPEN.callback(flow.stop)
+
+    def run(jpegs: Sequence[bytes]) -> np.ndarray:
+        return np.array([answer.data for _, answer in flow.map(jpegs, in_flight=6 * BATCH)])
+
+    return run
+
+
+def by_hand(path: Path) -> Callable[[Sequence[bytes]], np.ndarray]:
+    """Returns the same as two kinds of actor, six batches under way."""
+    pixels = [
+        ray.remote(Pixels).options(num_cpus=0, resources={"pixels": 0.5}).remote() for _ in range(2)
+    ]
+    network = ray.remote(Network).options(num_cpus=0, resources={"model": 1}).remote(str(path))
+
+    def run(jpegs: Sequence[bytes]) -> np.ndarray:
+        return np.concatenate(list(pipelined(jpegs)))
+
+    def pipelined(jpegs: Sequence[bytes]) -> Iterator[np.ndarray]:
+        under_way: deque[Any] = deque()
+        for number, start in enumerate(range(0, len(jpegs), BATCH)):
+            images = pixels[number % 2].run.remote(jpegs[start : start + BATCH])
+            under_way.append(network.run.remote(images))
+            if len(under_way) == 6:
+                yield ray.get(under_way.popleft())
+        yield from map(ray.get, under_way)
+
+    return run
+
+
+def by_data(make: Callable[[Any], Any]) -> Callable[[Sequence[bytes]], np.ndarray]:
+    """Returns the same as a job of Ray Data."""
+
+    def run(jpegs: Sequence[bytes]) -> np.ndarray:
+        dataset = ray.data.from_items([{"bytes": jpeg} for jpeg in jpegs])
+        column = [row["scores"] for row in make(dataset).iter_rows()]
+        return np.array(column)
+
+    return run
+
+
+OPEN = ExitStack()
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--rounds", type=int, default=4)
+    arguments = parser.parse_args()
+    rounds, count = (1, 48) if arguments.quick else (arguments.rounds, 480)
+    folder = Path(OPEN.enter_context(tempfile.TemporaryDirectory()))
+    path = write_network(folder)
+    fake = cluster()
+    OPEN.callback(fake.shutdown)
+    found = OPEN.enter_context(connected(fake.address))
+    jpegs = [photograph(640, 480)] * count
+
+    def graph(name: str, **parts: str) -> str:
+        file = folder / f"{name}.toml"
+        far = {part: f", placement={part}" if part in parts else "" for part in ("pixels", "model")}
+        file.write_text(GRAPH.format(**far))
+        return str(file)
+
+    def far(engine: Engine, *parts: str) -> Callable[[Sequence[bytes]], np.ndarray]:
+        return by_graph(placed(graph("_".join(parts), **dict.fromkeys(parts, "")), engine))
+
+    ways = {
+        "one process": by_graph(graph("local")),
+        "mean, network in a process": far(ProcessEngine(), "model"),
+        "mean, network in an actor": far(RayEngine(found), "model"),
+        "both parts in actors": far(RayEngine(found), "pixels", "model"),
+        "by hand, Ray's actors": by_hand(path),
+    }
+    data = {
+        "Ray Data with FlowActor": by_data(
+            lambda dataset: dataset.map_batches(
+                FlowActor,
+                fn_constructor_kwargs={"graph": graph("local"), "column": "bytes"},
+                batch_size=64,
+                concurrency=1,
+                num_cpus=1,
+            ).map_batches(lambda batch: {"scores": batch["output"]})
+        ),
+        "Ray Data's own idiom": by_data(
+            lambda dataset: dataset.map(lambda row: {"image": decoded(row["bytes"])}).map_batches(
+                Infer,
+                fn_constructor_args=(str(path),),
+                batch_size=64,
+                concurrency=1,
+                num_cpus=1,
+            )
+        ),
+    }
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    expected = ways["one process"](jpegs[:BATCH])[0]
+    with machine():
+        for title, group in (("a cut", ways), ("an offline job", data)):
+            print_group(title, group, jpegs, expected, rounds)
+
+
+def print_group(
+    title: str,
+    ways: dict[str, Callable[[Sequence[bytes]], np.ndarray]],
+    jpegs: Sequence[bytes],
+    expected: np.ndarray,
+    rounds: int,
+) -> None:
+    """Runs the ways in turn and prints a table: medians, as ratios to the first one's round."""
+    rates: dict[str, list[float]] = {name: [] for name in ways}
+    costs: dict[str, list[float]] = {name: [] for name in ways}
+    for round_ in range(rounds + 1):
+        for name, way in ways.items():
+            cpu, start = cpu_of_all(), time.perf_counter()
+            scores = way(jpegs)
+            seconds = time.perf_counter() - start
+            assert len(scores) == len(jpegs)
+            assert np.allclose(scores, expected, atol=0.5), name  # float32 sums of 50 176
+            if round_:  # the first one warms up
+                rates[name].append(len(jpegs) / seconds)
+                costs[name].append((cpu_of_all() - cpu) / len(jpegs) * 1e3)
+    first = next(iter(ways))
+    rows = []
+    for name in ways:
+        ratio = [
+            statistics.median(map(float.__truediv__, values[name], values[first]))
+            for values in (rates, costs)
+        ]
+        rows.append(
+            (
+                name,
+                f"{statistics.median(rates[name]):.0f}",
+                f"{ratio[0]:.2f}x",
+                f"{statistics.median(costs[name]):.2f}",
+                f"{ratio[1]:.2f}x",
+            )
+        )
+    print_table(title, ("", "images/s", "", "CPU ms an image", ""), rows)
+
+
+def cluster() -> FakeCluster:
+    """Begins three machines that are none."""
+    store = 300 << 20
+    common = {"num_cpus": 2, "object_store_memory": store}
+    fake = FakeCluster(
+        initialize_head=True,
+        head_node_args={**common, "node_ip_address": "127.0.0.2", "include_dashboard": False},
+    )
+    fake.add_node(**common, node_ip_address="127.0.0.3", resources={"model": 4})
+    fake.add_node(**common, node_ip_address="127.0.0.4", resources={"pixels": 4})
+    return fake
+
+
+if __name__ == "__main__":
+    with OPEN:
+        main()
