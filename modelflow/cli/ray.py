@@ -8,6 +8,7 @@ import click
 
 from modelflow.cli.graph_choice import GraphChoice
 from modelflow.cli.graph_options import graph_options
+from modelflow.cli.ray_serve import ray_serve
 from modelflow.cli.run import run, run_graph
 from modelflow.cli.telling import tell
 
@@ -26,8 +27,12 @@ def ray() -> None:
     \b
     modelflow ray plan graph.toml
     modelflow ray run graph.toml --address auto --input 'photos/*.jpg' --output out/
+    modelflow ray serve app.mfz --address auto --replicas 2..8 --http machine:8501
     modelflow ray status --address auto
     """
+
+
+ray.add_command(ray_serve)
 
 
 def _address(command: Any) -> Any:

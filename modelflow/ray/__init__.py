@@ -1,7 +1,8 @@
-"""Graphs on a Ray cluster: parts of them as actors, whole flows in Ray Data."""
+"""Graphs on a Ray cluster: parts of them as actors, whole servers, whole flows in Ray Data."""
 
 from modelflow.ray.cluster import Cluster, connected
 from modelflow.ray.data import FlowActor
 from modelflow.ray.engine import RayEngine
+from modelflow.ray.servers import Served, Servers
 
-__all__ = ["Cluster", "FlowActor", "RayEngine", "connected"]
+__all__ = ["Cluster", "FlowActor", "RayEngine", "Served", "Servers", "connected"]

@@ -11,7 +11,7 @@ from modelflow.archive.unpacked import unpacked
 from modelflow.remote.message import Answers, Rows
 from modelflow.remote.part import Part, PartFlow
 
-__all__ = ["Origin", "PartActor", "Versions"]
+__all__ = ["Origin", "PartActor", "Versions", "take_up"]
 
 
 class Versions(NamedTuple):
@@ -46,6 +46,28 @@ class Origin(NamedTuple):
     versions: Versions
     label: str
 
+    @classmethod
+    def here(cls, label: str) -> "Origin":
+        """Returns that of what this process sends."""
+        return cls(tuple(map(os.path.abspath, sys.path)), Versions.here(), label)
+
+
+def take_up(origin: Origin) -> None:
+    """Has modules be found in this process as they are at the caller.
+
+    Raises:
+        RuntimeError: other versions run here than at the caller.
+    """
+    here = Versions.here()
+    if here != origin.versions:
+        message = (
+            f"machine {os.uname().nodename} runs Python {here.python} and modelflow "
+            f"{here.modelflow}; expected Python {origin.versions.python} and modelflow "
+            f"{origin.versions.modelflow}, as the caller has them"
+        )
+        raise RuntimeError(message)
+    sys.path.extend(path for path in origin.search_path if path not in sys.path)
+
 
 class PartActor:
     """Runs the parts of one placement; Ray calls its methods from several threads at once."""
@@ -56,15 +78,7 @@ class PartActor:
         Raises:
             RuntimeError: other versions run here than at the caller.
         """
-        here = Versions.here()
-        if here != origin.versions:
-            message = (
-                f"machine {os.uname().nodename} runs Python {here.python} and modelflow "
-                f"{here.modelflow}; expected Python {origin.versions.python} and modelflow "
-                f"{origin.versions.modelflow}, as the caller has them"
-            )
-            raise RuntimeError(message)
-        sys.path.extend(path for path in origin.search_path if path not in sys.path)
+        take_up(origin)
         self._label = origin.label
         self._parts: dict[str, PartFlow] = {}
 

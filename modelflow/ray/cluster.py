@@ -11,7 +11,7 @@ from typing import Any
 from modelflow.config.placement import PlacementConfig
 from modelflow.errors import ConfigError, MissingDependencyError, ModelflowError
 
-__all__ = ["NAMESPACE", "Actor", "Cluster", "ClusterError", "Machine", "connected"]
+__all__ = ["NAMESPACE", "Actor", "Cluster", "ClusterError", "Machine", "actor_options", "connected"]
 
 NAMESPACE = "modelflow"
 """The namespace of modelflow's actors."""
@@ -129,6 +129,29 @@ def _actor(name: str) -> Actor | None:
     except (RayError, ValueError):
         return None
     return Actor(name, **figures)
+
+
+def actor_options(placement: PlacementConfig, name: str, calls: int) -> dict[str, Any]:
+    """Returns what Ray is told of an actor.
+
+    Args:
+        placement: What it takes of its machine.
+        name: Its name.
+        calls: How many calls it answers at once.
+    """
+    resources = dict(placement.resources)
+    options = {
+        "num_cpus": resources.pop("CPU", 0),
+        "num_gpus": resources.pop("GPU", 0),
+        "memory": int(resources.pop("memory", 0)) or None,
+        "resources": resources or None,
+        "label_selector": dict(placement.labels) or None,
+        "scheduling_strategy": "SPREAD" if placement.strategy == "spread" else "DEFAULT",
+        "max_concurrency": calls,
+        "name": name,
+        "namespace": NAMESPACE,
+    }
+    return {key: value for key, value in options.items() if value is not None}
 
 
 def needed_text(placement: PlacementConfig) -> str:

@@ -1,8 +1,6 @@
 """Replicas that are actors of a Ray cluster."""
 
 import contextlib
-import os
-import sys
 import threading
 import uuid
 from collections.abc import Sequence
@@ -12,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from modelflow.config.placement import PlacementConfig
-from modelflow.ray.actor import Origin, PartActor, Versions
-from modelflow.ray.cluster import NAMESPACE, Cluster, ClusterError, needed_text
+from modelflow.ray.actor import Origin, PartActor
+from modelflow.ray.cluster import NAMESPACE, Cluster, ClusterError, actor_options, needed_text
 from modelflow.remote.engine import Engine
 from modelflow.remote.message import Answers, Rows
 from modelflow.remote.part import Part
@@ -129,23 +127,9 @@ class RayReplica(Replica):
     def _made(self) -> Any:
         import ray
 
-        placement = self._placement
-        resources = dict(placement.resources)
-        options = {
-            "num_cpus": resources.pop("CPU", 0),
-            "num_gpus": resources.pop("GPU", 0),
-            "memory": int(resources.pop("memory", 0)) or None,
-            "resources": resources or None,
-            "label_selector": dict(placement.labels) or None,
-            "scheduling_strategy": "SPREAD" if placement.strategy == "spread" else "DEFAULT",
-            "max_concurrency": placement.in_flight + 2,
-            "name": self._name,
-            "namespace": NAMESPACE,
-        }
         nodes = ", ".join(node for part in self._parts for node in _nodes(part))
-        origin = Origin(tuple(os.path.abspath(path) for path in sys.path), Versions.here(), nodes)
-        given = {key: value for key, value in options.items() if value is not None}
-        return ray.remote(PartActor).options(**given).remote(origin)
+        options = actor_options(self._placement, self._name, self._placement.in_flight + 2)
+        return ray.remote(PartActor).options(**options).remote(Origin.here(nodes))
 
     def call(self, rows: Rows, timeout: float) -> Answers:
         """Has a batch worked on; see `Replica.call`."""

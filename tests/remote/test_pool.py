@@ -1,6 +1,7 @@
 """The pool of one placement, with replicas that do what they are told."""
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -49,7 +50,7 @@ class Told(Replica):
         self.is_closed = True
 
 
-class Made(list):
+class Made(list[Any]):
     """Makes replicas, and keeps them."""
 
     def __init__(self, *failures):

@@ -1,0 +1,128 @@
+"""``modelflow ray serve``: servers on a Ray cluster, each with a listener of its own."""
+
+import threading
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from modelflow.cli.serve import serve
+from modelflow.cli.telling import tell
+from modelflow.cli.termination import TERMINATED, termination
+from modelflow.errors import ConfigError
+
+if TYPE_CHECKING:
+    from modelflow.ray import Servers
+
+__all__ = ["ray_serve"]
+
+_LOOK = 1.0  # seconds between two looks at how many rows wait
+_LOCAL = ("--http=127.0.0.1:0", "--grpc=127.0.0.1:0")
+
+
+@click.command("serve", context_settings={"ignore_unknown_options": True})
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[NAME=]SOURCE... [OPTIONS]")
+@click.option(
+    "--address",
+    envvar="RAY_ADDRESS",
+    metavar="HOST:PORT",
+    help="The cluster; 'auto': the one of this machine. Without it RAY_ADDRESS says where it is. "
+    "None is ever started.",
+)
+@click.option(
+    "--replicas",
+    default="1",
+    show_default=True,
+    metavar="N|MIN..MAX",
+    help="How many servers; between two numbers as many as the rows that wait need.",
+)
+@click.option("--cpus", type=click.FloatRange(0), default=1.0, show_default=True, help="Of each.")
+@click.option("--gpus", type=click.FloatRange(0), default=0.0, show_default=True, help="Of each.")
+@click.option(
+    "--start-timeout",
+    type=click.FloatRange(0, min_open=True),
+    default=300.0,
+    show_default=True,
+    help="Seconds until a server must have loaded everything and answer.",
+)
+def ray_serve(
+    words: Sequence[str],
+    address: str | None,
+    replicas: str,
+    cpus: float,
+    gpus: float,
+    start_timeout: float,
+) -> int:
+    """Serves on the machines of a cluster: each server is 'modelflow serve' there, with a listener
+    of its own, and takes every option of it. Archives go with it; other files must be there.
+
+    The host 'machine' is the address of the machine that a server runs on; without --http each
+    answers at 127.0.0.1 and a free port. Put a load balancer before them, with /v2/health/ready. A
+    server that ends is replaced. SIGHUP replaces one after the other by a new one, which reads the
+    archives anew; SIGTERM has all answer what they have taken on; Ctrl-C ends them at once.
+
+    \b
+    modelflow ray serve app.mfz --address auto --replicas 2..8 --http machine:8501
+    """
+    from modelflow.config.placement import PlacementConfig, replicas_of
+    from modelflow.ray import Servers, connected
+    from modelflow.ray.served import RayServed
+
+    with serve.make_context("serve", list(words), auto_envvar_prefix="MODELFLOW_SERVE") as given:
+        drain = float(given.params["drain_timeout"])
+    try:
+        least, most = replicas_of(replicas)
+    except ConfigError as error:
+        message = f"--replicas: {error}"
+        raise click.UsageError(message) from error
+    resources = {name: amount for name, amount in (("CPU", cpus), ("GPU", gpus)) if amount}
+    placement = PlacementConfig("server", (least, most), resources, start_timeout=start_timeout)
+    name = uuid.uuid4().hex[:12]
+    with connected(address) as cluster:
+        servers = Servers(
+            lambda number: RayServed(
+                cluster, placement, f"{name}/server/{number}", lambda: _sent(words), drain
+            ),
+            (least, most),
+            lambda text: tell("note", text),
+        )
+        return _run(servers, is_scaled=least < most)
+
+
+def _run(servers: "Servers", *, is_scaled: bool) -> int:
+    asked, is_rolling = threading.Event(), threading.Event()
+    try:
+        with termination(asked, servers.stop, is_rolling.set):
+            servers.start()
+            while not asked.wait(_LOOK):
+                if is_rolling.is_set():
+                    is_rolling.clear()
+                    servers.roll()
+                elif is_scaled:
+                    servers.look()
+    except KeyboardInterrupt as interrupt:
+        servers.kill()
+        raise click.exceptions.Abort from interrupt
+    finally:
+        servers.stop()
+    return TERMINATED
+
+
+def _sent(words: Sequence[str]) -> tuple[list[str], dict[str, bytes]]:
+    """Returns the arguments as they hold on another machine, and the archives that they name."""
+    from modelflow.archive.archive import is_archive_file
+
+    found, archives = [], {}
+    for word in words:
+        name, mark, path = word.rpartition("=")
+        if not word.startswith("-") and is_archive_file(Path(path)):
+            archives[Path(path).name] = Path(path).read_bytes()
+            found.append(f"{name or Path(path).stem}={Path(path).name}")
+        elif not word.startswith("-") and Path(path).exists():
+            found.append(f"{name}{mark}{Path(path).resolve()}")
+        else:
+            found.append(word)
+    is_given = {word.partition("=")[0] for word in words}
+    return [*(one for one in _LOCAL if one.partition("=")[0] not in is_given), *found], archives

@@ -1,0 +1,127 @@
+"""One server on a cluster, as `Servers` keeps it: the caller's side of a `ServerActor`."""
+
+import contextlib
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from modelflow.config.placement import PlacementConfig
+from modelflow.ray.actor import Origin
+from modelflow.ray.cluster import Cluster, ClusterError, actor_options, needed_text
+from modelflow.ray.server_actor import ServerActor
+
+__all__ = ["RayServed"]
+
+# Beside `wait`, which lasts as long as the server.
+_CALLS = 4
+# Beyond what a server may take to begin, or to answer what it has taken on.
+_MORE = 10.0
+
+
+class RayServed:
+    """A server in an actor."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        placement: PlacementConfig,
+        name: str,
+        files: Callable[[], tuple[Sequence[str], Mapping[str, bytes]]],
+        drain: float,
+    ) -> None:
+        """Begins nothing.
+
+        Args:
+            cluster: Where it is to be.
+            placement: What it takes of its machine.
+            name: The actor's name.
+            files: Gives the arguments of ``modelflow serve``, and the archives that they name, as
+                they are when it begins.
+            drain: Seconds that its requests may take when it ends.
+        """
+        self._cluster = cluster
+        self._placement = placement
+        self._name = name
+        self._files = files
+        self._drain = drain
+        self._lock = threading.Lock()
+        self._actor: Any = None
+        self._is_over = False
+
+    def open(self) -> str:
+        """Begins; see `Served`.
+
+        Raises:
+            ClusterError: no machine can hold it, or none has room in time.
+            ServerError: it did not begin; the message has what it said.
+        """
+        import ray
+        from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
+
+        if lacking := self._cluster.lacking(self._placement):
+            raise ClusterError(lacking)
+        words, archives = self._files()
+        timeout = self._placement.start_timeout
+        with self._lock:
+            if self._is_over:
+                message = "it was ended before it had begun"
+                raise ClusterError(message)
+            options = actor_options(self._placement, self._name, _CALLS)
+            self._actor = ray.remote(ServerActor).options(**options).remote(Origin.here(self._name))
+        try:
+            address: str = ray.get(
+                self._actor.open.remote(words, archives, timeout), timeout=timeout + _MORE
+            )
+        except GetTimeoutError as error:
+            message = (
+                f"it needs {needed_text(self._placement)}, and no machine has had that free "
+                f"within {timeout:g} s"
+            )
+            raise ClusterError(message) from error
+        except RayTaskError as error:
+            raise ClusterError(str(error.cause)) from error
+        except RayActorError as error:
+            message = f"its actor has ended: {str(error).splitlines()[0]}"
+            raise ClusterError(message) from error
+        return address
+
+    def wait(self) -> str:
+        """Waits for its end; see `Served`."""
+        import ray
+        from ray.exceptions import RayError
+
+        try:
+            code = ray.get(self._actor.wait.remote())
+        except RayError as error:
+            return f"its actor is lost: {str(error).splitlines()[0]}"
+        self.kill()
+        return f"it ended with {code}"
+
+    def waiting(self) -> int:
+        """Returns how many rows wait there; of one that does not answer none are known."""
+        import ray
+        from ray.exceptions import RayError
+
+        try:
+            return int(ray.get(self._actor.waiting.remote(), timeout=_MORE))
+        except RayError:
+            return 0
+
+    def stop(self) -> None:
+        """Has it answer what it has taken on, and end."""
+        import ray
+        from ray.exceptions import RayError
+
+        with contextlib.suppress(RayError):
+            seconds = self._drain + _MORE
+            ray.get(self._actor.stop.remote(seconds), timeout=seconds + _MORE)
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        import ray
+
+        with self._lock:
+            self._is_over = True
+            actor = self._actor
+        if actor is not None:
+            ray.kill(actor)
