@@ -123,8 +123,7 @@ class Servers:
                 if self._is_over:
                     return
                 new = self._add()
-                while not self._is_over and not (new.address or new.failure):
-                    self._changed.wait()
+                self._changed.wait_for(lambda: self._is_over or new.address or new.failure)  # noqa: B023
                 if new.failure is not None:
                     self._say(f"not replaced, those that are there stay: {_told(new.failure)}")
                     self._leave(new)
