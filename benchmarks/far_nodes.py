@@ -11,6 +11,7 @@ turn; processor time is that of all processes, raylets and store included.
 import argparse
 import os
 import statistics
+import sys
 import tempfile
 import time
 from collections import deque
@@ -47,6 +48,29 @@ device = "cpu"
 name = "in"
 [output.output1]
 name = "out"
+"""
+# A stand-in for a GPU: 40 ms a call, of at most 8 rows.
+STAND_IN = """
+import time
+import modelflow
+
+@modelflow.flowunit(batched=True, batch_size=8, threads=1)
+def stand_in(rows):
+    time.sleep(0.04)
+    return rows
+"""
+SLEEPING = """
+[placement.far]
+replicas = {count}
+in_flight = 2
+resources = {{ model = 0.5 }}
+[graph]
+graphconf = '''digraph {{
+    input [type=input]
+    stand_in [flowunit="far_stand_in:stand_in", placement=far]
+    output [type=output]
+    input -> stand_in -> output
+}}'''
 """
 GRAPH = """
 [placement.pixels]
@@ -160,6 +184,26 @@ def by_graph(graph: Any) -> Callable[[Sequence[bytes]], np.ndarray]:
     return run
 
 
+def scaled(engine: Engine, folder: Path, seconds: float) -> list[tuple[str, ...]]:
+    """Returns a row for each number of replicas: items a second, of what they could do."""
+    (folder / "far_stand_in.py").write_text(STAND_IN)
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+    rows = []
+    for count in (1, 2, 4, 8):
+        possible = count * 8 / 0.04
+        with Flow(placed(SLEEPING.format(count=count), engine)) as flow:
+            items = range(int(possible * seconds))
+            for _ in flow.map(range(64 * count), in_flight=64 * count):
+                pass  # warm
+            start = time.perf_counter()
+            found = [answer.data for _, answer in flow.map(items, in_flight=64 * count)]
+            rate = len(items) / (time.perf_counter() - start)
+        assert found == list(items)
+        rows.append((str(count), f"{rate:.0f}", f"{rate / possible:.2f}"))
+    return rows
+
+
 def by_hand(path: Path) -> Callable[[Sequence[bytes]], np.ndarray]:
     """Returns the same as two kinds of actor, six batches under way."""
     pixels = [
@@ -249,6 +293,11 @@ def main() -> None:
     ray.data.DataContext.get_current().enable_progress_bars = False
     expected = ways["one process"](jpegs[:BATCH])[0]
     with machine():
+        seconds = 0.5 if arguments.quick else 5.0
+        engines: dict[str, Engine] = {"processes": ProcessEngine(), "actors": RayEngine(found)}
+        for title, engine in engines.items():
+            rows = scaled(engine, folder, seconds)
+            print_table(f"a unit of 40 ms a call: {title}", ("replicas", "items/s", "of all"), rows)
         for title, group in (("a cut", ways), ("an offline job", data)):
             print_group(title, group, jpegs, expected, rounds)
 

@@ -15,6 +15,7 @@ from modelflow.ipc.channel import Channel, Ends, open_channel
 from modelflow.remote.engine import Engine
 from modelflow.remote.message import Answers, Rows
 from modelflow.remote.part import Part
+from modelflow.remote.pool import Pool
 from modelflow.remote.replica import NotSendableError, Replica, ReplicaLostError
 
 if TYPE_CHECKING:
@@ -30,10 +31,13 @@ class ProcessEngine(Engine):
     own, for units that may crash, and to try out what is to run on a cluster.
     """
 
-    def __init__(self) -> None:
-        """Begins without processes."""
-        super().__init__()
+    _search_path: Sequence[str] = ()
+
+    def pool(self, placement: PlacementConfig, parts: Sequence[Part]) -> Pool:
+        """Returns the processes of a placement; see `Engine.pool`."""
+        # Now: a library that another thread imports may change it for a moment.
         self._search_path = tuple(sys.path)
+        return super().pool(placement, parts)
 
     def replica(self, placement: PlacementConfig, parts: Sequence[Part], number: int) -> Replica:
         """Makes a process that runs ``parts``; see `Engine.replica`."""
