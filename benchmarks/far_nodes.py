@@ -63,7 +63,7 @@ SLEEPING = """
 [placement.far]
 replicas = {count}
 in_flight = 2
-resources = {{ model = 0.5 }}
+resources = {{ stand_in = 1 }}
 [graph]
 graphconf = '''digraph {{
     input [type=input]
@@ -349,7 +349,7 @@ def cluster() -> FakeCluster:
         initialize_head=True,
         head_node_args={**common, "node_ip_address": "127.0.0.2", "include_dashboard": False},
     )
-    fake.add_node(**common, node_ip_address="127.0.0.3", resources={"model": 4})
+    fake.add_node(**common, node_ip_address="127.0.0.3", resources={"model": 4, "stand_in": 8})
     fake.add_node(**common, node_ip_address="127.0.0.4", resources={"pixels": 4})
     return fake
 
