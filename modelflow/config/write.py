@@ -200,7 +200,7 @@ def _dot(config: FlowConfig, *, with_attributes: bool = True) -> str:
         attributes = ", ".join(
             f"{_id(key)}={_id(value)}"
             for key, value in node.attributes.items()
-            if value is not None
+            if value is not None and (not with_attributes or key != "placement")
         )
         lines.append(f"    {_id(node.name)}" + (f" [{attributes}]" if attributes else ""))
     lines += [f"    {_edge(edge)}" for edge in config.edges]

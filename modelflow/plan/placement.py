@@ -30,7 +30,7 @@ __all__ = ["Entry", "Exit", "Partition", "find_partitions", "front_of", "is_plac
 LEAST_BATCH = 16
 # How long a row waits for others to cross with it: about what the way there takes.
 FILLING_MS = 5.0
-_MOST_THREADS = 1024
+_MOST_THREADS = 256
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 import os
 import sys
 import tempfile
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -81,6 +82,7 @@ class PartActor:
         take_up(origin)
         self._label = origin.label
         self._parts: dict[str, PartFlow] = {}
+        self._lock = threading.Lock()
 
     def open(self, parts: Sequence[Part], archive: bytes | None = None) -> int:
         """Opens every unit of the parts, once; returns the number of the process.
@@ -94,15 +96,20 @@ class PartActor:
             ModelflowError: a part cannot run here.
             FlowFailed: a unit did not open.
         """
-        if not self._parts:
-            if archive is not None:
-                parts = _unpacked(parts, archive)
-            self._parts = {part.name: PartFlow.of(part).start() for part in parts}
+        with self._lock:  # several callers may share it
+            if not self._parts:
+                if archive is not None:
+                    parts = _unpacked(parts, archive)
+                self._parts = {part.name: PartFlow.of(part).start() for part in parts}
         return os.getpid()
 
-    def answer(self, rows: Rows) -> Answers:
+    def answer(self, rows: Rows, key: str) -> Answers:
         """Has a batch worked on; see `PartFlow.answer`."""
-        return self._parts[rows.part].answer(rows)
+        return self._parts[rows.part].answer(rows, key)
+
+    def ahead(self, part: str, key: str) -> int:
+        """Returns how many rows are not done of a batch, and of those before it."""
+        return self._parts[part].ahead(key)
 
     def figures(self) -> dict[str, Any]:
         """Returns what runs here, and how many rows each of its nodes has worked on."""

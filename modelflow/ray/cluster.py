@@ -201,6 +201,9 @@ def connected(address: str | None = None) -> Iterator[Cluster]:
             "that 'ray start --head' has begun on this machine)"
         )
         raise ConfigError(message)
+    if given == "local":
+        message = "--address local would begin a cluster; begin one with 'ray start --head'"
+        raise ConfigError(message)
     try:
         import ray
     except ImportError as error:
@@ -214,7 +217,8 @@ def connected(address: str | None = None) -> Iterator[Cluster]:
     try:
         ray.init(address=given, logging_level="error", **options)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-        message = f"the cluster at {given!r} cannot be used: {error}"
+        said = str(error).strip().partition("\n")[0]
+        message = f"the cluster at {given!r} cannot be used: {said}"
         raise ClusterError(message) from error
     try:
         yield Cluster()

@@ -1,6 +1,7 @@
 """Replicas that are actors of a Ray cluster."""
 
 import contextlib
+import hashlib
 import threading
 import uuid
 from collections.abc import Sequence
@@ -10,18 +11,25 @@ from typing import Any
 import numpy as np
 
 from modelflow.config.placement import PlacementConfig
+from modelflow.errors import ModelflowError, StreamClosed, described
 from modelflow.ray.actor import Origin, PartActor
 from modelflow.ray.cluster import NAMESPACE, Cluster, ClusterError, actor_options, needed_text
 from modelflow.remote.engine import Engine
 from modelflow.remote.message import Answers, Rows
 from modelflow.remote.part import Part
-from modelflow.remote.replica import NotSendableError, Replica, ReplicaLostError
+from modelflow.remote.replica import (
+    NotSendableError,
+    PartEndedError,
+    Replica,
+    ReplicaLostError,
+)
 
 __all__ = ["RayEngine", "RayReplica"]
 
 # Seconds in which a machine that a replica needs may still join the cluster.
 _PATIENCE = 20.0
 _STOP_TIMEOUT = 10.0
+_ANSWER = 5.0
 
 
 class RayEngine(Engine):
@@ -42,8 +50,14 @@ class RayEngine(Engine):
 
     def replica(self, placement: PlacementConfig, parts: Sequence[Part], number: int) -> Replica:
         """Makes an actor that runs ``parts``; see `Engine.replica`."""
-        name = f"{self._name}/{placement.name}/{number}"
-        return RayReplica(self._cluster, placement, parts, name, is_shared=self._is_shared)
+        from ray import cloudpickle
+
+        archive = _archive_of(parts)
+        # What runs there is in the name: nobody finds the actors of another graph under it.
+        said = cloudpickle.dumps((placement, tuple(parts))) + (archive or b"")
+        digest = hashlib.sha256(said).hexdigest()[:12]
+        name = f"{self._name}/{placement.name}/{digest}/{number}"
+        return RayReplica(self._cluster, placement, parts, archive, name, is_shared=self._is_shared)
 
 
 class RayReplica(Replica):
@@ -54,6 +68,7 @@ class RayReplica(Replica):
         cluster: Cluster,
         placement: PlacementConfig,
         parts: Sequence[Part],
+        archive: bytes | None,
         name: str,
         *,
         is_shared: bool,
@@ -62,11 +77,14 @@ class RayReplica(Replica):
         self._cluster = cluster
         self._placement = placement
         self._parts = tuple(parts)
+        self._archive = archive
         self._name = name
         self._is_shared = is_shared
         self._is_ours = True
         self._actor: Any = None
         self._is_over = threading.Event()
+        self._lock = threading.Lock()
+        self._settled: threading.Event | None = None
 
     def start(self, timeout: float) -> None:
         """Has the cluster make the actor, and opens the parts there; see `Replica.start`.
@@ -80,27 +98,37 @@ class RayReplica(Replica):
 
         self._wait_for_a_machine(min(timeout, _PATIENCE))
         self._actor = self._found() if self._is_shared else self._made()
+        ref = self._actor.open.remote(self._parts, self._archive)
+        settled = threading.Event()
+        ref.future().add_done_callback(lambda _: settled.set())
+        with self._lock:
+            self._settled = settled
+            if self._is_over.is_set():
+                settled.set()
+        settled.wait(timeout)
         try:
-            path = self._parts[0].config.archive
-            archive = None if path is None else path.read_bytes()
-            ray.get(self._actor.open.remote(self._parts, archive), timeout=timeout)
+            ray.get(ref, timeout=0)
         except GetTimeoutError as error:
-            free = ", ".join(
-                f"{name}={amount:g}"
-                for name, amount in sorted(self._cluster.free().items())
-                if not name.startswith(("node:", "object_store", "memory"))
-            )
-            message = (
-                f"it needs {needed_text(self._placement)}, and was not ready within {timeout:g} s "
-                f"([placement.{self._placement.name}] start_timeout_ms); free in the cluster: "
-                f"{free or 'nothing'}"
-            )
-            raise ClusterError(message) from error
+            raise ClusterError(self._not_ready(timeout)) from error
         except RayTaskError as error:
             raise ClusterError(str(error.cause)) from error
         except RayActorError as error:
             message = f"its actor has ended: {_short(error)}"
             raise ClusterError(message) from error
+
+    def _not_ready(self, timeout: float) -> str:
+        if self._is_over.is_set():
+            return "it was ended before it had begun"
+        free = ", ".join(
+            f"{name}={amount:g}"
+            for name, amount in sorted(self._cluster.free().items())
+            if not name.startswith(("node:", "object_store", "memory"))
+        )
+        return (
+            f"it needs {needed_text(self._placement)}, and was not ready within {timeout:g} s "
+            f"([placement.{self._placement.name}] start_timeout_ms); free in the cluster: "
+            f"{free or 'nothing'}"
+        )
 
     def _wait_for_a_machine(self, seconds: float) -> None:
         lacking = self._cluster.lacking(self._placement)
@@ -134,25 +162,55 @@ class RayReplica(Replica):
     def call(self, rows: Rows, timeout: float) -> Answers:
         """Has a batch worked on; see `Replica.call`."""
         import ray
-        from ray.exceptions import GetTimeoutError, RayError, RayTaskError
+        from ray.exceptions import RayError, RayTaskError
 
+        key = uuid.uuid4().hex
         try:
-            answers: Answers = ray.get(self._actor.answer.remote(rows), timeout=timeout)
-        except GetTimeoutError as error:
-            message = (
-                f"actor {self._name} has not answered within {timeout:g} s "
-                f"([placement.{self._placement.name}] timeout_ms)"
-            )
-            raise ReplicaLostError(message) from error
-        except RayTaskError as error:
-            raise ReplicaLostError(_short(error.cause)) from error
+            ref = self._actor.answer.remote(rows, key)
         except RayError as error:
-            message = f"actor {self._name} has ended: {_short(error)}"
-            raise ReplicaLostError(message) from error
-        except (TypeError, AttributeError, ValueError) as error:
-            message = f"a row cannot be sent to another process: {error}"
+            raise ReplicaLostError(self._lost(error)) from error
+        except Exception as error:
+            message = f"a row cannot be sent to another process: {described(error)}"
+            raise NotSendableError(message) from error
+        try:
+            self._wait(ref, rows.part, key, timeout)
+            answers: Answers = ray.get(ref, timeout=timeout)
+        except RayTaskError as error:
+            raise _raised(error.cause) from error
+        except RayError as error:
+            raise ReplicaLostError(self._lost(error)) from error
+        except ReplicaLostError:
+            raise
+        except Exception as error:
+            message = f"an answer cannot be read here: {described(error)}"
             raise NotSendableError(message) from error
         return _own(answers)
+
+    def _wait(self, ref: Any, part: str, key: str, timeout: float) -> None:
+        """Waits for an answer as long as something moves there.
+
+        Raises:
+            ReplicaLostError: nothing has for so many seconds.
+            RayError: the actor has ended.
+        """
+        import ray
+
+        ahead = None
+        while not ray.wait([ref], timeout=timeout)[0]:
+            try:
+                now = ray.get(self._actor.ahead.remote(part, key), timeout=_ANSWER)
+            except ray.exceptions.GetTimeoutError:
+                now = None
+            if now is None or now == ahead:
+                message = (
+                    f"actor {self._name} has done no row for {timeout:g} s "
+                    f"([placement.{self._placement.name}] timeout_ms)"
+                )
+                raise ReplicaLostError(message)
+            ahead = now
+
+    def _lost(self, error: Exception) -> str:
+        return f"actor {self._name} has ended: {_short(error)}"
 
     def is_alive(self) -> bool:
         """Tells whether it was not ended here; what has become of it there, a call will tell."""
@@ -174,22 +232,46 @@ class RayReplica(Replica):
         """Ends the actor at once."""
         import ray
 
-        self._is_over.set()
+        with self._lock:
+            self._is_over.set()
+            if self._settled is not None:
+                self._settled.set()
         if self._actor is not None and self._is_ours:
             ray.kill(self._actor)
+
+
+def _archive_of(parts: Sequence[Part]) -> bytes | None:
+    path = parts[0].config.archive
+    return None if path is None else path.read_bytes()
 
 
 def _own(answers: Answers) -> Answers:
     """Returns the answers with arrays of this process: those of the store would keep it full."""
     columns = {
-        output: ([_copied(value) for value in data], metas)
+        output: (list(map(_copied, data)), list(map(_copied, metas)))
         for output, (data, metas) in answers.columns.items()
     }
     return replace(answers, columns=columns)
 
 
 def _copied(value: Any) -> Any:
-    return value.copy() if isinstance(value, np.ndarray) else value
+    """Returns a value whose arrays are this process's, also those in lists and mappings."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if type(value) is dict:
+        return {key: _copied(item) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(_copied, value))
+    return value
+
+
+def _raised(cause: BaseException) -> ModelflowError:
+    """Returns what a call of an actor that raised means here."""
+    if isinstance(cause, PartEndedError):
+        return cause
+    if isinstance(cause, StreamClosed):  # its flow cannot go on
+        return ReplicaLostError(_short(cause))
+    return NotSendableError(f"a batch, or its answer, cannot be sent: {described(cause)}")
 
 
 def _nodes(part: Part) -> list[str]:

@@ -3,6 +3,7 @@
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
 from modelflow.config.placement import PlacementConfig
 from modelflow.remote.part import Part
@@ -22,7 +23,7 @@ class Engine(ABC):
     def __init__(self) -> None:
         """Begins without replicas."""
         self._lock = threading.Lock()
-        self._pools: list[tuple[PlacementConfig, Sequence[Part], Pool]] = []
+        self._pools: WeakKeyDictionary[Pool, tuple[Part, ...]] = WeakKeyDictionary()
 
     @abstractmethod
     def replica(self, placement: PlacementConfig, parts: Sequence[Part], number: int) -> Replica:
@@ -37,14 +38,24 @@ class Engine(ABC):
     def pool(self, placement: PlacementConfig, parts: Sequence[Part]) -> Pool:
         """Returns the replicas of a placement; the same for the same parts."""
         with self._lock:
-            for known, theirs, pool in self._pools:
-                if known == placement and list(theirs) == list(parts):
+            for pool, theirs in self._pools.items():
+                if pool.placement == placement and theirs == tuple(parts):
                     return pool
             pool = Pool(placement, lambda number: self.replica(placement, parts, number))
-            self._pools.append((placement, tuple(parts), pool))
+            self._pools[pool] = tuple(parts)
             return pool
 
     def figures(self) -> dict[str, PoolFigures]:
-        """Returns the figures of each placement's replicas, by its name."""
+        """Returns the figures of each placement's replicas, by its name.
+
+        Where several graphs have one of the same name, by its name and their parts.
+        """
         with self._lock:
-            return {placement.name: pool.figures() for placement, _, pool in self._pools}
+            known = list(self._pools.items())
+        names = [pool.placement.name for pool, _ in known]
+        found = {}
+        for (pool, parts), name in zip(known, names, strict=True):
+            is_one = names.count(name) == 1
+            label = name if is_one else f"{name} ({', '.join(part.name for part in parts)})"
+            found[label] = pool.figures()
+        return found

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from modelflow.buffer import Buffer
-from modelflow.errors import DeadlineExceeded, FlowUnitError, described
+from modelflow.errors import BadRequest, DeadlineExceeded, FlowUnitError, described
 
 __all__ = ["Answers", "Fault", "Rows", "buffers_of", "column_of", "fault_of", "rows_of"]
 
@@ -48,7 +48,7 @@ class Fault:
 
     Attributes:
         message: What the unit said, of ``node``.
-        node, unit, phase, is_refusal: As `FlowUnitError` has them.
+        node, unit, phase, is_refusal, session: As `FlowUnitError` has them.
         is_late: A deadline has passed.
     """
 
@@ -58,6 +58,7 @@ class Fault:
     phase: str = "process"
     is_refusal: bool = False
     is_late: bool = False
+    session: str | None = None
 
     def error(self) -> FlowUnitError:
         """Returns the error as the flow in front has it: it names the node inside the part."""
@@ -66,10 +67,13 @@ class Fault:
             node=self.node,
             unit=self.unit,
             phase=self.phase,
+            session=self.session,
             is_refusal=self.is_refusal,
         )
         if self.is_late:
             error.__cause__ = DeadlineExceeded(self.message)
+        elif self.is_refusal:  # servers pass on what it says
+            error.__cause__ = BadRequest(self.message.partition(": ")[2] or self.message)
         return error
 
 
@@ -110,12 +114,9 @@ def _is_late_here(error: FlowUnitError, node: str) -> bool:
 def column_of(buffers: Sequence[Buffer]) -> Column:
     """Returns data and meta of buffers; those in error have a `Fault`.
 
-    Of metas that are equal there is one: it crosses once.
+    A meta that buffers share is one object in it, and so crosses once.
     """
-    metas: list[Meta] = [buffer.meta or None for buffer in buffers]
-    if metas and metas[0] is not None and all(meta == metas[0] for meta in metas):
-        metas = [metas[0]] * len(metas)
-    return [_crossing(buffer) for buffer in buffers], metas
+    return [_crossing(buffer) for buffer in buffers], [buffer._meta or None for buffer in buffers]
 
 
 def _crossing(buffer: Buffer) -> Any:
@@ -128,7 +129,9 @@ def fault_of(error: FlowUnitError) -> Fault:
     """Returns an error as it crosses."""
     is_late = isinstance(error.__cause__, DeadlineExceeded)
     said = str(error.__cause__) if is_late else error.message
-    return Fault(said, error.node, error.unit, error.phase, error.is_refusal, is_late)
+    return Fault(
+        said, error.node, error.unit, error.phase, error.is_refusal, is_late, error.session
+    )
 
 
 def buffers_of(column: Column) -> list[Buffer]:

@@ -1,25 +1,29 @@
 """A part of a graph where it runs: what is sent there, and the flow that answers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Self
 
 from modelflow.archive.manifest import Manifest
 from modelflow.config.flow_config import EdgeConfig, FlowConfig, NodeConfig, PortRef
-from modelflow.errors import PlanError
+from modelflow.errors import EndFlow, FlowFailed, PlanError, StreamClosed
 from modelflow.flow import Flow
 from modelflow.graph.node import Role
 from modelflow.plan.placement import Partition
 from modelflow.remote.message import Answers, Rows, buffers_of, column_of
+from modelflow.remote.replica import PartEndedError
 from modelflow.request import Request
 
 if TYPE_CHECKING:
     from modelflow.buffer import Buffer
 
 __all__ = ["Part", "PartFlow", "part_of"]
+
+# Seconds between two looks at whether anything moves.
+_LOOK = 1.0
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,8 @@ class PartFlow:
         """Takes the flow of the part's graph; starts nothing."""
         self._flow = flow
         self._outputs = flow.graph.outputs
+        # By batch, in the order in which they came: how many of its rows are not done.
+        self._left: dict[object, int] = {}
 
     @classmethod
     def of(cls, part: Part) -> Self:
@@ -124,28 +130,69 @@ class PartFlow:
         """Returns how many rows each of its nodes has worked on."""
         return {name: node.buffers for name, node in self._flow.stats().items()}
 
-    def answer(self, rows: Rows) -> Answers:
+    def answer(
+        self, rows: Rows, key: object = None, on_move: Callable[[], None] | None = None
+    ) -> Answers:
         """Has a batch worked on: each row by itself, so that batches are made anew inside.
 
         A row that is past its deadline is an error and reaches no unit.
 
+        Args:
+            rows: The batch.
+            key: What `ahead` is asked for; None: nobody asks.
+            on_move: Called now and then while something moves that the batch waits for.
+
         Raises:
-            StreamClosed: the flow was stopped, or has failed.
+            PartEndedError: a unit has ended the flow.
+            StreamClosed: the flow was stopped, or has failed in another way.
         """
+        key = object() if key is None else key
+        self._left[key] = len(rows)
+        try:
+            return self._answered(rows, key, on_move)
+        except StreamClosed as error:
+            if said := self._said_at_end():
+                raise PartEndedError(said) from error
+            raise
+        finally:
+            del self._left[key]
+
+    def ahead(self, key: object) -> int:
+        """Returns how many rows are not done of a batch, and of those that came before it."""
+        total = 0
+        for other, left in list(self._left.items()):
+            total += left
+            if other == key:
+                break
+        return total
+
+    def _answered(self, rows: Rows, key: object, on_move: Callable[[], None] | None) -> Answers:
         events: SimpleQueue[bool] = SimpleQueue()
         inputs = {port: buffers_of(column) for port, column in rows.columns.items()}
+
+        def done(_: Request) -> None:
+            self._left[key] -= 1
+            events.put(True)
+
         requests = [
             Request(
-                {port: (buffers[place],) for port, buffers in inputs.items()},
-                lambda _: events.put(True),
-                deadline=left,
+                {port: (buffers[place],) for port, buffers in inputs.items()}, done, deadline=left
             )
             for place, left in enumerate(rows.remaining)
         ]
         has_room = partial(events.put, False)
         left, unsent = len(requests), self._flow.submit(requests, has_room)
+        before = self.ahead(key)
         while left:
-            if events.get():
+            try:
+                is_done = events.get(timeout=None if on_move is None else _LOOK)
+            except Empty:
+                now = self.ahead(key)
+                if on_move is not None and now < before:
+                    on_move()
+                before = now
+                continue
+            if is_done:
                 left -= 1
             else:
                 unsent = self._flow.submit(unsent, has_room)
@@ -155,3 +202,13 @@ class PartFlow:
             for output, column in found.items():
                 column.extend(answer[output])
         return Answers({output: column_of(column) for output, column in found.items()})
+
+    def _said_at_end(self) -> str:
+        """Returns what a unit said that has ended the flow; "": none has."""
+        try:
+            self._flow.stop(drain=False)
+        except FlowFailed as failure:
+            for error in failure.exceptions:
+                if isinstance(error.__cause__, EndFlow):
+                    return str(error)
+        return ""

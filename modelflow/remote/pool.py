@@ -18,13 +18,14 @@ from modelflow.remote.message import Answers, Rows
 from modelflow.remote.replica import NoReplicaError, Replica, ReplicaLostError
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
 
-__all__ = ["Pool", "PoolFigures"]
+__all__ = ["Pool", "PoolFigures", "User"]
 
 logger = logging.getLogger(__name__)
 
 # Seconds between two tries to start a replica: doubled from the first to the second.
 _PAUSES = (0.5, 5.0)
-# Seconds without a call after which a replica beyond the least number is ended.
+# Seconds without a call after which a replica beyond the least number is ended; and after one that
+# could not be started, before another is tried.
 _IDLE = 60.0
 
 
@@ -50,6 +51,16 @@ class PoolFigures:
     lost: int
 
 
+class User:
+    """Who uses a pool: one far node of one flow."""
+
+    __slots__ = ("is_gone",)
+
+    def __init__(self) -> None:
+        self.is_gone = False
+        """It waits for nothing any more."""
+
+
 class _Seat:
     """The place of a replica; guarded by the pool's lock."""
 
@@ -66,7 +77,7 @@ class _Seat:
 
 
 class Pool:
-    """The replicas of one placement, shared by the far nodes of whoever opened it."""
+    """The replicas of one placement, shared by all far nodes that joined it."""
 
     def __init__(
         self,
@@ -86,76 +97,96 @@ class Pool:
         self._clock = clock
         self._changed = threading.Condition()
         self._seats: dict[int, _Seat] = {}
-        self._leaving: list[_Seat] = []
-        self._users = 0
-        self._is_over = True
+        self._old: list[threading.Thread] = []
+        self._users: set[User] = set()
+        self._is_closing = False
+        self._grow_from = clock.now()
         self._waiting = self._calls = self._rows = self._lost = 0
 
-    # -- life -----------------------------------------------------------------------------------
+    @property
+    def _is_over(self) -> bool:
+        """Nobody is left who waits for anything."""
+        return all(user.is_gone for user in self._users)
 
-    def open(self) -> None:
-        """Starts the least number of replicas and waits until they are ready; counts its users.
+    # -- users ----------------------------------------------------------------------------------
+
+    def join(self) -> User:
+        """Takes part: the first one has the least number of replicas begin; waits for none."""
+        user = User()
+        with self._changed:
+            self._changed.wait_for(lambda: not self._is_closing)
+            self._users.add(user)
+            for number in range(self.placement.replicas[0]):
+                if number not in self._seats:
+                    self._seat(number)
+        return user
+
+    def wait(self, user: User) -> None:
+        """Waits until the least number of replicas is ready.
 
         Raises:
-            ModelflowError: one did not start, or `abort` was called.
+            NoReplicaError: one did not start, or `abort` was called.
         """
-        with self._changed:
-            self._users += 1
-            if self._users == 1:
-                self._is_over = False
-                for number in range(self.placement.replicas[0]):
-                    self._seat(number)
-            least = list(self._seats.values())[: self.placement.replicas[0]]
-            while not self._is_over and not all(seat.is_ready or seat.failure for seat in least):
-                self._changed.wait()
-            failure = next((seat.failure for seat in least if not seat.is_ready), None)
-            is_over = self._is_over
-        if failure is not None or is_over:
-            self.close()
-            raise self._not_started(failure)
+        least = range(self.placement.replicas[0])
 
-    def _not_started(self, failure: Exception | None) -> ModelflowError:
+        def is_settled() -> bool:
+            seats = [self._seats.get(number) for number in least]
+            return user.is_gone or all(s is None or s.is_ready or s.failure for s in seats)
+
+        with self._changed:
+            self._changed.wait_for(is_settled)
+            failures = [
+                seat.failure
+                for seat in self._seats.values()
+                if seat.number in least and not seat.is_ready and seat.failure
+            ]
+            is_gone = user.is_gone
         name = self.placement.name
-        if failure is None:
-            return NoReplicaError(
-                f"placement {name!r}: the flow ends before its replicas are ready"
-            )
-        error = NoReplicaError(f"placement {name!r}: no replica: {_said(failure)}")
-        error.__cause__ = failure
-        return error
+        if is_gone:
+            message = f"placement {name!r}: the flow ends before its replicas are ready"
+            raise NoReplicaError(message)
+        if failures:
+            message = f"placement {name!r}: no replica: {_said(failures[0])}"
+            raise NoReplicaError(message) from failures[0]
 
-    def close(self) -> None:
-        """Ends every replica when its last user is gone, and joins every thread."""
+    def leave(self, user: User) -> None:
+        """Ends every replica when the last user leaves, and joins every thread."""
         with self._changed:
-            self._users -= 1
+            self._users.discard(user)
+            user.is_gone = True
+            self._changed.notify_all()
             if self._users:
                 return
-            self._is_over = True
-            self._changed.notify_all()
-            seats = [*self._seats.values(), *self._leaving]
-            starting = [seat.replica for seat in seats if seat.replica and not seat.is_ready]
-        for replica in starting:
-            replica.kill()
-        for seat in seats:
-            assert seat.thread is not None  # it was started with its seat
-            seat.thread.join()
-        with self._changed:
-            self._seats.clear()
-            self._leaving.clear()
+            self._is_closing = True
+            seats = list(self._seats.values())
+            threads = [*self._old, *(seat.thread for seat in seats if seat.thread is not None)]
+            starting = [seat.replica for seat in seats if not seat.is_ready]
+        try:
+            for replica in starting:
+                if replica is not None:
+                    replica.kill()
+            for thread in threads:
+                thread.join()
+        finally:
+            with self._changed:
+                self._old.clear()
+                self._is_closing = False
+                self._changed.notify_all()
 
-    def abort(self) -> None:
-        """Ends every replica at once: its user waits for answers no more.
+    def abort(self, user: User) -> None:
+        """Has a user wait no more; where that was the last one who did, ends every replica at once.
 
-        Where others use them, too, they go on, and calls of this one end as they would.
+        Where others go on, calls of this one that are under way end as they would.
         """
         with self._changed:
-            if self._users > 1:
-                return
-            self._is_over = True
-            replicas = [seat.replica for seat in self._seats.values() if seat.replica]
+            user.is_gone = True
             self._changed.notify_all()
+            if not self._is_over:
+                return
+            replicas = [seat.replica for seat in self._seats.values()]
         for replica in replicas:
-            replica.kill()
+            if replica is not None:
+                replica.kill()
 
     def figures(self) -> PoolFigures:
         """Returns the figures of this moment."""
@@ -173,33 +204,39 @@ class Pool:
 
     # -- calls ----------------------------------------------------------------------------------
 
-    def call(self, rows: Rows, *, is_alone: bool = False, patience: float | None = None) -> Answers:
+    def call(
+        self, user: User, rows: Rows, *, is_alone: bool = False, patience: float | None = None
+    ) -> Answers:
         """Has a batch worked on by the replica that is least busy.
 
+        While one is ready, it waits for a place there as long as it takes; while none is, for what
+        a start may take, or, where that has failed, for the placement's time-out.
+
         Args:
+            user: Whose it is.
             rows: The batch.
             is_alone: Nothing else may be under way there: so that who is lost with the replica is
                 whom to blame.
-            patience: Seconds to wait for a replica; None: the placement's time-out.
+            patience: Seconds to wait for a place at the most; None: any.
 
         Raises:
             ReplicaLostError: the replica was lost; the batch may have been worked on or not.
-            NoReplicaError: none was ready in time, or the pool ends.
+            NoReplicaError: none was ready in time, or the user is gone.
             NotSendableError: something in the batch cannot be sent.
+            PartEndedError: a unit there has ended the flow.
         """
-        timeout = self.placement.timeout
-        with self._place(is_alone, timeout if patience is None else patience) as seat:
+        with self._place(user, is_alone, patience) as seat:
             assert seat.replica is not None  # it is ready
-            answers = seat.replica.call(rows, timeout)
+            answers = seat.replica.call(rows, self.placement.timeout)
             with self._changed:
                 self._calls += 1
                 self._rows += len(rows)
             return answers
 
     @contextlib.contextmanager
-    def _place(self, is_alone: bool, patience: float) -> Iterator[_Seat]:
+    def _place(self, user: User, is_alone: bool, patience: float | None) -> Iterator[_Seat]:
         """Takes a place at a replica and gives it back."""
-        seat = self._taken(is_alone, patience)
+        seat = self._taken(user, is_alone, patience)
         is_lost = False
         try:
             yield seat
@@ -216,13 +253,13 @@ class Pool:
                     self._lose(seat)
                 self._changed.notify_all()
 
-    def _taken(self, is_alone: bool, patience: float) -> _Seat:
-        due = self._clock.now() + patience
+    def _taken(self, user: User, is_alone: bool, patience: float | None) -> _Seat:
+        begun = without = self._clock.now()
         reserved: _Seat | None = None
         with self._changed:
             self._waiting += 1
             try:
-                while not self._is_over:
+                while not user.is_gone:
                     if reserved is not None and not reserved.is_ready:
                         reserved.is_reserved, reserved = False, None
                     seat = reserved or self._free(is_alone)
@@ -230,17 +267,37 @@ class Pool:
                         reserved, seat.is_reserved = seat, True
                     if seat is not None and not (is_alone and seat.busy):
                         seat.busy += 1
+                        reserved = None
                         return seat
                     if seat is None:
                         self._grow()
-                    left = due - self._clock.now()
-                    if left <= 0 or not self._clock.wait(self._changed, left):
+                    now = self._clock.now()
+                    if any(seat.is_ready for seat in self._seats.values()):
+                        without = now
+                    left = self._left(now - begun, now - without, patience)
+                    if left is not None and left <= 0:
                         break
+                    self._clock.wait(self._changed, left)
+                raise self._none(user, self._clock.now() - begun)
+            finally:
                 if reserved is not None:
                     reserved.is_reserved = False
-                raise self._none(patience)
-            finally:
                 self._waiting -= 1
+
+    def _left(self, waited: float, without: float, patience: float | None) -> float | None:
+        """Returns how long a call may still wait; None: until something changes.
+
+        Args:
+            waited: How long it has.
+            without: How long no replica has been ready.
+            patience: How long it may wait at the most.
+        """
+        bounds = [] if patience is None else [patience - waited]
+        if not any(seat.is_ready for seat in self._seats.values()):
+            is_new = any(seat.failure is None for seat in self._seats.values())
+            terms = self.placement
+            bounds.append((terms.start_timeout if is_new else terms.timeout) - without)
+        return min(bounds, default=None)
 
     def _free(self, is_alone: bool) -> _Seat | None:
         """Returns the less busy of two replicas that have room; None: none has."""
@@ -255,15 +312,15 @@ class Pool:
             found = random.sample(found, 2)
         return min(found, key=lambda seat: seat.busy, default=None)
 
-    def _none(self, patience: float) -> NoReplicaError:
+    def _none(self, user: User, waited: float) -> NoReplicaError:
         name = self.placement.name
-        if self._is_over:
+        if user.is_gone:
             return NoReplicaError(f"placement {name!r}: the flow ends; nothing is sent any more")
         failures = [seat.failure for seat in self._seats.values() if seat.failure is not None]
         last = f"; the last one: {_said(failures[-1])}" if failures else ""
         return NoReplicaError(
             f"placement {name!r}: none of {len(self._seats)} replicas had room within "
-            f"{patience:g} s{last}"
+            f"{waited:.3g} s{last}"
         )
 
     def _lose(self, seat: _Seat) -> None:
@@ -274,14 +331,17 @@ class Pool:
 
     def _grow(self) -> None:
         """Begins one more replica, where there may be one and none is about to be ready."""
-        if len(self._seats) < self.placement.replicas[1] and all(
-            seat.is_ready for seat in self._seats.values()
+        if (
+            len(self._seats) < self.placement.replicas[1]
+            and self._clock.now() >= self._grow_from
+            and all(seat.is_ready for seat in self._seats.values())
         ):
             self._seat(next(n for n in range(len(self._seats) + 1) if n not in self._seats))
 
     # -- replicas -------------------------------------------------------------------------------
 
     def _seat(self, number: int) -> None:
+        self._old = [thread for thread in self._old if thread.is_alive()]
         seat = self._seats[number] = _Seat(number, self._clock.now())
         name = f"modelflow/placement {self.placement.name}/{number}"
         seat.thread = threading.Thread(target=self._keep, args=(seat,), name=name)
@@ -290,42 +350,43 @@ class Pool:
     def _keep(self, seat: _Seat) -> None:
         """Starts replicas at a seat, one after the other, until it is not needed any more."""
         pause = _PAUSES[0]
-        while True:
+        is_over = False
+        while not is_over:
             if self._start(seat):
                 pause = _PAUSES[0]
                 is_over = self._wait_for_end(seat)
             else:
-                is_over = self._wait(pause)
+                is_over = self._wait_to_try(seat, pause)
                 pause = min(2 * pause, _PAUSES[1])
-            if is_over:
-                return
 
     def _start(self, seat: _Seat) -> bool:
-        replica = self._make(seat.number)
-        with self._changed:
-            if self._is_over:
-                return False
-            seat.replica, seat.is_lost = replica, False
+        replica: Replica | None = None
         try:
-            replica.start(self.placement.start_timeout)
-        except Exception as error:  # noqa: BLE001 - told to `open`, or to who waits for a replica
-            replica.kill()
-            replica.close()
+            replica = self._make(seat.number)
             with self._changed:
-                seat.failure, seat.replica = error, None
-                if not self._is_over:
-                    logger.warning(
-                        "placement %r: replica %d does not start: %s",
-                        self.placement.name,
-                        seat.number,
-                        _said(error),
-                    )
-                self._changed.notify_all()
+                if self._is_over:
+                    return False
+                seat.replica, seat.is_lost = replica, False
+            replica.start(self.placement.start_timeout)
+        except Exception as error:  # noqa: BLE001 - told to `wait`, or to who waits for a replica
+            self._has_not_started(seat, replica, error)
             return False
         with self._changed:
             seat.is_ready, seat.failure, seat.used_at = True, None, self._clock.now()
             self._changed.notify_all()
         return True
+
+    def _has_not_started(self, seat: _Seat, replica: Replica | None, error: Exception) -> None:
+        if replica is not None:
+            _quietly(replica.kill)
+            _quietly(replica.close)
+        with self._changed:
+            seat.failure, seat.replica = error, None
+            is_over = self._is_over
+            self._changed.notify_all()
+        if not is_over:
+            name, said = self.placement.name, _said(error)
+            logger.warning("placement %r: replica %d does not start: %s", name, seat.number, said)
 
     def _wait_for_end(self, seat: _Seat) -> bool:
         """Waits until the seat's replica is to end, and ends it; True: there is to be no other."""
@@ -338,30 +399,51 @@ class Pool:
                 if left is not None and left <= 0 and not seat.busy and not seat.is_reserved:
                     break
                 self._clock.wait(self._changed, None if left is None else max(left, 1.0))
-            is_lost, is_over = seat.is_lost, self._is_over
+            is_lost = seat.is_lost
             seat.is_ready = False
-            if not is_lost and not is_over:
-                self._leaving.append(self._seats.pop(seat.number))  # not needed
-                is_over = True
-                self._changed.notify_all()
+            is_over = self._is_over or not is_lost
+            if is_over:
+                self._give_up(seat)
         if is_lost:
             logger.warning("placement %r: lost replica %d", self.placement.name, seat.number)
-            replica.kill()
+            _quietly(replica.kill)
         with self._changed:
             while seat.busy:  # calls are told that it is lost, and go
                 self._changed.wait()
-        replica.close()
+        _quietly(replica.close)
         with self._changed:
             seat.replica = None
         return is_over
 
-    def _wait(self, seconds: float) -> bool:
+    def _give_up(self, seat: _Seat) -> None:
+        """Has the seat be no seat any more; its thread ends soon."""
+        if self._seats.get(seat.number) is seat:
+            del self._seats[seat.number]
+            if seat.thread is not None:
+                self._old.append(seat.thread)
+            self._changed.notify_all()
+
+    def _wait_to_try(self, seat: _Seat, seconds: float) -> bool:
         """Waits before the next try; True: there is to be none."""
         with self._changed:
-            due = self._clock.now() + seconds
-            while not self._is_over and (left := due - self._clock.now()) > 0:
+            now = self._clock.now()
+            if seat.number >= self.placement.replicas[0]:  # it was worth a try
+                self._grow_from = now + _IDLE
+                self._give_up(seat)
+                return True
+            while not self._is_over and (left := now + seconds - self._clock.now()) > 0:
                 self._clock.wait(self._changed, left)
+            if self._is_over:
+                self._give_up(seat)
             return self._is_over
+
+
+def _quietly(end: Callable[[], None]) -> None:
+    """Ends a replica; what goes wrong with that is logged, for there is nothing else to be done."""
+    try:
+        end()
+    except Exception:
+        logger.exception("a replica could not be ended")
 
 
 def _said(error: Exception) -> str:

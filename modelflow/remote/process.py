@@ -11,9 +11,9 @@ from typing import Any
 from modelflow.errors import FlowFailed, described
 from modelflow.ipc.channel import Channel, Ends
 from modelflow.ipc.process import end_with, prepare
-from modelflow.remote.message import Answers, Fault
+from modelflow.remote.message import Answers, Fault, Rows
 from modelflow.remote.part import Part, PartFlow
-from modelflow.remote.replica import ReplicaLostError
+from modelflow.remote.replica import NotSendableError, PartEndedError, ReplicaLostError
 
 __all__ = ["main", "run"]
 
@@ -59,20 +59,37 @@ def run(channels: Sequence[Channel]) -> None:
 
 def _work(channel: Channel, parts: Mapping[str, PartFlow]) -> None:
     """Answers batches until there are none."""
-    with contextlib.suppress(EOFError, BrokenPipeError):
-        while (rows := channel.receive()) is not None:
-            answer: tuple[bool, Any]
+    with contextlib.suppress(EOFError, OSError):
+        while True:
             try:
-                answer = True, parts[rows.part].answer(rows)
-            except Exception as error:  # noqa: BLE001 - the part cannot go on: it is told to the flow
-                answer = False, ReplicaLostError(_said(error))
-            _send(channel, answer)
+                rows = channel.receive()
+            except (EOFError, OSError):
+                raise
+            except Exception as error:  # noqa: BLE001 - of a class that is not here, or worse
+                message = f"a row cannot be read in another process: {described(error)}"
+                channel.send((False, NotSendableError(message)))
+                continue
+            if rows is None:
+                return
+            _send(channel, _answer(channel, rows, parts))
+
+
+def _answer(channel: Channel, rows: Rows, parts: Mapping[str, PartFlow]) -> tuple[bool, Any]:
+    try:
+        # None: something moves.
+        return True, parts[rows.part].answer(rows, on_move=lambda: channel.send(None))
+    except (PartEndedError, OSError) as error:
+        return False, error
+    except Exception as error:  # noqa: BLE001 - the part cannot go on: it is told to the flow
+        return False, ReplicaLostError(_said(error))
 
 
 def _send(channel: Channel, answer: tuple[bool, Any]) -> None:
     try:
         channel.send(answer)
-    except (pickle.PicklingError, TypeError, AttributeError):
+    except OSError:
+        raise
+    except Exception:  # noqa: BLE001 - whatever a value's class does when it is pickled
         channel.send((True, _portable(answer[1])))
 
 
@@ -90,8 +107,8 @@ def _sendable(value: Any, meta: Any, node: str) -> tuple[Any, Any]:
     for what, told in (("its data", value), ("its meta", meta)):
         try:
             pickle.dumps(told)
-        except (pickle.PicklingError, TypeError, AttributeError) as error:
-            message = f"{what} cannot be sent to another process: {error}"
+        except Exception as error:  # noqa: BLE001 - whatever its class does when it is pickled
+            message = f"{what} cannot be sent to another process: {described(error)}"
             return Fault(message, node, "remote"), None
     return value, meta
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from modelflow.config.placement import PlacementConfig
-from modelflow.errors import PlanError
+from modelflow.errors import PlanError, described
 from modelflow.ipc import process as processes
 from modelflow.ipc.channel import Channel, Ends, open_channel
 from modelflow.remote.engine import Engine
@@ -121,27 +121,41 @@ class ProcessReplica(Replica):
         try:
             try:
                 channel.send(rows, timeout)
-            except (pickle.PicklingError, TypeError, AttributeError) as error:
+            except OSError:
+                raise
+            except Exception as error:
                 self._give_back(channel)
-                message = f"a row cannot be sent to another process: {error}"
+                message = f"a row cannot be sent to another process: {described(error)}"
                 raise NotSendableError(message) from error
-            is_good, answer = channel.receive(timeout)
+            found = self._received(channel, timeout)
         except TimeoutError as error:
             self.kill()
             process = self._process
             assert process is not None  # it has started
             message = (
-                f"process {process.pid} has not answered within {timeout:g} s "
+                f"process {process.pid} has done no row for {timeout:g} s "
                 f"([placement.{self._placement.name}] timeout_ms)"
             )
             raise ReplicaLostError(message) from error
         except (EOFError, OSError) as error:
             raise ReplicaLostError(self._how_it_ended()) from error
         self._give_back(channel)
-        if not is_good:
-            raise ReplicaLostError(str(answer)) from answer
-        found: Answers = answer
+        if isinstance(found, Exception):
+            raise found
         return found
+
+    def _received(self, channel: Channel, timeout: float) -> Answers | Exception:
+        """Waits for an answer as long as something moves there; returns it, or what was raised."""
+        try:
+            while (message := channel.receive(timeout)) is None:
+                pass
+        except (EOFError, OSError):
+            raise
+        except Exception as error:  # noqa: BLE001 - of a class that is not here, or worse
+            text = f"an answer cannot be read here: {described(error)}"
+            return NotSendableError(text)
+        answer: Answers | Exception = message[1]
+        return answer
 
     def _give_back(self, channel: Channel) -> None:
         with self._lock:

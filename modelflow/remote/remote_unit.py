@@ -5,15 +5,22 @@ it was; then with nothing else under way at its replica, so that no batch is bla
 at last row by row, so that no row is. A row whose replica was lost with it each time is in error.
 """
 
+import math
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from modelflow.buffer import Buffer
-from modelflow.errors import FlowUnitError
+from modelflow.errors import EndFlow, FlowUnitError
 from modelflow.plan.placement import Partition, ports_of
 from modelflow.remote.message import Answers, Column, Fault, Rows, buffers_of, fault_of, rows_of
-from modelflow.remote.pool import Pool
-from modelflow.remote.replica import NoReplicaError, NotSendableError, ReplicaLostError
+from modelflow.remote.pool import Pool, User
+from modelflow.remote.replica import (
+    NoReplicaError,
+    NotSendableError,
+    PartEndedError,
+    ReplicaLostError,
+)
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import Context, FlowUnit
@@ -21,6 +28,7 @@ from modelflow.unit.unit import Context, FlowUnit
 __all__ = ["RemoteUnit", "remote_spec"]
 
 UNIT = "remote"
+_LATE = "its deadline passed before a replica had room"
 
 
 def remote_spec(partition: Partition, pool: Pool) -> FlowUnitSpec:
@@ -55,22 +63,40 @@ class RemoteUnit(FlowUnit):
         self._node = node
         self._outputs = tuple(outputs)
         self._pool = pool
+        self._user: User | None = None
+        self._lock = threading.Lock()  # `interrupt` comes from another thread
+        self._is_interrupted = False
 
     def open(self, config: Any) -> None:  # noqa: ARG002
-        """Starts the pool, or takes part in it.
+        """Starts the replicas, or takes part in those that run; waits until they are ready.
 
         Raises:
-            NoReplicaError: a replica did not start.
+            NoReplicaError: one did not start, or the flow ends.
         """
-        self._pool.open()
+        user = self._pool.join()
+        with self._lock:
+            self._user = user
+            is_interrupted = self._is_interrupted
+        try:
+            if is_interrupted:
+                self._pool.abort(user)
+            self._pool.wait(user)
+        except BaseException:
+            self._pool.leave(user)
+            raise
 
     def close(self) -> None:
-        """Ends the pool, if nobody else uses it."""
-        self._pool.close()
+        """Ends the replicas, if nobody else uses them."""
+        assert self._user is not None  # it was opened
+        self._pool.leave(self._user)
 
     def interrupt(self) -> None:
-        """Ends every replica: nobody waits for answers any more."""
-        self._pool.abort()
+        """Waits for answers no more; ends every replica, if nobody else uses them."""
+        with self._lock:
+            self._is_interrupted = True
+            user = self._user
+        if user is not None:
+            self._pool.abort(user)
 
     def process(self, ctx: Context) -> None:
         """Has a batch worked on; every row has a result."""
@@ -95,11 +121,13 @@ class RemoteUnit(FlowUnit):
             except ReplicaLostError as loss:
                 losses.append(str(loss))
             except NoReplicaError as refusal:
-                return self._without(rows, str(refusal))
+                return self._without(rows, str(refusal), begun)
             except NotSendableError as error:
                 if len(rows) > 1:
                     return self._one_by_one(rows, begun, losses)
                 return self._without(rows, str(error))
+            except PartEndedError as end:
+                raise EndFlow(str(end)) from end
         return self._without(rows, _lost(losses))
 
     def _one_by_one(self, rows: Rows, begun: float, losses: Sequence[str]) -> Mapping[str, Column]:
@@ -111,8 +139,12 @@ class RemoteUnit(FlowUnit):
                 columns = self._call(row, begun, is_alone=bool(losses)).columns
             except ReplicaLostError as loss:
                 columns = self._without(row, _lost([*losses, str(loss)]))
-            except (NoReplicaError, NotSendableError) as error:
+            except NoReplicaError as refusal:
+                columns = self._without(row, str(refusal), begun)
+            except NotSendableError as error:
                 columns = self._without(row, str(error))
+            except PartEndedError as end:
+                raise EndFlow(str(end)) from end
             for output, (data, metas) in columns.items():
                 found[output][0].extend(data)
                 found[output][1].extend(metas)
@@ -124,16 +156,26 @@ class RemoteUnit(FlowUnit):
         known = [left for left in remaining if left is not None]
         # Behind the last deadline nobody waits for a replica any more.
         patience = max(known) if len(known) == len(remaining) else None
-        timeout = self._pool.placement.timeout
+        assert self._user is not None  # it was opened
         rows = Rows(rows.part, rows.columns, remaining)
-        return self._pool.call(
-            rows, is_alone=is_alone, patience=None if patience is None else min(patience, timeout)
-        )
+        return self._pool.call(self._user, rows, is_alone=is_alone, patience=patience)
 
-    def _without(self, rows: Rows, message: str) -> dict[str, Column]:
-        """Returns rows in error; their meta is that of the first input."""
+    def _without(self, rows: Rows, message: str, begun: float | None = None) -> dict[str, Column]:
+        """Returns rows in error; their meta is that of the first input.
+
+        Args:
+            rows: The rows.
+            message: What is said of them.
+            begun: When they were to be sent; those whose deadlines have passed since are late.
+        """
         _, metas = next(iter(rows.columns.values()))
-        faults = [Fault(message, self._node, UNIT, "lost") for _ in range(len(rows))]
+        passed = -math.inf if begun is None else SYSTEM_CLOCK.now() - begun
+        faults = [
+            Fault(_LATE, self._node, UNIT, "wait", is_late=True)
+            if left is not None and left <= passed
+            else Fault(message, self._node, UNIT, "lost")
+            for left in rows.remaining
+        ]
         return {output: (list(faults), list(metas)) for output in self._outputs}
 
 

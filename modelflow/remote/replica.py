@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from modelflow.errors import ModelflowError
 from modelflow.remote.message import Answers, Rows
 
-__all__ = ["NoReplicaError", "NotSendableError", "Replica", "ReplicaLostError"]
+__all__ = ["NoReplicaError", "NotSendableError", "PartEndedError", "Replica", "ReplicaLostError"]
 
 
 class ReplicaLostError(ModelflowError):
@@ -17,7 +17,11 @@ class NoReplicaError(ModelflowError):
 
 
 class NotSendableError(ModelflowError):
-    """Something in a batch cannot be sent to another process; nothing of it was."""
+    """Something in a batch, or in its answer, cannot be sent to another process."""
+
+
+class PartEndedError(ModelflowError):
+    """A unit of a part has ended the flow (`EndFlow`)."""
 
 
 class Replica(ABC):
@@ -49,7 +53,8 @@ class Replica(ABC):
 
         Raises:
             ReplicaLostError: there is no answer, and there will be none.
-            NotSendableError: something in the batch cannot be sent.
+            NotSendableError: something in the batch, or in its answer, cannot be sent.
+            PartEndedError: a unit there has ended the flow.
         """
 
     @abstractmethod

@@ -48,7 +48,7 @@ def process_of(engine, place=0):
     """The number of the process of a replica, and its machine."""
     import ray
 
-    (pool,) = (pool for _, _, pool in engine._pools)
+    (pool,) = engine._pools
     seat = list(pool._seats.values())[place]
     return ray.get(seat.replica._actor.open.remote(()))
 

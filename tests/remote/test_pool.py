@@ -24,6 +24,8 @@ class Told(Replica):
         self.gate = threading.Event()
         self.gate.set()
         self.entered = threading.Semaphore(0)
+        self.may_close = threading.Event()
+        self.may_close.set()
         self.is_killed = self.is_closed = False
         self.calls = 0
 
@@ -47,6 +49,7 @@ class Told(Replica):
         self.gate.set()
 
     def close(self):
+        assert self.may_close.wait(LONG)
         self.is_closed = True
 
 
@@ -67,13 +70,20 @@ def pool_of(made, replicas=(1, 1), *, in_flight=2, clock=None, **terms):
     return Pool(placement, made, *([clock] if clock else []))
 
 
-def called(pool, **how):
+def opened(pool):
+    """A user of the pool, whose replicas are ready."""
+    user = pool.join()
+    pool.wait(user)
+    return user
+
+
+def called(pool, user, **how):
     """Calls on a thread of its own; returns what tells the answer, or the error."""
     found = []
 
     def call():
         try:
-            found.append(pool.call(ROWS, **how))
+            found.append(pool.call(user, ROWS, **how))
         except Exception as error:  # noqa: BLE001 - the test looks at it
             found.append(error)
 
@@ -95,45 +105,44 @@ def until(pool, holds):
 def test_the_least_number_begins_and_ends_with_its_users():
     made = Made()
     pool = pool_of(made, (2, 4))
-    pool.open()
-    pool.open()
+    one, other = opened(pool), opened(pool)
     assert [replica.number for replica in made] == [0, 1]
-    pool.close()
+    pool.leave(one)
     assert not any(replica.is_closed for replica in made)
-    pool.close()
+    pool.leave(other)
     assert all(replica.is_closed and not replica.is_killed for replica in made)
     with pytest.raises(NoReplicaError, match="the flow ends"):
-        pool.call(ROWS)
+        pool.call(other, ROWS)
 
 
 def test_calls_go_where_there_is_room_and_a_replica_is_added_when_there_is_none():
     made = Made()
     pool = pool_of(made, (1, 2), in_flight=1)
-    pool.open()
+    user = opened(pool)
     made[0].gate.clear()
-    first = called(pool)
+    first = called(pool, user)
     assert made[0].entered.acquire(timeout=LONG)
-    assert pool.call(ROWS).columns["out"][0] == [1]
+    assert pool.call(user, ROWS).columns["out"][0] == [1]
     made[0].gate.set()
     assert first().columns["out"][0] == [0]
     assert (pool.figures().replicas, pool.figures().calls, pool.figures().rows) == (2, 2, 2)
-    pool.close()
+    pool.leave(user)
 
 
 def test_a_replica_beyond_the_least_ends_when_nobody_needs_it():
     made, clock = Made(), FakeClock()
     pool = pool_of(made, (1, 2), in_flight=1, clock=clock)
-    pool.open()
+    user = opened(pool)
     made[0].gate.clear()
-    first = called(pool)
+    first = called(pool, user)
     assert made[0].entered.acquire(timeout=LONG)
-    pool.call(ROWS)
+    pool.call(user, ROWS)
     made[0].gate.set()
     first()
     clock.until_deadline(clock.now() + _IDLE)
     clock.advance(_IDLE + 1)
     until(pool, lambda: len(pool._seats) == 1)
-    pool.close()
+    pool.leave(user)
     assert made[1].is_closed
     assert [replica.is_killed for replica in made] == [False, False]
 
@@ -141,115 +150,196 @@ def test_a_replica_beyond_the_least_ends_when_nobody_needs_it():
 def test_a_lost_replica_is_told_to_those_who_call_and_another_begins():
     made = Made()
     pool = pool_of(made)
-    pool.open()
+    user = opened(pool)
     made[0].gate.clear()
-    calls = [called(pool), called(pool)]
+    calls = [called(pool, user), called(pool, user)]
     assert made[0].entered.acquire(timeout=LONG)
     assert made[0].entered.acquire(timeout=LONG)
     made[0].kill()
     assert [str(call()) for call in calls] == ["replica 0 is gone"] * 2
-    assert pool.call(ROWS).columns["out"][0] == [0]
+    assert pool.call(user, ROWS).columns["out"][0] == [0]
     assert len(made) == 2
     assert made[0].is_closed
     assert pool.figures().lost == 1
-    pool.close()
+    pool.leave(user)
 
 
 def test_one_that_died_while_nobody_called_costs_no_call():
     made = Made()
     pool = pool_of(made)
-    pool.open()
+    user = opened(pool)
     made[0].kill()
-    assert pool.call(ROWS).columns["out"][0] == [0]
+    assert pool.call(user, ROWS).columns["out"][0] == [0]
     assert [replica.calls for replica in made] == [0, 1]
-    pool.close()
+    pool.leave(user)
 
 
 def test_a_call_alone_waits_for_the_others_and_lets_none_in():
     made = Made()
     pool = pool_of(made, in_flight=2)
-    pool.open()
+    user = opened(pool)
     made[0].gate.clear()
-    first = called(pool)
+    first = called(pool, user)
     assert made[0].entered.acquire(timeout=LONG)
-    alone = called(pool, is_alone=True)
+    alone = called(pool, user, is_alone=True)
     until(pool, lambda: pool._seats[0].is_reserved)
-    other = called(pool)
+    other = called(pool, user)
     until(pool, lambda: pool._waiting == 2)
     assert made[0].calls == 1
     made[0].gate.set()
     for answer in (first, alone, other):
         assert answer().columns["out"][0] == [0]
     assert not pool._seats[0].is_reserved
-    pool.close()
+    pool.leave(user)
 
 
 def test_who_finds_no_room_is_told_after_its_patience():
     made = Made()
     pool = pool_of(made, in_flight=1)
-    pool.open()
+    user = opened(pool)
     made[0].gate.clear()
-    first = called(pool)
+    first = called(pool, user)
     assert made[0].entered.acquire(timeout=LONG)
-    with pytest.raises(NoReplicaError, match=r"none of 1 replicas had room within 0 s"):
-        pool.call(ROWS, patience=0.0)
-    with pytest.raises(NoReplicaError, match=r"none of 1 replicas had room within 0 s"):
-        pool.call(ROWS, is_alone=True, patience=0.0)
+    with pytest.raises(NoReplicaError, match="none of 1 replicas had room within"):
+        pool.call(user, ROWS, patience=0.0)
+    with pytest.raises(NoReplicaError, match="none of 1 replicas had room within"):
+        pool.call(user, ROWS, is_alone=True, patience=0.0)
     assert not pool._seats[0].is_reserved
     made[0].gate.set()
     first()
-    pool.close()
+    pool.leave(user)
 
 
 def test_a_replica_that_does_not_start_is_told_and_nothing_is_left():
     made = Made(OSError("no room"))
     pool = pool_of(made, (2, 2))
+    user = pool.join()
     with pytest.raises(NoReplicaError, match="placement 'far': no replica: OSError: no room"):
-        pool.open()
+        pool.wait(user)
+    pool.leave(user)
     assert all(replica.is_closed for replica in made)
-    pool.open()
+    user = opened(pool)
     assert pool.figures().replicas == 2
-    pool.close()
+    pool.leave(user)
 
 
 def test_one_that_does_not_start_again_is_tried_again(caplog):
     made, clock = Made(), FakeClock()
     pool = pool_of(made, clock=clock)
-    pool.open()
+    user = opened(pool)
     made.failures += [OSError("no room"), OSError("still no room")]
     made[0].kill()
-    waiting = called(pool)
+    waiting = called(pool, user)
     for pause in (0.5, 1.0):
         clock.until_deadline(clock.now() + pause)
         clock.advance(pause)
     assert waiting().columns["out"][0] == [0]
     assert "still no room" in caplog.text
-    pool.close()
+    pool.leave(user)
 
 
 def test_an_abort_ends_calls_and_who_waits():
     made = Made()
     pool = pool_of(made, in_flight=1)
-    pool.open()
+    user = opened(pool)
     made[0].gate.clear()
-    under_way = called(pool)
+    under_way = called(pool, user)
     assert made[0].entered.acquire(timeout=LONG)
-    waiting = called(pool)
+    waiting = called(pool, user)
     until(pool, lambda: pool._waiting == 1)
-    pool.abort()
+    pool.abort(user)
     assert isinstance(under_way(), ReplicaLostError)
     assert isinstance(waiting(), NoReplicaError)
-    pool.close()
+    pool.leave(user)
     assert made[0].is_closed
 
 
 def test_an_abort_of_one_user_leaves_the_replicas_to_the_other():
     made = Made()
     pool = pool_of(made)
-    pool.open()
-    pool.open()
-    pool.abort()
-    assert pool.call(ROWS).columns["out"][0] == [0]
-    pool.close()
-    pool.close()
+    one, other = opened(pool), opened(pool)
+    pool.abort(one)
+    assert pool.call(other, ROWS).columns["out"][0] == [0]
+    with pytest.raises(NoReplicaError, match="the flow ends"):
+        pool.call(one, ROWS)
+    pool.leave(one)
+    pool.leave(other)
     assert not made[0].is_killed
+
+
+def test_when_all_have_aborted_every_replica_ends_at_once_and_who_comes_then_has_new_ones():
+    made = Made()
+    pool = pool_of(made)
+    one, other = opened(pool), opened(pool)
+    made[0].gate.clear()
+    under_way = called(pool, other)
+    assert made[0].entered.acquire(timeout=LONG)
+    pool.abort(one)
+    pool.abort(other)
+    assert isinstance(under_way(), ReplicaLostError)
+    late = opened(pool)
+    assert pool.call(late, ROWS).columns["out"][0] == [0]
+    for user in (one, other, late):
+        pool.leave(user)
+    assert all(replica.is_closed for replica in made)
+    assert len(made) == 2
+
+
+def test_who_comes_while_the_last_one_leaves_has_replicas_of_its_own():
+    made = Made()
+    pool = pool_of(made)
+    first = opened(pool)
+    made[0].may_close.clear()
+    leaving = threading.Thread(target=pool.leave, args=(first,), name="modelflow/test/leave")
+    leaving.start()
+    until(pool, lambda: pool._is_closing)
+    users = []
+    joining = threading.Thread(
+        target=lambda: users.append(opened(pool)), name="modelflow/test/join"
+    )
+    joining.start()
+    made[0].may_close.set()
+    leaving.join()
+    joining.join()
+    assert pool.call(users[0], ROWS).columns["out"][0] == [0]
+    assert [replica.is_closed for replica in made] == [True, False]
+    pool.leave(users[0])
+
+
+def test_one_that_cannot_even_be_made_is_told():
+    pool = Pool(PlacementConfig("far"), lambda number: 1 / 0)
+    user = pool.join()
+    with pytest.raises(NoReplicaError, match="no replica: ZeroDivisionError"):
+        pool.wait(user)
+    pool.leave(user)
+
+
+def test_calls_wait_as_long_as_it_takes_while_a_replica_is_ready():
+    made, clock = Made(), FakeClock()
+    pool = pool_of(made, in_flight=1, clock=clock, timeout=5.0)
+    user = opened(pool)
+    made[0].gate.clear()
+    first = called(pool, user)
+    assert made[0].entered.acquire(timeout=LONG)
+    waiting = called(pool, user)
+    clock.until_waiting(2)  # the caller, and the replica's own thread
+    clock.advance(3600)
+    made[0].gate.set()
+    assert first().columns["out"][0] == waiting().columns["out"][0] == [0]
+    pool.leave(user)
+
+
+def test_an_extra_replica_that_cannot_start_is_not_tried_again_at_once():
+    made, clock = Made(), FakeClock()
+    pool = pool_of(made, (1, 2), in_flight=1, clock=clock)
+    user = opened(pool)
+    made.failures.append(OSError("no room"))
+    made[0].gate.clear()
+    first = called(pool, user)
+    assert made[0].entered.acquire(timeout=LONG)
+    waiting = called(pool, user)
+    until(pool, lambda: pool._grow_from > clock.now())
+    made[0].gate.set()
+    assert first().columns["out"][0] == waiting().columns["out"][0] == [0]
+    assert len(made) == 2
+    pool.leave(user)
