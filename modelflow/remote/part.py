@@ -1,5 +1,6 @@
 """A part of a graph where it runs: what is sent there, and the flow that answers."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,6 +17,7 @@ from modelflow.plan.placement import Partition
 from modelflow.remote.message import Answers, Rows, buffers_of, column_of
 from modelflow.remote.replica import PartEndedError
 from modelflow.request import Request
+from modelflow.runtime.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from modelflow.buffer import Buffer
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Part", "PartFlow", "part_of"]
 
 # Seconds between two looks at whether anything moves.
-_LOOK = 1.0
+_LOOK = 0.25
 
 
 @dataclass(frozen=True)
@@ -182,20 +184,18 @@ class PartFlow:
         ]
         has_room = partial(events.put, False)
         left, unsent = len(requests), self._flow.submit(requests, has_room)
-        before = self.ahead(key)
+        before, looked = self.ahead(key), SYSTEM_CLOCK.now()
         while left:
-            try:
-                is_done = events.get(timeout=None if on_move is None else _LOOK)
-            except Empty:
-                now = self.ahead(key)
-                if on_move is not None and now < before:
+            with contextlib.suppress(Empty):
+                if events.get(timeout=None if on_move is None else _LOOK):
+                    left -= 1
+                else:
+                    unsent = self._flow.submit(unsent, has_room)
+            if on_move is not None and SYSTEM_CLOCK.now() - looked >= _LOOK:
+                now, looked = self.ahead(key), SYSTEM_CLOCK.now()
+                if now < before:
                     on_move()
                 before = now
-                continue
-            if is_done:
-                left -= 1
-            else:
-                unsent = self._flow.submit(unsent, has_room)
         found: dict[str, list[Buffer]] = {output: [] for output in self._outputs}
         for request in requests:
             answer = request.answer()

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from modelflow import Flow
-from modelflow.errors import FlowFailed, FlowUnitError, PlanError, StreamClosed
+from modelflow.buffer import Buffer
+from modelflow.errors import BadRequest, FlowFailed, FlowUnitError, PlanError, StreamClosed
 from modelflow.remote import ProcessEngine, placed
 from modelflow.remote.process_engine import ProcessReplica
 from modelflow.request import Request
+from tests.remote import units
 
 GRAPH = """
 [placement.far]
@@ -198,3 +200,95 @@ def test_a_unit_given_in_code_is_sent_where_that_can_be():
 def test_what_is_placed_nowhere_is_told():
     with pytest.raises(PlanError, match=r"no node is placed.*\(there: far\)"):
         placed(text_of().replace(", placement=far", ""), ProcessEngine())
+
+
+def flow_of(unit, engine=None, **terms):
+    """A flow whose only node is elsewhere."""
+    text = text_of(**terms).replace("tests.remote.units:risky", f"tests.remote.units:{unit}")
+    return Flow(placed(text.replace(', notes=""', ""), engine or ProcessEngine()))
+
+
+def test_only_the_row_that_cannot_be_sent_or_read_is_in_error_and_nothing_is_lost():
+    engine = ProcessEngine()
+    odd = [units.Unsendable(), units.Unreadable(), "unsendable", "unreadable"]
+    with flow_of("odd", engine) as flow:
+        for _ in range(3):  # more often than there are channels
+            rows = [1, *odd, 2]
+            found = [answer for _, answer in flow.map(rows, errors="return")]
+            assert [found[0].data, found[-1].data] == [1, 2]
+            said = [str(error) for error in found[1:-1]]
+            assert "a row cannot be sent to another process: ValueError: holds a" in said[0]
+            assert "a row cannot be read in another process: LookupError: is of" in said[1]
+            assert "its data cannot be sent to another process: ValueError" in said[2]
+            assert "an answer cannot be read here: LookupError: is of another" in said[3]
+    assert engine.figures() == {} or engine.figures()["far"].lost == 0
+
+
+def test_meta_crosses_as_it_is_whatever_it_holds():
+    rows = [Buffer(1, {"box": np.arange(4)}), Buffer(2, {"k": True}), Buffer(3, {"k": 1})]
+    with flow_of("odd") as flow:
+        found = [answer for _, answer in flow.map(rows)]
+    np.testing.assert_array_equal(found[0].meta["box"], np.arange(4))
+    assert found[1].meta["k"] is True
+    assert type(found[2].meta["k"]) is int
+
+
+def test_a_unit_that_ends_the_flow_ends_it_from_there_too():
+    engine = ProcessEngine()
+    flow = flow_of("odd", engine).start()
+    with pytest.raises(StreamClosed):
+        flow.infer("end")
+    with pytest.raises(FlowFailed) as caught:
+        flow.stop()
+    assert "enough" in str(caught.value)
+    assert all(figures.lost == 0 for figures in engine.figures().values())
+
+
+def test_what_moves_is_not_lost_however_long_it_takes():
+    engine = ProcessEngine()
+    with flow_of("slow", engine, timeout=1500) as flow:
+        found = [answer.data for _, answer in flow.map(range(20), in_flight=20)]
+        assert engine.figures()["far"].lost == 0
+    assert found == list(range(20))
+
+
+def test_what_a_unit_refuses_is_refused_as_on_one_machine():
+    with flow_of("picky") as flow, pytest.raises(FlowUnitError) as caught:
+        flow.infer(1)
+    assert caught.value.is_refusal
+    assert isinstance(caught.value.__cause__, BadRequest)
+    assert str(caught.value.__cause__) == "got 1; expected something else"
+
+
+def test_a_flow_that_stops_leaves_the_replicas_of_another_alone():
+    engine = ProcessEngine()
+    with flow_of("odd", engine) as kept:
+        for _ in range(5):
+            flow_of("odd", engine).start().stop(drain=False)
+            assert kept.infer(1).data == 1
+        assert engine.figures()["far"].lost == 0
+
+
+def test_two_parts_of_one_placement_end_at_once_though_one_hangs(tmp_path):
+    notes = tmp_path / "notes"
+    os.mkfifo(notes)
+    text = f"""
+    [placement.far]
+    [graph]
+    graphconf = '''digraph {{
+        input [type=input]
+        a [flowunit="tests.remote.units:risky", placement=far, notes="{notes}"]
+        here [flowunit="tests.remote.units:odd"]
+        b [flowunit="tests.remote.units:odd", placement=far]
+        output [type=output]
+        input -> a -> here -> b -> output
+    }}'''
+    """
+    flow = Flow(placed(text, ProcessEngine())).start()
+    request = Request({"input": [-2]}, lambda _: None)
+    flow.submit([request])
+    with notes.open() as told:
+        assert told.readline() == "-2\n"
+    flow.stop(drain=False)
+    with pytest.raises(StreamClosed):
+        request.answer()

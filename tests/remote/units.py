@@ -3,8 +3,10 @@
 import os
 import select
 import signal
+import time
 
 from modelflow import flowunit
+from modelflow.errors import BadRequest, EndFlow
 
 
 @flowunit
@@ -26,3 +28,42 @@ def risky(value, *, notes: str = ""):
     if value == -3:
         raise ValueError(f"refuses {value}")
     return (lambda: 0) if value == -4 else 2 * value
+
+
+class Unsendable:
+    """What raises when it is pickled, as a wrapper of something native may."""
+
+    def __reduce__(self):
+        raise ValueError("holds a pointer")
+
+
+class Unreadable:
+    """What raises where it is unpickled."""
+
+    def __reduce__(self):
+        return _unread, ()
+
+
+def _unread():
+    raise LookupError("is of another machine")
+
+
+@flowunit
+def odd(value):
+    """Gives what cannot be sent, or read, or ends the flow; else what it gets."""
+    if value == "end":
+        raise EndFlow("enough")
+    return {"unsendable": Unsendable(), "unreadable": Unreadable()}.get(value, value)
+
+
+@flowunit
+def slow(value):
+    """Takes its time, a row after the other."""
+    time.sleep(0.2)
+    return value
+
+
+@flowunit
+def picky(value):
+    """Refuses what it is given."""
+    raise BadRequest(f"got {value!r}; expected something else")
