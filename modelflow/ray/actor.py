@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from modelflow.archive.unpacked import unpacked
-from modelflow.remote.message import Answers, Rows
+from modelflow.remote.message import Answers, Rows, portable
 from modelflow.remote.part import Part, PartFlow
 
 __all__ = ["Origin", "PartActor", "Versions", "take_up"]
@@ -105,7 +105,9 @@ class PartActor:
 
     def answer(self, rows: Rows, key: str) -> Answers:
         """Has a batch worked on; see `PartFlow.answer`."""
-        return self._parts[rows.part].answer(rows, key)
+        from ray import cloudpickle
+
+        return portable(self._parts[rows.part].answer(rows, key), cloudpickle.dumps)
 
     def ahead(self, part: str, key: str) -> int:
         """Returns how many rows are not done of a batch, and of those before it."""

@@ -162,7 +162,7 @@ class RayReplica(Replica):
     def call(self, rows: Rows, timeout: float) -> Answers:
         """Has a batch worked on; see `Replica.call`."""
         import ray
-        from ray.exceptions import RayError, RayTaskError
+        from ray.exceptions import RayError, RaySystemError, RayTaskError
 
         key = uuid.uuid4().hex
         try:
@@ -177,6 +177,9 @@ class RayReplica(Replica):
             answers: Answers = ray.get(ref, timeout=timeout)
         except RayTaskError as error:
             raise _raised(error.cause) from error
+        except RaySystemError as error:  # it came, and is of a class that is not here, or worse
+            message = f"an answer cannot be read here: {_last(error)}"
+            raise NotSendableError(message) from error
         except RayError as error:
             raise ReplicaLostError(self._lost(error)) from error
         except ReplicaLostError:
@@ -278,6 +281,11 @@ def _nodes(part: Part) -> list[str]:
     return [
         node.name for node in part.config.nodes if node.attributes.get("type") in (None, "flowunit")
     ]
+
+
+def _last(error: BaseException) -> str:
+    """Returns the last line of an error of Ray's that ends in a traceback."""
+    return str(error).strip().splitlines()[-1]
 
 
 def _short(error: BaseException) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from modelflow.errors import FlowFailed, described
 from modelflow.ipc.channel import Channel, Ends
 from modelflow.ipc.process import end_with, prepare
-from modelflow.remote.message import Answers, Fault, Rows
+from modelflow.remote.message import Rows, portable
 from modelflow.remote.part import Part, PartFlow
 from modelflow.remote.replica import NotSendableError, PartEndedError, ReplicaLostError
 
@@ -90,27 +90,7 @@ def _send(channel: Channel, answer: tuple[bool, Any]) -> None:
     except OSError:
         raise
     except Exception:  # noqa: BLE001 - whatever a value's class does when it is pickled
-        channel.send((True, _portable(answer[1])))
-
-
-def _portable(answers: Answers) -> Answers:
-    """Returns answers with an error in the place of each value that cannot be sent."""
-    columns = {}
-    for output, (data, metas) in answers.columns.items():
-        node = output.rpartition(".")[0]
-        cells = [_sendable(value, meta, node) for value, meta in zip(data, metas, strict=True)]
-        columns[output] = [cell[0] for cell in cells], [cell[1] for cell in cells]
-    return Answers(columns)
-
-
-def _sendable(value: Any, meta: Any, node: str) -> tuple[Any, Any]:
-    for what, told in (("its data", value), ("its meta", meta)):
-        try:
-            pickle.dumps(told)
-        except Exception as error:  # noqa: BLE001 - whatever its class does when it is pickled
-            message = f"{what} cannot be sent to another process: {described(error)}"
-            return Fault(message, node, "remote"), None
-    return value, meta
+        channel.send((True, portable(answer[1], pickle.dumps)))
 
 
 def _stop(parts: Mapping[str, PartFlow]) -> None:

@@ -22,6 +22,7 @@ from tests.properties.programs import programs, sessions
 from tests.properties.test_random_graphs import EXAMPLES, thorough
 from tests.properties.test_random_placements import run_far
 from tests.ray.conftest import add
+from tests.remote import units
 
 GRAPH = """
 [placement.far]
@@ -141,6 +142,35 @@ def test_engines_of_one_name_share_the_actors(cluster):
     assert cluster.actors() == []
 
 
+def test_actors_of_one_name_run_what_they_are_asked_for(cluster):
+    other = text_of().replace("units:risky", "units:odd")
+    one, another = RayEngine(cluster, "shared"), RayEngine(cluster, "shared")
+    with Flow(placed(text_of(), one)) as first, Flow(placed(other, another)) as second:
+        assert (first.infer(3).data, second.infer(3).data) == (6, 3)
+    engine = RayEngine(cluster)
+    with Flow(placed(text_of(), engine)) as first, Flow(placed(other, engine)) as second:
+        assert (first.infer(3).data, second.infer(3).data) == (6, 3)
+
+
+def test_only_the_row_that_cannot_be_sent_or_read_is_in_error_and_no_actor_is_lost(cluster):
+    engine = RayEngine(cluster)
+    text = text_of().replace("units:risky", "units:odd")
+    odd = [units.Unsendable(), "unsendable", "unreadable"]
+    with Flow(placed(text, engine)) as flow:
+        found = [answer for _, answer in flow.map([1, *odd, 2], errors="return")]
+        assert engine.figures()["far"].lost == 0
+    assert [found[0].data, found[-1].data] == [1, 2]
+    assert all(isinstance(error, FlowUnitError) for error in found[1:-1])
+    assert "a row cannot be sent to another process: ValueError: holds a" in str(found[1])
+
+
+def test_arrays_inside_others_are_ours_to_write(cluster):
+    text = text_of().replace("units:risky", "units:odd")
+    with Flow(placed(text, RayEngine(cluster))) as flow:
+        found = flow.infer({"pixels": [np.zeros(200_000, np.uint8)]}).data
+    assert found["pixels"][0].flags.owndata
+
+
 def test_a_late_row_reaches_no_unit_there(cluster):
     engine = RayEngine(cluster)
     with Flow(placed(text_of(), engine)) as flow:
@@ -205,7 +235,6 @@ def test_a_packed_graph_runs_on_a_cluster_and_goes_on_where_it_was(machines, clu
     )
     for number in range(1, 31):
         (tmp_path / f"{number:02}.bin").write_bytes(b"x" * number)
-    runner = CliRunner()
     # In a process of its own: the archive has modules of the same names.
     command = [sys.executable, "-m", "modelflow", "pack", "graph.toml", "-o", "../app.mfz"]
     packed = commands.run(command, cwd=folder)
@@ -215,8 +244,9 @@ def test_a_packed_graph_runs_on_a_cluster_and_goes_on_where_it_was(machines, clu
     command = ["ray", "run", str(tmp_path / "app.mfz"), "--address", machines.address]
     command += ["--output", str(out), "--resume", str(tmp_path / "done"), "--quiet"]
     for pattern in ("0*.bin", "*.bin"):
-        done = runner.invoke(cli, [*command, "--input", str(tmp_path / pattern)])
-        assert done.exit_code == 0, (done.output, done.exception)
+        words = [sys.executable, "-m", "modelflow", *command, "--input", str(tmp_path / pattern)]
+        done = commands.run(words, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert sorted(row["data"] for row in rows) == list(range(1, 31))
 

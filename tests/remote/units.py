@@ -53,7 +53,9 @@ def odd(value):
     """Gives what cannot be sent, or read, or ends the flow; else what it gets."""
     if value == "end":
         raise EndFlow("enough")
-    return {"unsendable": Unsendable(), "unreadable": Unreadable()}.get(value, value)
+    if isinstance(value, str):
+        return {"unsendable": Unsendable(), "unreadable": Unreadable()}.get(value, value)
+    return value
 
 
 @flowunit
