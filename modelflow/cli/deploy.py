@@ -27,6 +27,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
 _IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._/:-]{0,250}")
 _REPLICAS = re.compile(r"([1-9]\d{0,3})(?:\.\.([1-9]\d{0,3}))?")
 _VARIABLE = re.compile(r"([A-Za-z_]\w{0,250})=([^\x00-\x1f\x7f]*)", re.ASCII)
+_RAY = re.compile(rb"^ray(?:\[[a-z,]*\])?==([0-9A-Za-z.+!]+)", re.MULTILINE)  # in a lock file
 _PORTS = range(1024, 65_536)  # whoever serves in a container is no root
 
 
@@ -155,9 +156,10 @@ def _write(
         raise ConfigError(message)
     archive = draft / f"{model}.mfz"
     manifest = _packed(target, graph, archive, given)
-    application = _application(graph, model, manifest, given)
     with Archive(archive) as opened:
-        (draft / LOCK).write_bytes(b"".join(opened.chunks(LOCK)))
+        lock = b"".join(opened.chunks(LOCK))
+    application = _application(graph, model, manifest, lock, given)
+    (draft / LOCK).write_bytes(lock)
     for path, text in target.files(application).items():
         (draft / path).parent.mkdir(parents=True, exist_ok=True)
         (draft / path).write_text(text, encoding="utf-8")
@@ -216,7 +218,7 @@ def _taken(
 
 
 def _application(
-    graph: GraphChoice, model: str, manifest: "Manifest", given: dict[str, Any]
+    graph: GraphChoice, model: str, manifest: "Manifest", lock: bytes, given: dict[str, Any]
 ) -> "Application":
     import hashlib
 
@@ -239,6 +241,7 @@ def _application(
         grpc_port=_grpc_port(given["grpc_port"], given["http_port"]),
         drain=given["drain_timeout"],
         replicas=_replicas(given["replicas"]),
+        ray=found[1].decode() if (found := _RAY.search(lock)) else "",
         settings=dict(map(_variable, given["variables"])),
     )
 

@@ -60,6 +60,7 @@ class Application:
         grpc_port: Where it answers over gRPC; None: it does not.
         drain: Seconds within which requests under way are answered at the end.
         replicas: The least and the most of them.
+        ray: The version of Ray in its lock file; "": it says none.
         settings: Variables of the environment that it is started with.
     """
 
@@ -74,6 +75,7 @@ class Application:
     grpc_port: int | None = 8500
     drain: int = 30
     replicas: tuple[int, int] = (1, 4)
+    ray: str = ""
     settings: "Mapping[str, str]" = field(default_factory=dict)
 
     @property

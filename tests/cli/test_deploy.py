@@ -105,7 +105,10 @@ def test_a_folder_has_the_archive_and_what_the_target_needs(target, graph, capsy
     if missing := {*TARGETS[target].extras} - {*EXTRAS}:
         pytest.skip(f"modelflow is installed without the extras {missing}")
     folder = graph.parent / "out"
-    assert deploy(target, graph, "-o", folder) == 0
+    own = graph.parent / "own.lock"  # not all of ray[default] need be installed here
+    own.write_text("ray==2.60.0 \\\n    --hash=sha256:00\n")
+    lock = ["--lock", own] if target == "kuberay" else []
+    assert deploy(target, graph, "-o", folder, *lock) == 0
     assert written(folder) == sorted([*FILES[target], "requirements.lock", "upper.mfz"])
     with Archive(folder / "upper.mfz") as archive:
         archive.verify()
@@ -118,6 +121,9 @@ def test_a_folder_has_the_archive_and_what_the_target_needs(target, graph, capsy
     assert f"cd {folder}" in next_words
     if target not in ("compose", "systemd"):
         assert f"docker build -t {image} ." in next_words
+    if target == "kuberay":
+        cluster = yaml.safe_load((folder / "kuberay/cluster.yaml").read_text())
+        assert cluster["spec"]["rayVersion"] == "2.60.0"
     texts = [(folder / name).read_text() for name in FILES[target]]
     assert not [text for text in texts if re.search(r"@[a-z_]+\b", text.replace("@system-", ""))]
 
