@@ -26,7 +26,6 @@ TARGET_NAMES = ("docker", "compose", "kubernetes", "helm", "kuberay", "systemd")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
 _IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._/:-]{0,250}")
 _REPLICAS = re.compile(r"([1-9]\d{0,3})(?:\.\.([1-9]\d{0,3}))?")
-_VARIABLE = re.compile(r"([A-Za-z_]\w{0,250})=([^\x00-\x1f\x7f]*)", re.ASCII)
 _RAY = re.compile(rb"^ray(?:\[[a-z,]*\])?==([0-9A-Za-z.+!]+)", re.MULTILINE)  # in a lock file
 _PORTS = range(1024, 65_536)  # whoever serves in a container is no root
 
@@ -203,6 +202,13 @@ def _taken(
             "--include and --lock to modelflow pack"
         )
         raise ConfigError(message)
+    if graph.environment.variables:
+        name = next(iter(graph.environment.variables))
+        message = (
+            f"{name}: is set in the environment, and {graph.path} is an archive, which is deployed "
+            f"as it is; unset it, or give it to what is deployed: --env {name}=VALUE"
+        )
+        raise ConfigError(message)
     shutil.copyfile(graph.path, archive)
     with Archive(archive) as opened:
         manifest = opened.manifest
@@ -222,7 +228,10 @@ def _application(
 ) -> "Application":
     import hashlib
 
+    from modelflow.cli.deployed_environment import as_deployed, variables_of
     from modelflow.deploy.application import Application, label_of, needs_of
+
+    variables = variables_of(given["variables"])
 
     tag = hashlib.sha256(manifest.to_bytes()).hexdigest()[:12]  # another archive, another image
     image = given["image"] or f"{label_of(model)}:{tag}"
@@ -234,7 +243,7 @@ def _application(
         modelflow=manifest.modelflow,
         python=f"{sys.version_info.major}.{sys.version_info.minor}",
         extras=manifest.extras,
-        needs=needs_of(graph.read(check_devices=False)),
+        needs=needs_of(as_deployed(graph, variables).read(check_devices=False)),
         inputs=tuple(port["name"] for port in manifest.inputs),
         image=image,
         http_port=given["http_port"],
@@ -242,16 +251,8 @@ def _application(
         drain=given["drain_timeout"],
         replicas=_replicas(given["replicas"]),
         ray=found[1].decode() if (found := _RAY.search(lock)) else "",
-        settings=dict(map(_variable, given["variables"])),
+        settings=variables,
     )
-
-
-def _variable(text: str) -> tuple[str, str]:
-    found = _VARIABLE.fullmatch(text)
-    if found is None:
-        message = f"--env: got {text!r}; expected NAME=VALUE on one line"
-        raise ConfigError(message)
-    return found[1], found[2]
 
 
 def _grpc_port(text: str, http: int) -> int | None:

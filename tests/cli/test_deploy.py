@@ -216,6 +216,21 @@ def test_of_a_graph_with_mistakes_nothing_is_written(graph, capsys):
         (["--grpc-port", "80"], "--grpc-port: got '80'"),
         (["--env", "A B=c"], "--env: got 'A B=c'; expected NAME=VALUE on one line"),
         (["--env", "A=b\nC=d"], "--env: got"),
+        (["--env", "MODELFLOW_SERVE_DRAIN_TIMEOUT=100"], "give --drain-timeout"),
+        (["--env", "MODELFLOW_SERVE_HTTP=0.0.0.0:9"], "give --http-port"),
+        (["--env", "MODELFLOW_SERVE_GRPC=off"], "give --grpc-port"),
+        (
+            ["--env", "MODELFLOW_SERVE_MAX_REQEUSTS=1"],
+            "has no such option; did you mean 'MODELFLOW_SERVE_MAX_REQUESTS'?",
+        ),
+        (
+            ["--env", "MODELFLOW_SERVE_MAX_REQUESTS=0"],
+            "--env MODELFLOW_SERVE_MAX_REQUESTS: got '0': 0 is not in the range",
+        ),
+        (["--env", "MODELFLOW_SERVE_OTEL=perhaps"], "got 'perhaps'"),
+        (["--env", "MODELFLOW_SET__nonode__k=1"], "MODELFLOW_SET__nonode__k"),
+        (["--env", "MODELFLOW_SET__upper__no_key=1"], "MODELFLOW_SET__upper__no_key"),
+        (["--env", "MODELFLOW_ARG__none=1"], "MODELFLOW_ARG__none"),
         (["--replicas", "8..2"], "--replicas: got '8..2'; expected N or MIN..MAX"),
         (["--replicas", "many"], "--replicas: got 'many'"),
     ],
@@ -241,6 +256,52 @@ def test_an_archive_is_taken_as_it_is(graph):
     done = run("deploy", "docker", "upper.mfz", "-o", "set", "--set", "upper.threads=2")
     assert "is an archive, which is deployed as it is" in done.stderr
     assert (done.returncode, (graph.parent / "set").exists()) == (1, False)
+
+
+def test_what_the_environment_sets_of_an_archive_is_not_dropped_in_silence(graph):
+    def run(*words, **environment):
+        environment = {**os.environ, **environment}
+        return programs.run(
+            ["python", "-m", "modelflow", *words], cwd=graph.parent, env=environment
+        )
+
+    assert run("pack", graph, "-o", "upper.mfz", "--extra", "serve").returncode == 0
+    done = run("deploy", "docker", "upper.mfz", "-o", "out", MODELFLOW_SET__upper__threads="2")
+    assert "--env MODELFLOW_SET__upper__threads=VALUE" in done.stderr
+    assert (done.returncode, (graph.parent / "out").exists()) == (1, False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "MODELFLOW_SERVE_CORS_ORIGINS=https://a.example https://b.example",
+        "MODELFLOW_SERVE_OTEL=1",
+        "MODELFLOW_SERVE_MAX_DECOMPRESSED=",
+        "MODELFLOW_SERVE_API_KEY_FILE=/run/keys",
+        "X=PLACE_0_HERE",
+    ],
+)
+def test_variables_that_the_server_takes_are_taken(text, graph):
+    assert deploy("helm", graph, "-o", graph.parent / "out", "--env", text) == 0
+    name, _, value = text.partition("=")
+    values = yaml.safe_load((graph.parent / "out/chart/values.yaml").read_text())
+    assert values["settings"][name] == value
+
+
+def test_what_pods_are_scaled_by_is_what_the_variables_make_of_the_graph(graph):
+    folder, variable = graph.parent / "out", "MODELFLOW_SET__upper__batch_size=64"
+    assert deploy("kubernetes", graph, "-o", folder, "--env", variable) == 0
+    scaler = yaml.safe_load((folder / "kubernetes/autoscaler.yaml").read_text())
+    assert scaler["spec"]["metrics"][0]["pods"]["target"]["averageValue"] == 128
+
+
+@pytest.mark.parametrize(
+    ("name", "is_told"),
+    [("DB_PASSWORD", True), ("DB_NAME", False), ("MODELFLOW_SERVE_TLS_KEY", False)],
+)
+def test_a_secret_that_is_written_for_all_to_read_is_told(name, is_told, graph, capsys):
+    assert deploy("kubernetes", graph, "-o", graph.parent / "out", "--env", f"{name}=x") == 0
+    assert (f"--env {name}: may be a secret" in capsys.readouterr().err) is is_told
 
 
 def test_an_archive_that_lacks_what_serving_needs_is_refused(graph, capsys):
