@@ -1,6 +1,7 @@
 """``modelflow deploy``: what a graph is put into service with, written into a folder."""
 
 import re
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -130,7 +131,7 @@ def deploy(target: str, graph: GraphChoice, folder: Path, force: bool, **given: 
         raise ConfigError(message) from error
     for name in written:
         click.echo(folder / name)
-    click.echo(f"\nnext:\n\n  cd {folder}", err=True)
+    click.echo(f"\nnext:\n\n  cd {shlex.quote(str(folder))}", err=True)
     for line in made.next(application).splitlines():
         click.echo(f"  {line}", err=True)
     takes = ", ".join(application.inputs) or "nothing"

@@ -128,6 +128,11 @@ def test_a_folder_has_the_archive_and_what_the_target_needs(target, graph, capsy
     assert not [text for text in texts if re.search(r"@[a-z_]+\b", text.replace("@system-", ""))]
 
 
+def test_the_folder_is_named_as_a_shell_reads_it(graph, capsys):
+    assert deploy("compose", graph, "-o", "out ü 2") == 0
+    assert "\n  cd 'out ü 2'\n" in capsys.readouterr().err
+
+
 def test_the_same_graph_gives_the_same_bytes(graph):
     for name in ("one", "two"):
         assert deploy("helm", graph, "-o", graph.parent / name) == 0
