@@ -2,7 +2,10 @@
 
 import re
 import shlex
+import signal
 import sys
+import threading
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +14,7 @@ import click
 from modelflow.cli.graph_choice import GraphChoice
 from modelflow.cli.graph_options import graph_options
 from modelflow.cli.telling import tell
+from modelflow.cli.termination import TERMINATED, termination
 from modelflow.errors import ConfigError
 from modelflow.files.whole_folder import whole_folder
 
@@ -115,9 +119,12 @@ def deploy(target: str, graph: GraphChoice, folder: Path, force: bool, **given: 
     """
     from modelflow.deploy.targets import TARGETS
 
-    made = TARGETS[target]
+    made, asked = TARGETS[target], threading.Event()
     try:
-        with whole_folder(folder, is_forced=force) as draft:
+        with (
+            termination(asked, partial(signal.raise_signal, signal.SIGINT)),
+            whole_folder(folder, is_forced=force) as draft,
+        ):
             application = _write(made, graph, draft, given)
             written = sorted(path.relative_to(draft) for path in draft.rglob("*") if path.is_file())
     except FileExistsError as error:
@@ -129,6 +136,10 @@ def deploy(target: str, graph: GraphChoice, folder: Path, force: bool, **given: 
     except OSError as error:
         message = f"-o {folder}: cannot be written: {error.strerror or error}"
         raise ConfigError(message) from error
+    except KeyboardInterrupt:
+        if asked.is_set():
+            return TERMINATED
+        raise
     for name in written:
         click.echo(folder / name)
     click.echo(f"\nnext:\n\n  cd {shlex.quote(str(folder))}", err=True)

@@ -203,6 +203,19 @@ def test_a_folder_with_files_stays_as_it_is_but_by_force(graph, capsys):
     assert "ENTRYPOINT" in (folder / "Dockerfile").read_text()
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_what_is_ended_in_the_middle_leaves_nothing(number, code, graph):
+    os.mkfifo(graph.parent / "begun")
+    wait = "import time\nopen('begun', 'w').close()\ntime.sleep(600)\n"
+    (graph.parent / "units.py").write_text(wait + UNITS)
+    command = ["python", "-m", "modelflow", "deploy", "docker", graph, "-o", "out"]
+    with programs.started(command, cwd=graph.parent, stderr=subprocess.DEVNULL) as process:
+        (graph.parent / "begun").open().close()
+        process.send_signal(number)
+        assert process.wait(programs.LIMIT) == code
+    assert not [each.name for each in graph.parent.iterdir() if "out" in each.name]
+
+
 def test_of_a_graph_with_mistakes_nothing_is_written(graph, capsys):
     graph.write_text(GRAPH.replace("units:upper", "units:uper"))
     assert deploy("docker", graph, "-o", graph.parent / "out") == 1
