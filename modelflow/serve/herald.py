@@ -69,7 +69,12 @@ class Herald:
                 sender.settimeout(longest)
                 sender.sendto("\n".join(lines).encode(), place)
         except (TimeoutError, BlockingIOError):
-            logger.debug("NOTIFY_SOCKET=%s: its queue is full; not told: %s", place, lines[0])
+            logger.log(
+                logging.WARNING if longest else logging.DEBUG,  # a beat is told again
+                "NOTIFY_SOCKET=%s: the service manager does not read; not told: %s",
+                self._address,
+                lines[0],
+            )
         except OSError as error:
             logger.warning(
                 "NOTIFY_SOCKET=%s: nothing can be told there: %s; expected the path of a datagram "
