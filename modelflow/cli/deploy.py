@@ -1,7 +1,11 @@
 """``modelflow deploy``: what a graph is put into service with, written into a folder."""
 
 import re
+import shlex
+import signal
 import sys
+import threading
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +14,7 @@ import click
 from modelflow.cli.graph_choice import GraphChoice
 from modelflow.cli.graph_options import graph_options
 from modelflow.cli.telling import tell
+from modelflow.cli.termination import TERMINATED, termination
 from modelflow.errors import ConfigError
 from modelflow.files.whole_folder import whole_folder
 
@@ -26,7 +31,7 @@ TARGET_NAMES = ("docker", "compose", "kubernetes", "helm", "kuberay", "systemd")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
 _IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._/:-]{0,250}")
 _REPLICAS = re.compile(r"([1-9]\d{0,3})(?:\.\.([1-9]\d{0,3}))?")
-_VARIABLE = re.compile(r"([A-Za-z_]\w{0,250})=([^\x00-\x1f\x7f]*)", re.ASCII)
+_RAY = re.compile(rb"^ray(?:\[[a-z,]*\])?==([0-9A-Za-z.+!]+)", re.MULTILINE)  # in a lock file
 _PORTS = range(1024, 65_536)  # whoever serves in a container is no root
 
 
@@ -114,9 +119,12 @@ def deploy(target: str, graph: GraphChoice, folder: Path, force: bool, **given: 
     """
     from modelflow.deploy.targets import TARGETS
 
-    made = TARGETS[target]
+    made, asked = TARGETS[target], threading.Event()
     try:
-        with whole_folder(folder, is_forced=force) as draft:
+        with (
+            termination(asked, partial(signal.raise_signal, signal.SIGINT)),
+            whole_folder(folder, is_forced=force) as draft,
+        ):
             application = _write(made, graph, draft, given)
             written = sorted(path.relative_to(draft) for path in draft.rglob("*") if path.is_file())
     except FileExistsError as error:
@@ -128,9 +136,13 @@ def deploy(target: str, graph: GraphChoice, folder: Path, force: bool, **given: 
     except OSError as error:
         message = f"-o {folder}: cannot be written: {error.strerror or error}"
         raise ConfigError(message) from error
+    except KeyboardInterrupt:
+        if asked.is_set():
+            return TERMINATED
+        raise
     for name in written:
         click.echo(folder / name)
-    click.echo(f"\nnext:\n\n  cd {folder}", err=True)
+    click.echo(f"\nnext:\n\n  cd {shlex.quote(str(folder))}", err=True)
     for line in made.next(application).splitlines():
         click.echo(f"  {line}", err=True)
     takes = ", ".join(application.inputs) or "nothing"
@@ -155,9 +167,10 @@ def _write(
         raise ConfigError(message)
     archive = draft / f"{model}.mfz"
     manifest = _packed(target, graph, archive, given)
-    application = _application(graph, model, manifest, given)
     with Archive(archive) as opened:
-        (draft / LOCK).write_bytes(b"".join(opened.chunks(LOCK)))
+        lock = b"".join(opened.chunks(LOCK))
+    application = _application(graph, model, manifest, lock, given)
+    (draft / LOCK).write_bytes(lock)
     for path, text in target.files(application).items():
         (draft / path).parent.mkdir(parents=True, exist_ok=True)
         (draft / path).write_text(text, encoding="utf-8")
@@ -201,6 +214,13 @@ def _taken(
             "--include and --lock to modelflow pack"
         )
         raise ConfigError(message)
+    if graph.environment.variables:
+        name = next(iter(graph.environment.variables))
+        message = (
+            f"{name}: is set in the environment, and {graph.path} is an archive, which is deployed "
+            f"as it is; unset it, or give it to what is deployed: --env {name}=VALUE"
+        )
+        raise ConfigError(message)
     shutil.copyfile(graph.path, archive)
     with Archive(archive) as opened:
         manifest = opened.manifest
@@ -216,11 +236,14 @@ def _taken(
 
 
 def _application(
-    graph: GraphChoice, model: str, manifest: "Manifest", given: dict[str, Any]
+    graph: GraphChoice, model: str, manifest: "Manifest", lock: bytes, given: dict[str, Any]
 ) -> "Application":
     import hashlib
 
+    from modelflow.cli.deployed_environment import as_deployed, variables_of
     from modelflow.deploy.application import Application, label_of, needs_of
+
+    variables = variables_of(given["variables"])
 
     tag = hashlib.sha256(manifest.to_bytes()).hexdigest()[:12]  # another archive, another image
     image = given["image"] or f"{label_of(model)}:{tag}"
@@ -232,23 +255,16 @@ def _application(
         modelflow=manifest.modelflow,
         python=f"{sys.version_info.major}.{sys.version_info.minor}",
         extras=manifest.extras,
-        needs=needs_of(graph.read(check_devices=False)),
+        needs=needs_of(as_deployed(graph, variables).read(check_devices=False)),
         inputs=tuple(port["name"] for port in manifest.inputs),
         image=image,
         http_port=given["http_port"],
         grpc_port=_grpc_port(given["grpc_port"], given["http_port"]),
         drain=given["drain_timeout"],
         replicas=_replicas(given["replicas"]),
-        settings=dict(map(_variable, given["variables"])),
+        ray=found[1].decode() if (found := _RAY.search(lock)) else "",
+        settings=variables,
     )
-
-
-def _variable(text: str) -> tuple[str, str]:
-    found = _VARIABLE.fullmatch(text)
-    if found is None:
-        message = f"--env: got {text!r}; expected NAME=VALUE on one line"
-        raise ConfigError(message)
-    return found[1], found[2]
 
 
 def _grpc_port(text: str, http: int) -> int | None:

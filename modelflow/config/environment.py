@@ -14,7 +14,7 @@ from modelflow.config.flow_config import FlowConfig
 from modelflow.config.override import CallerText, apply_overrides, substitute_args
 from modelflow.errors import ConfigError, Finding, GraphError, Location
 
-__all__ = ["Environment"]
+__all__ = ["Environment", "is_secret"]
 
 _SET, _ARG, _BETWEEN, _EVERY = "MODELFLOW_SET__", "MODELFLOW_ARG__", "__", "*"
 # What is told of a variable of such a name is not its value.
@@ -40,7 +40,7 @@ class Environment:
     def notes(self) -> Iterator[str]:
         """Gives ``NAME=VALUE`` of each variable; of a secret the name alone."""
         for name, value in self.variables.items():
-            yield f"{name}={'***' if _SECRET.search(name) else value}"
+            yield f"{name}={'***' if is_secret(name) else value}"
 
     def apply(self, config: FlowConfig) -> FlowConfig:
         """Returns a graph with all that the environment sets.
@@ -127,6 +127,11 @@ class Environment:
                 ):
                     return f"{finding.message} (set by {name})"
         return finding.message
+
+
+def is_secret(name: str) -> bool:
+    """Tells whether a variable of such a name may hold what not everybody is to read."""
+    return _SECRET.search(name) is not None
 
 
 def _target(name: str, nodes: Collection[str], args: Collection[str]) -> tuple[str, str]:

@@ -4,6 +4,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from packaging.requirements import InvalidRequirement, Requirement
+
 from modelflow.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -60,7 +62,9 @@ class Application:
         grpc_port: Where it answers over gRPC; None: it does not.
         drain: Seconds within which requests under way are answered at the end.
         replicas: The least and the most of them.
-        settings: Variables of the environment that it is started with.
+        ray: The version of Ray in its lock file; "": it says none.
+        settings: Variables of the environment that it is started with. Not in the image, which more
+            may have than whoever starts it.
     """
 
     model: str
@@ -74,6 +78,7 @@ class Application:
     grpc_port: int | None = 8500
     drain: int = 30
     replicas: tuple[int, int] = (1, 4)
+    ray: str = ""
     settings: "Mapping[str, str]" = field(default_factory=dict)
 
     @property
@@ -85,6 +90,28 @@ class Application:
     def archive(self) -> str:
         """The file that holds graph, units and models."""
         return f"{self.model}.mfz"
+
+    @property
+    def requirement(self) -> str:
+        """What of modelflow is installed, as pip reads it.
+
+        Raises:
+            ConfigError: pip would read something else.
+        """
+        extras = ",".join(self.extras)
+        text = f"modelflow-graph[{extras}]=={self.modelflow}"
+        try:
+            found = Requirement(text)
+        except InvalidRequirement:
+            found = None
+        if found is None or found.marker or found.extras != {*self.extras}:
+            message = (
+                f"{self.archive}: got the version {self.modelflow!r:.80} of modelflow and the "
+                f"extras {extras!r:.80}; expected what pip reads, as in 1.2.0 and serve; pack the "
+                "graph again"
+            )
+            raise ConfigError(message)
+        return text
 
     @property
     def graces(self) -> Graces:

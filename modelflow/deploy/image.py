@@ -1,6 +1,7 @@
 """What an image of an application is built from."""
 
 import json
+import shlex
 
 from modelflow.deploy.application import USER, Application
 from modelflow.deploy.text import filled
@@ -20,8 +21,7 @@ def image_files(application: Application) -> dict[str, str]:
         image=application.image,
         python=application.python,
         gpu_hint=_GPU_HINT if application.needs.gpus else "",
-        extras=",".join(application.extras),
-        modelflow=application.modelflow,
+        requirement=shlex.quote(application.requirement),
         archive=application.archive,
         http=application.addresses("0.0.0.0")["MODELFLOW_SERVE_HTTP"],
         grpc=application.addresses("0.0.0.0")["MODELFLOW_SERVE_GRPC"],

@@ -8,11 +8,18 @@ from typing import Any
 
 from modelflow.deploy.application import USER, Application
 from modelflow.deploy.kubernetes import Placed
+from modelflow.deploy.yaml_text import ABSENT
 
 __all__ = ["kuberay_objects"]
 
 # Memory in which processes of one machine share arrays: a third of a pod's.
 _POD_MEMORY, _SHARED_MEMORY = "6Gi", "2Gi"
+
+# Where Ray says how it is, by its defaults: the agent of a node, the dashboard of the cluster.
+_AGENT = "http://127.0.0.1:52365/api/local_raylet_healthz"
+_DASHBOARD = "http://127.0.0.1:8265/api/gcs_healthz"
+# Seconds between two looks, how long one may take, and how often it may fail: Ray starts slowly.
+_PERIOD, _LONGEST, _READY_FAILURES, _LIVE_FAILURES = 5, 5, 10, 120
 
 
 def kuberay_objects(application: Application) -> list[Placed]:
@@ -37,7 +44,7 @@ def _cluster(application: Application) -> dict[str, Any]:
     head = {
         # No work of others beside what keeps the cluster.
         "rayStartParams": {"num-cpus": "0"},
-        "template": _pod(application, "head", gpus=0),
+        "template": _pod(application, "head", (_AGENT, _DASHBOARD), gpus=0),
     }
     workers = {
         "groupName": "replicas",
@@ -45,13 +52,14 @@ def _cluster(application: Application) -> dict[str, Any]:
         "minReplicas": least,
         "maxReplicas": most,
         "rayStartParams": {},
-        "template": _pod(application, "worker", gpus=application.needs.gpus),
+        "template": _pod(application, "worker", (_AGENT,), gpus=application.needs.gpus),
     }
     return {
         "apiVersion": "ray.io/v1",
         "kind": "RayCluster",
         "metadata": _meta(application, application.name),
         "spec": {
+            "rayVersion": application.ray or ABSENT,
             "enableInTreeAutoscaling": least < most,
             "headGroupSpec": head,
             "workerGroupSpecs": [workers],
@@ -59,7 +67,9 @@ def _cluster(application: Application) -> dict[str, Any]:
     }
 
 
-def _pod(application: Application, name: str, *, gpus: int) -> dict[str, Any]:
+def _pod(
+    application: Application, name: str, asked: tuple[str, ...], *, gpus: int
+) -> dict[str, Any]:
     resources: dict[str, dict[str, str]] = {
         "requests": {"cpu": "2", "memory": _POD_MEMORY},
         "limits": {"cpu": "2", "memory": _POD_MEMORY},
@@ -72,6 +82,9 @@ def _pod(application: Application, name: str, *, gpus: int) -> dict[str, Any]:
         "imagePullPolicy": "IfNotPresent",
         "env": [{"name": key, "value": value} for key, value in application.environment.items()],
         "resources": resources,
+        # Those that the operator makes call wget, which an image of Python has not.
+        "readinessProbe": {**_asks(asked), "failureThreshold": _READY_FAILURES},
+        "livenessProbe": {**_asks(asked), "failureThreshold": _LIVE_FAILURES},
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
@@ -96,6 +109,17 @@ def _pod(application: Application, name: str, *, gpus: int) -> dict[str, Any]:
             "volumes": [{"name": "tmp", "emptyDir": {}}, {"name": "shm", "emptyDir": shared}],
         },
     }
+
+
+def _asks(addresses: tuple[str, ...]) -> dict[str, Any]:
+    """A probe that fails unless each of some addresses says that all is well."""
+    program = (
+        "import sys, urllib.request as r; "
+        "o = r.build_opener(r.ProxyHandler({})); "
+        f"sys.exit(not all(b'success' in o.open(a, timeout=2).read() for a in {addresses!r}))"
+    )
+    command = {"command": ["python", "-c", program]}
+    return {"exec": command, "periodSeconds": _PERIOD, "timeoutSeconds": _LONGEST}
 
 
 def _job(application: Application, name: str, command: str) -> dict[str, Any]:

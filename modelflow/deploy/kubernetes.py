@@ -180,7 +180,11 @@ def _container(application: Application, values: Values) -> dict[str, Any]:
         "ports": [
             {"name": name, "containerPort": port} for name, port in application.ports.items()
         ],
-        "envFrom": [{"configMapRef": {"name": values.name}}],
+        "envFrom": [
+            {"configMapRef": {"name": values.name}},
+            # What is not for all to read; whoever deploys makes it.
+            {"secretRef": {"name": values.name, "optional": True}},
+        ],
         "resources": values.of("resources"),
         "startupProbe": {
             **ready,

@@ -1,5 +1,7 @@
 """A unit of systemd."""
 
+import shlex
+
 from modelflow.deploy.application import Application
 from modelflow.deploy.text import filled
 
@@ -15,8 +17,7 @@ def service_unit(application: Application) -> str:
         model=application.model,
         archive=application.archive,
         python=application.python,
-        modelflow=application.modelflow,
-        extras=",".join(application.extras),
+        requirement=shlex.quote(application.requirement),
         environment="\n".join(
             f"Environment={_quoted(key, value)}" for key, value in environment.items()
         ),

@@ -1,5 +1,6 @@
 """What each target of ``modelflow deploy`` is made of, and what to do with it."""
 
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -72,19 +73,34 @@ def _build(application: Application) -> str:
     return f"docker build -t {application.image} ."
 
 
+def _push(application: Application) -> str:
+    """The image brought to where a cluster finds it."""
+    push = f"docker push {application.image}"
+    if "/" in application.image:
+        return push
+    return (
+        f"# {application.image} names no registry: give one first (--image REGISTRY/NAME:TAG) and\n"
+        f"# push there, or load the image into the cluster's machines\n{push}"
+    )
+
+
 def _next_docker(application: Application) -> str:
     ports = " ".join(f"-p 127.0.0.1:{port}:{port}" for port in application.ports.values())
     gpus = " --gpus all" if application.needs.gpus else ""
+    given = "".join(
+        f" -e {shlex.quote(f'{name}={value}')}" for name, value in application.settings.items()
+    )
     return (
         f"{_build(application)}\n"
-        f"docker run --read-only --tmpfs /tmp --cap-drop ALL{gpus} {ports} {application.image}\n"
+        f"docker run --read-only --tmpfs /tmp --cap-drop ALL{gpus} {ports}{given} "
+        f"{application.image}\n"
         f"docker stop -t {application.graces.process} CONTAINER"
     )
 
 
 def _next_kubernetes(application: Application) -> str:
     return (
-        f"{_build(application)}\ndocker push {application.image}\n"
+        f"{_build(application)}\n{_push(application)}\n"
         "kubectl apply --dry-run=server -f kubernetes/\nkubectl apply -f kubernetes/\n"
         f"kubectl rollout status deployment/{application.name}"
     )
@@ -92,22 +108,26 @@ def _next_kubernetes(application: Application) -> str:
 
 def _next_helm(application: Application) -> str:
     return (
-        f"{_build(application)}\ndocker push {application.image}\n"
+        f"{_build(application)}\n{_push(application)}\n"
         f"helm upgrade --install {application.name} chart/"
     )
 
 
 def _next_kuberay(application: Application) -> str:
     return (
-        f"{_build(application)}\ndocker push {application.image}\n"
+        f"{_build(application)}\n{_push(application)}\n"
         "kubectl apply --dry-run=server -f kuberay/\n"
         "kubectl apply -f kuberay/cluster.yaml, and -f kuberay/run.yaml for each job"
     )
 
 
 def _next_systemd(application: Application) -> str:
-    unit = f"{application.name}.service"
+    unit, home = f"{application.name}.service", f"/opt/{application.name}"
     return (
+        f"python{application.python} -m venv {home}/venv\n"
+        f"{home}/venv/bin/pip install --no-deps -r requirements.lock\n"
+        f"{home}/venv/bin/pip install --no-deps {shlex.quote(application.requirement)}\n"
+        f"install -m 644 {application.archive} {home}/\n"
         f"systemd-analyze verify {unit}\ninstall -m 644 {unit} /etc/systemd/system/\n"
         f"systemctl daemon-reload\nsystemctl enable --now {unit}"
     )

@@ -1,6 +1,7 @@
 """YAML made of values, some of which a chart of Helm puts in later."""
 
 import re
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,9 +12,6 @@ __all__ = ["ABSENT", "Place", "yaml_text"]
 
 ABSENT: Any = object()
 """The value of a key that is not there."""
-
-_TOKEN = re.compile(r"PLACE_(\d+)_HERE")
-_LINE = re.compile(r"^( *)[^\n]*PLACE_(\d+)_HERE$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -45,26 +43,29 @@ def yaml_text(*documents: Any, note: str = "", condition: str = "") -> str:
         condition: An action of templates that must hold for there to be any; ``""``: always.
     """
     places: list[Place] = []
-    written = [_written(each, places) for each in documents]
+    mark = f"PLACE_{secrets.token_hex(16)}_"  # stands in no value
+    written = [_written(each, places, mark) for each in documents]
     text = yaml.dump_all(written, Dumper=_Dumper, sort_keys=False, width=100, allow_unicode=True)
 
     def conditional(found: re.Match[str]) -> str:
-        wish = places[int(found[2])].condition
+        wish = places[int(found[1])].condition
         return f"{{{{- if {wish} }}}}\n{found[0]}\n{{{{- end }}}}" if wish else found[0]
 
-    text = _LINE.sub(conditional, text)
-    text = _TOKEN.sub(lambda found: places[int(found[1])].text, text)
+    text = re.sub(rf"^.*{mark}(\d+)_HERE$", conditional, text, flags=re.MULTILINE)
+    text = re.sub(rf"{mark}(\d+)_HERE", lambda found: places[int(found[1])].text, text)
     text = "".join(f"# {line}\n" for line in note.splitlines()) + text
     return f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n" if condition else text
 
 
-def _written(value: Any, places: list[Place]) -> Any:
+def _written(value: Any, places: list[Place], mark: str) -> Any:
     """Leaves out the keys that are not there, and puts a token wherever a place is."""
     if isinstance(value, Place):
         places.append(value)
-        return f"PLACE_{len(places) - 1}_HERE"
+        return f"{mark}{len(places) - 1}_HERE"
     if isinstance(value, Mapping):
-        return {key: _written(each, places) for key, each in value.items() if each is not ABSENT}
+        return {
+            key: _written(each, places, mark) for key, each in value.items() if each is not ABSENT
+        }
     if isinstance(value, list | tuple):
-        return [_written(each, places) for each in value]
+        return [_written(each, places, mark) for each in value]
     return value

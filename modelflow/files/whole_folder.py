@@ -1,6 +1,9 @@
 """Writing a folder whole or not at all."""
 
 import contextlib
+import fcntl
+import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -11,12 +14,13 @@ __all__ = ["whole_folder"]
 
 @contextlib.contextmanager
 def whole_folder(path: Path, *, is_forced: bool = False) -> Iterator[Path]:
-    """Gives a folder to write in, which takes its place at the end of the block.
+    """Gives a folder to write in, whose files take their places at the end of the block.
 
-    Where the block fails nothing of it is left.
+    Where the block fails nothing of it is left; what a process left that was killed goes as well.
 
     Args:
-        path: The place: nothing is there, or an empty folder.
+        path: The place: nothing is there, or an empty folder, which stays the one that it is:
+            somebody may stand in it, or have mounted it. A link to one is taken for it.
         is_forced: There may be one with files: those of the same names are replaced, each as a
             whole, and the others stay.
 
@@ -24,20 +28,50 @@ def whole_folder(path: Path, *, is_forced: bool = False) -> Iterator[Path]:
         FileExistsError: there is something else; nothing is written.
         OSError: it cannot be written.
     """
-    is_there = path.exists() or path.is_symlink()
-    if is_there and not (path.is_dir() and (is_forced or not any(path.iterdir()))):
+    is_there = path.is_dir()
+    if not is_there and (path.exists() or path.is_symlink()):
         raise FileExistsError(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+    place = path.resolve()
+    if not is_there:
+        place.parent.mkdir(parents=True, exist_ok=True)
+    home = place if is_there else place.parent  # of the same file system as what is moved there
+    _sweep(home, place.name)
+    if is_there and not is_forced and any(place.iterdir()):
+        raise FileExistsError(path)
+    draft = home / f".{place.name}.{secrets.token_hex(6)}.part"
     draft.mkdir()
     try:
-        yield draft
-        if is_there and is_forced:
-            _merge(draft, path)
-        else:
-            draft.rename(path)
+        with _held(draft):
+            yield draft
+            if is_there:
+                _merge(draft, place)
+            else:
+                draft.rename(place)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def _sweep(home: Path, name: str) -> None:
+    """Removes the drafts of a folder that nobody writes any more."""
+    pattern = re.compile(rf"\.{re.escape(name)}\.[0-9a-f]{{12}}\.part")
+    for found in [each for each in home.iterdir() if pattern.fullmatch(each.name)]:
+        with contextlib.suppress(OSError), _held(found):
+            shutil.rmtree(found)
+
+
+@contextlib.contextmanager
+def _held(draft: Path) -> Iterator[None]:
+    """Has others see that a draft is written, for as long as this process lives.
+
+    Raises:
+        OSError: another process writes it.
+    """
+    held = os.open(draft, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(held)
 
 
 def _merge(draft: Path, path: Path) -> None:

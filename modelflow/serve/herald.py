@@ -14,13 +14,15 @@ __all__ = ["Herald"]
 
 logger = logging.getLogger(__name__)
 
-# Seconds that it waits for a manager that does not read.
-_LONGEST = 1.0
+# Seconds that it waits for a manager that does not read; a beat does not wait: another follows.
+_LONGEST, _BEAT = 1.0, 0.0
 _MICROSECONDS = 1e6
 
 
 class Herald:
     """Tells how a server is. What is wrong with the socket is said once, in the log.
+
+    A manager that does not read for a while misses what it is told meanwhile, and no more.
 
     Attributes:
         interval: Seconds within which the manager wants to hear that the server lives; None: it
@@ -54,18 +56,25 @@ class Herald:
         Twice as often as the manager asks. Nothing where it does not ask.
         """
         if self.interval is not None:
-            self._tell("WATCHDOG=1")
+            self._tell("WATCHDOG=1", longest=_BEAT)
         if self.interval is not None:  # it could be told
             asyncio.get_running_loop().call_later(self.interval / 2, self.beat)
 
-    def _tell(self, *lines: str) -> None:
+    def _tell(self, *lines: str, longest: float = _LONGEST) -> None:
         if not self._address:
             return
         place = f"\0{self._address[1:]}" if self._address.startswith("@") else self._address
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
-                sender.settimeout(_LONGEST)
+                sender.settimeout(longest)
                 sender.sendto("\n".join(lines).encode(), place)
+        except (TimeoutError, BlockingIOError):
+            logger.log(
+                logging.WARNING if longest else logging.DEBUG,  # a beat is told again
+                "NOTIFY_SOCKET=%s: the service manager does not read; not told: %s",
+                self._address,
+                lines[0],
+            )
         except OSError as error:
             logger.warning(
                 "NOTIFY_SOCKET=%s: nothing can be told there: %s; expected the path of a datagram "

@@ -105,7 +105,10 @@ def test_a_folder_has_the_archive_and_what_the_target_needs(target, graph, capsy
     if missing := {*TARGETS[target].extras} - {*EXTRAS}:
         pytest.skip(f"modelflow is installed without the extras {missing}")
     folder = graph.parent / "out"
-    assert deploy(target, graph, "-o", folder) == 0
+    own = graph.parent / "own.lock"  # not all of ray[default] need be installed here
+    own.write_text("ray==2.60.0 \\\n    --hash=sha256:00\n")
+    lock = ["--lock", own] if target == "kuberay" else []
+    assert deploy(target, graph, "-o", folder, *lock) == 0
     assert written(folder) == sorted([*FILES[target], "requirements.lock", "upper.mfz"])
     with Archive(folder / "upper.mfz") as archive:
         archive.verify()
@@ -118,8 +121,16 @@ def test_a_folder_has_the_archive_and_what_the_target_needs(target, graph, capsy
     assert f"cd {folder}" in next_words
     if target not in ("compose", "systemd"):
         assert f"docker build -t {image} ." in next_words
+    if target == "kuberay":
+        cluster = yaml.safe_load((folder / "kuberay/cluster.yaml").read_text())
+        assert cluster["spec"]["rayVersion"] == "2.60.0"
     texts = [(folder / name).read_text() for name in FILES[target]]
     assert not [text for text in texts if re.search(r"@[a-z_]+\b", text.replace("@system-", ""))]
+
+
+def test_the_folder_is_named_as_a_shell_reads_it(graph, capsys):
+    assert deploy("compose", graph, "-o", "out ü 2") == 0
+    assert "\n  cd 'out ü 2'\n" in capsys.readouterr().err
 
 
 def test_the_same_graph_gives_the_same_bytes(graph):
@@ -192,6 +203,19 @@ def test_a_folder_with_files_stays_as_it_is_but_by_force(graph, capsys):
     assert "ENTRYPOINT" in (folder / "Dockerfile").read_text()
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_what_is_ended_in_the_middle_leaves_nothing(number, code, graph):
+    os.mkfifo(graph.parent / "begun")
+    wait = "import time\nopen('begun', 'w').close()\ntime.sleep(600)\n"
+    (graph.parent / "units.py").write_text(wait + UNITS)
+    command = ["python", "-m", "modelflow", "deploy", "docker", graph, "-o", "out"]
+    with programs.started(command, cwd=graph.parent, stderr=subprocess.DEVNULL) as process:
+        (graph.parent / "begun").open().close()
+        process.send_signal(number)
+        assert process.wait(programs.LIMIT) == code
+    assert not [each.name for each in graph.parent.iterdir() if "out" in each.name]
+
+
 def test_of_a_graph_with_mistakes_nothing_is_written(graph, capsys):
     graph.write_text(GRAPH.replace("units:upper", "units:uper"))
     assert deploy("docker", graph, "-o", graph.parent / "out") == 1
@@ -210,6 +234,21 @@ def test_of_a_graph_with_mistakes_nothing_is_written(graph, capsys):
         (["--grpc-port", "80"], "--grpc-port: got '80'"),
         (["--env", "A B=c"], "--env: got 'A B=c'; expected NAME=VALUE on one line"),
         (["--env", "A=b\nC=d"], "--env: got"),
+        (["--env", "MODELFLOW_SERVE_DRAIN_TIMEOUT=100"], "give --drain-timeout"),
+        (["--env", "MODELFLOW_SERVE_HTTP=0.0.0.0:9"], "give --http-port"),
+        (["--env", "MODELFLOW_SERVE_GRPC=off"], "give --grpc-port"),
+        (
+            ["--env", "MODELFLOW_SERVE_MAX_REQEUSTS=1"],
+            "has no such option; did you mean 'MODELFLOW_SERVE_MAX_REQUESTS'?",
+        ),
+        (
+            ["--env", "MODELFLOW_SERVE_MAX_REQUESTS=0"],
+            "--env MODELFLOW_SERVE_MAX_REQUESTS: got '0': 0 is not in the range",
+        ),
+        (["--env", "MODELFLOW_SERVE_OTEL=perhaps"], "got 'perhaps'"),
+        (["--env", "MODELFLOW_SET__nonode__k=1"], "MODELFLOW_SET__nonode__k"),
+        (["--env", "MODELFLOW_SET__upper__no_key=1"], "MODELFLOW_SET__upper__no_key"),
+        (["--env", "MODELFLOW_ARG__none=1"], "MODELFLOW_ARG__none"),
         (["--replicas", "8..2"], "--replicas: got '8..2'; expected N or MIN..MAX"),
         (["--replicas", "many"], "--replicas: got 'many'"),
     ],
@@ -235,6 +274,52 @@ def test_an_archive_is_taken_as_it_is(graph):
     done = run("deploy", "docker", "upper.mfz", "-o", "set", "--set", "upper.threads=2")
     assert "is an archive, which is deployed as it is" in done.stderr
     assert (done.returncode, (graph.parent / "set").exists()) == (1, False)
+
+
+def test_what_the_environment_sets_of_an_archive_is_not_dropped_in_silence(graph):
+    def run(*words, **environment):
+        environment = {**os.environ, **environment}
+        return programs.run(
+            ["python", "-m", "modelflow", *words], cwd=graph.parent, env=environment
+        )
+
+    assert run("pack", graph, "-o", "upper.mfz", "--extra", "serve").returncode == 0
+    done = run("deploy", "docker", "upper.mfz", "-o", "out", MODELFLOW_SET__upper__threads="2")
+    assert "--env MODELFLOW_SET__upper__threads=VALUE" in done.stderr
+    assert (done.returncode, (graph.parent / "out").exists()) == (1, False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "MODELFLOW_SERVE_CORS_ORIGINS=https://a.example https://b.example",
+        "MODELFLOW_SERVE_OTEL=1",
+        "MODELFLOW_SERVE_MAX_DECOMPRESSED=",
+        "MODELFLOW_SERVE_API_KEY_FILE=/run/keys",
+        "X=PLACE_0_HERE",
+    ],
+)
+def test_variables_that_the_server_takes_are_taken(text, graph):
+    assert deploy("helm", graph, "-o", graph.parent / "out", "--env", text) == 0
+    name, _, value = text.partition("=")
+    values = yaml.safe_load((graph.parent / "out/chart/values.yaml").read_text())
+    assert values["settings"][name] == value
+
+
+def test_what_pods_are_scaled_by_is_what_the_variables_make_of_the_graph(graph):
+    folder, variable = graph.parent / "out", "MODELFLOW_SET__upper__batch_size=64"
+    assert deploy("kubernetes", graph, "-o", folder, "--env", variable) == 0
+    scaler = yaml.safe_load((folder / "kubernetes/autoscaler.yaml").read_text())
+    assert scaler["spec"]["metrics"][0]["pods"]["target"]["averageValue"] == 128
+
+
+@pytest.mark.parametrize(
+    ("name", "is_told"),
+    [("DB_PASSWORD", True), ("DB_NAME", False), ("MODELFLOW_SERVE_TLS_KEY", False)],
+)
+def test_a_secret_that_is_written_for_all_to_read_is_told(name, is_told, graph, capsys):
+    assert deploy("kubernetes", graph, "-o", graph.parent / "out", "--env", f"{name}=x") == 0
+    assert (f"--env {name}: may be a secret" in capsys.readouterr().err) is is_told
 
 
 def test_an_archive_that_lacks_what_serving_needs_is_refused(graph, capsys):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from modelflow.deploy.image import health_check, image_files
+from modelflow.errors import ConfigError
 from tests import programs
 from tests.deploy.applications import application
 
@@ -84,3 +85,25 @@ def test_the_health_check_asks_whether_everything_is_loaded(status, code):
 def test_the_check_stands_in_the_image_as_it_is():
     (line,) = [line.strip() for line in lines() if line.strip().startswith("CMD ")]
     assert json.loads(line.removeprefix("CMD ")) == health_check(application())
+
+
+def test_pip_fetches_nothing_that_the_lock_file_does_not_name():
+    installs = [line for line in lines() if "pip install" in line]
+    assert len(installs) == 3
+    assert all("--no-deps" in line or "--no-index" in line for line in installs)
+    assert all("'modelflow-graph[onnx,serve]==1.2.3'" in line for line in installs[1:])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"modelflow": "1' && evil '"},
+        {"modelflow": "1\nRUN evil"},
+        {"modelflow": "1; python_version > '3'"},
+        {"extras": ("serve] @ http://evil",)},
+        {"extras": ("a,b",)},
+    ],
+)
+def test_a_version_that_pip_would_read_otherwise_is_refused(changes):
+    with pytest.raises(ConfigError, match="expected what pip reads"):
+        image_files(application(**changes))

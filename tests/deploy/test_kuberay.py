@@ -1,6 +1,9 @@
 """The objects of KubeRay, as far as the schemas of Kubernetes itself know them."""
 
+import http.server
 import shlex
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -8,6 +11,8 @@ import pytest
 from modelflow.cli.ray import ray_run
 from modelflow.deploy.application import USER
 from modelflow.deploy.kuberay import kuberay_objects
+from modelflow.deploy.yaml_text import yaml_text
+from tests import programs
 from tests.deploy.applications import application
 
 
@@ -58,3 +63,43 @@ def test_a_job_runs_on_the_cluster_that_is_there_by_a_command_that_exists():
         given = context.params
     assert (given["graph"], given["replicas"]) == ("/app/image_classify.mfz", "2..6")
     assert given["resume"] == Path("/data/out.done")
+
+
+def test_the_operator_is_told_the_version_of_ray_where_it_is_known():
+    assert found(ray="2.60.0")["cluster.yaml"]["spec"]["rayVersion"] == "2.60.0"
+    assert "rayVersion" not in yaml_text(found()["cluster.yaml"])
+
+
+@pytest.mark.parametrize(("answer", "code"), [(b"success", 0), (b"failed", 1)])
+def test_the_probes_need_nothing_but_python(answer, code):
+    asked = []
+
+    class Server(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_):
+            pass
+
+    head, worker = groups()
+    with http.server.HTTPServer(("127.0.0.1", 0), Server) as server:
+        thread = threading.Thread(target=server.serve_forever, name="serves")
+        thread.start()
+        try:
+            for group in (head, worker):
+                (container,) = group["template"]["spec"]["containers"]
+                for kind in ("readinessProbe", "livenessProbe"):
+                    program, *words = container[kind]["exec"]["command"]
+                    assert program == "python"
+                    for port in (52365, 8265):
+                        words[-1] = words[-1].replace(f":{port}/", f":{server.server_port}/")
+                    assert programs.run([sys.executable, *words]).returncode == code
+        finally:
+            server.shutdown()
+            thread.join()
+    raylet, cluster = "/api/local_raylet_healthz", "/api/gcs_healthz"
+    of_head = [raylet, cluster] if code == 0 else [raylet]
+    assert asked == [*of_head, *of_head, raylet, raylet]

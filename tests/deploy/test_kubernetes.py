@@ -149,7 +149,10 @@ def test_settings_come_by_the_environment_and_others_make_other_pods():
         **settings,
     }
     (container,) = pod()["containers"]
-    assert container["envFrom"] == [{"configMapRef": {"name": "image-classify"}}]
+    assert container["envFrom"] == [
+        {"configMapRef": {"name": "image-classify"}},
+        {"secretRef": {"name": "image-classify", "optional": True}},
+    ]
     assert digest(settings=settings) != digest()
 
 

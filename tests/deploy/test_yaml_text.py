@@ -31,3 +31,9 @@ def test_a_key_with_a_condition_and_a_text_with_one_stand_between_if_and_end():
     text = yaml_text({"a": {"b": Place("{{ 1 }}", "x"), "c": 2}}, condition="y")
     wanted = "{{- if y }}\na:\n{{- if x }}\n  b: {{ 1 }}\n{{- end }}\n  c: 2\n{{- end }}\n"
     assert text == wanted
+
+
+def test_a_value_that_looks_like_a_token_stays_as_it_is():
+    values = {"a": "PLACE_0_HERE", "b": "PLACE_7_HERE"}
+    text = yaml_text({**values, "c": Place("{{ 1 }}")})
+    assert text == "a: PLACE_0_HERE\nb: PLACE_7_HERE\nc: {{ 1 }}\n"

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import re
 import signal
@@ -118,6 +119,33 @@ def test_a_loop_that_hangs_is_not_said_to_live(manager):
                 heard(bound)
 
     asyncio.run(live())
+
+
+def test_a_manager_that_is_slow_once_is_told_again_that_the_server_lives(manager, caplog):
+    bound, environment = manager
+    address = bound.getsockname()
+    herald = Herald({**environment, "WATCHDOG_USEC": "20000", "WATCHDOG_PID": str(os.getpid())})
+    filled = 0
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        other.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            while True:
+                other.sendto(b"X=1", address)
+                filled += 1
+
+    async def live():
+        loop = asyncio.get_running_loop()
+        before = loop.time()
+        herald.beat()
+        assert loop.time() - before < 0.5  # the loop is not held up
+        herald.stopping()  # what is said once waits, but not for ever
+        for _ in range(filled):
+            assert heard(bound) == ["X=1"]
+        assert await loop.run_in_executor(None, heard, bound) == ["WATCHDOG=1"]
+
+    asyncio.run(live())
+    (record,) = [each for each in caplog.records if each.levelno >= logging.WARNING]
+    assert "does not read; not told: STOPPING=1" in record.getMessage()
 
 
 @pytest.mark.parametrize("place", ["/nowhere/notify", "notify"])
