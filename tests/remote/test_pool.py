@@ -307,7 +307,10 @@ def test_who_comes_while_the_last_one_leaves_has_replicas_of_its_own():
 
 
 def test_one_that_cannot_even_be_made_is_told():
-    pool = Pool(PlacementConfig("far"), lambda number: 1 / 0)
+    def broken(number):
+        raise ZeroDivisionError
+
+    pool = Pool(PlacementConfig("far"), broken)
     user = pool.join()
     with pytest.raises(NoReplicaError, match="no replica: ZeroDivisionError"):
         pool.wait(user)
