@@ -210,7 +210,8 @@ PLACEMENT_KEYS: tuple[Option, ...] = (
         "timeout_ms",
         float,
         30_000.0,
-        "Without an answer for so long a replica counts as lost, and another is asked.",
+        "A replica that has done no row that a batch waits for, for so long, counts as lost, and "
+        "another is asked.",
         minimum=1,
         maximum=86_400_000,
     ),
