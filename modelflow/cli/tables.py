@@ -37,7 +37,9 @@ class TableWriter:
         is_resumed: They go into a folder of parts.
     """
 
-    def __init__(self, path: Path, option: str, parts: int | None) -> None:
+    def __init__(
+        self, path: Path, option: str, parts: int | None, *, is_begun: bool = False
+    ) -> None:
         """Opens the file or the folder.
 
         Args:
@@ -45,9 +47,11 @@ class TableWriter:
             option: What named it, for messages.
             parts: The parts that are whole, to be gone on behind; None: one file, which begins
                 anew.
+            is_begun: A run before has begun with it, so that the parts that are there are its own.
 
         Raises:
-            ConfigError: it cannot be written, or less is there than was written.
+            ConfigError: it cannot be written, less is there than was written, or parts of something
+                else.
             MissingDependencyError: ``pyarrow`` is not installed.
         """
         try:
@@ -66,12 +70,12 @@ class TableWriter:
         self._file = contextlib.ExitStack()
         self._writer: Any = None
         try:
-            self._open()
+            self._open(is_begun)
         except OSError as error:
             message = f"{option}: cannot write {path}: {error.strerror or error}"
             raise ConfigError(message) from error
 
-    def _open(self) -> None:
+    def _open(self, is_begun: bool) -> None:
         if self._path.is_dir() != self.is_resumed and self._path.exists():
             what = "a file" if self.is_resumed else "a folder of parts"
             message = (
@@ -83,11 +87,14 @@ class TableWriter:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             return
         self._path.mkdir(parents=True, exist_ok=True)
+        there = self._found()
+        if there and not is_begun:
+            message = (
+                f"{self._option}: {min(there.values())} is there already, and the list that "
+                "--resume names knows nothing of it; remove it, or give another folder"
+            )
+            raise ConfigError(message)
         remove_drafts(self._path)
-        there = {}
-        for path in self._path.iterdir():
-            if found := _PART.fullmatch(path.name):
-                there[int(found[1])] = path
         if missing := sorted(set(range(self._parts)) - there.keys()):
             message = (
                 f"{self._option}: {self._path} has no {_part(missing[0])}, which the job had "
@@ -102,6 +109,11 @@ class TableWriter:
             if not self._pa.types.is_null(field.type):
                 self._column = Column(field.type, (field.metadata or {}).get(b"encoding", b""))
                 break
+
+    def _found(self) -> dict[int, Path]:
+        """Returns the parts that are there, by their numbers."""
+        paths = ((path, _PART.fullmatch(path.name)) for path in self._path.iterdir())
+        return {int(found[1]): path for path, found in paths if found}
 
     @property
     def count(self) -> int:

@@ -105,7 +105,9 @@ class ResultWriter:
             path = Path(where)
             if path.suffix.lower() == ".parquet":
                 done_parts = None if sizes is None else sizes.get(port, 0)
-                self._tables[port] = TableWriter(path, f"--output {text}", done_parts)
+                self._tables[port] = TableWriter(
+                    path, f"--output {text}", done_parts, is_begun=is_begun
+                )
             elif where != "-" and _is_folder(where):
                 self._folders[port] = _made(path, text)
                 if sizes is not None:

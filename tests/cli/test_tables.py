@@ -14,7 +14,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 
 
 def written(path, values, parts=None):
-    table = TableWriter(path, "--output o.parquet", parts)
+    table = TableWriter(path, "--output o.parquet", parts, is_begun=bool(parts))
     problems = []
     for index, value in enumerate(values):
         error = "failed" if value is None else None
@@ -122,4 +122,7 @@ def test_what_is_there_and_does_not_fit_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="is a folder of parts"):
         TableWriter(tmp_path / "parts.parquet", "--output", None)
     with pytest.raises(ConfigError, match=r"has no part-00001\.parquet, which the job had written"):
-        TableWriter(tmp_path / "parts.parquet", "--output", 2)
+        TableWriter(tmp_path / "parts.parquet", "--output", 2, is_begun=True)
+    with pytest.raises(ConfigError, match=r"part-00000\.parquet is there already"):
+        TableWriter(tmp_path / "parts.parquet", "--output", 0)
+    assert pq.read_table(tmp_path / "parts.parquet").num_rows == 1
