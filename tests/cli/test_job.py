@@ -350,3 +350,22 @@ def test_results_of_another_list_stay(modelflow, job, output):
         assert (done.returncode, sorted(os.listdir(job / output))) == (1, before)
         assert not (job / "o.dnoe").exists()
     assert "0 items" in modelflow(*into, "--resume", "o.done").stderr
+
+
+@pytest.mark.parametrize("output", ["-", "o.jsonl", "out/", "o.parquet"])
+def test_a_file_whose_name_is_no_utf8_is_worked_on_as_any_other(modelflow, job, output):
+    if output.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    try:
+        for name, text in ((b"\xff.txt", "abc"), (b"\xfe.txt", "bad")):
+            (job / "texts" / os.fsdecode(name)).write_text(text)
+    except OSError:
+        pytest.skip("this disk takes no such names")
+    done = modelflow(*RUN[:-1], output, "--errors", "bad.jsonl")
+    assert (done.returncode, "62 items, 6 errors" in done.stderr) == (1, True), done.stderr
+    assert lines(job / "bad.jsonl")[-1]["path"] == "texts/\udcfe.txt"
+    if output == "out/":
+        assert len(os.listdir(os.fsencode(job / "out"))) == 56
+    elif output != "o.parquet":
+        text = done.stdout if output == "-" else (job / output).read_text()
+        assert json.loads(text.splitlines()[-1])["path"] == "texts/\udcff.txt"
