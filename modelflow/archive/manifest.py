@@ -18,6 +18,13 @@ LOCK = "requirements.lock"
 _FORM = 1
 _MOST_NAME, _MOST_PART = 1024, 255
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+# What is written into images, units of systemd and lists of packages: nothing that they would read
+# as anything else.
+_VERSION = re.compile(r"\d[0-9A-Za-z.!+]{0,99}", re.ASCII)
+_DISTRIBUTION = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
+_SPECIFIER = r" *(?:[<>~=!]=|===|<|>) *\d[0-9A-Za-z.!+]{0,99}(?:\.\*)? *"
+_SPECIFIERS = re.compile(rf"{_SPECIFIER}(?:,{_SPECIFIER}){{0,19}}", re.ASCII)
+_TITLE = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]{1,255}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\\]")
 
 
@@ -177,13 +184,21 @@ def _is_texts(value: Any) -> bool:
     return isinstance(value, list) and all(map(_is_text, value))
 
 
+def _fits(pattern: re.Pattern[str]) -> Callable[[Any], bool]:
+    return lambda value: _is_text(value) and pattern.fullmatch(value) is not None
+
+
+def _is_distributions(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_fits(_DISTRIBUTION), value))
+
+
 def _is_table(value: Any) -> bool:
     return isinstance(value, dict) and all(map(_is_text, value.values()))
 
 
 def _is_ports(value: Any) -> bool:
     return isinstance(value, list) and all(
-        isinstance(port, dict) and _is_text(port.get("name")) for port in value
+        isinstance(port, dict) and _fits(_TITLE)(port.get("name")) for port in value
     )
 
 
@@ -200,8 +215,13 @@ def _is_files(value: Any) -> bool:
 
 
 _KEYS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    **dict.fromkeys(("modelflow", "python", "name", "graph"), (_is_text, "a text")),
-    **dict.fromkeys(("extras", "packages", "modules"), (_is_texts, "a list of texts")),
+    "modelflow": (_fits(_VERSION), "a version as in '1.2.0'"),
+    "python": (_fits(_SPECIFIERS), "versions as in '>=3.11'"),
+    "name": (_fits(_TITLE), "a text of 1 to 255 letters without control characters"),
+    "graph": (_is_text, "a text"),
+    "extras": (_is_distributions, "a list of names as in 'onnx'"),
+    "packages": (_is_distributions, "a list of names of distributions as in 'opencv-python'"),
+    "modules": (_is_texts, "a list of texts"),
     **dict.fromkeys(("overrides", "args"), (_is_table, "texts by name")),
     **dict.fromkeys(("inputs", "outputs"), (_is_ports, "a list of ports, each with its name")),
     "files": (_is_files, "by name: size, a whole number, and sha256, 64 hexadecimal digits"),

@@ -54,7 +54,8 @@ def write_archive(target: Path, manifest: Manifest, contents: Mapping[str, Conte
 
     Raises:
         ConfigError: a file has no name that an archive may hold, cannot be read, or changes
-            meanwhile; the target cannot be written; or as `check_target`.
+            meanwhile; the manifest is none that can be read; the target cannot be written; or as
+            `check_target`.
     """
     check_target(target)
     for name in contents:
@@ -68,6 +69,7 @@ def write_archive(target: Path, manifest: Manifest, contents: Mapping[str, Conte
         )
         raise ConfigError(message)
     manifest = replace(manifest, files={name: _packed(contents[name]) for name in sorted(contents)})
+    Manifest.from_bytes(manifest.to_bytes(), f"-o {target}")  # what no reader takes is not written
     try:
         with whole_file(target) as file:
             _write(file, manifest, contents)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from modelflow.cli.telling import tell
-from modelflow.config.environment import Environment, is_secret
+from modelflow.config.environment import Environment
+from modelflow.config.secret import is_secret
 from modelflow.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:

@@ -1,6 +1,5 @@
 """The errors of a run: told as they happen, written whole into ``--errors``, summed up."""
 
-import json
 import threading
 import traceback
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from typing import Any, Self
 import click
 
 from modelflow.buffer import Buffer
-from modelflow.cli.shown import shown
+from modelflow.cli.shown import json_text, shown
 from modelflow.cli.telling import tell
 from modelflow.error_log import ErrorLog
 from modelflow.errors import ConfigError, FlowUnitError
@@ -69,7 +68,7 @@ class ErrorReport:
                 "meta": shown(meta),
             }
             with self._lock:
-                self._file.write(json.dumps(whole, ensure_ascii=False) + "\n")
+                self._file.write(json_text(whole) + "\n")
                 self._file.flush()
 
     def _tell(self, text: str, error: FlowUnitError | None) -> None:

@@ -13,22 +13,25 @@ as well, by the run that finds it::
     {"died": [["photos/19.jpg"]], "run": 2}
 """
 
+import fcntl
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from modelflow.cli.journal import Key
 from modelflow.errors import ConfigError
 
 __all__ = ["Finished"]
 
+# What every list begins with.
+_START = b'{"job": '
 _FORMS = ({"done", "sizes"}, {"all", "sizes"}, {"died", "run"})
 
 
 class Finished:
-    """The inputs of a job that are done, in a file that grows.
+    """The inputs of a job that are done, in a file that grows; of one run at a time.
 
     Attributes:
         sizes: By output, how far its results are.
@@ -45,7 +48,8 @@ class Finished:
             job: What must be the same from run to run.
 
         Raises:
-            ConfigError: it cannot be read or written, is no such list, or is one of another job.
+            ConfigError: it cannot be read or written, is no such list, is one of another job, or
+                another run has it.
         """
         self._path = path
         self._done: set[Key] = set()
@@ -54,20 +58,41 @@ class Finished:
         self.run = 0
         self.is_begun = False
         try:
-            self._file = path.open("r+b" if path.exists() else "w+b")
+            path.touch()
+            self._file = path.open("r+b")
         except OSError as error:
             message = f"--resume {path}: cannot be written: {error.strerror or error}"
             raise ConfigError(message) from error
         try:
+            self._lock()
             self._begin(job)
         except BaseException:
             self._file.close()
             raise
 
+    def _lock(self) -> None:
+        """Takes the list for this run; what ends the process gives it back."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            message = (
+                f"--resume {self._path}: is in use by another run; wait until that has ended, or "
+                "give this one a list and outputs of its own"
+            )
+            raise ConfigError(message) from error
+        except OSError as error:
+            message = (
+                f"--resume {self._path}: cannot be locked: {error.strerror or error}; give a file "
+                "on a disk with locks, so that no two runs have it"
+            )
+            raise ConfigError(message) from error
+
     def _begin(self, job: Mapping[str, Any]) -> None:
         text = self._file.read()
         whole = text[: text.rfind(b"\n") + 1]  # the last line may have been cut off
         lines = [self._parsed(line, number) for number, line in enumerate(whole.splitlines(), 1)]
+        if not lines and text[: len(_START)] != _START[: len(text)]:
+            self._refuse(text, 1)  # of something else, and without a line
         self._file.seek(len(whole))
         self._file.truncate()
         if not lines:
@@ -96,12 +121,20 @@ class Finished:
             found = error
         forms = ({"job"},) if number == 1 else _FORMS
         if not isinstance(found, dict) or set(found) not in forms:
-            message = (
-                f"--resume {self._path}:{number}: got {line[:60]!r}; expected a list that "
-                "--resume has written"
-            )
-            raise ConfigError(message)
+            self._refuse(line, number)
         return found
+
+    def _refuse(self, line: bytes, number: int) -> NoReturn:
+        message = (
+            f"--resume {self._path}:{number}: got {line[:60]!r}; expected a list that --resume has "
+            "written"
+        )
+        raise ConfigError(message)
+
+    def forget(self) -> None:
+        """Removes a list that this run has begun: it found that it cannot go on."""
+        if not self.is_begun:
+            self._path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Closes the file."""

@@ -8,6 +8,7 @@ from click.core import ParameterSource
 
 from modelflow.cli.completing import complete_argument, complete_graph, complete_set
 from modelflow.cli.graph_choice import GraphChoice
+from modelflow.cli.option_variables import variable_of
 from modelflow.cli.telling import tell
 from modelflow.config.environment import Environment
 
@@ -22,8 +23,7 @@ def tell_environment(environment: Environment) -> None:
     for option in context.command.params:
         source = context.get_parameter_source(option.name or "")
         if source is ParameterSource.ENVIRONMENT and isinstance(option, click.Option):
-            variable = f"{context.auto_envvar_prefix}_{str(option.name).upper()}"
-            tell("note", f"environment: {variable} is {max(option.opts, key=len)}")
+            tell("note", f"environment: {variable_of(option)} is {max(option.opts, key=len)}")
 
 
 def graph_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -20,6 +20,7 @@ from modelflow.cli.init import init
 from modelflow.cli.load import load
 from modelflow.cli.model import model
 from modelflow.cli.new import new
+from modelflow.cli.option_variables import name_variables
 from modelflow.cli.pack import pack
 from modelflow.cli.profile import profile
 from modelflow.cli.ray import ray
@@ -128,6 +129,9 @@ for command in (
     cli.add_command(command)
 
 
+name_variables(cli, "MODELFLOW")
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Runs the command line and exits with its code.
 
@@ -139,9 +143,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _code(words: list[str]) -> int:
     try:
-        result: Any = cli.main(
-            args=words, prog_name="modelflow", standalone_mode=False, auto_envvar_prefix="MODELFLOW"
-        )
+        result: Any = cli.main(args=words, prog_name="modelflow", standalone_mode=False)
     except click.exceptions.Abort:
         click.echo("stopped", err=True)
         return INTERRUPTED

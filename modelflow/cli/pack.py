@@ -132,6 +132,7 @@ def pack_graph(
         supported_python,
     )
     from modelflow.archive.write import check_target, write_archive
+    from modelflow.config.secret import told
     from modelflow.errors import ConfigError
     from modelflow.flow import Flow
     from modelflow.graph.baking import baked
@@ -157,6 +158,13 @@ def pack_graph(
         {**environment.overrides(graph.nodes), **choice.overrides},
         {**environment.args(graph.config.args), **choice.args},
     )
+    if notes is not None:
+        notes += [
+            f"{name}: its value is in the archive, for all who read that; what is secret may be "
+            "given where it is run"
+            for name, value in sorted({**overrides, **args}.items())
+            if told(name, value) != value
+        ]
     signature = Flow(graph, threads=0).build().signature()
     manifest = Manifest(
         modelflow=modelflow.__version__,
@@ -192,8 +200,13 @@ def _port(port: "GraphPort") -> dict[str, Any]:
 
 
 def _print(manifest: "Manifest", path: Path, digest: str | None, as_json: bool) -> None:
+    from modelflow.config.secret import told, told_setting
+
     if as_json:
-        click.echo(json.dumps(manifest.fields(), indent=2, sort_keys=True))
+        fields = manifest.fields()
+        for key in ("overrides", "args"):
+            fields[key] = {name: told(name, value) for name, value in fields[key].items()}
+        click.echo(json.dumps(fields, indent=2, sort_keys=True))
         return
     for name, file in sorted(manifest.files.items() if digest else ()):
         click.echo(f"{file.sha256[:12]} {file.size:>12} {name}")
@@ -203,7 +216,7 @@ def _print(manifest: "Manifest", path: Path, digest: str | None, as_json: bool) 
             click.echo(f"{side} {port['name']}: {port.get('datatype', 'any type')}{shape}")
     for option, values in (("--set", manifest.overrides), ("--arg", manifest.args)):
         for name, value in sorted(values.items()):
-            click.echo(f"{option} {name}={value}")
+            click.echo(f"{option} {told_setting(name, value)}")
     needs = [*(f"modelflow[{extra}]" for extra in manifest.extras), *manifest.packages]
     click.echo(f"needs Python {manifest.python}{''.join(f', {name}' for name in needs)}")
     said = "" if digest is None else f", all as they were packed (sha256 {digest})"

@@ -1,6 +1,7 @@
 """``modelflow ray``: graphs on a Ray cluster."""
 
 import contextlib
+import copy
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -116,7 +117,7 @@ class _PlacedChoice(GraphChoice):
         return placed(graph, self._engine)
 
 
-@ray.command("run", params=list(run.params))
+@ray.command("run", params=list(map(copy.copy, run.params)))
 @_address
 @click.option(
     "--replicas",

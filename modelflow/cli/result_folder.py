@@ -1,14 +1,13 @@
 """Results as files of a folder, one each under the number of its input: images, arrays, bytes."""
 
 import io
-import json
 import re
 from pathlib import Path
 
 import numpy as np
 
 from modelflow.buffer import Buffer
-from modelflow.cli.shown import shown
+from modelflow.cli.shown import json_text, shown
 from modelflow.errors import ConfigError
 from modelflow.files.whole_file import write_whole
 
@@ -36,7 +35,7 @@ def save_result(folder: Path, index: int, buffer: Buffer) -> None:
         ending = next((end for start, end in _SIGNATURES if raw.startswith(start)), ".bin")
         write_whole(folder / f"{stem}{ending}", raw)
     else:
-        text = json.dumps(shown(data, is_whole=True), ensure_ascii=False)
+        text = json_text(shown(data, is_whole=True))
         write_whole(folder / f"{stem}.json", text.encode() + b"\n")
 
 

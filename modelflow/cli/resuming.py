@@ -6,10 +6,11 @@ deaths first, so that the innocent are done before the guilty has its turn. What
 of for the third time is not sent any more: it is an error in its place.
 """
 
+import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,11 +34,20 @@ _MOST_DEATHS = 3
 _PART_SECONDS = 30.0
 
 
-def check_resumable(flow: "Flow", feeds: Sequence[Feed], writer: "ResultWriter") -> None:
+def check_resumable(
+    flow: "Flow", feeds: Sequence[Feed], writer: "ResultWriter", files: Mapping[str, Path]
+) -> None:
     """Checks that the results tell which inputs are done.
 
+    Args:
+        flow: It has been built.
+        feeds: What goes into each input of the graph.
+        writer: Not opened yet.
+        files: Other files that are written, by the option that names them.
+
     Raises:
-        click.UsageError: they go to standard output, or come from standard input.
+        click.UsageError: they go to standard output, or come from standard input; or two options
+            name the same file.
         ConfigError: an input may give none of them or several, or goes elsewhere too.
     """
     if not feeds:
@@ -54,6 +64,12 @@ def check_resumable(flow: "Flow", feeds: Sequence[Feed], writer: "ResultWriter")
                 f"--output {port}=FILE.jsonl or --output {port}=DIR/"
             )
             raise click.UsageError(message)
+    _check_apart(
+        {
+            **{f"--output {port}={where}": Path(where) for port, where in writer.places.items()},
+            **files,
+        }
+    )
     origin = flow.plan.origins[""]
     for name in origin.terminals:
         if name not in origin.outputs:
@@ -68,6 +84,15 @@ def check_resumable(flow: "Flow", feeds: Sequence[Feed], writer: "ResultWriter")
                 "condition, an expand or a stream unit is before it), so none is known to be done"
             )
             raise ConfigError(message)
+
+
+def _check_apart(files: Mapping[str, Path]) -> None:
+    seen: dict[str, str] = {}
+    for option, path in files.items():
+        other = seen.setdefault(os.path.realpath(path), option)
+        if other != option:
+            message = f"{option}: is the file of {other}; give each a file of its own"
+            raise click.UsageError(message)
 
 
 class Resuming:
@@ -100,8 +125,9 @@ class Resuming:
         self._writer = writer
         self._finished = Finished(path, {"graph": source, "outputs": writer.places})
         try:
-            self._begin(path.with_name(f"{path.name}.journal"), feeds)
+            self._begin(_journal_of(path), feeds)
         except BaseException:
+            self._finished.forget()
             self._finished.close()
             raise
         self._is_inline = is_inline
@@ -193,6 +219,10 @@ class Resuming:
         finally:
             self._journal.close()
             self._finished.close()
+
+
+def _journal_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.journal")
 
 
 class _Watched(Feed):

@@ -230,7 +230,9 @@ class _Wishes:
             if resume is None:
                 writer.open(_is_paired(flow))
             else:
-                check_resumable(flow, feeds, writer)
+                written = {"--errors": self.error_file, "--resume": resume}
+                others = {option: path for option, path in written.items() if path is not None}
+                check_resumable(flow, feeds, writer, others)
                 resuming = Resuming(
                     resume, self.graph.source, feeds, writer, is_inline=self.is_inline
                 )

@@ -1,12 +1,13 @@
 """Values as JSON lines show them: small ones whole, large ones in short or, on request, whole."""
 
 import base64
+import json
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-__all__ = ["is_in_short", "shown"]
+__all__ = ["is_in_short", "json_text", "shown", "text_of"]
 
 # Arrays of so many values, and texts of so many bytes, are whole in any case.
 _MOST_VALUES = 4096
@@ -37,6 +38,19 @@ def shown(value: Any, *, is_whole: bool = False) -> Any:
         case _:
             found = repr(value)
     return found
+
+
+def json_text(value: Any) -> str:
+    """Returns what `shown` has returned as JSON on one line."""
+    return text_of(json.dumps(value, ensure_ascii=False))
+
+
+def text_of(text: str) -> str:
+    """Returns a text that UTF-8 can hold: half a letter stands as ``\\udcff``.
+
+    Names of files that are not UTF-8 have such; in JSON it is the same text.
+    """
+    return text.encode(errors="backslashreplace").decode()
 
 
 def is_in_short(value: Any) -> bool:

@@ -1,13 +1,16 @@
 """The column of results in Parquet: its type, and results as values of it."""
 
-import json
+import contextlib
 from typing import Any
 
 import numpy as np
 
-from modelflow.cli.shown import shown
+from modelflow.cli.shown import json_text, shown
 
 __all__ = ["Column", "column_of", "kind_of"]
+
+# The kinds of arrays that become lists of Arrow without a detour.
+_KINDS = "biuf"
 
 
 class Column:
@@ -25,20 +28,26 @@ class Column:
             TypeError, ValueError: it is none.
         """
         if self.encoding == b"json":
-            return json.dumps(shown(data, is_whole=True), ensure_ascii=False)
-        if isinstance(data, np.ndarray) and data.ndim:
+            return json_text(shown(data, is_whole=True))
+        if isinstance(data, np.ndarray) and data.ndim and data.dtype.kind in _KINDS:
             expected = _type_of(pa, data)
             if expected != self.type:
                 message = f"expected {self.type}, got {expected}"
                 raise TypeError(message)
-            return data
-        plain = _plain(data)
+            return data if data.dtype.isnative else data.astype(data.dtype.newbyteorder("="))
+        plain = data.tolist() if isinstance(data, np.ndarray) else _plain(data)
+        if pa.types.is_list(self.type) and not isinstance(plain, list):
+            message = "expected a list"
+            raise TypeError(message)
         pa.array([plain], self.type)
         return plain
 
     def array(self, pa: Any, values: list[Any]) -> Any:
         """Returns values as a column."""
-        if not any(isinstance(value, np.ndarray) for value in values):
+        kinds = {isinstance(value, np.ndarray) for value in values if value is not None}
+        if kinds == {True, False}:  # arrays and lists
+            return pa.concat_arrays([self.array(pa, [value]).cast(self.type) for value in values])
+        if True not in kinds:
             return pa.array(values, self.type)
         given = [np.ascontiguousarray(value) for value in values if value is not None]
         found = pa.array(np.concatenate([value.reshape(-1) for value in given]))
@@ -62,8 +71,11 @@ def column_of(pa: Any, data: Any, encoding: bytes) -> Column:
         pa: ``pyarrow``.
         data: The result.
         encoding: What a result in bytes is; empty: what it was given as.
+
+    Raises:
+        TypeError, ValueError, OverflowError, ArrowException: no column can hold it.
     """
-    if isinstance(data, np.ndarray) and data.ndim and data.dtype.kind in "biuf":
+    if isinstance(data, np.ndarray) and data.ndim and data.dtype.kind in _KINDS:
         return Column(_type_of(pa, data), b"")
     plain = _plain(data)
     if isinstance(plain, bytes):
@@ -72,7 +84,8 @@ def column_of(pa: Any, data: Any, encoding: bytes) -> Column:
         return Column(pa.scalar(plain).type, b"")
     is_list = isinstance(plain, list) and bool(plain)
     if is_list and all(isinstance(one, str | int | float) for one in plain):
-        return Column(pa.infer_type([plain]), b"")
+        with contextlib.suppress(ValueError, TypeError, OverflowError, pa.ArrowException):
+            return Column(pa.array([plain]).type, b"")
     return Column(pa.string(), b"json")
 
 

@@ -7,13 +7,12 @@ each written whole under its number, and on the disk before its inputs are noted
 """
 
 import contextlib
-import json
 import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from modelflow.cli.shown import shown
+from modelflow.cli.shown import json_text, shown, text_of
 from modelflow.cli.table_column import Column, column_of, kind_of
 from modelflow.errors import ConfigError, FlowUnitError, MissingDependencyError
 from modelflow.files.whole_file import remove_drafts, whole_file
@@ -37,7 +36,9 @@ class TableWriter:
         is_resumed: They go into a folder of parts.
     """
 
-    def __init__(self, path: Path, option: str, parts: int | None) -> None:
+    def __init__(
+        self, path: Path, option: str, parts: int | None, *, is_begun: bool = False
+    ) -> None:
         """Opens the file or the folder.
 
         Args:
@@ -45,9 +46,11 @@ class TableWriter:
             option: What named it, for messages.
             parts: The parts that are whole, to be gone on behind; None: one file, which begins
                 anew.
+            is_begun: A run before has begun with it, so that the parts that are there are its own.
 
         Raises:
-            ConfigError: it cannot be written, or less is there than was written.
+            ConfigError: it cannot be written, less is there than was written, or parts of something
+                else.
             MissingDependencyError: ``pyarrow`` is not installed.
         """
         try:
@@ -66,12 +69,12 @@ class TableWriter:
         self._file = contextlib.ExitStack()
         self._writer: Any = None
         try:
-            self._open()
+            self._open(is_begun)
         except OSError as error:
             message = f"{option}: cannot write {path}: {error.strerror or error}"
             raise ConfigError(message) from error
 
-    def _open(self) -> None:
+    def _open(self, is_begun: bool) -> None:
         if self._path.is_dir() != self.is_resumed and self._path.exists():
             what = "a file" if self.is_resumed else "a folder of parts"
             message = (
@@ -83,11 +86,14 @@ class TableWriter:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             return
         self._path.mkdir(parents=True, exist_ok=True)
+        there = self._found()
+        if there and not is_begun:
+            message = (
+                f"{self._option}: {min(there.values())} is there already, and the list that "
+                "--resume names knows nothing of it; remove it, or give another folder"
+            )
+            raise ConfigError(message)
         remove_drafts(self._path)
-        there = {}
-        for path in self._path.iterdir():
-            if found := _PART.fullmatch(path.name):
-                there[int(found[1])] = path
         if missing := sorted(set(range(self._parts)) - there.keys()):
             message = (
                 f"{self._option}: {self._path} has no {_part(missing[0])}, which the job had "
@@ -98,10 +104,26 @@ class TableWriter:
             if number >= self._parts:  # whole, but not noted: its rows are written again
                 path.unlink()
         for number in range(self._parts):
-            field = self._pq.read_schema(there[number]).field("data")
-            if not self._pa.types.is_null(field.type):
+            field = self._data_of(there[number])
+            if self._column is None and not self._pa.types.is_null(field.type):
                 self._column = Column(field.type, (field.metadata or {}).get(b"encoding", b""))
-                break
+
+    def _found(self) -> dict[int, Path]:
+        """Returns the parts that are there, by their numbers."""
+        paths = ((path, _PART.fullmatch(path.name)) for path in self._path.iterdir())
+        return {int(found[1]): path for path, found in paths if found}
+
+    def _data_of(self, part: Path) -> Any:
+        """Returns the field of the results in a part."""
+        try:
+            return self._pq.read_schema(part).field("data")
+        except (self._pa.ArrowException, KeyError) as error:
+            message = (
+                f"{self._option}: {part} is no whole part of results ({error}); expected one that "
+                "the job had written; put it back, or remove the folder and the list that --resume "
+                "names to begin anew"
+            )
+            raise ConfigError(message) from error
 
     @property
     def count(self) -> int:
@@ -137,33 +159,36 @@ class TableWriter:
         """
         problem = None
         if data is not None:
-            if self._column is None:
-                self._column = column_of(self._pa, data, encoding)
             try:
-                data = self._column.value(self._pa, data)
+                column = self._column or column_of(self._pa, data, encoding)
+                data = column.value(self._pa, data)
+                self._column = column
             except (TypeError, ValueError, OverflowError, self._pa.ArrowException) as mismatch:
-                problem = FlowUnitError.from_exception(
-                    TypeError(
-                        f"got {kind_of(data)}; the column holds {self._column.type}, as the first "
-                        f"result was ({mismatch})"
-                    ),
-                    node=str(line.get("output", "output")),
-                    unit="output",
-                    phase="write",
-                )
+                problem = self._problem(line, data, mismatch)
                 data, error = None, str(problem)
         self._bytes += getattr(data, "nbytes", 0) or len(data if isinstance(data, bytes) else b"")
-        text = json.dumps(shown(meta), ensure_ascii=False) if meta else None
         self._rows.append(
             {
                 "index": line["index"],
-                "path": line.get("path"),
+                "path": None if (path := line.get("path")) is None else text_of(path),
                 "data": data,
-                "error": error,
-                "meta": text,
+                "error": None if error is None else text_of(error),
+                "meta": json_text(shown(meta)) if meta else None,
             }
         )
         return problem
+
+    def _problem(self, line: dict[str, Any], data: Any, mismatch: Exception) -> FlowUnitError:
+        if self._column is None:
+            what = f"no column can hold it ({mismatch})"
+        else:
+            what = f"the column holds {self._column.type}, as the first result was ({mismatch})"
+        return FlowUnitError.from_exception(
+            TypeError(f"got {kind_of(data)}; {what}"),
+            node=str(line.get("output", "output")),
+            unit="output",
+            phase="write",
+        )
 
     def write(self, count: int) -> int:
         """Writes the first rows that wait.

@@ -1,7 +1,6 @@
 """What ``modelflow run --output`` writes: JSON lines, or a file a result."""
 
 import base64
-import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +12,7 @@ import click
 from modelflow.buffer import Buffer
 from modelflow.cli.error_report import ErrorReport, error_fields, place_of
 from modelflow.cli.result_folder import as_png, is_image, remove_results, save_result
-from modelflow.cli.shown import is_in_short, shown
+from modelflow.cli.shown import is_in_short, json_text, shown
 from modelflow.cli.tables import TableWriter
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.files.whole_file import remove_drafts
@@ -105,7 +104,9 @@ class ResultWriter:
             path = Path(where)
             if path.suffix.lower() == ".parquet":
                 done_parts = None if sizes is None else sizes.get(port, 0)
-                self._tables[port] = TableWriter(path, f"--output {text}", done_parts)
+                self._tables[port] = TableWriter(
+                    path, f"--output {text}", done_parts, is_begun=is_begun
+                )
             elif where != "-" and _is_folder(where):
                 self._folders[port] = _made(path, text)
                 if sizes is not None:
@@ -229,7 +230,7 @@ class ResultWriter:
         )
 
     def _print(self, output: str, line: Mapping[str, Any]) -> None:
-        text = json.dumps(line, ensure_ascii=False) + "\n"
+        text = json_text(line) + "\n"
         file = self._files.get(output)
         if file is None:
             sys.stdout.write(text)

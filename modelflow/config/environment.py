@@ -12,13 +12,12 @@ from dataclasses import dataclass, field, replace
 
 from modelflow.config.flow_config import FlowConfig
 from modelflow.config.override import CallerText, apply_overrides, substitute_args
+from modelflow.config.secret import told_setting
 from modelflow.errors import ConfigError, Finding, GraphError, Location
 
-__all__ = ["Environment", "is_secret"]
+__all__ = ["Environment"]
 
 _SET, _ARG, _BETWEEN, _EVERY = "MODELFLOW_SET__", "MODELFLOW_ARG__", "__", "*"
-# What is told of a variable of such a name is not its value.
-_SECRET = re.compile(r"password|secret|token|credential|key\Z", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +37,9 @@ class Environment:
         return cls({name: environ[name] for name in named})
 
     def notes(self) -> Iterator[str]:
-        """Gives ``NAME=VALUE`` of each variable; of a secret the name alone."""
+        """Gives ``NAME=VALUE`` of each variable; of a secret the name alone, on one line."""
         for name, value in self.variables.items():
-            yield f"{name}={'***' if is_secret(name) else value}"
+            yield told_setting(name, value)
 
     def apply(self, config: FlowConfig) -> FlowConfig:
         """Returns a graph with all that the environment sets.
@@ -127,11 +126,6 @@ class Environment:
                 ):
                     return f"{finding.message} (set by {name})"
         return finding.message
-
-
-def is_secret(name: str) -> bool:
-    """Tells whether a variable of such a name may hold what not everybody is to read."""
-    return _SECRET.search(name) is not None
 
 
 def _target(name: str, nodes: Collection[str], args: Collection[str]) -> tuple[str, str]:

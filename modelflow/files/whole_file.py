@@ -1,6 +1,7 @@
 """Writing a file whole or not at all."""
 
 import contextlib
+import os
 import re
 import secrets
 import shutil
@@ -37,7 +38,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         OSError: it cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    name = path.name.encode()[:_MOST_NAME].decode(errors="ignore")
+    name = os.fsencode(path.name)[:_MOST_NAME].decode(errors="ignore")
     draft = path.with_name(f".{name}.{secrets.token_hex(6)}.part")
     try:
         with draft.open("xb") as file:

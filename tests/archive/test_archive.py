@@ -1,5 +1,6 @@
 """Archives from anywhere: whatever is not as it was packed is refused before anything is used."""
 
+import dataclasses
 import hashlib
 import json
 import re
@@ -212,6 +213,17 @@ def test_members_and_manifest_are_the_same(tmp_path, members, what):
         ({"modules": ["../.."]}, "modules: '../..'"),
         ({"args": {"a": 1}}, "args: got .*expected texts by name"),
         ({"more": 1}, "more: got 1; expected one of"),
+        ({"extras": ["onnx]' && touch /pwned"]}, "extras: got .*; expected a list of names as in"),
+        ({"extras": ["onnx\n"]}, "extras: got"),
+        ({"packages": ["-r evil"]}, "packages: got .*; expected a list of names of distributions"),
+        ({"modelflow": "0.1.0\nExecStartPre=evil"}, "modelflow: got .*; expected a version as in"),
+        ({"modelflow": "0.1.0\n"}, "modelflow: got"),
+        ({"modelflow": 1}, "modelflow: got 1; expected a version"),
+        ({"python": ">=3.11\n"}, "python: got .*; expected versions as in '>=3.11'"),
+        ({"python": "3.11"}, "python: got '3.11'; expected versions"),
+        ({"name": "a\nb"}, "name: got .*; expected a text of 1 to 255 letters"),
+        ({"name": ""}, "name: got ''; expected a text"),
+        ({"inputs": [{"name": "a\nb"}]}, "inputs: got"),
         ({"files": {"graph.toml": {"size": -1, "sha256": "0" * 64}}}, "files: got"),
         ({"files": {"graph.toml": {"size": True, "sha256": "0" * 64}}}, "files: got"),
     ],
@@ -244,4 +256,22 @@ def test_nothing_but_an_archive_is_overwritten(tmp_path):
 def test_a_file_that_cannot_be_read_leaves_no_archive(tmp_path):
     with pytest.raises(ConfigError, match="gone: cannot be packed"):
         write_archive(tmp_path / "a.mfz", SAID, {**FILES, "gone": tmp_path / "gone"})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("python", [">=3.11", "== 3.12.*", ">=3.11,<4", ">=3.11, !=3.12.1, <4.0a1"])
+def test_versions_as_packages_say_them_are_read(tmp_path, python):
+    changes = {"python": python, "modelflow": "1.2.0rc1.post2.dev3+g1a2b", "name": "Größe 1"}
+    changes |= {"extras": ["onnx"], "packages": ["opencv-python", "ruamel.yaml", "six"]}
+    zipped(
+        tmp_path / "a.mfz", [(MANIFEST, said({"graph.toml": b"x"}, changes)), ("graph.toml", b"x")]
+    )
+    with Archive(tmp_path / "a.mfz") as archive:
+        assert archive.manifest.python == python
+
+
+def test_a_manifest_that_no_reader_takes_is_not_written(tmp_path):
+    evil = dataclasses.replace(SAID, extras=("onnx]' && touch /pwned",))
+    with pytest.raises(ConfigError, match=r"-o .*a\.mfz: modelflow\.json: extras: got"):
+        write_archive(tmp_path / "a.mfz", evil, FILES)
     assert list(tmp_path.iterdir()) == []

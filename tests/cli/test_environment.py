@@ -2,10 +2,14 @@
 
 import base64
 import json
+from pathlib import Path
 
+import click
 import cv2
 import numpy as np
 import pytest
+
+from modelflow.cli.main import cli
 
 SIZES = """
 [args.width]
@@ -103,3 +107,53 @@ def test_of_several_served_models_those_that_it_fits_take_a_setting(modelflow, f
         "MODELFLOW_SET__twi__image_height: no model that is served has a node 'twi'; did you mean "
         "'two'?" in none.stderr
     )
+
+
+def test_what_ends_a_command_at_once_does_not_come_by_the_environment(modelflow, monkeypatch):
+    for name in ("VERSION", "HELP", "CHECK_HELP"):
+        monkeypatch.setenv(f"MODELFLOW_{name}", "1")
+    done = modelflow("check", "small.toml")
+    assert done.returncode == 0, done.stderr
+    assert "small" in done.stdout
+    monkeypatch.setenv("MODELFLOW_VERSION", "0.1.0")
+    assert modelflow("check", "small.toml").returncode == 0
+
+
+def options(command, words=()):
+    for option in command.params:
+        if isinstance(option, click.Option) and not (option.is_eager and option.is_flag):
+            yield [*words, max(option.opts, key=len).lstrip("-")], option
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from options(inner, (*words, name))
+
+
+def test_each_option_comes_from_the_variable_of_its_longest_name():
+    for words, option in options(cli):
+        expected = "_".join(["MODELFLOW", *words]).upper().replace("-", "_")
+        assert option.envvar in ([expected], [expected, "RAY_ADDRESS"])
+
+
+def test_options_that_may_be_repeated_come_under_the_names_that_users_write(modelflow, monkeypatch):
+    monkeypatch.setenv("MODELFLOW_RUN_INPUT", "photos/9.png")
+    monkeypatch.setenv("MODELFLOW_RUN_OUTPUT", "o.jsonl")
+    monkeypatch.setenv("MODELFLOW_RUN_SET", "shrink.image_height=3 shrink.image_width=2")
+    monkeypatch.setenv("MODELFLOW_RUN_ERRORS", "bad.jsonl")
+    done = modelflow("run", "small.toml", check=True)
+    assert "note: environment: MODELFLOW_RUN_ERRORS is --errors" in done.stderr
+    assert json.loads(Path("o.jsonl").read_text())["data"]["shape"] == [3, 2, 3]
+    assert Path("bad.jsonl").exists()
+
+
+def test_a_variable_that_names_no_option_is_told(modelflow, monkeypatch):
+    monkeypatch.setenv("MODELFLOW_RUN_INPUTS", "photos/9.png")
+    monkeypatch.setenv("MODELFLOW_UNITS_X", "1")
+    run = ["run", "small.toml", "--input", "photos"]
+    note = (
+        "note: environment: MODELFLOW_RUN_INPUTS names no option, and does nothing; did you mean "
+        "'MODELFLOW_RUN_INPUT'?\n"
+    )
+    done = modelflow(*run)
+    assert note in done.stderr
+    assert "UNITS_X" not in done.stderr
+    assert modelflow(*run, "-q").stderr == ""
+    assert "note: environment: MODELFLOW_UNITS_X names no option" in modelflow("units").stderr

@@ -1,6 +1,7 @@
 """Jobs by the command line alone: what failed, how far it is, and going on after an end."""
 
 import base64
+import fcntl
 import json
 import os
 import re
@@ -238,6 +239,7 @@ def test_what_cannot_be_gone_on_with_is_refused(modelflow, job, arguments, code,
         ("{}\n", "o.done:1: got b'{}'; expected a list that --resume has written"),
         ('{"job": {}}\n', 'it is of another job: {}; expected {"graph": "job.dot", '),
         ("\xff\n", "o.done:1: got"),
+        ('{"my":1}', """o.done:1: got b'{"my":1}'; expected a list that --resume has written"""),
     ],
 )
 def test_a_list_of_something_else_is_refused_and_stays(modelflow, job, text, message):
@@ -310,3 +312,60 @@ def test_values_in_short_and_whole(value, short, whole):
     assert shown(value) == short
     assert shown(value, is_whole=True) == whole
     assert is_in_short(value) == (short != whole)
+
+
+def test_a_list_that_another_run_has_is_refused(modelflow, job):
+    modelflow(*RESUMED)
+    before = (job / "o.done").read_bytes(), (job / "o.jsonl").read_bytes()
+    with (job / "o.done").open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        done = modelflow(*RESUMED)
+    assert (done.returncode, "--resume o.done: is in use by another run" in done.stderr) == (1, 1)
+    assert ((job / "o.done").read_bytes(), (job / "o.jsonl").read_bytes()) == before
+    assert "0 items" in modelflow(*RESUMED).stderr
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_list_is_no_other_file_of_the_run(modelflow, job, there):
+    if there:
+        (job / "o.done").write_text('{"my": 1}\n')
+    done = modelflow(*RUN[:-1], "./o.done", "--resume", "o.done")
+    message = "--resume: is the file of --output output=./o.done; give each a file of its own"
+    assert (done.returncode, message in done.stderr) == (2, True), done.stderr
+    assert (job / "o.done").exists() == there
+    done = modelflow(*RUN, "--resume", "o.done", "--errors", "o.jsonl")
+    assert "--errors: is the file of --output output=o.jsonl" in done.stderr
+
+
+@pytest.mark.parametrize("output", ["parts.parquet", "out/"])
+def test_results_of_another_list_stay(modelflow, job, output):
+    if output.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    into = (*RUN[:-1], output)
+    modelflow(*into, "--resume", "o.done")
+    before = sorted(os.listdir(job / output))
+    for _ in range(2):  # a list that was not begun is none
+        done = modelflow(*into, "--resume", "o.dnoe")
+        assert "is there already, and the list that --resume names knows" in done.stderr
+        assert (done.returncode, sorted(os.listdir(job / output))) == (1, before)
+        assert not (job / "o.dnoe").exists()
+    assert "0 items" in modelflow(*into, "--resume", "o.done").stderr
+
+
+@pytest.mark.parametrize("output", ["-", "o.jsonl", "out/", "o.parquet"])
+def test_a_file_whose_name_is_no_utf8_is_worked_on_as_any_other(modelflow, job, output):
+    if output.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    try:
+        for name, text in ((b"\xff.txt", "abc"), (b"\xfe.txt", "bad")):
+            (job / "texts" / os.fsdecode(name)).write_text(text)
+    except OSError:
+        pytest.skip("this disk takes no such names")
+    done = modelflow(*RUN[:-1], output, "--errors", "bad.jsonl")
+    assert (done.returncode, "62 items, 6 errors" in done.stderr) == (1, True), done.stderr
+    assert lines(job / "bad.jsonl")[-1]["path"] == "texts/\udcfe.txt"
+    if output == "out/":
+        assert len(os.listdir(os.fsencode(job / "out"))) == 56
+    elif output != "o.parquet":
+        text = done.stdout if output == "-" else (job / output).read_text()
+        assert json.loads(text.splitlines()[-1])["path"] == "texts/\udcff.txt"

@@ -256,3 +256,19 @@ def test_an_archive_is_neither_edited_nor_packed_again(project, modelflow):
     done = modelflow("pack", "a.mfz", "-o", "b.mfz")
     assert done.returncode == 1
     assert "is an archive already" in done.stderr
+
+
+def test_secrets_are_not_printed(project, modelflow, monkeypatch):
+    graph = project / "app" / "graph.toml"
+    graph.write_text(graph.read_text().replace("[graph]", "[args.password]\ndefault = ''\n[graph]"))
+    monkeypatch.setenv("MODELFLOW_ARG__password", "hush-hush")
+    given = ["--set", "add.password=hush-too"]
+    add = project / "app" / "units" / "add" / "add.toml"
+    add.write_text(add.read_text().replace("factor=1", 'factor=1\npassword=""'))
+    packed = modelflow("pack", str(graph), "-o", "a.mfz", *given, check=True)
+    assert "note: password: its value is in the archive" in packed.stderr
+    for more in ((), ("--json",)):
+        checked = modelflow("pack", "--check", "a.mfz", *more, check=True)
+        assert "password" in checked.stdout
+        for done in (packed, checked):
+            assert "hush" not in done.stdout + done.stderr

@@ -1,5 +1,7 @@
 """Results as Parquet: typed columns, errors in their places, one file or a folder of parts."""
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,7 +16,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 
 
 def written(path, values, parts=None):
-    table = TableWriter(path, "--output o.parquet", parts)
+    table = TableWriter(path, "--output o.parquet", parts, is_begun=bool(parts))
     problems = []
     for index, value in enumerate(values):
         error = "failed" if value is None else None
@@ -122,4 +124,68 @@ def test_what_is_there_and_does_not_fit_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="is a folder of parts"):
         TableWriter(tmp_path / "parts.parquet", "--output", None)
     with pytest.raises(ConfigError, match=r"has no part-00001\.parquet, which the job had written"):
-        TableWriter(tmp_path / "parts.parquet", "--output", 2)
+        TableWriter(tmp_path / "parts.parquet", "--output", 2, is_begun=True)
+    with pytest.raises(ConfigError, match=r"part-00000\.parquet is there already"):
+        TableWriter(tmp_path / "parts.parquet", "--output", 0)
+    assert pq.read_table(tmp_path / "parts.parquet").num_rows == 1
+
+
+@pytest.mark.parametrize("odd", [2**70, np.uint64(2**63 + 1), "half \udcff"])
+def test_a_first_result_that_no_column_holds_is_an_error_and_the_next_says_the_type(tmp_path, odd):
+    problem, *others = written(tmp_path / "o.parquet", [odd, "text", "half \udcff", "more"])
+    assert "no column can hold it" in str(problem)
+    assert [other is None for other in others] == [True, False, True]
+    rows = pq.read_table(tmp_path / "o.parquet").to_pylist()
+    assert [row["data"] for row in rows] == [None, "text", None, "more"]
+
+
+PAIRS, LISTS = np.zeros((2, 3), np.int64), [[1], [2, 3]]
+
+
+@pytest.mark.parametrize(
+    ("first", "odd", "expected"),
+    [
+        (PAIRS, "", None),
+        (PAIRS, LISTS, LISTS),
+        (PAIRS[0], b"\xff", None),
+        (PAIRS[0], "", None),
+        (PAIRS[0], {1, 2}, None),
+        (PAIRS[0], [1, None], [1, None]),
+        (PAIRS[0], [2**70], None),
+        (PAIRS[0], PAIRS[0].astype(">i8"), [0, 0, 0]),
+        (["a"], np.array(["b"]), ["b"]),
+        (["a"], np.array(["\udcff"]), None),
+        ([1, "a"], 2**70, str(2**70)),
+        ({"\udcff": 1}, "\udcff", '"\\udcff"'),
+    ],
+)
+def test_an_odd_result_leaves_the_others_as_they_are(tmp_path, first, odd, expected):
+    for parts in (None, 0):
+        path = tmp_path / ("o.parquet" if parts is None else "parts.parquet")
+        problems = written(path, [first, odd, None, first], parts)
+        assert [problem is None for problem in problems] == [True, expected is not None, True, True]
+        data = [row["data"] for row in pq.read_table(path).to_pylist()]
+        assert data[1:3] == [expected, None]
+        assert data[0] == data[3] is not None
+    problems = written(path, [odd, first], 1)
+    assert [problem is None for problem in problems] == [expected is not None, True]
+    assert pq.read_table(path)["data"].to_pylist() == [*data, expected, data[0]]
+
+
+def test_names_errors_and_meta_that_are_no_utf8_are_escaped(tmp_path):
+    table = TableWriter(tmp_path / "o.parquet", "--output o.parquet", None)
+    table.add({"index": 0, "path": "\udcff.txt"}, None, "is \udcfe", {"a": "\udcfd"})
+    table.close()
+    (row,) = pq.read_table(tmp_path / "o.parquet").to_pylist()
+    assert row["path"] == "\\udcff.txt"
+    assert row["error"] == "is \\udcfe"
+    assert json.loads(row["meta"]) == {"a": "\udcfd"}
+
+
+def test_a_damaged_part_is_named(tmp_path):
+    path = tmp_path / "o.parquet"
+    for number in range(2):
+        written(path, [1], parts=number)
+    (path / "part-00001.parquet").write_bytes(b"damaged")
+    with pytest.raises(ConfigError, match=r"part-00001\.parquet is no whole part of results \("):
+        written(path, [1], parts=2)
