@@ -4,7 +4,7 @@ PYTHON ?= python3
 .PHONY: help install check format test docs site studio benchmarks mutants release-check
 
 RELEASE = build/release
-EXTRAS = serve onnx tensorflow torch cuda text video pillow parquet watch otel all
+EXTRAS = serve onnx tensorflow torch cuda text video pillow parquet ray watch otel all
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
