@@ -59,11 +59,12 @@ def unpacked(path: Path) -> tuple[Path, Manifest]:
         _check_python(archive)
         place = cache_folder() / "archives" / archive.digest
         try:
-            _make_private(place.parent)
-            if not (place.is_dir() and _is_verified(place, archive.manifest)):
+            for folder in (place.parent.parent, place.parent):
+                _make_private(folder)
+            if not (_is_folder(place) and _is_verified(place, archive.manifest)):
                 with _locked(place):
                     # Whoever held the lock before may have made it.
-                    if not (place.is_dir() and _is_same(place, archive.manifest)):
+                    if not (_is_folder(place) and _is_same(place, archive.manifest)):
                         _replace(place, archive)
                         return place, archive.manifest
             archive.verify()
@@ -129,6 +130,11 @@ def _is_verified(place: Path, manifest: Manifest) -> bool:
     return _is_same(place, manifest)  # nobody can write there
 
 
+def _is_folder(place: Path) -> bool:
+    """Tells whether a folder is there, not a link to one."""
+    return place.is_dir() and not place.is_symlink()
+
+
 def _is_same(place: Path, manifest: Manifest) -> bool:
     """Tells whether a folder holds the files of an archive, each as it was, and no other."""
     there = set()
@@ -159,8 +165,7 @@ def _replace(place: Path, archive: Archive) -> None:
     """Makes the copy of an archive anew; its lock is held."""
     draft, old = place.with_name(f"{place.name}.part"), place.with_name(f"{place.name}.old")
     for left in (draft, old):  # of a process that was killed
-        if left.exists():
-            shutil.rmtree(left)
+        _remove(left)
     try:
         for name in archive.manifest.files:
             path = draft / name
@@ -169,10 +174,17 @@ def _replace(place: Path, archive: Archive) -> None:
                 for chunk in archive.chunks(name):
                     file.write(chunk)
             path.chmod(0o400)
-        if place.exists():
+        if os.path.lexists(place):
             place.rename(old)
         draft.rename(place)
     finally:
         for left in (draft, old):
-            if left.exists():
-                shutil.rmtree(left)
+            _remove(left)
+
+
+def _remove(path: Path) -> None:
+    """Removes what is there; of a link that alone, not what it leads to."""
+    if _is_folder(path):
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -1,6 +1,7 @@
 """Copies of archives: whole or not there, verified each time, made anew where they differ."""
 
 import os
+import shutil
 import stat
 import sys
 from pathlib import Path
@@ -109,6 +110,42 @@ def test_a_folder_that_others_may_write_to_is_refused(packed, cache):
     (cache / "archives").chmod(0o777)
     with pytest.raises(ConfigError, match=r"others may write to it .*MODELFLOW_CACHE"):
         unpacked(packed)
+
+
+def test_a_cache_that_others_may_write_to_is_refused(packed, cache):
+    cache.mkdir()
+    cache.chmod(0o777)
+    with pytest.raises(ConfigError, match=r"cache: others may write to it .*MODELFLOW_CACHE"):
+        unpacked(packed)
+    assert list(cache.iterdir()) == []
+
+
+def test_a_cache_that_is_made_is_its_users_alone(packed, cache):
+    before = os.umask(0)
+    try:
+        unpacked(packed)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(cache.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("suffix", ["", ".part", ".old"])
+@pytest.mark.parametrize("leads", ["folder", "copy", "nowhere", "file"])
+def test_a_link_in_the_cache_is_replaced_and_not_followed(packed, tmp_path, suffix, leads):
+    place, _ = unpacked(packed)
+    elsewhere = tmp_path / "elsewhere"
+    place.rename(elsewhere) if leads == "copy" else shutil.rmtree(place)
+    if leads == "folder":
+        elsewhere.mkdir()
+        (elsewhere / "mine").write_text("mine")
+    if leads == "file":
+        elsewhere.write_text("mine")
+    before = contents(elsewhere)
+    place.with_name(f"{place.name}{suffix}").symlink_to(elsewhere)
+    assert contents(unpacked(packed)[0]) == FILES
+    assert not place.is_symlink()
+    assert contents(elsewhere) == before
+    assert sorted(path.suffix for path in place.parent.iterdir()) == ["", ".lock"]
 
 
 def test_a_place_that_cannot_be_written_is_told(packed, tmp_path, monkeypatch):
