@@ -160,6 +160,7 @@ PAIRS, LISTS = np.zeros((2, 3), np.int64), [[1], [2, 3]]
     ],
 )
 def test_an_odd_result_leaves_the_others_as_they_are(tmp_path, first, odd, expected):
+    path, data = tmp_path, []
     for parts in (None, 0):
         path = tmp_path / ("o.parquet" if parts is None else "parts.parquet")
         problems = written(path, [first, odd, None, first], parts)
