@@ -10,7 +10,7 @@ from typing import BinaryIO
 from modelflow.archive.archive import MODE, MOST_MEMBERS, Archive, is_archive_file
 from modelflow.archive.manifest import MANIFEST, SUFFIX, Manifest, PackedFile, name_problem
 from modelflow.errors import ConfigError
-from modelflow.files.whole_file import whole_file
+from modelflow.files.whole_file import remove_drafts, whole_file
 
 __all__ = ["Content", "check_target", "write_archive"]
 
@@ -42,7 +42,7 @@ def check_target(target: Path) -> None:
 
 
 def write_archive(target: Path, manifest: Manifest, contents: Mapping[str, Content]) -> Manifest:
-    """Writes an archive whole or not at all.
+    """Writes an archive whole or not at all. What a killed process left of it is removed.
 
     Args:
         target: Where to.
@@ -71,6 +71,8 @@ def write_archive(target: Path, manifest: Manifest, contents: Mapping[str, Conte
     manifest = replace(manifest, files={name: _packed(contents[name]) for name in sorted(contents)})
     Manifest.from_bytes(manifest.to_bytes(), f"-o {target}")  # what no reader takes is not written
     try:
+        if target.parent.is_dir():
+            remove_drafts(target.parent, target)
         with whole_file(target) as file:
             _write(file, manifest, contents)
     except OSError as error:

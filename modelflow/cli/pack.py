@@ -9,6 +9,7 @@ import click
 from modelflow.cli.graph_choice import GraphChoice
 from modelflow.cli.graph_options import graph_options
 from modelflow.cli.telling import tell
+from modelflow.cli.termination import ended_by_sigterm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,7 +89,8 @@ def pack(  # noqa: PLR0913 - each is an option
         return 0
     path = Path(f"{graph.path.stem}.mfz") if target is None else target
     notes: list[str] = []
-    manifest = pack_graph(graph, path, includes=includes, extras=extras, lock=lock, notes=notes)
+    with ended_by_sigterm():
+        manifest = pack_graph(graph, path, includes=includes, extras=extras, lock=lock, notes=notes)
     if not quiet:
         for text in notes:
             tell("note", text)
@@ -140,13 +142,14 @@ def pack_graph(
 
     check_target(target)
     graph = choice.read(check_devices=False)
-    parts = parts_of(graph, tuple(includes))
+    parts = parts_of(graph, tuple(includes), target)
     if LOCK in parts.files:
         message = f"{parts.files[LOCK]}: has the name of an archive's own list; give it as --lock"
         raise ConfigError(message)
     needs = tuple(sorted({*parts.extras, *extras}))
     packages, unknown = distributions_of(parts.imports)
     if notes is not None:
+        notes += parts.notes
         notes += [
             f"{name!r} is imported, and is neither a file beside the graph nor installed here: it "
             "is not in requirements.lock"

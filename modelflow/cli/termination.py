@@ -8,12 +8,19 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType, TracebackType
 from typing import Generic, TypeVar
 
-__all__ = ["INTERRUPTED", "TERMINATED", "Undisturbed", "termination", "undisturbed"]
+__all__ = [
+    "INTERRUPTED",
+    "TERMINATED",
+    "Undisturbed",
+    "ended_by_sigterm",
+    "termination",
+    "undisturbed",
+]
 
 T = TypeVar("T")
 
@@ -79,6 +86,26 @@ def termination(
     if threading.current_thread() is not threading.main_thread():
         return nullcontext()
     return _Watch(asked, finish, hangup)
+
+
+@contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """Has a SIGTERM inside the block end the program as an exit does, which cleans up behind it.
+
+    For what has nothing to finish. Where the block is not in the main thread nothing changes.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _exit)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+
+
+def _exit(_number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(TERMINATED)
 
 
 class Undisturbed(AbstractContextManager[T], Generic[T]):

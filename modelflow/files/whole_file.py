@@ -38,8 +38,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         OSError: it cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    name = os.fsencode(path.name)[:_MOST_NAME].decode(errors="ignore")
-    draft = path.with_name(f".{name}.{secrets.token_hex(6)}.part")
+    draft = path.with_name(f"{_draft_start(path)}{secrets.token_hex(6)}.part")
     try:
         with draft.open("xb") as file:
             yield file
@@ -51,14 +50,23 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         raise
 
 
-def remove_drafts(folder: Path) -> None:
+def remove_drafts(folder: Path, of: Path | None = None) -> None:
     """Removes what `write_whole` had not finished in a folder when its process was killed.
 
     Nobody else may write there meanwhile: what is being written looks the same.
+
+    Args:
+        folder: Where they are.
+        of: Those of this file alone; None: of all.
 
     Raises:
         OSError: the folder cannot be read, or a draft not removed.
     """
     for path in folder.iterdir():
-        if _DRAFT.fullmatch(path.name) and path.is_file():
+        is_meant = of is None or path.name[: -len("0123456789ab.part")] == _draft_start(of)
+        if is_meant and _DRAFT.fullmatch(path.name) and path.is_file():
             path.unlink(missing_ok=True)
+
+
+def _draft_start(path: Path) -> str:
+    return f".{os.fsencode(path.name)[:_MOST_NAME].decode(errors='ignore')}."

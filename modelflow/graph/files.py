@@ -11,7 +11,7 @@ from modelflow.errors import ConfigError
 from modelflow.graph.graph import Graph
 from modelflow.graph.node import Node
 
-__all__ = ["MOST_FILES", "files_in", "files_of"]
+__all__ = ["MOST_FILES", "files_in", "files_of", "is_passed"]
 
 # In a folder of units, with those inside it.
 MOST_FILES = 10_000
@@ -55,7 +55,7 @@ def files_in(folder: Path) -> Iterator[Path]:
     """
     count = 0
     for place, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if name not in _PASSED and name[0] != "."]
+        folders[:] = [name for name in folders if not is_passed(name)]
         if "pyvenv.cfg" in names:
             folders[:] = []
             continue
@@ -68,6 +68,11 @@ def files_in(folder: Path) -> Iterator[Path]:
             )
             raise ConfigError(message)
         yield from (Path(place, name) for name in names if name[0] != ".")
+
+
+def is_passed(folder: str) -> bool:
+    """Tells whether nothing of a folder is anybody's unit, by its name."""
+    return folder in _PASSED or folder.startswith(".")
 
 
 def _behind(node: Node, config: FlowConfig) -> Iterator[Path]:

@@ -2,7 +2,7 @@
 
 import glob
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from modelflow.config.document import read_text, read_toml
 from modelflow.config.flow_config import NodeConfig
 from modelflow.config.override import CallerText
 from modelflow.errors import ConfigError
-from modelflow.graph.files import files_in
+from modelflow.graph.files import files_in, is_passed
 from modelflow.graph.graph import Graph
 from modelflow.graph.modules import ImportedModules
 from modelflow.graph.node import Node
@@ -30,6 +30,7 @@ class Parts:
         modules: The names of folders in which modules of units are found.
         extras: The extras of modelflow that its units need.
         imports: Top-level names that its Python files import and that are not among them.
+        notes: What the user should know: links that are left out, and those that are followed.
     """
 
     root: Path
@@ -38,9 +39,10 @@ class Parts:
     modules: tuple[str, ...]
     extras: tuple[str, ...]
     imports: frozenset[str]
+    notes: tuple[str, ...]
 
 
-def parts_of(graph: Graph, includes: tuple[str, ...] = ()) -> Parts:
+def parts_of(graph: Graph, includes: tuple[str, ...] = (), target: Path | None = None) -> Parts:
     """Returns what a graph is made of.
 
     Its text; the folders of its units; its models; what options name, but what sinks write; modules
@@ -49,6 +51,7 @@ def parts_of(graph: Graph, includes: tuple[str, ...] = ()) -> Parts:
     Args:
         graph: The checked graph, of a file.
         includes: Patterns of files more, seen from the graph's folder.
+        target: What they are packed into, which is none of them.
 
     Raises:
         ConfigError: something is named by an absolute path, there is too much or nothing of it, or
@@ -64,15 +67,18 @@ def parts_of(graph: Graph, includes: tuple[str, ...] = ()) -> Parts:
         found.update(_behind(node, graph, path.parent))
     for pattern in includes:
         found.update(_included(pattern, path.parent))
-    files = {
+    there = {
         file: what
         for place, what in found.items()
         for file in (files_in(place) if place.is_dir() else (place,))
-        if not file.is_dir()
     }
+    own = None if target is None else _absolute(target)
+    files = {file: what for file, what in there.items() if file != own and not file.is_dir()}
+    folders = there.keys() - files.keys()
+    notes = [*_left_out(folders), *_followed(files)]
     modules = _modules(graph, files)
     files.update(modules.files)
-    return _named(path, files, modules, graph)
+    return _named(path, files, modules, graph, notes)
 
 
 def path_option(node: Node, key: str) -> Option | None:
@@ -154,7 +160,8 @@ def _included(pattern: str, folder: Path) -> Found:
     if not names:
         message = f"{where}: nothing in {_absolute(folder)} fits it; give it as seen from the graph"
         raise ConfigError(message)
-    yield from ((_absolute(folder / name), where) for name in names)
+    own = (name for name in names if "__pycache__" not in Path(name).parts)
+    yield from ((_absolute(folder / name), where) for name in own)
 
 
 def _relative(text: str, folder: Path, where: str) -> Path:
@@ -185,7 +192,33 @@ def _modules(graph: Graph, files: Mapping[Path, str]) -> ImportedModules:
     return modules
 
 
-def _named(path: Path, files: Mapping[Path, str], modules: ImportedModules, graph: Graph) -> Parts:
+def _left_out(folders: Collection[Path]) -> Iterator[str]:
+    """Gives a note for each link in a folder to another one, which is not followed."""
+    links = {
+        path
+        for folder in folders
+        if folder.is_dir()
+        for path in folder.iterdir()
+        if path.is_symlink() and path.is_dir() and not is_passed(path.name)
+    }
+    for path in sorted(links):
+        if path not in folders:
+            yield f"{path}: is a link to a folder, which is not packed; put the folder there itself"
+
+
+def _followed(files: Iterable[Path]) -> Iterator[str]:
+    for file in sorted(files):
+        if file.is_symlink():
+            yield f"{file}: is a link; what is in {file.resolve()} is packed under its name"
+
+
+def _named(
+    path: Path,
+    files: Mapping[Path, str],
+    modules: ImportedModules,
+    graph: Graph,
+    notes: Sequence[str],
+) -> Parts:
     path = _absolute(path)
     root = Path(os.path.commonpath([*(file.parent for file in files), *modules.roots]))
     if root == Path(root.anchor):
@@ -207,6 +240,7 @@ def _named(path: Path, files: Mapping[Path, str], modules: ImportedModules, grap
         tuple(sorted(folder.relative_to(root).as_posix() for folder in modules.roots)),
         tuple(sorted(needs)),
         frozenset(modules.installed),
+        tuple(notes),
     )
 
 

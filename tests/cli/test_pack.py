@@ -272,3 +272,54 @@ def test_secrets_are_not_printed(project, modelflow, monkeypatch):
         assert "password" in checked.stdout
         for done in (packed, checked):
             assert "hush" not in done.stdout + done.stderr
+
+
+def test_links_are_told_and_the_archive_itself_is_left_out(project, modelflow, folder):
+    unit = project / "app" / "units" / "add"
+    (folder / "elsewhere").mkdir()
+    (folder / "elsewhere" / "data.txt").write_text("data")
+    (unit / "linked").symlink_to(folder / "elsewhere")
+    (unit / ".hidden").symlink_to(folder / "elsewhere")
+    (unit / "data.txt").symlink_to(folder / "elsewhere" / "data.txt")
+    target = project / "app" / "c.mfz"
+    pack = ["pack", "project/app/graph.toml", "--include", "*", "-o", str(target)]
+    names = []
+    for _ in range(2):
+        done = modelflow(*pack, check=True)
+        notes = [line for line in done.stderr.splitlines() if "is a link" in line]
+        assert notes == [
+            f"note: {unit}/linked: is a link to a folder, which is not packed; put the folder "
+            "there itself",
+            f"note: {unit}/data.txt: is a link; what is in {folder}/elsewhere/data.txt is packed "
+            "under its name",
+        ]
+        with zipfile.ZipFile(target) as archive:
+            names.append(archive.namelist())
+    assert names[0] == names[1]
+    assert "app/c.mfz" not in names[0]
+    assert "app/units/add/data.txt" in names[0]
+    assert modelflow(*pack, "-q", check=True).stderr == ""
+    done = modelflow(*pack, "--include", "**", check=True)  # a pattern goes through links
+    assert "linked: is a link" not in done.stderr
+    with zipfile.ZipFile(target) as archive:
+        assert {*archive.namelist()} == {*names[0], "app/units/add/linked/data.txt"}
+
+
+def test_an_end_leaves_no_draft_and_an_earlier_one_is_removed(project, modelflow, folder):
+    (folder / ".a.mfz.0123456789ab.part").write_text("of a pack that was killed")
+    (folder / ".b.mfz.0123456789ab.part").write_text("of another")
+    words = ["pack", "project/app/graph.toml", "-o", "a.mfz"]
+    slow = (
+        "import os, signal, modelflow.archive.write as write\n"
+        "def ended(file, *_):\n"
+        "    file.write(b'begun')\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "write._write = ended\n"
+        "from modelflow.cli.main import main\n"
+        f"main({words!r})\n"
+    )
+    done = programs.run(["python", "-c", slow], cwd=folder)
+    assert done.returncode == 143, done.stderr
+    parts = [name for name in os.listdir(folder) if name.endswith(".part")]
+    assert parts == [".b.mfz.0123456789ab.part"]
+    assert not (folder / "a.mfz").exists()
