@@ -2,10 +2,7 @@
 
 import re
 import shlex
-import signal
 import sys
-import threading
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +11,7 @@ import click
 from modelflow.cli.graph_choice import GraphChoice
 from modelflow.cli.graph_options import graph_options
 from modelflow.cli.telling import tell
-from modelflow.cli.termination import TERMINATED, termination
+from modelflow.cli.termination import ended_by_sigterm
 from modelflow.errors import ConfigError
 from modelflow.files.whole_folder import whole_folder
 
@@ -119,12 +116,9 @@ def deploy(target: str, graph: GraphChoice, folder: Path, force: bool, **given: 
     """
     from modelflow.deploy.targets import TARGETS
 
-    made, asked = TARGETS[target], threading.Event()
+    made = TARGETS[target]
     try:
-        with (
-            termination(asked, partial(signal.raise_signal, signal.SIGINT)),
-            whole_folder(folder, is_forced=force) as draft,
-        ):
+        with ended_by_sigterm(), whole_folder(folder, is_forced=force) as draft:
             application = _write(made, graph, draft, given)
             written = sorted(path.relative_to(draft) for path in draft.rglob("*") if path.is_file())
     except FileExistsError as error:
@@ -136,10 +130,6 @@ def deploy(target: str, graph: GraphChoice, folder: Path, force: bool, **given: 
     except OSError as error:
         message = f"-o {folder}: cannot be written: {error.strerror or error}"
         raise ConfigError(message) from error
-    except KeyboardInterrupt:
-        if asked.is_set():
-            return TERMINATED
-        raise
     for name in written:
         click.echo(folder / name)
     click.echo(f"\nnext:\n\n  cd {shlex.quote(str(folder))}", err=True)

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from types import FrameType, TracebackType
 from typing import Generic, TypeVar
 
@@ -90,22 +91,19 @@ def termination(
 
 @contextmanager
 def ended_by_sigterm() -> Iterator[None]:
-    """Has a SIGTERM inside the block end the program as an exit does, which cleans up behind it.
+    """Has a SIGTERM inside the block end the program as a Ctrl-C does, with its own exit code.
 
-    For what has nothing to finish. Where the block is not in the main thread nothing changes.
+    For what has nothing to finish, and cleans up behind it. (As a Ctrl-C, for whoever imports
+    modules of users takes an exit for one of theirs.)
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, _exit)
+    asked = threading.Event()
     try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
-
-
-def _exit(_number: int, _frame: FrameType | None) -> None:
-    raise SystemExit(TERMINATED)
+        with termination(asked, partial(signal.raise_signal, signal.SIGINT)):
+            yield
+    except KeyboardInterrupt as interrupt:
+        if asked.is_set():
+            raise SystemExit(TERMINATED) from interrupt
+        raise
 
 
 class Undisturbed(AbstractContextManager[T], Generic[T]):
