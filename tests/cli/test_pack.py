@@ -310,10 +310,11 @@ def test_an_end_leaves_no_draft_and_an_earlier_one_is_removed(project, modelflow
     (folder / ".b.mfz.0123456789ab.part").write_text("of another")
     words = ["pack", "project/app/graph.toml", "-o", "a.mfz"]
     slow = (
-        "import os, signal, modelflow.archive.write as write\n"
+        "import os, signal, threading, modelflow.archive.write as write\n"
         "def ended(file, *_):\n"
         "    file.write(b'begun')\n"
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    threading.Event().wait()\n"  # until it is told
         "write._write = ended\n"
         "from modelflow.cli.main import main\n"
         f"main({words!r})\n"
