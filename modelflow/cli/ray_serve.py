@@ -70,7 +70,7 @@ def ray_serve(
     from modelflow.ray import Servers, connected
     from modelflow.ray.served import RayServed
 
-    with serve.make_context("serve", list(words)) as given:
+    with serve.make_context("serve", list(words), click.get_current_context()) as given:
         drain = float(given.params["drain_timeout"])
     try:
         least, most = replicas_of(replicas)

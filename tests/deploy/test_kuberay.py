@@ -59,7 +59,9 @@ def test_a_job_runs_on_the_cluster_that_is_there_by_a_command_that_exists():
     assert spec["clusterSelector"] == {"ray.io/cluster": name}
     program, *words = shlex.split(spec["entrypoint"])
     assert program == "modelflow"
-    with ray_run.make_context("run", words[2:], auto_envvar_prefix="MODELFLOW") as context:
+    # With the names of help as ever: a command keeps those of its first context.
+    names = ["-h", "--help"]
+    with ray_run.make_context("run", words[2:], help_option_names=names) as context:
         given = context.params
     assert (given["graph"], given["replicas"]) == ("/app/image_classify.mfz", "2..6")
     assert given["resume"] == Path("/data/out.done")
