@@ -25,7 +25,7 @@ def machines():
         },
     )
     for place in (3, 4):
-        add(made, f"127.0.0.{place}")
+        add(made, f"127.0.0.{place}", far=2)
     yield made
     made.shutdown()
     if before is None:
@@ -33,10 +33,10 @@ def machines():
 
 
 def add(machines, address, **resources):
-    """Adds a machine on which replicas may run."""
+    """Adds a machine, on which what asks for its resources may run, and nothing else."""
     return machines.add_node(
         num_cpus=2,
-        resources={"far": 2, **resources},
+        resources=resources,
         node_ip_address=address,
         object_store_memory=STORE,
     )
