@@ -25,7 +25,7 @@ import numpy as np
 import onnx
 import ray
 from image_pipeline import photograph
-from machine import machine
+from machine import cpu_seconds, machine
 from measure import print_table
 from onnx import TensorProto, helper
 from ray.cluster_utils import Cluster as FakeCluster
@@ -112,25 +112,6 @@ def write_network(folder: Path) -> Path:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     onnx.save(model, unit / "network.onnx")
     return unit / "network.onnx"
-
-
-def cpu_of_all() -> float:
-    """Returns the processor seconds of this process and all below it, ended ones included."""
-    children: dict[int, list[int]] = {}
-    ticks: dict[int, int] = {}
-    for name in filter(str.isdecimal, os.listdir("/proc")):
-        try:
-            fields = Path("/proc", name, "stat").read_text().rpartition(")")[2].split()
-        except OSError:  # it has just ended
-            continue
-        children.setdefault(int(fields[1]), []).append(int(name))
-        ticks[int(name)] = sum(map(int, fields[11:15]))
-    found, waiting = 0, [os.getpid()]
-    while waiting:
-        process = waiting.pop()
-        found += ticks.get(process, 0)
-        waiting += children.get(process, ())
-    return found / os.sysconf("SC_CLK_TCK")
 
 
 def decoded(jpeg: bytes) -> np.ndarray:
@@ -314,14 +295,14 @@ def print_group(
     costs: dict[str, list[float]] = {name: [] for name in ways}
     for round_ in range(rounds + 1):
         for name, way in ways.items():
-            cpu, start = cpu_of_all(), time.perf_counter()
+            cpu, start = cpu_seconds(os.getpid()), time.perf_counter()
             scores = way(jpegs)
             seconds = time.perf_counter() - start
             assert len(scores) == len(jpegs)
             assert np.allclose(scores, expected, atol=0.5), name  # float32 sums of 50 176
             if round_:  # the first one warms up
                 rates[name].append(len(jpegs) / seconds)
-                costs[name].append((cpu_of_all() - cpu) / len(jpegs) * 1e3)
+                costs[name].append((cpu_seconds(os.getpid()) - cpu) / len(jpegs) * 1e3)
     first = next(iter(ways))
     rows = []
     for name in ways:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from modelflow.cli.option_variables import options_by_variable
 from modelflow.cli.telling import tell
 from modelflow.config.environment import Environment
 from modelflow.config.secret import is_secret
@@ -71,11 +72,7 @@ def _check(name: str, value: str) -> None:
     if option := _OWN_OPTIONS.get(name):
         message = f"--env {name}: has an option of its own, on which more depends; give {option}"
         raise ConfigError(message)
-    known = {
-        f"{_SERVE}{str(each.name).upper()}": each
-        for each in serve.params
-        if isinstance(each, click.Option)
-    }
+    known = options_by_variable(serve, _SERVE.rstrip("_"))
     if name not in known:
         near = did_you_mean(name, known)
         message = (

@@ -13,7 +13,7 @@ import click
 from modelflow.cli.telling import tell
 from modelflow.errors import did_you_mean
 
-__all__ = ["name_variables", "variable_of"]
+__all__ = ["name_variables", "options_by_variable", "variable_of"]
 
 
 def name_variables(command: click.Command, prefix: str, *, is_told: bool = False) -> None:
@@ -26,18 +26,30 @@ def name_variables(command: click.Command, prefix: str, *, is_told: bool = False
         prefix: What its variables begin with, without the ``_`` behind that.
         is_told: Of a variable that begins so and names no option a note is told.
     """
-    known = []
-    for option in command.params:
-        if isinstance(option, click.Option) and not (option.is_eager and option.is_flag):
-            known.append(f"{prefix}_{_spelled(max(option.opts, key=len).lstrip('-'))}")
-            others = [option.envvar] if isinstance(option.envvar, str) else option.envvar or ()
-            option.envvar = [known[-1], *others]
+    known = options_by_variable(command, prefix)
+    for variable, option in known.items():
+        others = [option.envvar] if isinstance(option.envvar, str) else option.envvar or ()
+        option.envvar = [variable, *others]
     inner = command.commands if isinstance(command, click.Group) else {}
     for name, one in inner.items():
         name_variables(one, f"{prefix}_{_spelled(name)}", is_told=True)
     if is_told and command.callback is not None:
         passed = tuple(f"{prefix}_{_spelled(name)}_" for name in inner)
         command.callback = _telling(command.callback, f"{prefix}_", known, passed)
+
+
+def options_by_variable(command: click.Command, prefix: str) -> dict[str, click.Option]:
+    """Returns the options of a command by the variables that they come from.
+
+    Args:
+        command: It.
+        prefix: What its variables begin with, without the ``_`` behind that.
+    """
+    return {
+        f"{prefix}_{_spelled(max(option.opts, key=len).lstrip('-'))}": option
+        for option in command.params
+        if isinstance(option, click.Option) and not (option.is_eager and option.is_flag)
+    }
 
 
 def variable_of(option: click.Option) -> str:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from modelflow.cli.graph_choice import GraphChoice
-from modelflow.cli.graph_options import graph_options
+from modelflow.cli.graph_options import graph_options, tell_environment
+from modelflow.cli.ray_address import address_option
 from modelflow.cli.ray_serve import ray_serve
 from modelflow.cli.run import run, run_graph
 from modelflow.cli.telling import tell
@@ -34,16 +35,6 @@ def ray() -> None:
 
 
 ray.add_command(ray_serve)
-
-
-def _address(command: Any) -> Any:
-    return click.option(
-        "--address",
-        envvar="RAY_ADDRESS",
-        metavar="HOST:PORT",
-        help="The cluster; 'auto': the one of this machine. Without it RAY_ADDRESS says where it "
-        "is. None is ever started.",
-    )(command)
 
 
 @ray.command()
@@ -97,10 +88,13 @@ def _crossing(crossing: "Crossing") -> str:
 class _PlacedChoice(GraphChoice):
     """A graph whose placed nodes an engine runs."""
 
-    def __init__(self, choice: GraphChoice, engine: "Engine", replicas: str) -> None:
-        self.__dict__.update(choice.__dict__)
-        self._engine = engine
-        self._replicas = replicas
+    _engine: "Engine"
+    _replicas: str
+
+    def run_by(self, engine: "Engine", replicas: str) -> "_PlacedChoice":
+        """Says what runs its parts; and how many do, of a graph that places none."""
+        self._engine, self._replicas = engine, replicas
+        return self
 
     def read(
         self,
@@ -118,7 +112,7 @@ class _PlacedChoice(GraphChoice):
 
 
 @ray.command("run", params=list(map(copy.copy, run.params)))
-@_address
+@address_option
 @click.option(
     "--replicas",
     default="1",
@@ -140,9 +134,11 @@ def ray_run(context: click.Context, /, address: str | None, replicas: str, **opt
     modelflow ray run graph.mfz --replicas 1..8 --input photos --output scores.jsonl \\
         --resume scores.done
     """
-    choice = GraphChoice(options.pop("graph"), options.pop("overrides"), options.pop("args"))
+    choice = _PlacedChoice(options.pop("graph"), options.pop("overrides"), options.pop("args"))
+    if not options["quiet"]:
+        tell_environment(choice.environment)
     with _engine(address) as engine:
-        return run_graph(context, _PlacedChoice(choice, engine, replicas), **options)
+        return run_graph(context, choice.run_by(engine, replicas), **options)
 
 
 @contextlib.contextmanager
@@ -154,7 +150,7 @@ def _engine(address: str | None) -> "Iterator[Engine]":
 
 
 @ray.command()
-@_address
+@address_option
 def status(address: str | None) -> int:
     """Says what a cluster has, what of it is free, and what of modelflow runs there.
 
@@ -166,9 +162,7 @@ def status(address: str | None) -> int:
     with connected(address) as cluster:
         for machine in cluster.machines():
             click.echo(str(machine))
-        free = cluster.free()
-        names = [name for name in sorted(free) if not name.startswith(("node:", "object_store"))]
-        click.echo("free: " + (", ".join(f"{name}={free[name]:g}" for name in names) or "nothing"))
+        click.echo(f"free: {cluster.free_text() or 'nothing'}")
         actors = cluster.actors()
         for actor in actors:
             click.echo(str(actor))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from modelflow.cli.ray_address import address_option
 from modelflow.cli.serve import serve
 from modelflow.cli.telling import tell
 from modelflow.cli.termination import TERMINATED, termination
@@ -24,13 +25,7 @@ _LOCAL = ("--http=127.0.0.1:0", "--grpc=127.0.0.1:0")
 
 @click.command("serve", context_settings={"ignore_unknown_options": True})
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[NAME=]SOURCE... [OPTIONS]")
-@click.option(
-    "--address",
-    envvar="RAY_ADDRESS",
-    metavar="HOST:PORT",
-    help="The cluster; 'auto': the one of this machine. Without it RAY_ADDRESS says where it is. "
-    "None is ever started.",
-)
+@address_option
 @click.option(
     "--replicas",
     default="1",

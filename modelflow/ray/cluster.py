@@ -4,14 +4,25 @@ import contextlib
 import os
 import re
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from modelflow.config.placement import PlacementConfig
 from modelflow.errors import ConfigError, MissingDependencyError, ModelflowError
 
-__all__ = ["NAMESPACE", "Actor", "Cluster", "ClusterError", "Machine", "actor_options", "connected"]
+__all__ = [
+    "NAMESPACE",
+    "Actor",
+    "Cluster",
+    "ClusterError",
+    "Machine",
+    "actor_options",
+    "connected",
+    "first_line",
+    "needed_text",
+    "opened",
+]
 
 NAMESPACE = "modelflow"
 """The namespace of modelflow's actors."""
@@ -47,12 +58,7 @@ class Machine:
 
     def __str__(self) -> str:
         """Gives address and what it has, as in ``10.0.0.2 (CPU=4, GPU=1)``."""
-        known = [
-            f"{name}={_amount(name, self.total[name])}"
-            for name in sorted(self.total)
-            if not name.startswith(("node:", "object_store"))
-        ]
-        return f"{self.address} ({', '.join(known)})"
+        return f"{self.address} ({_amounts_text(self.total)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +67,9 @@ class Actor:
 
     Attributes:
         name: Its name there.
-        label: The nodes that it runs.
+        label: The nodes that it runs; of a server where it answers.
         process: The number of its process.
-        rows: How many rows each of its nodes has worked on.
+        rows: How many rows each of its nodes has worked on; of a server none.
     """
 
     name: str
@@ -74,7 +80,8 @@ class Actor:
     def __str__(self) -> str:
         """Gives a line for people."""
         counts = ", ".join(f"{node}: {count}" for node, count in self.rows.items())
-        return f"replica {self.name} (process {self.process}): {self.label}; rows: {counts}"
+        rows = f"; rows: {counts}" if counts else ""
+        return f"replica {self.name} (process {self.process}): {self.label}{rows}"
 
 
 class Cluster:
@@ -90,12 +97,11 @@ class Cluster:
             if node["Alive"]
         ]
 
-    def free(self) -> dict[str, float]:
-        """Returns what of all machines is not taken."""
+    def free_text(self) -> str:
+        """Returns what of all machines is not taken, for people; "": nothing."""
         import ray
 
-        found: dict[str, float] = ray.available_resources()
-        return found
+        return _amounts_text(ray.available_resources())
 
     def actors(self) -> list[Actor]:
         """Returns the replicas of modelflow that answer, of whoever has begun them."""
@@ -161,6 +167,49 @@ def needed_text(placement: PlacementConfig) -> str:
     return ", ".join(parts) or "nothing"
 
 
+def opened(ref: Any, timeout: float, late: Callable[[], str]) -> Any:
+    """Waits for what opens an actor.
+
+    Args:
+        ref: The call.
+        timeout: The longest wait in seconds.
+        late: Says why it may not be there in time.
+
+    Returns:
+        What the call has returned.
+
+    Raises:
+        ClusterError: it was not there in time, it raised, or the actor has ended.
+    """
+    import ray
+    from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
+
+    try:
+        return ray.get(ref, timeout=timeout)
+    except GetTimeoutError as error:
+        raise ClusterError(late()) from error
+    except RayTaskError as error:
+        raise ClusterError(str(error.cause)) from error
+    except RayActorError as error:
+        message = f"its actor has ended: {first_line(error)}"
+        raise ClusterError(message) from error
+
+
+def first_line(error: BaseException) -> str:
+    """Returns the first line of an error of Ray's, which says much more."""
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
+
+
+def _amounts_text(amounts: Mapping[str, float]) -> str:
+    """Returns resources for people, without those that Ray has for itself."""
+    return ", ".join(
+        f"{name}={_amount(name, amounts[name])}"
+        for name in sorted(amounts)
+        if not name.startswith(("node:", "object_store"))
+    )
+
+
 def _amount(name: str, value: float) -> str:
     return f"{value / 1024**3:.1f}GiB" if name == "memory" else f"{value:g}"
 
@@ -217,8 +266,7 @@ def connected(address: str | None = None) -> Iterator[Cluster]:
     try:
         ray.init(address=given, logging_level="error", **options)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-        said = str(error).strip().partition("\n")[0]
-        message = f"the cluster at {given!r} cannot be used: {said}"
+        message = f"the cluster at {given!r} cannot be used: {first_line(error)}"
         raise ClusterError(message) from error
     try:
         yield Cluster()

@@ -13,7 +13,15 @@ import numpy as np
 from modelflow.config.placement import PlacementConfig
 from modelflow.errors import ModelflowError, StreamClosed, described
 from modelflow.ray.actor import Origin, PartActor
-from modelflow.ray.cluster import NAMESPACE, Cluster, ClusterError, actor_options, needed_text
+from modelflow.ray.cluster import (
+    NAMESPACE,
+    Cluster,
+    ClusterError,
+    actor_options,
+    first_line,
+    needed_text,
+    opened,
+)
 from modelflow.remote.engine import Engine
 from modelflow.remote.message import Answers, Rows
 from modelflow.remote.part import Part
@@ -93,9 +101,6 @@ class RayReplica(Replica):
             ClusterError: no machine could ever hold it, none has room in time, or the actor cannot
                 run the parts; the message says which.
         """
-        import ray
-        from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
-
         self._wait_for_a_machine(min(timeout, _PATIENCE))
         self._actor = self._found() if self._is_shared else self._made()
         ref = self._actor.open.remote(self._parts, self._archive)
@@ -106,28 +111,15 @@ class RayReplica(Replica):
             if self._is_over.is_set():
                 settled.set()
         settled.wait(timeout)
-        try:
-            ray.get(ref, timeout=0)
-        except GetTimeoutError as error:
-            raise ClusterError(self._not_ready(timeout)) from error
-        except RayTaskError as error:
-            raise ClusterError(str(error.cause)) from error
-        except RayActorError as error:
-            message = f"its actor has ended: {_short(error)}"
-            raise ClusterError(message) from error
+        opened(ref, 0, lambda: self._not_ready(timeout))
 
     def _not_ready(self, timeout: float) -> str:
         if self._is_over.is_set():
             return "it was ended before it had begun"
-        free = ", ".join(
-            f"{name}={amount:g}"
-            for name, amount in sorted(self._cluster.free().items())
-            if not name.startswith(("node:", "object_store", "memory"))
-        )
         return (
             f"it needs {needed_text(self._placement)}, and was not ready within {timeout:g} s "
             f"([placement.{self._placement.name}] start_timeout_ms); free in the cluster: "
-            f"{free or 'nothing'}"
+            f"{self._cluster.free_text() or 'nothing'}"
         )
 
     def _wait_for_a_machine(self, seconds: float) -> None:
@@ -213,7 +205,7 @@ class RayReplica(Replica):
             ahead = now
 
     def _lost(self, error: Exception) -> str:
-        return f"actor {self._name} has ended: {_short(error)}"
+        return f"actor {self._name} has ended: {first_line(error)}"
 
     def is_alive(self) -> bool:
         """Tells whether it was not ended here; what has become of it there, a call will tell."""
@@ -273,7 +265,7 @@ def _raised(cause: BaseException) -> ModelflowError:
     if isinstance(cause, PartEndedError):
         return cause
     if isinstance(cause, StreamClosed):  # its flow cannot go on
-        return ReplicaLostError(_short(cause))
+        return ReplicaLostError(first_line(cause))
     return NotSendableError(f"a batch, or its answer, cannot be sent: {described(cause)}")
 
 
@@ -286,9 +278,3 @@ def _nodes(part: Part) -> list[str]:
 def _last(error: BaseException) -> str:
     """Returns the last line of an error of Ray's that ends in a traceback."""
     return str(error).strip().splitlines()[-1]
-
-
-def _short(error: BaseException) -> str:
-    """Returns the first line of an error of Ray's, which says much more."""
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__

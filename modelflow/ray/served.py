@@ -7,7 +7,14 @@ from typing import Any
 
 from modelflow.config.placement import PlacementConfig
 from modelflow.ray.actor import Origin
-from modelflow.ray.cluster import Cluster, ClusterError, actor_options, needed_text
+from modelflow.ray.cluster import (
+    Cluster,
+    ClusterError,
+    actor_options,
+    first_line,
+    needed_text,
+    opened,
+)
 from modelflow.ray.server_actor import ServerActor
 
 __all__ = ["RayServed"]
@@ -56,7 +63,6 @@ class RayServed:
             ServerError: it did not begin; the message has what it said.
         """
         import ray
-        from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 
         if lacking := self._cluster.lacking(self._placement):
             raise ClusterError(lacking)
@@ -68,21 +74,15 @@ class RayServed:
                 raise ClusterError(message)
             options = actor_options(self._placement, self._name, _CALLS)
             self._actor = ray.remote(ServerActor).options(**options).remote(Origin.here(self._name))
-        try:
-            address: str = ray.get(
-                self._actor.open.remote(words, archives, timeout), timeout=timeout + _MORE
-            )
-        except GetTimeoutError as error:
-            message = (
+
+        def late() -> str:
+            return (
                 f"it needs {needed_text(self._placement)}, and no machine has had that free "
                 f"within {timeout:g} s"
             )
-            raise ClusterError(message) from error
-        except RayTaskError as error:
-            raise ClusterError(str(error.cause)) from error
-        except RayActorError as error:
-            message = f"its actor has ended: {str(error).splitlines()[0]}"
-            raise ClusterError(message) from error
+
+        ref = self._actor.open.remote(words, archives, timeout)
+        address: str = opened(ref, timeout + _MORE, late)
         return address
 
     def wait(self) -> str:
@@ -93,7 +93,7 @@ class RayServed:
         try:
             code = ray.get(self._actor.wait.remote())
         except RayError as error:
-            return f"its actor is lost: {str(error).splitlines()[0]}"
+            return f"its actor is lost: {first_line(error)}"
         self.kill()
         return f"it ended with {code}"
 

@@ -13,6 +13,7 @@ import tempfile
 import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from modelflow.errors import ModelflowError
 from modelflow.ray.actor import Origin, take_up
@@ -118,6 +119,15 @@ class ServerActor:
         with urllib.request.urlopen(f"{self._address}/metrics", timeout=_ANSWER) as answer:
             lines = answer.read().splitlines()
         return sum(int(float(line.split()[-1])) for line in lines if line.startswith(_QUEUED))
+
+    def figures(self) -> dict[str, Any]:
+        """Returns what runs here, as an actor of a part does."""
+        process = self._process
+        return {
+            "label": f"serves at {self._address or '(not yet)'}",
+            "process": os.getpid() if process is None else process.pid,
+            "rows": {},
+        }
 
     def stop(self, seconds: float) -> int:
         """Has the server answer what it has taken on, and end; returns its exit code.

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from modelflow.errors import ModelflowError, described
+from modelflow.remote.replica import told
 
 __all__ = ["Served", "Servers"]
 
@@ -125,7 +125,7 @@ class Servers:
                 new = self._add()
                 self._changed.wait_for(lambda: self._is_over or new.address or new.failure)  # noqa: B023
                 if new.failure is not None:
-                    self._say(f"not replaced, those that are there stay: {_told(new.failure)}")
+                    self._say(f"not replaced, those that are there stay: {told(new.failure)}")
                     self._leave(new)
                     return
                 self._leave(old)
@@ -202,7 +202,7 @@ class Servers:
             self._changed.notify_all()
             is_over = post.is_leaving or self._is_over
             if not is_over:
-                self._say(f"server {post.number} does not begin: {_told(error)}")
+                self._say(f"server {post.number} does not begin: {told(error)}")
                 self._changed.wait_for(lambda: post.is_leaving or self._is_over, pause)
             return post.is_leaving or self._is_over
 
@@ -227,7 +227,3 @@ class Servers:
             is_there = post.served is served
         if is_there:
             served.stop()
-
-
-def _told(error: Exception) -> str:
-    return str(error) if isinstance(error, ModelflowError) else described(error)

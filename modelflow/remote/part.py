@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from modelflow.archive.manifest import Manifest
 from modelflow.config.flow_config import EdgeConfig, FlowConfig, NodeConfig, PortRef
+from modelflow.config.serve_port import ServeConfig
 from modelflow.errors import EndFlow, FlowFailed, PlanError, StreamClosed
 from modelflow.flow import Flow
 from modelflow.graph.node import Role
@@ -90,7 +91,7 @@ def part_of(partition: Partition, units: Sequence[Any]) -> Part:
         log={},
         flow={"name": graph.name},
         graph={**graph.config.graph, "strict": True},
-        serve=type(graph.config.serve)(),
+        serve=ServeConfig(),
         notes=(),
     )
     return Part(partition.name, config, tuple(units))

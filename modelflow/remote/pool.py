@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from modelflow.config.placement import PlacementConfig
-from modelflow.errors import ModelflowError, described
 from modelflow.remote.message import Answers, Rows
-from modelflow.remote.replica import NoReplicaError, Replica, ReplicaLostError
+from modelflow.remote.replica import NoReplicaError, Replica, ReplicaLostError, told
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
 
 __all__ = ["Pool", "PoolFigures", "User"]
@@ -146,7 +145,7 @@ class Pool:
             message = f"placement {name!r}: the flow ends before its replicas are ready"
             raise NoReplicaError(message)
         if failures:
-            message = f"placement {name!r}: no replica: {_said(failures[0])}"
+            message = f"placement {name!r}: no replica: {told(failures[0])}"
             raise NoReplicaError(message) from failures[0]
 
     def leave(self, user: User) -> None:
@@ -317,7 +316,7 @@ class Pool:
         if user.is_gone:
             return NoReplicaError(f"placement {name!r}: the flow ends; nothing is sent any more")
         failures = [seat.failure for seat in self._seats.values() if seat.failure is not None]
-        last = f"; the last one: {_said(failures[-1])}" if failures else ""
+        last = f"; the last one: {told(failures[-1])}" if failures else ""
         return NoReplicaError(
             f"placement {name!r}: none of {len(self._seats)} replicas had room within "
             f"{waited:.3g} s{last}"
@@ -385,7 +384,7 @@ class Pool:
             is_over = self._is_over
             self._changed.notify_all()
         if not is_over:
-            name, said = self.placement.name, _said(error)
+            name, said = self.placement.name, told(error)
             logger.warning("placement %r: replica %d does not start: %s", name, seat.number, said)
 
     def _wait_for_end(self, seat: _Seat) -> bool:
@@ -444,7 +443,3 @@ def _quietly(end: Callable[[], None]) -> None:
         end()
     except Exception:
         logger.exception("a replica could not be ended")
-
-
-def _said(error: Exception) -> str:
-    return str(error) if isinstance(error, ModelflowError | TimeoutError) else described(error)

@@ -126,8 +126,6 @@ class RemoteUnit(FlowUnit):
                 if len(rows) > 1:
                     return self._one_by_one(rows, begun, losses)
                 return self._without(rows, str(error))
-            except PartEndedError as end:
-                raise EndFlow(str(end)) from end
         return self._without(rows, _lost(losses))
 
     def _one_by_one(self, rows: Rows, begun: float, losses: Sequence[str]) -> Mapping[str, Column]:
@@ -143,8 +141,6 @@ class RemoteUnit(FlowUnit):
                 columns = self._without(row, str(refusal), begun)
             except NotSendableError as error:
                 columns = self._without(row, str(error))
-            except PartEndedError as end:
-                raise EndFlow(str(end)) from end
             for output, (data, metas) in columns.items():
                 found[output][0].extend(data)
                 found[output][1].extend(metas)
@@ -158,7 +154,10 @@ class RemoteUnit(FlowUnit):
         patience = max(known) if len(known) == len(remaining) else None
         assert self._user is not None  # it was opened
         rows = Rows(rows.part, rows.columns, remaining)
-        return self._pool.call(self._user, rows, is_alone=is_alone, patience=patience)
+        try:
+            return self._pool.call(self._user, rows, is_alone=is_alone, patience=patience)
+        except PartEndedError as end:
+            raise EndFlow(str(end)) from end
 
     def _without(self, rows: Rows, message: str, begun: float | None = None) -> dict[str, Column]:
         """Returns rows in error; their meta is that of the first input.

@@ -2,10 +2,17 @@
 
 from abc import ABC, abstractmethod
 
-from modelflow.errors import ModelflowError
+from modelflow.errors import ModelflowError, described
 from modelflow.remote.message import Answers, Rows
 
-__all__ = ["NoReplicaError", "NotSendableError", "PartEndedError", "Replica", "ReplicaLostError"]
+__all__ = [
+    "NoReplicaError",
+    "NotSendableError",
+    "PartEndedError",
+    "Replica",
+    "ReplicaLostError",
+    "told",
+]
 
 
 class ReplicaLostError(ModelflowError):
@@ -71,3 +78,8 @@ class Replica(ABC):
     @abstractmethod
     def kill(self) -> None:
         """Ends it at once; calls that are under way raise `ReplicaLostError`, `start` raises."""
+
+
+def told(error: Exception) -> str:
+    """Returns what an error says: our own, and time-outs, speak for themselves."""
+    return str(error) if isinstance(error, ModelflowError | TimeoutError) else described(error)

@@ -27,42 +27,29 @@ graphconf = '''digraph upper {
 }'''
 """
 EXTRAS = metadata("modelflow-graph").get_all("Provides-Extra") or []
+OBJECTS = (
+    "autoscaler",
+    "configmap",
+    "deployment",
+    "disruption",
+    "networkpolicy",
+    "service",
+    "serviceaccount",
+)
 FILES = {
     "docker": [".dockerignore", "Dockerfile"],
     "compose": [".dockerignore", "Dockerfile", "compose.yaml"],
     "kubernetes": [
         ".dockerignore",
         "Dockerfile",
-        *(
-            f"kubernetes/{name}.yaml"
-            for name in (
-                "autoscaler",
-                "configmap",
-                "deployment",
-                "disruption",
-                "networkpolicy",
-                "service",
-                "serviceaccount",
-            )
-        ),
+        *(f"kubernetes/{name}.yaml" for name in OBJECTS),
         "monitoring/prometheus-adapter.yaml",
     ],
     "helm": [
         ".dockerignore",
         "Dockerfile",
         "chart/Chart.yaml",
-        *(
-            f"chart/templates/{name}.yaml"
-            for name in (
-                "autoscaler",
-                "configmap",
-                "deployment",
-                "disruption",
-                "networkpolicy",
-                "service",
-                "serviceaccount",
-            )
-        ),
+        *(f"chart/templates/{name}.yaml" for name in OBJECTS),
         "chart/values.schema.json",
         "chart/values.yaml",
         "monitoring/prometheus-adapter.yaml",
@@ -242,6 +229,10 @@ def test_of_a_graph_with_mistakes_nothing_is_written(graph, capsys):
             "has no such option; did you mean 'MODELFLOW_SERVE_MAX_REQUESTS'?",
         ),
         (
+            ["--env", "MODELFLOW_SERVE_CORS_ORIGINS=x"],
+            "has no such option; did you mean 'MODELFLOW_SERVE_CORS_ORIGIN'?",
+        ),
+        (
             ["--env", "MODELFLOW_SERVE_MAX_REQUESTS=0"],
             "--env MODELFLOW_SERVE_MAX_REQUESTS: got '0': 0 is not in the range",
         ),
@@ -292,7 +283,7 @@ def test_what_the_environment_sets_of_an_archive_is_not_dropped_in_silence(graph
 @pytest.mark.parametrize(
     "text",
     [
-        "MODELFLOW_SERVE_CORS_ORIGINS=https://a.example https://b.example",
+        "MODELFLOW_SERVE_CORS_ORIGIN=https://a.example https://b.example",
         "MODELFLOW_SERVE_OTEL=1",
         "MODELFLOW_SERVE_MAX_DECOMPRESSED=",
         "MODELFLOW_SERVE_API_KEY_FILE=/run/keys",

@@ -223,6 +223,9 @@ def test_servers_are_replaced_under_load_without_a_request_that_fails(machines, 
                     count -= 1
 
         until(2)
+        status = [*command[:4], "status", "--address", machines.address]
+        seen = programs.run(status, check=True).stdout
+        assert all(f"serves at http://{address}" in seen for address in addresses), seen
         clients = [Balanced(addresses) for _ in range(4)]
         try:
             before = list(addresses)

@@ -97,6 +97,14 @@ def called(pool, user, **how):
     return answer
 
 
+def held(pool, user, replica):
+    """Calls a replica that answers no more until it is let; returns as `called` does."""
+    replica.gate.clear()
+    answer = called(pool, user)
+    assert replica.entered.acquire(timeout=LONG)
+    return answer
+
+
 def until(pool, holds):
     with pool._changed:
         assert pool._changed.wait_for(holds, LONG)
@@ -119,9 +127,7 @@ def test_calls_go_where_there_is_room_and_a_replica_is_added_when_there_is_none(
     made = Made()
     pool = pool_of(made, (1, 2), in_flight=1)
     user = opened(pool)
-    made[0].gate.clear()
-    first = called(pool, user)
-    assert made[0].entered.acquire(timeout=LONG)
+    first = held(pool, user, made[0])
     assert pool.call(user, ROWS).columns["out"][0] == [1]
     made[0].gate.set()
     assert first().columns["out"][0] == [0]
@@ -133,9 +139,7 @@ def test_a_replica_beyond_the_least_ends_when_nobody_needs_it():
     made, clock = Made(), FakeClock()
     pool = pool_of(made, (1, 2), in_flight=1, clock=clock)
     user = opened(pool)
-    made[0].gate.clear()
-    first = called(pool, user)
-    assert made[0].entered.acquire(timeout=LONG)
+    first = held(pool, user, made[0])
     pool.call(user, ROWS)
     made[0].gate.set()
     first()
@@ -178,9 +182,7 @@ def test_a_call_alone_waits_for_the_others_and_lets_none_in():
     made = Made()
     pool = pool_of(made, in_flight=2)
     user = opened(pool)
-    made[0].gate.clear()
-    first = called(pool, user)
-    assert made[0].entered.acquire(timeout=LONG)
+    first = held(pool, user, made[0])
     alone = called(pool, user, is_alone=True)
     until(pool, lambda: pool._seats[0].is_reserved)
     other = called(pool, user)
@@ -197,9 +199,7 @@ def test_who_finds_no_room_is_told_after_its_patience():
     made = Made()
     pool = pool_of(made, in_flight=1)
     user = opened(pool)
-    made[0].gate.clear()
-    first = called(pool, user)
-    assert made[0].entered.acquire(timeout=LONG)
+    first = held(pool, user, made[0])
     with pytest.raises(NoReplicaError, match="none of 1 replicas had room within"):
         pool.call(user, ROWS, patience=0.0)
     with pytest.raises(NoReplicaError, match="none of 1 replicas had room within"):
@@ -242,9 +242,7 @@ def test_an_abort_ends_calls_and_who_waits():
     made = Made()
     pool = pool_of(made, in_flight=1)
     user = opened(pool)
-    made[0].gate.clear()
-    under_way = called(pool, user)
-    assert made[0].entered.acquire(timeout=LONG)
+    under_way = held(pool, user, made[0])
     waiting = called(pool, user)
     until(pool, lambda: pool._waiting == 1)
     pool.abort(user)
@@ -271,9 +269,7 @@ def test_when_all_have_aborted_every_replica_ends_at_once_and_who_comes_then_has
     made = Made()
     pool = pool_of(made)
     one, other = opened(pool), opened(pool)
-    made[0].gate.clear()
-    under_way = called(pool, other)
-    assert made[0].entered.acquire(timeout=LONG)
+    under_way = held(pool, other, made[0])
     pool.abort(one)
     pool.abort(other)
     assert isinstance(under_way(), ReplicaLostError)
@@ -321,9 +317,7 @@ def test_calls_wait_as_long_as_it_takes_while_a_replica_is_ready():
     made, clock = Made(), FakeClock()
     pool = pool_of(made, in_flight=1, clock=clock, timeout=5.0)
     user = opened(pool)
-    made[0].gate.clear()
-    first = called(pool, user)
-    assert made[0].entered.acquire(timeout=LONG)
+    first = held(pool, user, made[0])
     waiting = called(pool, user)
     clock.until_waiting(2)  # the caller, and the replica's own thread
     clock.advance(3600)
@@ -337,9 +331,7 @@ def test_an_extra_replica_that_cannot_start_is_not_tried_again_at_once():
     pool = pool_of(made, (1, 2), in_flight=1, clock=clock)
     user = opened(pool)
     made.failures.append(OSError("no room"))
-    made[0].gate.clear()
-    first = called(pool, user)
-    assert made[0].entered.acquire(timeout=LONG)
+    first = held(pool, user, made[0])
     waiting = called(pool, user)
     until(pool, lambda: pool._grow_from > clock.now())
     made[0].gate.set()
