@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from modelflow.archive.unpacked import unpacked
-from modelflow.remote.message import Answers, Rows, portable
+from modelflow.remote.listener import Listener
 from modelflow.remote.part import Part, PartFlow
 
-__all__ = ["Origin", "PartActor", "Versions", "take_up"]
+__all__ = ["Door", "Origin", "PartActor", "Versions", "take_up"]
 
 
 class Versions(NamedTuple):
@@ -70,22 +70,46 @@ def take_up(origin: Origin) -> None:
     sys.path.extend(path for path in origin.search_path if path not in sys.path)
 
 
-class PartActor:
-    """Runs the parts of one placement; Ray calls its methods from several threads at once."""
+class Door(NamedTuple):
+    """Where an actor is reached by those who are to reach it.
 
-    def __init__(self, origin: Origin) -> None:
+    Attributes:
+        process: The number of its process.
+        address: Host and port.
+        key: What they must know.
+    """
+
+    process: int
+    address: tuple[str, int]
+    key: bytes
+
+
+class PartActor:
+    """Runs the parts of one placement; Ray calls its methods from several threads at once.
+
+    Batches do not pass Ray: who uses it connects to its `Listener`.
+    """
+
+    def __init__(self, origin: Origin, alone: float | None = None) -> None:
         """Takes up where modules are found.
+
+        Args:
+            origin: Where it comes from.
+            alone: Seconds without anybody connected after which it ends itself; None: it is ended.
 
         Raises:
             RuntimeError: other versions run here than at the caller.
         """
         take_up(origin)
         self._label = origin.label
+        self._alone = alone
         self._parts: dict[str, PartFlow] = {}
+        self._listener: Listener | None = None
+        self._watching: threading.Thread | None = None
         self._lock = threading.Lock()
 
-    def open(self, parts: Sequence[Part], archive: bytes | None = None) -> int:
-        """Opens every unit of the parts, once; returns the number of the process.
+    def open(self, parts: Sequence[Part], archive: bytes | None = None) -> Door:
+        """Opens every unit of the parts, once, and listens; returns where.
 
         Args:
             parts: What is to run.
@@ -97,21 +121,48 @@ class PartActor:
             FlowFailed: a unit did not open.
         """
         with self._lock:  # several callers may share it
-            if not self._parts:
+            if self._listener is None:
                 if archive is not None:
                     parts = _unpacked(parts, archive)
-                self._parts = {part.name: PartFlow.of(part).start() for part in parts}
-        return os.getpid()
+                self._start(parts)
+                self._listen()
+            assert self._listener is not None  # begun just now, or before
+            return Door(os.getpid(), self._listener.address, self._listener.key)
 
-    def answer(self, rows: Rows, key: str) -> Answers:
-        """Has a batch worked on; see `PartFlow.answer`."""
+    def _start(self, parts: Sequence[Part]) -> None:
+        try:
+            for part in parts:
+                self._parts[part.name] = PartFlow.of(part).start()
+        except BaseException:
+            self._stop_parts()
+            self._parts.clear()
+            raise
+
+    def _stop_parts(self) -> None:
+        for part in self._parts.values():
+            part.stop()
+
+    def _listen(self) -> None:
+        import ray
         from ray import cloudpickle
 
-        return portable(self._parts[rows.part].answer(rows, key), cloudpickle.dumps)
+        host = ray.util.get_node_ip_address()
+        self._listener = Listener(host, self._parts, cloudpickle.dumps)
+        if self._alone is not None:
+            this = ray.get_runtime_context().current_actor
+            self._watching = threading.Thread(
+                target=self._end_when_alone, args=(this,), name="modelflow/actor"
+            )
+            self._watching.start()
 
-    def ahead(self, part: str, key: str) -> int:
-        """Returns how many rows are not done of a batch, and of those before it."""
-        return self._parts[part].ahead(key)
+    def _end_when_alone(self, this: Any) -> None:
+        import ray
+
+        assert self._listener is not None  # it was begun before
+        assert self._alone is not None
+        if self._listener.wait_until_alone(self._alone):
+            self._stop_parts()
+            ray.kill(this)
 
     def figures(self) -> dict[str, Any]:
         """Returns what runs here, and how many rows each of its nodes has worked on."""
@@ -122,9 +173,12 @@ class PartActor:
         }
 
     def stop(self) -> None:
-        """Closes every unit."""
-        for part in self._parts.values():
-            part.stop()
+        """Closes every unit, and whatever is connected."""
+        self._stop_parts()
+        if self._listener is not None:
+            self._listener.stop()
+        if self._watching is not None:
+            self._watching.join()
 
 
 def _unpacked(parts: Sequence[Part], archive: bytes) -> list[Part]:

@@ -14,6 +14,7 @@ from modelflow.errors import ConfigError, MissingDependencyError, ModelflowError
 __all__ = [
     "NAMESPACE",
     "Actor",
+    "ActorGoneError",
     "Cluster",
     "ClusterError",
     "Machine",
@@ -34,6 +35,10 @@ _HOST_PORT = re.compile(r"(?:ray://)?(\[[^]]+\]|[^:/]+):(\d{1,5})\Z")
 
 class ClusterError(ModelflowError):
     """A cluster that cannot be reached, or cannot hold what it is to run."""
+
+
+class ActorGoneError(ClusterError):
+    """An actor has ended, or its machine has, before it was ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +184,8 @@ def opened(ref: Any, timeout: float, late: Callable[[], str]) -> Any:
         What the call has returned.
 
     Raises:
-        ClusterError: it was not there in time, it raised, or the actor has ended.
+        ClusterError: it was not there in time, or it raised.
+        ActorGoneError: the actor has ended.
     """
     import ray
     from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
@@ -192,7 +198,7 @@ def opened(ref: Any, timeout: float, late: Callable[[], str]) -> Any:
         raise ClusterError(str(error.cause)) from error
     except RayActorError as error:
         message = f"its actor has ended: {first_line(error)}"
-        raise ClusterError(message) from error
+        raise ActorGoneError(message) from error
 
 
 def first_line(error: BaseException) -> str:

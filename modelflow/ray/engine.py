@@ -5,39 +5,38 @@ import hashlib
 import threading
 import uuid
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from modelflow.config.placement import PlacementConfig
-from modelflow.errors import ModelflowError, StreamClosed, described
-from modelflow.ray.actor import Origin, PartActor
+from modelflow.ipc.channel import Channel
+from modelflow.ipc.socket_channel import SocketChannel, call
+from modelflow.ray.actor import Door, Origin, PartActor
 from modelflow.ray.cluster import (
     NAMESPACE,
+    ActorGoneError,
     Cluster,
     ClusterError,
     actor_options,
-    first_line,
     needed_text,
     opened,
 )
+from modelflow.remote.channel_replica import ChannelReplica
 from modelflow.remote.engine import Engine
-from modelflow.remote.message import Answers, Rows
 from modelflow.remote.part import Part
-from modelflow.remote.replica import (
-    NotSendableError,
-    PartEndedError,
-    Replica,
-    ReplicaLostError,
-)
+from modelflow.remote.replica import Replica, ReplicaLostError
 
 __all__ = ["RayEngine", "RayReplica"]
 
 # Seconds in which a machine that a replica needs may still join the cluster.
 _PATIENCE = 20.0
 _STOP_TIMEOUT = 10.0
-_ANSWER = 5.0
+_CONNECT = 5.0
+# Seconds without a user after which an actor that several may use ends.
+_ALONE = 10.0
+# How often an actor is made that ends before it can be used.
+_TRIES = 3
+# Calls of an actor at once: none of them has to do with batches.
+_CALLS = 4
 
 
 class RayEngine(Engine):
@@ -62,14 +61,15 @@ class RayEngine(Engine):
 
         archive = _archive_of(parts)
         # What runs there is in the name: nobody finds the actors of another graph under it.
-        said = cloudpickle.dumps((placement, tuple(parts))) + (archive or b"")
-        digest = hashlib.sha256(said).hexdigest()[:12]
+        written = repr((placement, [(part.name, part.config) for part in parts])).encode()
+        given = cloudpickle.dumps([part.units for part in parts])
+        digest = hashlib.sha256(written + given + (archive or b"")).hexdigest()[:12]
         name = f"{self._name}/{placement.name}/{digest}/{number}"
         return RayReplica(self._cluster, placement, parts, archive, name, is_shared=self._is_shared)
 
 
-class RayReplica(Replica):
-    """One actor."""
+class RayReplica(ChannelReplica):
+    """One actor. Ray finds it a machine and says when it has ended; batches do not pass Ray."""
 
     def __init__(
         self,
@@ -82,39 +82,87 @@ class RayReplica(Replica):
         is_shared: bool,
     ) -> None:
         """Stores what is to run."""
+        super().__init__(placement)
         self._cluster = cluster
-        self._placement = placement
         self._parts = tuple(parts)
         self._archive = archive
         self._name = name
         self._is_shared = is_shared
         self._is_ours = True
         self._actor: Any = None
-        self._is_over = threading.Event()
-        self._lock = threading.Lock()
+        self._ended = threading.Event()
         self._settled: threading.Event | None = None
 
+    @property
+    def _who(self) -> str:
+        return f"actor {self._name}"
+
     def start(self, timeout: float) -> None:
-        """Has the cluster make the actor, and opens the parts there; see `Replica.start`.
+        """Has the cluster make the actor, opens the parts there, and connects; see `Replica.start`.
 
         Raises:
-            ClusterError: no machine could ever hold it, none has room in time, or the actor cannot
-                run the parts; the message says which.
+            ClusterError: no machine could ever hold it, none has room in time, the actor cannot
+                run the parts, or cannot be reached; the message says which.
         """
         self._wait_for_a_machine(min(timeout, _PATIENCE))
+        gone: Exception | None = None
+        for _ in range(_TRIES):
+            if self._ended.is_set():
+                message = "it was ended before it had begun"
+                raise ClusterError(message) from gone
+            try:
+                self._use(self._connected(timeout))
+            except ActorGoneError as error:  # with its machine, or as nobody else used it
+                gone = error
+            except ReplicaLostError as error:
+                if self._is_ours:
+                    raise
+                gone = error
+            else:
+                return
+        message = f"it has ended {_TRIES} times before it could be used; the last time: {gone}"
+        raise ClusterError(message) from gone
+
+    def _connected(self, timeout: float) -> list[Channel]:
+        """Finds or makes the actor, and returns channels to it.
+
+        Raises:
+            ClusterError: it is not ready in time, or cannot run the parts.
+            ReplicaLostError: it cannot be reached.
+        """
         self._actor = self._found() if self._is_shared else self._made()
         ref = self._actor.open.remote(self._parts, self._archive)
         settled = threading.Event()
         ref.future().add_done_callback(lambda _: settled.set())
         with self._lock:
             self._settled = settled
-            if self._is_over.is_set():
+            if self._is_over:
                 settled.set()
         settled.wait(timeout)
-        opened(ref, 0, lambda: self._not_ready(timeout))
+        door: Door = opened(ref, 0, lambda: self._not_ready(timeout))
+        return self._channels_to(door)
+
+    def _channels_to(self, door: Door) -> list[Channel]:
+        from ray import cloudpickle
+
+        channels: list[Channel] = []
+        try:
+            for _ in range(self._placement.in_flight):
+                connection = call(door.address, door.key, _CONNECT)
+                channels.append(SocketChannel(connection, cloudpickle.dumps))
+        except OSError as error:
+            for channel in channels:
+                channel.close()
+            host, port = door.address
+            message = (
+                f"{self._who} cannot be reached at {host}:{port} ({error.strerror or error}); the "
+                "machines of a cluster must reach each other at every port, as for Ray itself"
+            )
+            raise ReplicaLostError(message) from error
+        return channels
 
     def _not_ready(self, timeout: float) -> str:
-        if self._is_over.is_set():
+        if self._is_over:
             return "it was ended before it had begun"
         return (
             f"it needs {needed_text(self._placement)}, and was not ready within {timeout:g} s "
@@ -124,7 +172,7 @@ class RayReplica(Replica):
 
     def _wait_for_a_machine(self, seconds: float) -> None:
         lacking = self._cluster.lacking(self._placement)
-        while lacking and seconds > 0 and not self._is_over.wait(min(1.0, seconds)):
+        while lacking and seconds > 0 and not self._ended.wait(min(1.0, seconds)):
             seconds -= 1.0
             lacking = self._cluster.lacking(self._placement)
         if lacking:
@@ -148,90 +196,46 @@ class RayReplica(Replica):
         import ray
 
         nodes = ", ".join(node for part in self._parts for node in _nodes(part))
-        options = actor_options(self._placement, self._name, self._placement.in_flight + 2)
-        return ray.remote(PartActor).options(**options).remote(Origin.here(nodes))
+        options = actor_options(self._placement, self._name, _CALLS)
+        if self._is_shared:  # no user owns it: it ends when none is left
+            options["lifetime"] = "detached"
+        self._is_ours = True
+        alone = _ALONE if self._is_shared else None
+        return ray.remote(PartActor).options(**options).remote(Origin.here(nodes), alone)
 
-    def call(self, rows: Rows, timeout: float) -> Answers:
-        """Has a batch worked on; see `Replica.call`."""
-        import ray
-        from ray.exceptions import RayError, RaySystemError, RayTaskError
-
-        key = uuid.uuid4().hex
-        try:
-            ref = self._actor.answer.remote(rows, key)
-        except RayError as error:
-            raise ReplicaLostError(self._lost(error)) from error
-        except Exception as error:
-            message = f"a row cannot be sent to another process: {described(error)}"
-            raise NotSendableError(message) from error
-        try:
-            self._wait(ref, rows.part, key, timeout)
-            answers: Answers = ray.get(ref, timeout=timeout)
-        except RayTaskError as error:
-            raise _raised(error.cause) from error
-        except RaySystemError as error:  # it came, and is of a class that is not here, or worse
-            message = f"an answer cannot be read here: {_last(error)}"
-            raise NotSendableError(message) from error
-        except RayError as error:
-            raise ReplicaLostError(self._lost(error)) from error
-        except ReplicaLostError:
-            raise
-        except Exception as error:
-            message = f"an answer cannot be read here: {described(error)}"
-            raise NotSendableError(message) from error
-        return _own(answers)
-
-    def _wait(self, ref: Any, part: str, key: str, timeout: float) -> None:
-        """Waits for an answer as long as something moves there.
-
-        Raises:
-            ReplicaLostError: nothing has for so many seconds.
-            RayError: the actor has ended.
-        """
-        import ray
-
-        ahead = None
-        while not ray.wait([ref], timeout=timeout)[0]:
-            try:
-                now = ray.get(self._actor.ahead.remote(part, key), timeout=_ANSWER)
-            except ray.exceptions.GetTimeoutError:
-                now = None
-            if now is None or now == ahead:
-                message = (
-                    f"actor {self._name} has done no row for {timeout:g} s "
-                    f"([placement.{self._placement.name}] timeout_ms)"
-                )
-                raise ReplicaLostError(message)
-            ahead = now
-
-    def _lost(self, error: Exception) -> str:
-        return f"actor {self._name} has ended: {first_line(error)}"
-
-    def is_alive(self) -> bool:
-        """Tells whether it was not ended here; what has become of it there, a call will tell."""
-        return not self._is_over.is_set()
+    def _how_it_ended(self) -> str:
+        return f"{self._who} has ended, or its machine cannot be reached any more"
 
     def close(self) -> None:
-        """Has its units closed, and ends the actor, unless it is somebody else's."""
+        """Leaves it; has its units closed and ends it, unless others may use it."""
         import ray
         from ray.exceptions import RayError
 
-        if self._actor is None or not self._is_ours:
-            return
-        if not self._is_over.is_set():
-            with contextlib.suppress(RayError):  # it has ended, or hangs
-                ray.get(self._actor.stop.remote(), timeout=_STOP_TIMEOUT)
+        if not self._is_over:
+            self._leave(_STOP_TIMEOUT)
+            if self._actor is not None and not self._is_shared:
+                with contextlib.suppress(RayError):  # it has ended, or hangs
+                    ray.get(self._actor.stop.remote(), timeout=_STOP_TIMEOUT)
         self.kill()
+        self._close_channels()
 
     def kill(self) -> None:
-        """Ends the actor at once."""
-        import ray
-
+        """Ends the actor at once; one that others may use is left, unless it has never begun."""
         with self._lock:
-            self._is_over.set()
+            self._is_over = True
+            self._ended.set()
+            has_begun = bool(self._channels)
             if self._settled is not None:
                 self._settled.set()
-        if self._actor is not None and self._is_ours:
+            for channel in self._channels:
+                channel.end()
+        if not self._is_shared or (self._is_ours and not has_begun):
+            self._kill_hung()
+
+    def _kill_hung(self) -> None:
+        import ray
+
+        if self._actor is not None:
             ray.kill(self._actor)
 
 
@@ -240,41 +244,7 @@ def _archive_of(parts: Sequence[Part]) -> bytes | None:
     return None if path is None else path.read_bytes()
 
 
-def _own(answers: Answers) -> Answers:
-    """Returns the answers with arrays of this process: those of the store would keep it full."""
-    columns = {
-        output: (list(map(_copied, data)), list(map(_copied, metas)))
-        for output, (data, metas) in answers.columns.items()
-    }
-    return replace(answers, columns=columns)
-
-
-def _copied(value: Any) -> Any:
-    """Returns a value whose arrays are this process's, also those in lists and mappings."""
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    if type(value) is dict:
-        return {key: _copied(item) for key, item in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(map(_copied, value))
-    return value
-
-
-def _raised(cause: BaseException) -> ModelflowError:
-    """Returns what a call of an actor that raised means here."""
-    if isinstance(cause, PartEndedError):
-        return cause
-    if isinstance(cause, StreamClosed):  # its flow cannot go on
-        return ReplicaLostError(first_line(cause))
-    return NotSendableError(f"a batch, or its answer, cannot be sent: {described(cause)}")
-
-
 def _nodes(part: Part) -> list[str]:
     return [
         node.name for node in part.config.nodes if node.attributes.get("type") in (None, "flowunit")
     ]
-
-
-def _last(error: BaseException) -> str:
-    """Returns the last line of an error of Ray's that ends in a traceback."""
-    return str(error).strip().splitlines()[-1]

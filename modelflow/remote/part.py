@@ -133,23 +133,20 @@ class PartFlow:
         """Returns how many rows each of its nodes has worked on."""
         return {name: node.buffers for name, node in self._flow.stats().items()}
 
-    def answer(
-        self, rows: Rows, key: object = None, on_move: Callable[[], None] | None = None
-    ) -> Answers:
+    def answer(self, rows: Rows, on_move: Callable[[], None] | None = None) -> Answers:
         """Has a batch worked on: each row by itself, so that batches are made anew inside.
 
         A row that is past its deadline is an error and reaches no unit.
 
         Args:
             rows: The batch.
-            key: What `ahead` is asked for; None: nobody asks.
             on_move: Called now and then while something moves that the batch waits for.
 
         Raises:
             PartEndedError: a unit has ended the flow.
             StreamClosed: the flow was stopped, or has failed in another way.
         """
-        key = object() if key is None else key
+        key = object()
         self._left[key] = len(rows)
         try:
             return self._answered(rows, key, on_move)
@@ -160,12 +157,12 @@ class PartFlow:
         finally:
             del self._left[key]
 
-    def ahead(self, key: object) -> int:
+    def _ahead(self, key: object) -> int:
         """Returns how many rows are not done of a batch, and of those that came before it."""
         total = 0
         for other, left in list(self._left.items()):
             total += left
-            if other == key:
+            if other is key:
                 break
         return total
 
@@ -185,7 +182,7 @@ class PartFlow:
         ]
         has_room = partial(events.put, False)
         left, unsent = len(requests), self._flow.submit(requests, has_room)
-        before, looked = self.ahead(key), SYSTEM_CLOCK.now()
+        before, looked = self._ahead(key), SYSTEM_CLOCK.now()
         while left:
             with contextlib.suppress(Empty):
                 if events.get(timeout=None if on_move is None else _LOOK):
@@ -193,7 +190,7 @@ class PartFlow:
                 else:
                     unsent = self._flow.submit(unsent, has_room)
             if on_move is not None and SYSTEM_CLOCK.now() - looked >= _LOOK:
-                now, looked = self.ahead(key), SYSTEM_CLOCK.now()
+                now, looked = self._ahead(key), SYSTEM_CLOCK.now()
                 if now < before:
                     on_move()
                 before = now

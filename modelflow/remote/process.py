@@ -6,14 +6,13 @@ import pickle
 import signal
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from modelflow.errors import FlowFailed, described
-from modelflow.ipc.channel import Channel, Ends
+from modelflow.ipc.channel import Channel
+from modelflow.ipc.memory_channel import Ends, MemoryChannel
 from modelflow.ipc.process import end_with, prepare
-from modelflow.remote.message import Rows, portable
+from modelflow.remote.answering import answer_all, said
 from modelflow.remote.part import Part, PartFlow
-from modelflow.remote.replica import NotSendableError, PartEndedError, ReplicaLostError
+from modelflow.remote.replica import ReplicaLostError
 
 __all__ = ["main", "run"]
 
@@ -24,7 +23,7 @@ def main(arguments: list[str]) -> None:
     end_with(parent)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     size = len(Ends._fields)
-    run([Channel(Ends(*fds[at : at + size])) for at in range(0, len(fds), size)])
+    run([MemoryChannel(Ends(*fds[at : at + size])) for at in range(0, len(fds), size)])
 
 
 def run(channels: Sequence[Channel]) -> None:
@@ -39,64 +38,24 @@ def run(channels: Sequence[Channel]) -> None:
             for part in found:
                 parts[part.name] = PartFlow.of(part).start()
         except Exception as error:  # noqa: BLE001 - it is told to the flow
-            first.send((False, ReplicaLostError(_said(error))))
+            first.send((False, ReplicaLostError(said(error))))
             _stop(parts)
             return
         first.send((True, os.getpid()))
         threads = [
-            threading.Thread(target=_work, args=(channel, parts), name="modelflow/replica")
+            threading.Thread(target=answer_all, args=(channel, parts), name="modelflow/replica")
             for channel in others
         ]
         for thread in threads:
             thread.start()
         try:
-            _work(first, parts)
+            answer_all(first, parts)
         finally:
             for thread in threads:
                 thread.join()
             _stop(parts)
 
 
-def _work(channel: Channel, parts: Mapping[str, PartFlow]) -> None:
-    """Answers batches until there are none."""
-    with contextlib.suppress(EOFError, OSError):
-        while True:
-            try:
-                rows = channel.receive()
-            except (EOFError, OSError):
-                raise
-            except Exception as error:  # noqa: BLE001 - of a class that is not here, or worse
-                message = f"a row cannot be read in another process: {described(error)}"
-                channel.send((False, NotSendableError(message)))
-                continue
-            if rows is None:
-                return
-            _send(channel, _answer(channel, rows, parts))
-
-
-def _answer(channel: Channel, rows: Rows, parts: Mapping[str, PartFlow]) -> tuple[bool, Any]:
-    try:
-        # None: something moves.
-        return True, parts[rows.part].answer(rows, on_move=lambda: channel.send(None))
-    except (PartEndedError, OSError) as error:
-        return False, error
-    except Exception as error:  # noqa: BLE001 - the part cannot go on: it is told to the flow
-        return False, ReplicaLostError(_said(error))
-
-
-def _send(channel: Channel, answer: tuple[bool, Any]) -> None:
-    try:
-        channel.send(answer)
-    except OSError:
-        raise
-    except Exception:  # noqa: BLE001 - whatever a value's class does when it is pickled
-        channel.send((True, portable(answer[1], pickle.dumps)))
-
-
 def _stop(parts: Mapping[str, PartFlow]) -> None:
     for part in parts.values():
         part.stop()
-
-
-def _said(error: Exception) -> str:
-    return str(error) if isinstance(error, FlowFailed) else described(error)

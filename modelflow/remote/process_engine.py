@@ -1,22 +1,20 @@
 """Replicas that are processes of this machine."""
 
-import contextlib
 import os
 import pickle
 import sys
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from modelflow.config.placement import PlacementConfig
-from modelflow.errors import PlanError, described
+from modelflow.errors import PlanError
 from modelflow.ipc import process as processes
-from modelflow.ipc.channel import Channel, Ends, open_channel
+from modelflow.ipc.memory_channel import Ends, MemoryChannel, open_channel
+from modelflow.remote.channel_replica import ChannelReplica
 from modelflow.remote.engine import Engine
-from modelflow.remote.message import Answers, Rows
 from modelflow.remote.part import Part
 from modelflow.remote.pool import Pool
-from modelflow.remote.replica import NotSendableError, Replica, ReplicaLostError
+from modelflow.remote.replica import Replica, ReplicaLostError
 
 if TYPE_CHECKING:
     import subprocess
@@ -44,7 +42,7 @@ class ProcessEngine(Engine):
         return ProcessReplica(placement, parts, number, self._search_path)
 
 
-class ProcessReplica(Replica):
+class ProcessReplica(ChannelReplica):
     """A process, and a channel to it for each batch that may be under way."""
 
     def __init__(
@@ -55,15 +53,11 @@ class ProcessReplica(Replica):
         search_path: Sequence[str],
     ) -> None:
         """Stores what is to run."""
-        self._placement = placement
+        super().__init__(placement)
         self._parts = tuple(parts)
         self._number = number
         self._search_path = search_path
-        self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._channels: list[Channel] = []
-        self._free: list[Channel] = []
-        self._is_over = False
 
     def start(self, timeout: float) -> None:
         """Starts the process and opens the parts there; see `Replica.start`."""
@@ -94,8 +88,7 @@ class ProcessReplica(Replica):
             raise ReplicaLostError(self._how_it_ended("before it was ready")) from error
         if not is_good:
             raise answer
-        with self._lock:
-            self._free = list(self._channels)
+        self._use(self._channels)
 
     def _begin(self) -> None:
         """Starts the process with its ends of all channels."""
@@ -110,56 +103,13 @@ class ProcessReplica(Replica):
         finally:
             for _, ends in pairs:
                 _close(ends)
-        self._channels = [Channel(ours) for ours, _ in pairs]
+        self._channels = [MemoryChannel(ours) for ours, _ in pairs]
 
-    def call(self, rows: Rows, timeout: float) -> Answers:
-        """Has a batch worked on; see `Replica.call`."""
-        with self._lock:
-            if self._is_over:
-                raise ReplicaLostError(self._how_it_ended())
-            channel = self._free.pop()
-        try:
-            try:
-                channel.send(rows, timeout)
-            except OSError:
-                raise
-            except Exception as error:
-                self._give_back(channel)
-                message = f"a row cannot be sent to another process: {described(error)}"
-                raise NotSendableError(message) from error
-            found = self._received(channel, timeout)
-        except TimeoutError as error:
-            self.kill()
-            process = self._process
-            assert process is not None  # it has started
-            message = (
-                f"process {process.pid} has done no row for {timeout:g} s "
-                f"([placement.{self._placement.name}] timeout_ms)"
-            )
-            raise ReplicaLostError(message) from error
-        except (EOFError, OSError) as error:
-            raise ReplicaLostError(self._how_it_ended()) from error
-        self._give_back(channel)
-        if isinstance(found, Exception):
-            raise found
-        return found
-
-    def _received(self, channel: Channel, timeout: float) -> Answers | Exception:
-        """Waits for an answer as long as something moves there; returns it, or what was raised."""
-        try:
-            while (message := channel.receive(timeout)) is None:
-                pass
-        except (EOFError, OSError):
-            raise
-        except Exception as error:  # noqa: BLE001 - of a class that is not here, or worse
-            text = f"an answer cannot be read here: {described(error)}"
-            return NotSendableError(text)
-        answer: Answers | Exception = message[1]
-        return answer
-
-    def _give_back(self, channel: Channel) -> None:
-        with self._lock:
-            self._free.append(channel)
+    @property
+    def _who(self) -> str:
+        process = self._process
+        assert process is not None  # it has started
+        return f"process {process.pid}"
 
     def is_alive(self) -> bool:
         """Tells whether the process has not ended."""
@@ -168,9 +118,7 @@ class ProcessReplica(Replica):
 
     def close(self) -> None:
         """Has its units closed, and waits for its end."""
-        for channel in self._channels:
-            with contextlib.suppress(OSError):
-                channel.send(None, processes.END_TIMEOUT)
+        self._leave(processes.END_TIMEOUT)
         self._end()
 
     def kill(self) -> None:
@@ -180,14 +128,15 @@ class ProcessReplica(Replica):
             if self._process is not None and self._process.poll() is None:
                 self._process.kill()
 
+    def _kill_hung(self) -> None:
+        self.kill()
+
     def _end(self) -> None:
         with self._lock:
             self._is_over = True
         if self._process is not None:
             processes.see_end_of(self._process)
-        for channel in self._channels:
-            channel.close()
-        self._channels = []
+        self._close_channels()
 
     def _how_it_ended(self, when: str = "") -> str:
         process = self._process

@@ -11,7 +11,8 @@ import numpy as np
 from modelflow.buffer import Buffer
 from modelflow.device import Device
 from modelflow.errors import described
-from modelflow.ipc.channel import Channel, Ends
+from modelflow.ipc.channel import Channel
+from modelflow.ipc.memory_channel import Ends, MemoryChannel
 from modelflow.ipc.process import end_with, prepare
 from modelflow.runtime.call import returned_error
 from modelflow.unit.spec import factory_of
@@ -59,7 +60,7 @@ def main(arguments: list[str]) -> None:
     """Prepares the process and works until the channel ends."""
     *ends, parent = map(int, arguments)
     end_with(parent)
-    channel = Channel(Ends(*ends))
+    channel = MemoryChannel(Ends(*ends))
     with contextlib.suppress(EOFError, BrokenPipeError):
         run(channel)
 

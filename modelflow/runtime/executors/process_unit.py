@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from modelflow.buffer import Buffer
 from modelflow.errors import PlanError, WorkerProcessError
 from modelflow.ipc import process as processes
-from modelflow.ipc.channel import Channel, open_channel
+from modelflow.ipc.memory_channel import MemoryChannel, open_channel
 from modelflow.runtime.executors.child import Item, Job
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import Context, FlowUnit
@@ -43,7 +43,7 @@ class ProcessUnit(FlowUnit):
         self._node = node
         self._config: Any = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._channel: Channel | None = None
+        self._channel: MemoryChannel | None = None
         # Guards the two against `interrupt`, which comes from another thread.
         self._lock = threading.Lock()
         self._is_busy = self._is_interrupted = False
@@ -126,7 +126,7 @@ class ProcessUnit(FlowUnit):
         finally:
             for fd in theirs:
                 os.close(fd)
-        self._channel = Channel(ours)
+        self._channel = MemoryChannel(ours)
         try:
             self._asked((preparation, job))
         except BaseException:

@@ -11,7 +11,7 @@ import pytest
 from modelflow.device import Device
 from modelflow.errors import BadRequest
 from modelflow.ipc import process as processes
-from modelflow.ipc.channel import Channel, Ends, open_channel
+from modelflow.ipc.memory_channel import Ends, MemoryChannel, open_channel
 from modelflow.runtime.executors import child
 from modelflow.runtime.executors.child import Item, Job
 from modelflow.unit.unit import FlowUnit
@@ -67,7 +67,7 @@ def asked(monkeypatch):
     """Starts the child's work on a thread; returns what asks it, and ends it."""
     monkeypatch.setattr(processes.spawn, "prepare", lambda preparation: None)
     ours, theirs = open_channel()
-    channel, other = Channel(ours), Channel(theirs)
+    channel, other = MemoryChannel(ours), MemoryChannel(theirs)
 
     def work():
         with contextlib.suppress(EOFError):
@@ -239,7 +239,7 @@ def test_the_process_has_its_ends_and_ends_with_the_channel(error, monkeypatch):
         raise error
 
     monkeypatch.setattr(child, "end_with", done.append)
-    monkeypatch.setattr(child, "Channel", lambda ends: ends)
+    monkeypatch.setattr(child, "MemoryChannel", lambda ends: ends)
     monkeypatch.setattr(child, "run", run)
     child.main(["3", "4", "5", "77"])
     assert done == [77, Ends(3, 4, 5)]

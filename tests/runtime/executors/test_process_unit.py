@@ -418,7 +418,7 @@ def unit_in(monkeypatch):
     def made(elsewhere, search_path=("/one", "", "/two"), spec=units.IN_PLACE):
         system = SimpleNamespace(**{**vars(subprocess), "Popen": elsewhere})
         monkeypatch.setattr(processes, "subprocess", system)
-        monkeypatch.setattr(process_unit, "Channel", lambda ends: _closing(elsewhere, ends))
+        monkeypatch.setattr(process_unit, "MemoryChannel", lambda ends: _closing(elsewhere, ends))
         unit = ProcessUnit(spec, "work", search_path)
         unit.device, unit.batch_size = CPU, 3
         return unit

@@ -1,0 +1,57 @@
+"""What a replica does with a channel: it answers the batches that come."""
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+from modelflow.errors import FlowFailed, described
+from modelflow.ipc.channel import Channel
+from modelflow.remote.message import Rows, portable
+from modelflow.remote.part import PartFlow
+from modelflow.remote.replica import NotSendableError, PartEndedError, ReplicaLostError
+
+__all__ = ["answer_all", "said"]
+
+
+def answer_all(channel: Channel, parts: Mapping[str, PartFlow]) -> None:
+    """Answers batches until the other side wants no more, or has gone.
+
+    While something moves that a batch waits for, None is sent now and then; then ``(True,
+    Answers)``, or ``(False, error)``.
+    """
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            try:
+                rows = channel.receive()
+            except (EOFError, OSError):
+                raise
+            except Exception as error:  # noqa: BLE001 - of a class that is not here, or worse
+                message = f"a row cannot be read in another process: {described(error)}"
+                channel.send((False, NotSendableError(message)))
+                continue
+            if rows is None:
+                return
+            _send(channel, _answer(channel, rows, parts))
+
+
+def _answer(channel: Channel, rows: Rows, parts: Mapping[str, PartFlow]) -> tuple[bool, Any]:
+    try:
+        return True, parts[rows.part].answer(rows, on_move=lambda: channel.send(None))
+    except (PartEndedError, OSError) as error:
+        return False, error
+    except Exception as error:  # noqa: BLE001 - the part cannot go on: it is told to the flow
+        return False, ReplicaLostError(said(error))
+
+
+def _send(channel: Channel, answer: tuple[bool, Any]) -> None:
+    try:
+        channel.send(answer)
+    except OSError:
+        raise
+    except Exception:  # noqa: BLE001 - whatever a value's class does when it is pickled
+        channel.send((True, portable(answer[1], channel.dumps)))
+
+
+def said(error: Exception) -> str:
+    """Returns what an error says of a part that cannot run, or go on."""
+    return str(error) if isinstance(error, FlowFailed) else described(error)

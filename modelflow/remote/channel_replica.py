@@ -1,0 +1,108 @@
+"""A replica that is reached by channels: one for each batch that may be under way."""
+
+import contextlib
+import threading
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from modelflow.config.placement import PlacementConfig
+from modelflow.errors import described
+from modelflow.ipc.channel import Channel
+from modelflow.remote.message import Answers, Rows
+from modelflow.remote.replica import NotSendableError, Replica, ReplicaLostError
+
+__all__ = ["ChannelReplica"]
+
+
+class ChannelReplica(Replica):
+    """Sends batches by channels whose other side runs `modelflow.remote.answering.answer_all`."""
+
+    def __init__(self, placement: PlacementConfig) -> None:
+        """Begins without channels."""
+        self._placement = placement
+        self._lock = threading.Lock()
+        self._channels: list[Channel] = []
+        self._free: list[Channel] = []
+        self._is_over = False
+
+    @property
+    @abstractmethod
+    def _who(self) -> str:
+        """What it is, for people."""
+
+    @abstractmethod
+    def _how_it_ended(self) -> str:
+        """Returns what is known of its end."""
+
+    @abstractmethod
+    def _kill_hung(self) -> None:
+        """Ends it: it is there and does nothing."""
+
+    def _use(self, channels: Sequence[Channel]) -> None:
+        """Has batches go through channels."""
+        with self._lock:
+            self._channels = list(channels)
+            self._free = list(channels)
+
+    def _leave(self, timeout: float) -> None:
+        """Tells the other side that no more will come; no call is under way."""
+        for channel in self._channels:
+            with contextlib.suppress(OSError):  # it has ended, or hangs
+                channel.send(None, timeout)
+
+    def _close_channels(self) -> None:
+        for channel in self._channels:
+            channel.close()
+        self._channels = []
+
+    def is_alive(self) -> bool:
+        """Tells whether the other side has not ended."""
+        with self._lock:
+            return not self._is_over and not (self._free and self._free[-1].has_ended())
+
+    def call(self, rows: Rows, timeout: float) -> Answers:
+        """Has a batch worked on; see `Replica.call`."""
+        with self._lock:
+            channel = None if self._is_over else self._free.pop()
+        if channel is None:
+            raise ReplicaLostError(self._how_it_ended())
+        try:
+            try:
+                channel.send(rows, timeout)
+            except OSError:
+                raise
+            except Exception as error:
+                self._give_back(channel)
+                message = f"a row cannot be sent to another process: {described(error)}"
+                raise NotSendableError(message) from error
+            found = self._received(channel, timeout)
+        except TimeoutError as error:
+            self._kill_hung()
+            message = (
+                f"{self._who} has done no row for {timeout:g} s "
+                f"([placement.{self._placement.name}] timeout_ms)"
+            )
+            raise ReplicaLostError(message) from error
+        except (EOFError, OSError) as error:
+            raise ReplicaLostError(self._how_it_ended()) from error
+        self._give_back(channel)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def _received(self, channel: Channel, timeout: float) -> Answers | Exception:
+        """Waits for an answer as long as something moves there; returns it, or what was raised."""
+        try:
+            while (message := channel.receive(timeout)) is None:
+                pass
+        except (EOFError, OSError):
+            raise
+        except Exception as error:  # noqa: BLE001 - of a class that is not here, or worse
+            text = f"an answer cannot be read here: {described(error)}"
+            return NotSendableError(text)
+        answer: Answers | Exception = message[1]
+        return answer
+
+    def _give_back(self, channel: Channel) -> None:
+        with self._lock:
+            self._free.append(channel)

@@ -1,0 +1,140 @@
+"""Where a replica on another machine is reached: it answers whoever knows its key."""
+
+import contextlib
+import logging
+import pickle
+import secrets
+import socket
+import threading
+from collections.abc import Callable, Mapping
+
+from modelflow.ipc.socket_channel import KEY_SIZE, SocketChannel, welcome
+from modelflow.remote.answering import answer_all
+from modelflow.remote.part import PartFlow
+
+__all__ = ["Listener"]
+
+logger = logging.getLogger(__name__)
+
+_HANDSHAKE = 5.0  # seconds
+# Connections that have not shown yet that they know the key; each takes a thread.
+_MOST_STRANGERS = 64
+
+
+class Listener:
+    """Listens at an address of its machine; a thread each connection answers what comes by it.
+
+    Attributes:
+        address: Host and port.
+        key: Who connects must know it. It is made anew for each listener.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        parts: Mapping[str, PartFlow],
+        dumps: Callable[..., bytes] = pickle.dumps,
+    ) -> None:
+        """Begins to listen.
+
+        Args:
+            host: The address of the machine.
+            parts: What answers.
+            dumps: How answers are pickled.
+
+        Raises:
+            OSError: that address cannot be listened at.
+        """
+        self.key = secrets.token_bytes(KEY_SIZE)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._socket = socket.create_server((host, 0), family=family, backlog=128)
+        self.address: tuple[str, int] = self._socket.getsockname()[:2]
+        self._parts = parts
+        self._dumps = dumps
+        self._changed = threading.Condition()
+        self._is_over = False
+        self._strangers: set[socket.socket] = set()
+        self._channels: set[SocketChannel] = set()
+        self._threads: set[threading.Thread] = set()
+        self._accepting = threading.Thread(target=self._accept, name="modelflow/listener")
+        self._accepting.start()
+
+    def stop(self) -> None:
+        """Ends every connection, and joins every thread; what they wait for has ended before."""
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+            for stranger in self._strangers:
+                _end(stranger)
+            for channel in self._channels:
+                channel.end()
+            threads = list(self._threads)
+        _end(self._socket)  # `accept` returns
+        self._accepting.join()
+        self._socket.close()
+        for thread in threads:
+            thread.join()
+
+    def wait_until_alone(self, seconds: float) -> bool:
+        """Waits until nobody has been connected for so many seconds; False: it was stopped."""
+        with self._changed:
+            while not self._is_over:
+                if self._channels:
+                    self._changed.wait()
+                elif not self._changed.wait_for(lambda: self._channels or self._is_over, seconds):
+                    return True
+            return False
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError as error:
+                with self._changed:
+                    is_over = self._is_over
+                if not is_over:  # too many files are open, say: whoever comes next may be let in
+                    logger.warning("a connection could not be taken: %s", error)
+                    with self._changed:
+                        self._changed.wait_for(lambda: self._is_over, 1.0)
+                        is_over = self._is_over
+                if is_over:
+                    return
+                continue
+            with self._changed:
+                if self._is_over or len(self._strangers) >= _MOST_STRANGERS:
+                    connection.close()
+                    continue
+                self._strangers.add(connection)
+                thread = threading.Thread(
+                    target=self._serve, args=(connection,), name="modelflow/replica"
+                )
+                self._threads.add(thread)
+                thread.start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        channel: SocketChannel | None = None
+        try:
+            welcome(connection, self.key, _HANDSHAKE)
+            channel = SocketChannel(connection, self._dumps)
+            with self._changed:
+                self._strangers.discard(connection)
+                if self._is_over:
+                    return
+                self._channels.add(channel)
+                self._changed.notify_all()
+            answer_all(channel, self._parts)
+        except OSError as error:
+            logger.warning("a connection was refused: %s", error)
+        finally:
+            with self._changed:
+                self._strangers.discard(connection)
+                if channel is not None:
+                    self._channels.discard(channel)
+                self._threads.discard(threading.current_thread())
+                self._changed.notify_all()
+            connection.close()
+
+
+def _end(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # it has ended already
+        connection.shutdown(socket.SHUT_RDWR)

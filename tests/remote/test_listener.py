@@ -1,0 +1,113 @@
+"""What answers on another machine: whoever knows its key, and nobody else."""
+
+import socket
+import threading
+
+import pytest
+
+from modelflow import Flow
+from modelflow.ipc.socket_channel import SocketChannel, call
+from modelflow.remote.listener import Listener
+from modelflow.remote.message import Rows
+from modelflow.remote.part import PartFlow
+
+SECONDS = 60.0
+GRAPH = """
+[graph]
+graphconf = '''digraph {
+    input [type=input]
+    work [flowunit="tests.remote.units:risky"]
+    output [type=output]
+    input -> work -> output
+}'''
+"""
+
+
+@pytest.fixture
+def part():
+    part = PartFlow(Flow(GRAPH)).start()
+    yield part
+    part.stop()
+
+
+@pytest.fixture
+def listener(part):
+    listener = Listener("127.0.0.1", {"part": part})
+    yield listener
+    listener.stop()
+
+
+def connected(listener):
+    return SocketChannel(call(listener.address, listener.key, SECONDS))
+
+
+def answer(channel, *values):
+    channel.send(
+        Rows("part", {"input": (list(values), [None] * len(values))}, [None] * len(values))
+    )
+    is_good, answers = channel.receive(SECONDS)
+    assert is_good, answers
+    return answers.columns["output"][0]
+
+
+def test_batches_of_several_connections_are_answered_each_by_its_own(listener):
+    one, other = connected(listener), connected(listener)
+    assert answer(one, 1, 2) == [2, 4]
+    assert answer(other, 3) == [6]
+    assert answer(one, 4) == [8]
+    one.close()
+    assert answer(other, 5) == [10]
+    other.close()
+
+
+def test_strangers_are_sent_away_and_disturb_nobody(listener):
+    channel = connected(listener)
+    with socket.create_connection(listener.address) as silent:
+        with socket.create_connection(listener.address) as stranger:
+            stranger.sendall(b"GET / HTTP/1.1\r\n".ljust(64))
+            while stranger.recv(100):
+                pass  # until it is sent away
+        assert answer(channel, 1) == [2]
+        listener.stop()
+        assert silent.recv(1) == b""
+    channel.close()
+
+
+def test_no_more_strangers_than_a_few_are_heard_at_once(listener, monkeypatch):
+    monkeypatch.setattr("modelflow.remote.listener._MOST_STRANGERS", 2)
+    channel = connected(listener)
+    silent = [socket.create_connection(listener.address) for _ in range(3)]
+    assert silent[2].recv(1) == b""  # at once, while the others may still say something
+    assert answer(channel, 1) == [2]
+    for connection in silent:
+        connection.close()
+    channel.close()
+
+
+def test_who_waits_until_nobody_is_there_hears_of_it_then(listener):
+    channel, heard = connected(listener), []
+    assert answer(channel, 1) == [2]
+    waiting = threading.Thread(target=lambda: heard.append(listener.wait_until_alone(0.01)))
+    waiting.start()
+    for _ in range(50):
+        assert answer(channel, 1) == [2]
+    assert heard == []
+    channel.close()
+    waiting.join()
+    assert heard == [True]
+
+
+def test_a_stop_ends_what_waits_and_leaves_no_thread(part):
+    before = set(threading.enumerate())
+    listener = Listener("127.0.0.1", {"part": part})
+    channel, heard = connected(listener), []
+    assert answer(channel, 1) == [2]
+    waiting = threading.Thread(target=lambda: heard.append(listener.wait_until_alone(SECONDS)))
+    waiting.start()
+    listener.stop()
+    waiting.join()
+    assert heard == [False]
+    with pytest.raises(EOFError):
+        channel.receive(SECONDS)
+    assert set(threading.enumerate()) <= before
+    channel.close()
