@@ -13,10 +13,11 @@ from modelflow.wire.tensor import TensorSpec
 
 __all__ = ["Crossing", "Cut", "cuts_of"]
 
-# Processor time of a call to an actor whose arrays pass the object store, in microseconds of all
-# processes: for the call, and for each kilobyte (benchmarks/far_nodes.py).
-CALL_US = 4000.0
-KILOBYTE_US = 1.0
+# Processor time of a batch's way to an actor and back, in microseconds of all processes: for the
+# call, for each row, and for each kilobyte (benchmarks/far_nodes.py).
+CALL_US = 300.0
+ROW_US = 50.0
+KILOBYTE_US = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class Cut:
         known = [size for size in sizes if size is not None]
         if len(known) < len(sizes):
             return None
-        return CALL_US / self.batch_size + KILOBYTE_US * sum(known) / 1000
+        return CALL_US / self.batch_size + ROW_US + KILOBYTE_US * sum(known) / 1000
 
 
 def cuts_of(graph: Graph) -> tuple[Cut, ...]:
