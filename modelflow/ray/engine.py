@@ -17,6 +17,7 @@ from modelflow.ray.cluster import (
     Cluster,
     ClusterError,
     actor_options,
+    first_line,
     needed_text,
     opened,
 )
@@ -35,6 +36,7 @@ _CONNECT = 5.0
 _ALONE = 10.0
 # How often an actor is made that ends before it can be used.
 _TRIES = 3
+_NAME_PAUSE = 0.1  # seconds: Ray tells nobody when a name is free again
 # Calls of an actor at once: none of them has to do with batches.
 _CALLS = 4
 
@@ -57,14 +59,10 @@ class RayEngine(Engine):
 
     def replica(self, placement: PlacementConfig, parts: Sequence[Part], number: int) -> Replica:
         """Makes an actor that runs ``parts``; see `Engine.replica`."""
-        from ray import cloudpickle
-
         archive = _archive_of(parts)
-        # What runs there is in the name: nobody finds the actors of another graph under it.
-        written = repr((placement, [(part.name, part.config) for part in parts])).encode()
-        given = cloudpickle.dumps([part.units for part in parts])
-        digest = hashlib.sha256(written + given + (archive or b"")).hexdigest()[:12]
-        name = f"{self._name}/{placement.name}/{digest}/{number}"
+        name = f"{self._name}/{placement.name}/{number}"
+        if self._is_shared:  # nobody finds the actors of another graph
+            name = f"{name}/{_digest(placement, parts, archive)}"
         return RayReplica(self._cluster, placement, parts, archive, name, is_shared=self._is_shared)
 
 
@@ -86,7 +84,7 @@ class RayReplica(ChannelReplica):
         self._cluster = cluster
         self._parts = tuple(parts)
         self._archive = archive
-        self._name = name
+        self._base = self._name = name
         self._is_shared = is_shared
         self._is_ours = True
         self._actor: Any = None
@@ -130,7 +128,7 @@ class RayReplica(ChannelReplica):
             ClusterError: it is not ready in time, or cannot run the parts.
             ReplicaLostError: it cannot be reached.
         """
-        self._actor = self._found() if self._is_shared else self._made()
+        self._actor = self._found(timeout) if self._is_shared else self._made()
         ref = self._actor.open.remote(self._parts, self._archive)
         settled = threading.Event()
         ref.future().add_done_callback(lambda _: settled.set())
@@ -178,19 +176,28 @@ class RayReplica(ChannelReplica):
         if lacking:
             raise ClusterError(lacking)
 
-    def _found(self) -> Any:
-        """Returns the actor that bears the name, made if there is none."""
+    def _found(self, seconds: float) -> Any:
+        """Returns the actor that bears the name, made if there is none.
+
+        Raises:
+            ClusterError: there is none, and its name is not free within so many seconds.
+        """
         import ray
 
-        try:
-            actor = ray.get_actor(self._name, namespace=NAMESPACE)
-        except ValueError:
+        while True:
             try:
-                return self._made()
-            except ValueError:  # somebody has made it meanwhile
                 actor = ray.get_actor(self._name, namespace=NAMESPACE)
-        self._is_ours = False
-        return actor
+            except ValueError:
+                try:
+                    return self._made()
+                except ValueError as error:  # made meanwhile, or its name is not free yet
+                    seconds -= _NAME_PAUSE
+                    if seconds <= 0 or self._ended.wait(_NAME_PAUSE):
+                        message = f"{self._who} can neither be found nor made: {first_line(error)}"
+                        raise ClusterError(message) from error
+            else:
+                self._is_ours = False
+                return actor
 
     def _made(self) -> Any:
         import ray
@@ -199,6 +206,8 @@ class RayReplica(ChannelReplica):
         options = actor_options(self._placement, self._name, _CALLS)
         if self._is_shared:  # no user owns it: it ends when none is left
             options["lifetime"] = "detached"
+        else:  # nobody looks for it, and Ray may not know yet that the last one has ended
+            options["name"] = self._name = f"{self._base}/{uuid.uuid4().hex[:6]}"
         self._is_ours = True
         alone = _ALONE if self._is_shared else None
         return ray.remote(PartActor).options(**options).remote(Origin.here(nodes), alone)
@@ -237,6 +246,14 @@ class RayReplica(ChannelReplica):
 
         if self._actor is not None:
             ray.kill(self._actor)
+
+
+def _digest(placement: PlacementConfig, parts: Sequence[Part], archive: bytes | None) -> str:
+    from ray import cloudpickle
+
+    written = repr((placement, [(part.name, part.config) for part in parts])).encode()
+    given = cloudpickle.dumps([part.units for part in parts])
+    return hashlib.sha256(written + given + (archive or b"")).hexdigest()[:12]
 
 
 def _archive_of(parts: Sequence[Part]) -> bytes | None:
