@@ -74,7 +74,7 @@ class Request:
                 that make more of it (``results_bound``).
         """
         self.inputs = inputs
-        self._on_end = on_end
+        self._on_end: Callable[[Request], None] | None = on_end
         self._on_result = on_result
         self._open: list[str] = []  # a stream's outputs that have not ended
         self._due = None if deadline is None else SYSTEM_CLOCK.now() + deadline
@@ -135,12 +135,12 @@ class Request:
     def arrived(self, found: dict[str, list[Buffer]]) -> None:
         """Takes what has become of its row, which was in a bundle."""
         self._found = found
-        self._on_end(self)
+        self._ended()
 
     def failed(self, failure: Exception) -> None:
         """Takes why nothing comes any more of its row."""
         self._failure = failure
-        self._on_end(self)
+        self._ended()
 
     def entrant(self) -> Entrant:
         """Returns what goes into the graph (called by `Flow`)."""
@@ -149,7 +149,11 @@ class Request:
         return Entrant(self._session, columns, self._due)
 
     def _ended(self) -> None:
-        self._on_end(self)
+        # What is to be called often leads here again, and to all that the request holds: the two
+        # would be left to the collector of cycles.
+        on_end, self._on_end = self._on_end, None
+        assert on_end is not None  # a request ends once
+        on_end(self)
 
     def _wait_for_results(self, session: Session) -> None:
         for output in self._open:

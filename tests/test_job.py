@@ -1,8 +1,10 @@
 """Many items through a flow: `Flow.map` and `Flow.amap`."""
 
 import asyncio
+import gc
 import itertools
 import threading
+import weakref
 
 import pytest
 from hypothesis import given, settings
@@ -63,6 +65,41 @@ def test_what_is_done_first_comes_first_where_the_order_does_not_matter():
         assert sorted(item for item, _ in itertools.islice(found, 2)) == [1, 2]
         gate.open[0].set()
         assert data(found) == [(0, 0)]
+
+
+class Large:
+    """What a job is not to keep."""
+
+
+async def amapped(flow, items, **options):
+    return [item async for item, _ in flow.amap(items, **options) if item is None]
+
+
+@pytest.mark.parametrize("way", ["map", "amap"])
+@pytest.mark.parametrize("more", [{}, {"deadline": 60.0}])
+def test_items_that_are_done_are_gone_though_nobody_collects_cycles(way, more):
+    live, most = weakref.WeakSet(), []
+
+    def items():
+        for _ in range(300):
+            item = Large()
+            live.add(item)
+            most.append(len(live))
+            yield item
+
+    gc.collect()
+    gc.disable()
+    try:
+        with flow_of(lambda value: 1) as flow:
+            if way == "amap":
+                asyncio.run(amapped(flow, items(), in_flight=8, **more))
+            else:
+                for _ in flow.map(items(), in_flight=8, **more):
+                    pass
+    finally:
+        gc.enable()
+    assert len(most) == 300
+    assert max(most) < 8 + 50  # those of the last batch, and what a thread has just let go
 
 
 def test_no_more_items_are_taken_than_may_be_under_way():
