@@ -13,10 +13,12 @@ from modelflow.errors import did_you_mean
 if TYPE_CHECKING:
     from modelflow.serve.catalogue import Catalogue
 
-__all__ = ["check_far", "far_catalogue", "on_option", "share_option", "shared_by_all"]
+__all__ = ["PROCESSES", "check_far", "far_catalogue", "on_option", "share_option", "shared_by_all"]
 
-_PROCESSES = "processes"
-_WORDS = (_PROCESSES, "auto")
+PROCESSES = "processes"
+"""What ``--on`` says of processes of this machine."""
+
+_WORDS = (PROCESSES, "auto")
 
 on_option = click.option(
     "--on",
@@ -50,7 +52,7 @@ def check_far(on: str | None, share: str | None) -> None:
         raise click.UsageError(message)
     if share is None:
         return
-    if on is None or on == _PROCESSES:
+    if on is None or on == PROCESSES:
         what = "no --on" if on is None else f"--on {on}"
         message = (
             f"--share {share}: got {what}; expected --on with the address of a Ray cluster, whose "
@@ -69,7 +71,7 @@ def shared_by_all(on: str | None, share: str | None) -> str | None:
         on: As ``--on``.
         share: As ``--share``.
     """
-    is_cluster = on is not None and on != _PROCESSES
+    is_cluster = on is not None and on != PROCESSES
     return uuid.uuid4().hex[:12] if is_cluster and share is None else share
 
 
@@ -92,7 +94,7 @@ def far_catalogue(
         yield catalogue
         return
     _check_placed(catalogue, on)
-    if on == _PROCESSES:
+    if on == PROCESSES:
         from modelflow.remote import ProcessEngine
 
         yield replace(catalogue, terms=replace(catalogue.terms, engine=ProcessEngine))

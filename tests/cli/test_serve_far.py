@@ -1,14 +1,10 @@
 """``modelflow serve --on processes``: what graphs place runs there, and the rest here."""
 
 import contextlib
-import json
 import os
-import re
 import signal
-import subprocess
 import sys
 import threading
-import urllib.error
 import urllib.request
 
 import pytest
@@ -16,6 +12,7 @@ from click.testing import CliRunner
 
 from modelflow.cli.main import cli
 from tests import programs
+from tests.served import ask, serving
 
 UNITS = """
 import os
@@ -68,31 +65,6 @@ def folder(tmp_path):
     (tmp_path / "far.toml").write_text(GRAPH)
     (tmp_path / "here.toml").write_text(HERE)
     return tmp_path
-
-
-@contextlib.contextmanager
-def serving(folder, *words, env=None):
-    """The process and its address, once it answers."""
-    command = [sys.executable, "-m", "modelflow", "serve", *words]
-    command += ["--http", "127.0.0.1:0", "--grpc", "off"]
-    environment = {**os.environ, **(env or {})}
-    with programs.started(
-        command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True
-    ) as process:
-        said = []
-        for line in process.stderr:
-            said.append(line)
-            if found := re.search(r"serves .* at (http://[\d.:]+)$", line):
-                yield process, found[1]
-                break
-        else:
-            pytest.fail(f"it has ended without serving: {said}")
-
-
-def ask(address, name, value=0):
-    body = json.dumps({"instances": [value]}).encode()
-    with urllib.request.urlopen(f"{address}/v1/models/{name}:predict", body, timeout=60) as answer:
-        return json.load(answer)["predictions"][0]
 
 
 def refused(folder, *words):
