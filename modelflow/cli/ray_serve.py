@@ -2,16 +2,21 @@
 
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from modelflow.cli.far import PROCESSES, check_far
 from modelflow.cli.ray_address import address_option
 from modelflow.cli.serve import serve
+from modelflow.cli.serving import catalogue_given
+from modelflow.cli.settings_file import configured
 from modelflow.cli.telling import tell
 from modelflow.cli.termination import TERMINATED, termination
+from modelflow.config.environment import Environment
 from modelflow.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -51,7 +56,8 @@ def ray_serve(
     start_timeout: float,
 ) -> int:
     """Serves on the machines of a cluster: each server is 'modelflow serve' there, with a listener
-    of its own, and takes every option of it. Archives go with it; other files must be there.
+    of its own, and takes every option of it. Archives go with it; other files must be there. Nodes
+    that a graph places run in actors beside them, which all servers of the command share.
 
     The host 'machine' is the address of the machine that a server runs on; without --http each
     answers at 127.0.0.1 and a free port. Put a load balancer before them, with /v2/health/ready. A
@@ -65,8 +71,11 @@ def ray_serve(
     from modelflow.ray import Servers, connected
     from modelflow.ray.served import RayServed
 
-    with serve.make_context("serve", list(words), click.get_current_context()) as given:
-        drain = float(given.params["drain_timeout"])
+    with serve.make_context("serve", list(words), click.get_current_context()) as context:
+        given = {**context.params, "sources": context.params["sources"] or configured("sources")}
+    if given["on"] is not None:
+        check_far(given["on"], given["share"])
+    drain = float(given["drain_timeout"])
     try:
         least, most = replicas_of(replicas)
     except ConfigError as error:
@@ -78,7 +87,11 @@ def ray_serve(
     with connected(address) as cluster:
         servers = Servers(
             lambda number: RayServed(
-                cluster, placement, f"{name}/server/{number}", lambda: _sent(words), drain
+                cluster,
+                placement,
+                f"{name}/server/{number}",
+                partial(_sent, words, given, name),
+                drain,
             ),
             (least, most),
             lambda text: tell("note", text),
@@ -105,19 +118,47 @@ def _run(servers: "Servers", *, is_scaled: bool) -> int:
     return TERMINATED
 
 
-def _sent(words: Sequence[str]) -> tuple[list[str], dict[str, bytes]]:
+def _sent(
+    words: Sequence[str], given: Mapping[str, Any], name: str
+) -> tuple[list[str], dict[str, bytes]]:
     """Returns the arguments as they hold on another machine, and the archives that they name."""
     from modelflow.archive.archive import is_archive_file
 
     found, archives = [], {}
     for word in words:
-        name, mark, path = word.rpartition("=")
+        model, mark, path = word.rpartition("=")
         if not word.startswith("-") and is_archive_file(Path(path)):
             archives[Path(path).name] = Path(path).read_bytes()
-            found.append(f"{name or Path(path).stem}={Path(path).name}")
+            found.append(f"{model or Path(path).stem}={Path(path).name}")
         elif not word.startswith("-") and Path(path).exists():
-            found.append(f"{name}{mark}{Path(path).resolve()}")
+            found.append(f"{model}{mark}{Path(path).resolve()}")
         else:
             found.append(word)
     is_given = {word.partition("=")[0] for word in words}
-    return [*(one for one in _LOCAL if one.partition("=")[0] not in is_given), *found], archives
+    local = [one for one in _LOCAL if one.partition("=")[0] not in is_given]
+    return [*local, *found, *_far(given, name)], archives
+
+
+def _far(given: Mapping[str, Any], name: str) -> list[str]:
+    """Returns the options by which all servers have what is placed run by the same actors."""
+    from modelflow.ray.server_actor import CLUSTER
+
+    on = given["on"]
+    if on is None and _is_placed(given):
+        on = CLUSTER
+    if on is None or on == PROCESSES:
+        return [] if on is None else [f"--on={on}"]
+    return [f"--on={on}", f"--share={given['share'] or name}"]
+
+
+def _is_placed(given: Mapping[str, Any]) -> bool:
+    """Tells whether something that is served places nodes, as far as it can be read here."""
+    try:
+        found = catalogue_given(given, Environment()).placing()
+    except ConfigError:  # the servers tell what is wrong, or have what is not here
+        return False
+    if found.unread and not found.models:
+        names = ", ".join(found.unread)
+        text = f"{names}: not to be read here; where it places nodes, say so with --on auto"
+        tell("note", text)
+    return bool(found.models)

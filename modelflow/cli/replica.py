@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from modelflow.cli.far import far_catalogue
 from modelflow.cli.serving import catalogue_given, ending, explained, options_given
 from modelflow.cli.termination import TERMINATED
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
@@ -99,29 +100,33 @@ def _serve(place: "Replica", role: str, given: Mapping[str, Any], quiet: _Quiet)
     """Serves until somebody ends it."""
     from modelflow.serve.server import Server
 
-    server = Server(_sources(place, role, given), _options(role, given), place)
-
     def ready() -> None:
         quiet.is_on = False
 
-    with ending(server) as told:
-        try:
-            with explained():
-                place.serve(server, told.ended, ready)
-        except Cancelled:
-            if not (told.asked.is_set() or told.ended.is_set()):
-                raise
-        finally:
-            server.stop(drain=False)
+    with _sources(place, role, given) as sources:
+        server = Server(sources, _options(role, given), place)
+        with ending(server) as told:
+            try:
+                with explained():
+                    place.serve(server, told.ended, ready)
+            except Cancelled:
+                if not (told.asked.is_set() or told.ended.is_set()):
+                    raise
+            finally:
+                server.stop(drain=False)
 
 
+@contextlib.contextmanager
 def _sources(
     place: "Replica", role: str, given: Mapping[str, Any]
-) -> "Mapping[str, Path] | Catalogue":
+) -> "Iterator[Mapping[str, Path] | Catalogue]":
     """What is to be loaded here; a worker loads nothing."""
     if role == "worker":
-        return {}
-    return replace(catalogue_given(given), configured=place.configured)
+        yield {}
+        return
+    catalogue = replace(catalogue_given(given), configured=place.configured)
+    with far_catalogue(catalogue, given["on"], given["share"]) as found:
+        yield found
 
 
 class _FailedError(Exception):

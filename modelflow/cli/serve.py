@@ -8,6 +8,7 @@ import click
 from click.core import ParameterSource
 
 from modelflow.cli.completing import complete_graph
+from modelflow.cli.far import check_far, far_catalogue, on_option, share_option, shared_by_all
 from modelflow.cli.graph_options import tell_environment
 from modelflow.cli.serve_settings import ServeCommand, serve_options
 from modelflow.cli.serving import (
@@ -113,6 +114,8 @@ __all__ = ["serve"]
     is_flag=True,
     help="Lets clients load and unload models: POST /v2/repository/models/NAME/load.",
 )
+@on_option
+@share_option
 @click.option(
     "--describe",
     "is_described",
@@ -162,10 +165,12 @@ def serve(**given: Any) -> int:
     if not given["sources"] and given["config_file"] is None:
         message = "Missing argument '[NAME=]SOURCE...': a graph or a model, or --model-config-file"
         raise click.UsageError(message)
+    check_far(given["on"], given["share"])
     if given["is_described"]:
         host, port = given["http"]
         scheme = "http" if given["tls_cert"] is None else "https"
-        return _describe(catalogue_given(given), f"{scheme}://{host}:{port}")
+        with far_catalogue(catalogue_given(given), given["on"], given["share"]) as catalogue:
+            return _describe(catalogue, f"{scheme}://{host}:{port}")
     if given["workers"] and given["replicas"] > 1:
         message = (
             f"--workers {given['workers']} and --replicas {given['replicas']}: give one of the "
@@ -175,10 +180,12 @@ def serve(**given: Any) -> int:
     if given["workers"] or given["replicas"] > 1:
         from modelflow.cli.replicas import keep_replicas
 
-        return keep_replicas(given)
+        return keep_replicas({**given, "share": shared_by_all(given["on"], given["share"])})
     from modelflow.serve.server import Server
 
-    return _run(Server(catalogue_given(given), options_given(given)))
+    options = options_given(given)
+    with far_catalogue(catalogue_given(given), given["on"], given["share"]) as catalogue:
+        return _run(Server(catalogue, options))
 
 
 def _run(server: "Server") -> int:

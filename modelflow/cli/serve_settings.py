@@ -217,6 +217,8 @@ class ServeCommand(GroupedCommand):
             "batching_file",
             "poll",
             "allow_repository",
+            "on",
+            "share",
         ],
         "What requests may be": [name for _, name, *_ in _REQUESTS],
         "What connections may be": [name for _, name, *_ in _OF_CONNECTIONS],

@@ -11,6 +11,7 @@ import click
 from modelflow.cli.serve_settings import settings
 from modelflow.cli.sources import catalogue_of
 from modelflow.cli.termination import termination
+from modelflow.config.environment import Environment
 from modelflow.device.heap import settled_heap
 
 if TYPE_CHECKING:
@@ -66,16 +67,20 @@ def ending(server: "Server", leaving: Callable[[], object] | None = None) -> Ite
         sys.setswitchinterval(before)
 
 
-def catalogue_given(given: Mapping[str, Any]) -> "Catalogue":
+def catalogue_given(
+    given: Mapping[str, Any], environment: Environment | None = None
+) -> "Catalogue":
     """Returns what is to be served.
 
     Args:
         given: The values of all options, by parameter.
+        environment: As for `catalogue_of`.
 
     Raises:
         click.UsageError, ConfigError: as `catalogue_of`.
     """
-    return catalogue_of(given["sources"], **{name: given[name] for name in _OF_CATALOGUE})
+    options = {name: given[name] for name in _OF_CATALOGUE}
+    return catalogue_of(given["sources"], **options, environment=environment)
 
 
 def options_given(given: Mapping[str, Any]) -> "ServeOptions":

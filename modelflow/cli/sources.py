@@ -26,6 +26,7 @@ def catalogue_of(  # noqa: PLR0913 - an option each
     labels: tuple[str, ...] = (),
     config_file: Path | None = None,
     batching_file: Path | None = None,
+    environment: Environment | None = None,
 ) -> "Catalogue":
     """Returns what is to be served.
 
@@ -37,6 +38,7 @@ def catalogue_of(  # noqa: PLR0913 - an option each
         labels: ``NAME:LABEL=VERSION``.
         config_file: A ``models.config``.
         batching_file: A ``batching_config.txt``, for models that are no graphs.
+        environment: What is set beside ``overrides`` and ``args``; None: what this process's says.
 
     Raises:
         click.UsageError: one of them is not of its form, or two models have the same name.
@@ -62,7 +64,7 @@ def catalogue_of(  # noqa: PLR0913 - an option each
         _pairs("--set", overrides),
         _pairs("--arg", args),
         batching,
-        Environment.of(os.environ),
+        Environment.of(os.environ) if environment is None else environment,
     )
     catalogue = Catalogue(named, repositories, config_file, terms, _labels(labels))
     catalogue.check_environment()

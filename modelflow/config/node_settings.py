@@ -75,7 +75,7 @@ class NodeOptions:
     placement: str = option(
         "",
         help="The kind of machine, one of [placement.NAME], that the node runs on where the graph "
-        "is run on several ('modelflow ray'); without effect where it runs on one.",
+        "is run on several ('modelflow ray', 'modelflow serve --on'); elsewhere without effect.",
     )
     is_exception_visible: bool = option(False, help="The unit is given buffers in error.")
 

@@ -18,10 +18,13 @@ from typing import Any
 from modelflow.errors import ModelflowError
 from modelflow.ray.actor import Origin, take_up
 
-__all__ = ["MACHINE", "ServerActor", "ServerError"]
+__all__ = ["CLUSTER", "MACHINE", "ServerActor", "ServerError"]
 
 MACHINE = "machine"
 """In the place of a host: the address of the machine that a server runs on."""
+
+CLUSTER = "cluster"
+"""In the place of what ``--on`` says: the address of the cluster that a server runs on."""
 
 _COMMAND = (
     "import sys; from modelflow.ipc.process import end_with; end_with(int(sys.argv.pop(1))); "
@@ -55,7 +58,8 @@ class ServerActor:
         """Starts the server and waits until everything is loaded, and answers.
 
         Args:
-            words: The arguments of ``modelflow serve``; the host `MACHINE` is this machine.
+            words: The arguments of ``modelflow serve``; the host `MACHINE` is this machine,
+                ``--on=`` `CLUSTER` its cluster.
             archives: Archives that they name, by the name of their file.
             timeout: The longest wait in seconds.
 
@@ -71,7 +75,11 @@ class ServerActor:
         for name, content in archives.items():
             (folder / name).write_bytes(content)
         host = ray.util.get_node_ip_address()
-        given = [word.replace(f"{MACHINE}:", f"{host}:") for word in words]
+        here = f"--on={ray.get_runtime_context().gcs_address}"
+        given = [
+            here if word == f"--on={CLUSTER}" else word.replace(f"{MACHINE}:", f"{host}:")
+            for word in words
+        ]
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
             told.bind(str(folder / "notify"))
             with (folder / "said").open("wb") as said:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.flow import Flow
@@ -12,9 +13,23 @@ from modelflow.serve.model_config import read_model_config
 from modelflow.serve.source import Source, Terms, is_source
 from modelflow.wire.problem import sendable
 
-__all__ = ["Catalogue", "catalogue_of", "name_of"]
+__all__ = ["Catalogue", "Placing", "catalogue_of", "name_of"]
 
 logger = logging.getLogger(__name__)
+
+
+class Placing(NamedTuple):
+    """Which models run partly elsewhere, where something runs that.
+
+    Attributes:
+        models: Those whose graphs place nodes.
+        declared: The placements that the graphs declare.
+        unread: Models whose graphs cannot be read.
+    """
+
+    models: Sequence[str]
+    declared: Sequence[str]
+    unread: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +107,23 @@ class Catalogue:
                     f"{did_you_mean(what, known)} ({kind}s: {', '.join(sorted(known)) or 'none'})"
                 )
                 raise ConfigError(message)
+
+    def placing(self) -> Placing:
+        """Finds out which models place nodes, as they are on the disk now.
+
+        Raises:
+            ConfigError: as `read`.
+        """
+        models, declared, unread = [], set(), []
+        for name, source in self.read().items():
+            try:
+                nodes, placements = source.placed()
+            except ConfigError:  # told when it is loaded
+                unread.append(name)
+                continue
+            declared |= set(placements)
+            models += [name] if nodes else []
+        return Placing(models, sorted(declared), unread)
 
     def read(self) -> dict[str, Source]:
         """Returns every model that is there now, by its name.

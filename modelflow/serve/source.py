@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from modelflow.archive.archive import is_archive_file
 from modelflow.config.environment import Environment
@@ -16,8 +16,12 @@ from modelflow.errors import ConfigError, did_you_mean
 from modelflow.flow import Flow
 from modelflow.model import model_graph, model_spec
 from modelflow.registry.folder import is_unit_file
+from modelflow.serve.served_graph import graph_flow, placed_nodes
 from modelflow.serve.version_policy import LATEST, VersionPolicy
 from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE, PREDICT_METHOD
+
+if TYPE_CHECKING:
+    from modelflow.remote import Engine
 
 __all__ = ["Edition", "Source", "Terms", "content_of", "is_repository", "is_source"]
 
@@ -90,6 +94,8 @@ class Terms:
         environment: What the environment sets, below ``overrides`` and ``args``: each in the models
             that it fits.
         batching: Attributes of the node of a model that is no graph, which ``overrides`` go before.
+        engine: Makes what runs the nodes that a graph places, one for each that is loaded: a graph
+            that is read again has replicas of its own. None: they run here.
     """
 
     policy: VersionPolicy = LATEST
@@ -98,6 +104,7 @@ class Terms:
     args: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     batching: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     environment: Environment = field(default_factory=Environment)
+    engine: "Callable[[], Engine] | None" = None
 
     def of_model(self) -> "Terms":
         """Returns the terms of a model that is no graph: one node."""
@@ -136,12 +143,7 @@ class Source:
         """
         nodes: set[str] = set()
         args: set[str] = set()
-        origin = self.origin
-        if isinstance(origin, Flow):
-            return nodes, args  # it has been read
-        for edition in self.editions():
-            found = find_versions(origin).get(edition.number, origin)
-            content = content_of(found) or found
+        for content in self._contents():
             if is_graph_file(content):
                 config = read_config(content)
                 nodes |= {node.name for node in config.nodes}
@@ -149,6 +151,28 @@ class Source:
             else:
                 nodes.add(_NODE)
         return nodes, args
+
+    def placed(self) -> tuple[list[str], list[str]]:
+        """Returns the nodes that its versions place, and the placements that they declare.
+
+        Raises:
+            ConfigError: there is nothing, or a graph cannot be read.
+        """
+        nodes: list[str] = []
+        placements: list[str] = []
+        for graph in filter(is_graph_file, self._contents()):
+            placed, declared = placed_nodes(graph, self.terms)
+            nodes, placements = nodes + placed, placements + declared
+        return nodes, placements
+
+    def _contents(self) -> Iterator[Path]:
+        """Gives what is loaded of each version; of a flow, which has been read, nothing."""
+        origin = self.origin
+        if isinstance(origin, Flow):
+            return
+        for edition in self.editions():
+            found = find_versions(origin).get(edition.number, origin)
+            yield content_of(found) or found
 
     def editions(self) -> list[Edition]:
         """Returns the versions to serve, as they are on the disk now, the oldest first.
@@ -239,7 +263,7 @@ def _default_of(methods: Mapping[str, str]) -> str:
 
 def _flow_of(path: Path, terms: Terms, signature: str = "") -> Flow:
     if is_graph_file(path):
-        return _graph_flow(path, terms)
+        return graph_flow(path, terms)
     methods = _methods(path)
     if not signature and methods and f"{_NODE}.signature" not in terms.overrides:
         signature = _default_of(methods)
@@ -258,22 +282,6 @@ def _flow_of(path: Path, terms: Terms, signature: str = "") -> Flow:
     attributes = {"flowunit": spec.name, "batch_size": _BATCH, **terms.batching}
     graph = model_graph(spec, attributes, inputs, outputs, node)
     return Flow(graph, units=(spec,), overrides=terms.overrides)
-
-
-def _graph_flow(path: Path, terms: Terms) -> Flow:
-    config = read_config(path)
-    nodes = [node.name for node in config.nodes]
-    environment = terms.environment.fitting(nodes, config.args)
-    with environment.named(nodes):
-        flow = Flow(environment.apply(config), overrides=terms.overrides, args=terms.args)
-    if not flow.graph.inputs:
-        message = (
-            f"{path}: the graph has no input, so that there is nothing that a client could send; "
-            "expected a node with type=input; what reads its own sources is run: "
-            f"modelflow run {path}"
-        )
-        raise ConfigError(message)
-    return flow
 
 
 def _stamp(path: Path) -> tuple[tuple[str, int, int], ...]:
