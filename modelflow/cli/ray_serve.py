@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from modelflow.cli.far import PROCESSES, check_far
 from modelflow.cli.ray_address import address_option
@@ -26,6 +27,8 @@ __all__ = ["ray_serve"]
 
 _LOOK = 1.0  # seconds between two looks at how many rows wait
 _LOCAL = ("--http=127.0.0.1:0", "--grpc=127.0.0.1:0")
+# Seconds in which a server that leaves goes on answering whoever has not seen yet that it does.
+_DELAY = 5.0
 
 
 @click.command("serve", context_settings={"ignore_unknown_options": True})
@@ -73,9 +76,11 @@ def ray_serve(
 
     with serve.make_context("serve", list(words), click.get_current_context()) as context:
         given = {**context.params, "sources": context.params["sources"] or configured("sources")}
+        if context.get_parameter_source("drain_delay") is ParameterSource.DEFAULT:
+            given["drain_delay"] = _DELAY
     if given["on"] is not None:
         check_far(given["on"], given["share"])
-    drain = float(given["drain_timeout"])
+    drain = float(given["drain_timeout"] + given["drain_delay"])
     try:
         least, most = replicas_of(replicas)
     except ConfigError as error:
@@ -136,7 +141,8 @@ def _sent(
             found.append(word)
     is_given = {word.partition("=")[0] for word in words}
     local = [one for one in _LOCAL if one.partition("=")[0] not in is_given]
-    return [*local, *found, *_far(given, name)], archives
+    delay = f"--drain-delay={given['drain_delay']:g}"
+    return [*local, *found, delay, *_far(given, name)], archives
 
 
 def _far(given: Mapping[str, Any], name: str) -> list[str]:

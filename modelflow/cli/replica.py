@@ -63,7 +63,7 @@ def replica(descriptor: int) -> int:
 
 def _options(role: str, given: Mapping[str, Any]) -> "ServeOptions":
     """What the process is to do of what was asked for: what workers do, who has the models not."""
-    options = options_given(given)
+    options = replace(options_given(given), drain_delay=0.0)  # the supervisor sees to it
     if role != "models":
         return options
     return replace(

@@ -48,7 +48,8 @@ def keep_replicas(given: Mapping[str, Any]) -> int:
         start = {"given": given, "log_level": log_level, "is_debugged": context.obj["debug"]}
         try:
             crew = _crew(given)
-            supervisor = Supervisor(start, *crew, http, grpc, given["drain_timeout"])
+            drain = (given["drain_timeout"], given["drain_delay"])
+            supervisor = Supervisor(start, *crew, http, grpc, *drain)
             herald = Herald(os.environ)
             number = supervisor.run(partial(_said, herald), herald.stopping)
         except StartError as error:

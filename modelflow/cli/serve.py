@@ -76,6 +76,14 @@ __all__ = ["serve"]
     help="Seconds within which SIGTERM lets the requests under way be answered.",
 )
 @click.option(
+    "--drain-delay",
+    type=click.FloatRange(0),
+    default=0.0,
+    show_default=True,
+    help="Seconds before that in which it is not ready any more, and goes on answering whoever "
+    "asks: longer than a load balancer takes to see it.",
+)
+@click.option(
     "--versions",
     default="latest",
     show_default=True,

@@ -165,6 +165,8 @@ class Servers:
 
     def _leave(self, post: _Post) -> None:
         """Has a server leave: nobody is told of it any more, and it ends in its own time."""
+        if post.address and not post.is_leaving:
+            self._say(f"server {post.number} leaves")
         post.is_leaving = True
         if post in self._posts:
             self._posts.remove(post)

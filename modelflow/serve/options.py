@@ -39,6 +39,8 @@ class ServeOptions:
         json: What a JSON document may hold.
         body_time_out: Seconds within which a body must be there.
         drain_timeout: Seconds within which a stop lets the requests under way be answered.
+        drain_delay: Seconds before that for which a stop goes on answering whoever asks, but is not
+            ready any more: until those who ask whether it is have seen it.
         connections: What connections may cost.
         poll: Seconds between two looks for new versions; 0: only when it is asked to.
         is_repository_open: Clients may load and unload models.
@@ -68,6 +70,7 @@ class ServeOptions:
     json: JsonLimits = field(default_factory=JsonLimits)
     body_time_out: float = 30.0
     drain_timeout: float = 30.0
+    drain_delay: float = 0.0
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
     poll: float = 0.0
     is_repository_open: bool = False

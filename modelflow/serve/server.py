@@ -84,6 +84,8 @@ class Server:
         self._gate: Gate | None = None
         self._ending = threading.RLock()  # a handler of signals may stop what stops, or starts
         self._settled: queue.SimpleQueue[None] = queue.SimpleQueue()  # handlers may put, as well
+        self._hurry: queue.SimpleQueue[None] = queue.SimpleQueue()  # the same
+        self._health: Health | None = None
         self._is_busy = False  # something holds `_ending`, and looks at `is_stopped` when done
         self._is_hurried = False
         self.is_stopped = False
@@ -239,6 +241,7 @@ class Server:
         limits = GrpcLimits.of(options, budget)
         health = Health([service.name for service in services], lambda: not self.unready())
         self._stock.models.on_change = health.look
+        self._health = health
         return make(bound, services, limits, health, gate.reception, options.tls)
 
     @property
@@ -273,6 +276,20 @@ class Server:
         assert self._http is not None  # it listens
         self._http.mailbox.post(call)
 
+    def leave(self) -> None:
+        """Says from now on that it is not ready, and loads nothing more; goes on answering.
+
+        So that those who ask whether it is ready send nothing any more when it is stopped.
+        """
+        self._loader.interrupt()
+        if self._http is not None:
+            self._http.mailbox.post(self._left)
+
+    def _left(self) -> None:
+        self._stock.end()
+        if self._health is not None:
+            self._health.look()
+
     def stop(self, drain: bool = True) -> None:
         """Ends it: no new requests, every flow is stopped. May be called again, from any thread.
 
@@ -280,14 +297,16 @@ class Server:
         once: what it has interrupted ends the server.
 
         Args:
-            drain: Requests under way are answered first, within ``drain_timeout`` seconds. Without
-                it another `stop` that waits for them waits no longer.
+            drain: Requests under way are answered first, within ``drain_timeout`` seconds, and all
+                that come within the ``drain_delay`` before. Without it another `stop` that waits
+                for them waits no longer.
 
         Raises:
             FlowFailed: flows failed; all have been stopped.
         """
         if not drain:
             self._is_hurried = True
+            self._hurry.put(None)
             if self.is_stopped and self._http is not None:  # it is, or soon will be, ending
                 self._http.end_within(0.0)
         with self._ending:
@@ -297,9 +316,11 @@ class Server:
                     self._end()
 
     def _end(self) -> None:
-        self._loader.interrupt()
+        self.leave()
         if self._http is not None:
-            self._http.mailbox.post(self._stock.end)
+            if not self._is_hurried and self.options.drain_delay:
+                with contextlib.suppress(queue.Empty):
+                    self._hurry.get(timeout=self.options.drain_delay)
             if self._front is not None:
                 self._http.mailbox.post(self._front.end)
             self._http.close(0.0 if self._is_hurried else self.options.drain_timeout)

@@ -146,7 +146,7 @@ def test_a_cluster_that_is_not_there_is_told_before_anything_is_loaded(folder):
 def ray_serving(folder, machines, *words):
     """The process, and where its servers answer."""
     command = [sys.executable, "-m", "modelflow", "ray", "serve", *words, "--replicas", "2"]
-    command += ["--address", machines.address]
+    command += ["--address", machines.address, "--drain-delay", "0"]
     with programs.started(command, cwd=folder, stderr=subprocess.PIPE, text=True) as process:
         said, addresses = [], []
         while len(addresses) < 2:

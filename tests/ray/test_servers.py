@@ -206,7 +206,7 @@ def archive(tmp_path):
 
 def test_servers_are_replaced_under_load_without_a_request_that_fails(machines, archive):
     command = [sys.executable, "-m", "modelflow", "ray", "serve", archive.name]
-    command += ["--address", machines.address, "--replicas", "2"]
+    command += ["--address", machines.address, "--replicas", "2", "--drain-delay", "0.2"]
     with programs.started(
         command, cwd=archive.parent, stderr=subprocess.PIPE, text=True
     ) as process:

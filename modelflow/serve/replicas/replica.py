@@ -127,6 +127,8 @@ class Replica:
         assert self._server is not None and self._colleagues is not None  # noqa: PT018
         if message.get("what") == "refresh":
             self._server.refresh()
+        elif message.get("what") == "leave":
+            self._server.leave()
         else:
             self._colleagues.hear(message)
 

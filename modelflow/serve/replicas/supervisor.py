@@ -1,6 +1,7 @@
 """Who keeps several processes that serve together behind one port. It runs no model itself."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -43,7 +44,7 @@ class Supervisor:
     It owns the addresses, every process, and the signals of this one while it runs.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is the caller's to set
         self,
         start: Mapping[str, Any],
         role: Role,
@@ -51,6 +52,7 @@ class Supervisor:
         http: socket.socket,
         grpc: socket.socket | None,
         drain_timeout: float,
+        drain_delay: float = 0.0,
     ) -> None:
         """Takes what to run.
 
@@ -62,10 +64,11 @@ class Supervisor:
             http: A socket with the address for HTTP, which becomes its own.
             grpc: Likewise for gRPC; None: no gRPC.
             drain_timeout: Seconds within which SIGTERM lets requests under way be answered.
+            drain_delay: Seconds before that in which they are not ready, and go on answering.
         """
         self._start = {**start, "address": http.getsockname()[:2]}
         self._http, self._grpc = http, grpc
-        self._drain_timeout = drain_timeout
+        self._drain_timeout, self._drain_delay = drain_timeout, drain_delay
         self._porter = Porter(http)
         crew = [(role, number) for number in range(1, count + 1)]
         if role is Role.WORKER:
@@ -109,6 +112,7 @@ class Supervisor:
 
     async def _main(self) -> int:
         self._ending: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._hurry = asyncio.Event()
         self._listen_to_signals()
         self._keeping = [
             asyncio.create_task(post.keep(self._begin, self._lost)) for post in self._posts
@@ -121,6 +125,8 @@ class Supervisor:
             self._leaving()
             for post in self._posts:
                 post.give_up()
+            if self._is_drained and self._drain_delay:
+                await self._leave()
             self._porter.close()
             await self._end()
         return number
@@ -202,6 +208,7 @@ class Supervisor:
         if not self._ending.done():
             self._ending.set_result(number)
         elif number == signal.SIGINT:
+            self._hurry.set()
             for replica in self._replicas():
                 replica.kill()
         if number == signal.SIGTERM:
@@ -211,9 +218,19 @@ class Supervisor:
         for replica in self._replicas():
             replica.tell({"what": "refresh"})
 
+    @property
+    def _is_drained(self) -> bool:
+        return self._ending.exception() is None and self._ending.result() == signal.SIGTERM
+
+    async def _leave(self) -> None:
+        """Has all say that they are not ready, and waits until those who ask have seen it."""
+        for replica in self._at_the_door():
+            replica.tell({"what": "leave"})
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._hurry.wait(), self._drain_delay)
+
     async def _end(self) -> None:
-        is_drained = self._ending.exception() is None and self._ending.result() == signal.SIGTERM
-        if is_drained:
+        if self._is_drained:
             await self._finish()
         else:
             for replica in self._replicas():
