@@ -124,7 +124,9 @@ print("ready", flush=True)
 for line in range(1, counting.lines + 1):
     several = range(line, line + 4)
     for lines in ((line,), (line, line + 1), (line, line + 7), (line, line + 9), several):
-        assert use(Interrupting(*lines)), lines
+        interrupting = Interrupting(*lines)
+        # How many lines it takes differs: a thread may have begun before it is waited for, or not.
+        assert use(interrupting) or interrupting.lines < lines[0], lines
         assert threading.active_count() == 1, (lines, threading.enumerate())
         assert [signal.getsignal(number) for number in numbers] == before, lines
         assert signal.set_wakeup_fd(-1) == -1, lines
