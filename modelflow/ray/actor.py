@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from modelflow.archive.unpacked import unpacked
 from modelflow.remote.listener import Listener
-from modelflow.remote.part import Part, PartFlow
+from modelflow.remote.part import Part, PartFlow, started, stop_all
 
 __all__ = ["Door", "Origin", "PartActor", "Versions", "take_up"]
 
@@ -124,23 +124,10 @@ class PartActor:
             if self._listener is None:
                 if archive is not None:
                     parts = _unpacked(parts, archive)
-                self._start(parts)
+                self._parts = started(parts)
                 self._listen()
             assert self._listener is not None  # begun just now, or before
             return Door(os.getpid(), self._listener.address, self._listener.key)
-
-    def _start(self, parts: Sequence[Part]) -> None:
-        try:
-            for part in parts:
-                self._parts[part.name] = PartFlow.of(part).start()
-        except BaseException:
-            self._stop_parts()
-            self._parts.clear()
-            raise
-
-    def _stop_parts(self) -> None:
-        for part in self._parts.values():
-            part.stop()
 
     def _listen(self) -> None:
         import ray
@@ -161,7 +148,7 @@ class PartActor:
         assert self._listener is not None  # it was begun before
         assert self._alone is not None
         if self._listener.wait_until_alone(self._alone):
-            self._stop_parts()
+            stop_all(self._parts)
             ray.kill(this)
 
     def figures(self) -> dict[str, Any]:
@@ -174,7 +161,7 @@ class PartActor:
 
     def stop(self) -> None:
         """Closes every unit, and whatever is connected."""
-        self._stop_parts()
+        stop_all(self._parts)
         if self._listener is not None:
             self._listener.stop()
         if self._watching is not None:

@@ -88,7 +88,6 @@ class RayReplica(ChannelReplica):
         self._is_shared = is_shared
         self._is_ours = True
         self._actor: Any = None
-        self._ended = threading.Event()
         self._settled: threading.Event | None = None
 
     @property
@@ -105,7 +104,7 @@ class RayReplica(ChannelReplica):
         self._wait_for_a_machine(min(timeout, _PATIENCE))
         gone: Exception | None = None
         for _ in range(_TRIES):
-            if self._ended.is_set():
+            if self._is_over:
                 message = "it was ended before it had begun"
                 raise ClusterError(message) from gone
             try:
@@ -203,11 +202,11 @@ class RayReplica(ChannelReplica):
         import ray
 
         nodes = ", ".join(node for part in self._parts for node in _nodes(part))
+        if not self._is_shared:  # nobody looks for it, and the last one's may not be free yet
+            self._name = f"{self._base}/{uuid.uuid4().hex[:6]}"
         options = actor_options(self._placement, self._name, _CALLS)
         if self._is_shared:  # no user owns it: it ends when none is left
             options["lifetime"] = "detached"
-        else:  # nobody looks for it, and Ray may not know yet that the last one has ended
-            options["name"] = self._name = f"{self._base}/{uuid.uuid4().hex[:6]}"
         self._is_ours = True
         alone = _ALONE if self._is_shared else None
         return ray.remote(PartActor).options(**options).remote(Origin.here(nodes), alone)
@@ -231,7 +230,6 @@ class RayReplica(ChannelReplica):
     def kill(self) -> None:
         """Ends the actor at once; one that others may use is left, unless it has never begun."""
         with self._lock:
-            self._is_over = True
             self._ended.set()
             has_begun = bool(self._channels)
             if self._settled is not None:

@@ -23,7 +23,7 @@ class ChannelReplica(Replica):
         self._lock = threading.Lock()
         self._channels: list[Channel] = []
         self._free: list[Channel] = []
-        self._is_over = False
+        self._ended = threading.Event()
 
     @property
     @abstractmethod
@@ -34,9 +34,14 @@ class ChannelReplica(Replica):
     def _how_it_ended(self) -> str:
         """Returns what is known of its end."""
 
-    @abstractmethod
     def _kill_hung(self) -> None:
         """Ends it: it is there and does nothing."""
+        self.kill()
+
+    @property
+    def _is_over(self) -> bool:
+        """It is to end, or has ended."""
+        return self._ended.is_set()
 
     def _use(self, channels: Sequence[Channel]) -> None:
         """Has batches go through channels."""

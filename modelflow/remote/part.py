@@ -1,7 +1,7 @@
 """A part of a graph where it runs: what is sent there, and the flow that answers."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from modelflow.runtime.clock import SYSTEM_CLOCK
 if TYPE_CHECKING:
     from modelflow.buffer import Buffer
 
-__all__ = ["Part", "PartFlow", "part_of"]
+__all__ = ["Part", "PartFlow", "part_of", "started", "stop_all"]
 
 # Seconds between two looks at whether anything moves.
 _LOOK = 0.25
@@ -210,3 +210,25 @@ class PartFlow:
                 if isinstance(error.__cause__, EndFlow):
                     return str(error)
         return ""
+
+
+def started(parts: Sequence[Part]) -> dict[str, PartFlow]:
+    """Opens every unit of some parts; returns what runs, by the names of the parts.
+
+    Raises:
+        ModelflowError: one of them cannot run here; none does.
+    """
+    found: dict[str, PartFlow] = {}
+    try:
+        for part in parts:
+            found[part.name] = PartFlow.of(part).start()
+    except BaseException:
+        stop_all(found)
+        raise
+    return found
+
+
+def stop_all(parts: Mapping[str, PartFlow]) -> None:
+    """Ends parts at once."""
+    for part in parts.values():
+        part.stop()

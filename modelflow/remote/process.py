@@ -5,13 +5,13 @@ import os
 import pickle
 import signal
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from modelflow.ipc.channel import Channel
 from modelflow.ipc.memory_channel import Ends, MemoryChannel
 from modelflow.ipc.process import end_with, prepare
 from modelflow.remote.answering import answer_all, said
-from modelflow.remote.part import Part, PartFlow
+from modelflow.remote.part import started, stop_all
 from modelflow.remote.replica import ReplicaLostError
 
 __all__ = ["main", "run"]
@@ -31,15 +31,11 @@ def run(channels: Sequence[Channel]) -> None:
     first, *others = channels
     with contextlib.suppress(EOFError, BrokenPipeError):
         preparation, pickled = first.receive()
-        parts: dict[str, PartFlow] = {}
         try:
             prepare(preparation)
-            found: tuple[Part, ...] = pickle.loads(pickled)
-            for part in found:
-                parts[part.name] = PartFlow.of(part).start()
+            parts = started(pickle.loads(pickled))
         except Exception as error:  # noqa: BLE001 - it is told to the flow
             first.send((False, ReplicaLostError(said(error))))
-            _stop(parts)
             return
         first.send((True, os.getpid()))
         threads = [
@@ -53,9 +49,4 @@ def run(channels: Sequence[Channel]) -> None:
         finally:
             for thread in threads:
                 thread.join()
-            _stop(parts)
-
-
-def _stop(parts: Mapping[str, PartFlow]) -> None:
-    for part in parts.values():
-        part.stop()
+            stop_all(parts)

@@ -124,16 +124,13 @@ class ProcessReplica(ChannelReplica):
     def kill(self) -> None:
         """Ends the process at once."""
         with self._lock:
-            self._is_over = True
+            self._ended.set()
             if self._process is not None and self._process.poll() is None:
                 self._process.kill()
 
-    def _kill_hung(self) -> None:
-        self.kill()
-
     def _end(self) -> None:
         with self._lock:
-            self._is_over = True
+            self._ended.set()
         if self._process is not None:
             processes.see_end_of(self._process)
         self._close_channels()

@@ -298,5 +298,5 @@ def test_triton_client_gives_up_a_call_and_the_server_works_no_more_for_it(trito
         gate.go.set()
         assert figures.outcomes["OK"] == 0
         assert figures.outcomes["CANCELLED"] >= 1
-        assert set(figures.outcomes) <= {"OK", "CANCELLED", "DEADLINE_EXCEEDED"}
+        assert figures.requests == 2
         assert client.infer("m", inputs(triton)).as_numpy("output").tolist() == [0.0, 3.0]
