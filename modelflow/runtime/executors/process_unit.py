@@ -17,6 +17,8 @@ from modelflow.unit.unit import Context, FlowUnit
 if TYPE_CHECKING:
     import subprocess
 
+    from modelflow.ipc.channel import Channel
+
 __all__ = ["ProcessUnit"]
 
 _ENTRY = "modelflow.runtime.executors.child:main"
@@ -43,7 +45,7 @@ class ProcessUnit(FlowUnit):
         self._node = node
         self._config: Any = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._channel: MemoryChannel | None = None
+        self._channel: Channel | None = None
         # Guards the two against `interrupt`, which comes from another thread.
         self._lock = threading.Lock()
         self._is_busy = self._is_interrupted = False
