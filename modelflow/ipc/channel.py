@@ -11,17 +11,35 @@ import socket
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-__all__ = ["Channel"]
+import numpy as np
+
+from modelflow.device import empty
+from modelflow.errors import described
+
+__all__ = ["Channel", "MessageError"]
 
 _HEAD = struct.Struct("<QI")
 _SIZE = struct.Struct("<Q")
-_MOST_BUFFERS = 1 << 20
+_MOST_ARRAYS = 1 << 20
+_SKIPPED = 1 << 16  # bytes at once
+
+
+class MessageError(Exception):
+    """A message that cannot be sent, or cannot be read here; the channel goes on without it."""
+
+    @property
+    def reason(self) -> BaseException:
+        """What was raised when it was pickled or read; this very error where nothing was."""
+        return self.__cause__ or self
 
 
 class Channel(ABC):
     """One side of a channel. For one thread at a time."""
+
+    _follow: ClassVar[bool]
+    """Arrays follow their message through the socket."""
 
     def __init__(
         self, connection: socket.socket, dumps: Callable[..., bytes] = pickle.dumps
@@ -43,11 +61,16 @@ class Channel(ABC):
             TimeoutError: the other side has taken nothing of it for ``timeout`` seconds, and is of
                 no use any more.
             OSError: the other side has ended.
-            Exception: something in it cannot be pickled.
+            MessageError: it cannot be sent: whatever was raised when it was pickled is the cause.
         """
         buffers: list[pickle.PickleBuffer] = []
-        pickled = self.dumps(message, protocol=5, buffer_callback=buffers.append)
-        views = [buffer.raw() for buffer in buffers]
+        try:
+            pickled = self.dumps(message, protocol=5, buffer_callback=buffers.append)
+            views = [buffer.raw() for buffer in buffers]
+        except Exception as error:
+            raise MessageError(described(error)) from error
+        if len(views) > _MOST_ARRAYS:
+            raise MessageError(_too_many(len(views)))
         sizes = b"".join(_SIZE.pack(view.nbytes) for view in views)
         self._socket.settimeout(timeout)
         self._write(_HEAD.pack(len(pickled), len(views)) + sizes + pickled, views)
@@ -59,18 +82,28 @@ class Channel(ABC):
             TimeoutError: nothing has come of it within ``timeout`` seconds; where it has begun to,
                 the other side is of no use any more.
             EOFError: the other side has ended.
-            Exception: it has come, and cannot be read.
+            MessageError: it has come and cannot be read: whatever was raised then is the cause.
         """
         self._socket.settimeout(timeout)
         length, count = _HEAD.unpack(self._read(_HEAD.size))
-        if count > _MOST_BUFFERS:
-            message = f"a message with {count} arrays; expected at most {_MOST_BUFFERS}"
-            raise EOFError(message)
+        if count > _MOST_ARRAYS:
+            raise EOFError(_too_many(count))
         sizes = [size for (size,) in _SIZE.iter_unpack(self._read(count * _SIZE.size))]
-        pickled = self._read(length)
-        buffers = self._arrays(sizes) if sizes else ()
-        # From our own process: nobody else has the other side.
-        return pickle.loads(pickled, buffers=buffers)
+        try:
+            pickled, arrays = bytearray(length), [empty((size,)) for size in sizes]
+        except MemoryError as error:
+            size = length + sum(sizes)
+            self._skip(size if self._follow else length)
+            message = f"there is no memory for its {size} bytes"
+            raise MessageError(message) from error
+        self._fill(memoryview(pickled))
+        if arrays:
+            self._fill_arrays(arrays)
+        try:
+            # From our own process: nobody else has the other side.
+            return pickle.loads(pickled, buffers=arrays)
+        except Exception as error:
+            raise MessageError(described(error)) from error
 
     def has_ended(self) -> bool:
         """Tells whether the other side has ended; asked while no message is under way."""
@@ -97,13 +130,21 @@ class Channel(ABC):
         """Writes a message, and the bytes of its arrays."""
 
     @abstractmethod
-    def _arrays(self, sizes: Sequence[int]) -> list[Any]:
-        """Returns the bytes of the arrays of a message that has been read."""
+    def _fill_arrays(self, arrays: Sequence[np.ndarray]) -> None:
+        """Reads the arrays of a message that has been read: bytes, into memory of their sizes."""
 
     def _read(self, size: int) -> bytearray:
         found = bytearray(size)
         self._fill(memoryview(found))
         return found
+
+    def _skip(self, size: int) -> None:
+        """Reads what nobody wants."""
+        scratch = memoryview(bytearray(_SKIPPED))
+        while size:
+            part = min(size, _SKIPPED)
+            self._fill(scratch[:part])
+            size -= part
 
     def _fill(self, target: memoryview) -> None:
         """Reads until a memory is full.
@@ -121,3 +162,7 @@ class Channel(ABC):
                 message = "the other side has ended"
                 raise EOFError(message)
             at += count
+
+
+def _too_many(count: int) -> str:
+    return f"a message with {count} arrays; expected at most {_MOST_ARRAYS}"

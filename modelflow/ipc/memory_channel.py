@@ -8,11 +8,10 @@ import mmap
 import os
 import socket
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from modelflow.device import empty
 from modelflow.ipc.channel import Channel
 
 __all__ = ["Ends", "MemoryChannel", "open_channel"]
@@ -61,11 +60,17 @@ class _Memory:
 class MemoryChannel(Channel):
     """One side of a channel. For one thread at a time."""
 
+    _follow = False
+
     def __init__(self, ends: Ends) -> None:
-        """Takes up a side."""
-        super().__init__(socket.socket(fileno=ends.socket))
+        """Takes up a side, whose descriptors are its own from now on.
+
+        Raises:
+            OSError: its memory cannot be mapped; the descriptors are still the caller's.
+        """
         self._incoming = _Memory(ends.incoming)
         self._outgoing = _Memory(ends.outgoing)
+        super().__init__(socket.socket(fileno=ends.socket))
 
     def close(self) -> None:
         """Gives everything back."""
@@ -82,28 +87,33 @@ class MemoryChannel(Channel):
                 at += _room(view.nbytes)
         self._socket.sendall(head)
 
-    def _arrays(self, sizes: Sequence[int]) -> list[Any]:
-        memory, at = self._incoming.readable(sum(map(_room, sizes))), 0
-        found = []
-        for size in sizes:
-            target = empty((size,))
-            target[:] = np.frombuffer(memory, np.uint8, size, at)
-            found.append(target)
-            at += _room(size)
-        return found
+    def _fill_arrays(self, arrays: Sequence[np.ndarray]) -> None:
+        memory, at = self._incoming.readable(sum(_room(array.nbytes) for array in arrays)), 0
+        for array in arrays:
+            array[:] = np.frombuffer(memory, np.uint8, array.nbytes, at)
+            at += _room(array.nbytes)
 
 
-def open_channel() -> tuple[Ends, Ends]:
-    """Returns the two sides of a new channel; descriptors of which no other process knows."""
-    ours, theirs = socket.socketpair()
-    memories = []
-    for name in ("modelflow-in", "modelflow-out"):
-        fd = os.memfd_create(name)
-        os.ftruncate(fd, _FIRST_SIZE)
-        memories.append(fd)
-    there, back = memories
-    mine = Ends(ours.detach(), os.dup(back), os.dup(there))
-    return mine, Ends(theirs.detach(), there, back)
+def open_channel() -> tuple[MemoryChannel, Ends]:
+    """Returns this side of a new channel, and what the other one is taken up with.
+
+    Raises:
+        OSError: too many files are open, say; nothing is left of it.
+    """
+    fds: list[int] = []
+    try:
+        fds.extend(side.detach() for side in socket.socketpair())
+        for name in ("modelflow-in", "modelflow-out"):
+            fds.append(os.memfd_create(name))
+            os.ftruncate(fds[-1], _FIRST_SIZE)
+        ours, theirs, there, back = fds
+        fds.append(os.dup(back))
+        fds.append(os.dup(there))
+        return MemoryChannel(Ends(ours, *fds[-2:])), Ends(theirs, there, back)
+    except BaseException:
+        for fd in fds:
+            os.close(fd)
+        raise
 
 
 def _room(size: int) -> int:

@@ -10,9 +10,10 @@ import pickle
 import secrets
 import socket
 from collections.abc import Callable, Sequence
-from typing import Any
+from time import monotonic
 
-from modelflow.device import empty
+import numpy as np
+
 from modelflow.ipc.channel import Channel
 
 __all__ = ["KEY_SIZE", "SocketChannel", "StrangerError", "call", "welcome"]
@@ -32,6 +33,8 @@ class StrangerError(ConnectionError):
 
 class SocketChannel(Channel):
     """One side of a channel. For one thread at a time."""
+
+    _follow = True
 
     def __init__(
         self, connection: socket.socket, dumps: Callable[..., bytes] = pickle.dumps
@@ -56,13 +59,9 @@ class SocketChannel(Channel):
                 sent -= size
                 at += 1
 
-    def _arrays(self, sizes: Sequence[int]) -> list[Any]:
-        found = []
-        for size in sizes:
-            target = empty((size,))
-            self._fill(target.data)
-            found.append(target)
-        return found
+    def _fill_arrays(self, arrays: Sequence[np.ndarray]) -> None:
+        for array in arrays:
+            self._fill(array.data)
 
 
 def call(address: tuple[str, int], key: bytes, timeout: float) -> socket.socket:
@@ -71,17 +70,18 @@ def call(address: tuple[str, int], key: bytes, timeout: float) -> socket.socket:
     Args:
         address: Host and port.
         key: What both know.
-        timeout: The longest wait in seconds, for each step.
+        timeout: Seconds in which it must have answered.
 
     Raises:
         StrangerError: whoever answers does not know the key.
-        OSError: nobody answers.
+        OSError: nobody answers in time.
     """
+    due = monotonic() + timeout
     connection = socket.create_connection(address, timeout)
     try:
         nonce = secrets.token_bytes(_NONCE)
         connection.sendall(nonce)
-        answer = _read(connection, _NONCE + KEY_SIZE)
+        answer = _read(connection, _NONCE + KEY_SIZE, due)
         _see(answer[_NONCE:], _proof(key, b"listener", nonce))
         connection.sendall(_proof(key, b"caller", answer[:_NONCE]))
     except BaseException:
@@ -96,16 +96,16 @@ def welcome(connection: socket.socket, key: bytes, timeout: float) -> None:
     Args:
         connection: As it was accepted.
         key: What both know.
-        timeout: The longest wait in seconds, for each step.
+        timeout: Seconds in which it must have said all it is to say.
 
     Raises:
         StrangerError: whoever has connected does not know it.
         OSError: it has gone, or takes too long.
     """
-    connection.settimeout(timeout)
-    theirs, ours = _read(connection, _NONCE), secrets.token_bytes(_NONCE)
+    due = monotonic() + timeout
+    theirs, ours = _read(connection, _NONCE, due), secrets.token_bytes(_NONCE)
     connection.sendall(ours + _proof(key, b"listener", theirs))
-    _see(_read(connection, KEY_SIZE), _proof(key, b"caller", ours))
+    _see(_read(connection, KEY_SIZE, due), _proof(key, b"caller", ours))
 
 
 def _proof(key: bytes, who: bytes, nonce: bytes) -> bytes:
@@ -118,9 +118,14 @@ def _see(given: bytes, expected: bytes) -> None:
         raise StrangerError(message)
 
 
-def _read(connection: socket.socket, size: int) -> bytes:
+def _read(connection: socket.socket, size: int, due: float) -> bytes:
     found = b""
     while len(found) < size:
+        left = due - monotonic()
+        if left <= 0:
+            message = "it takes too long"
+            raise TimeoutError(message)
+        connection.settimeout(left)
         part = connection.recv(size - len(found))
         if not part:
             message = "the other side has gone"

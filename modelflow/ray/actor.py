@@ -100,70 +100,67 @@ class PartActor:
         Raises:
             RuntimeError: other versions run here than at the caller.
         """
+        import ray
+        from ray import cloudpickle
+
         take_up(origin)
         self._label = origin.label
-        self._alone = alone
-        self._parts: dict[str, PartFlow] = {}
-        self._listener: Listener | None = None
-        self._watching: threading.Thread | None = None
         self._lock = threading.Lock()
+        self._parts: dict[str, PartFlow] = {}
+        host = ray.util.get_node_ip_address()
+        self._listener = Listener(host, self._parts, cloudpickle.dumps)
+        self._watching: threading.Thread | None = None
+        if alone is not None:  # from now on: its maker may never call
+            this = ray.get_runtime_context().current_actor
+            self._watching = threading.Thread(
+                target=self._end_when_alone, args=(alone, this), name="modelflow/actor"
+            )
+            self._watching.start()
 
-    def open(self, parts: Sequence[Part], archive: bytes | None = None) -> Door:
-        """Opens every unit of the parts, once, and listens; returns where.
+    def open(self, parts: Sequence[Part], archive: bytes | None = None) -> Door | None:
+        """Opens every unit of the parts, once; returns where it listens.
 
         Args:
             parts: What is to run.
             archive: The archive that their graph is from, which is unpacked here; None: it is in
                 none, and its files lie at the same places as at the caller.
 
+        Returns:
+            None: nobody used it, and it is about to end.
+
         Raises:
             ModelflowError: a part cannot run here.
             FlowFailed: a unit did not open.
         """
-        with self._lock:  # several callers may share it
-            if self._listener is None:
+        with self._listener.kept() as is_kept, self._lock:  # several callers may share it
+            if not is_kept:
+                return None
+            if not self._parts:
                 if archive is not None:
                     parts = _unpacked(parts, archive)
-                self._parts = started(parts)
-                self._listen()
-            assert self._listener is not None  # begun just now, or before
+                self._parts.update(started(parts))
             return Door(os.getpid(), self._listener.address, self._listener.key)
 
-    def _listen(self) -> None:
-        import ray
-        from ray import cloudpickle
-
-        host = ray.util.get_node_ip_address()
-        self._listener = Listener(host, self._parts, cloudpickle.dumps)
-        if self._alone is not None:
-            this = ray.get_runtime_context().current_actor
-            self._watching = threading.Thread(
-                target=self._end_when_alone, args=(this,), name="modelflow/actor"
-            )
-            self._watching.start()
-
-    def _end_when_alone(self, this: Any) -> None:
+    def _end_when_alone(self, seconds: float, this: Any) -> None:
         import ray
 
-        assert self._listener is not None  # it was begun before
-        assert self._alone is not None
-        if self._listener.wait_until_alone(self._alone):
+        if self._listener.end_when_alone(seconds):
             stop_all(self._parts)
             ray.kill(this)
 
     def figures(self) -> dict[str, Any]:
         """Returns what runs here, and how many rows each of its nodes has worked on."""
+        parts = list(self._parts.values())
         return {
             "label": self._label,
             "process": os.getpid(),
-            "rows": {node: n for part in self._parts.values() for node, n in part.rows().items()},
+            "rows": {node: n for part in parts for node, n in part.rows().items()},
         }
 
     def stop(self) -> None:
         """Closes every unit, and whatever is connected."""
         stop_all(self._parts)
-        if self._listener is not None:
-            self._listener.stop()
+        self._listener.stop()
         if self._watching is not None:
             self._watching.join()
 

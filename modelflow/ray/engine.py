@@ -36,7 +36,10 @@ _CONNECT = 5.0
 _ALONE = 10.0
 # How often an actor is made that ends before it can be used.
 _TRIES = 3
-_NAME_PAUSE = 0.1  # seconds: Ray tells nobody when a name is free again
+# Seconds: Ray tells nobody when a name is free again, ...
+_NAME_PAUSE = 0.1
+# ... nor when an actor is gone that is about to end.
+_END_PAUSE = 0.5
 # Calls of an actor at once: none of them has to do with batches.
 _CALLS = 4
 
@@ -88,6 +91,7 @@ class RayReplica(ChannelReplica):
         self._is_shared = is_shared
         self._is_ours = True
         self._actor: Any = None
+        self._placed: Any = None  # what tells that the actor has a machine
         self._settled: threading.Event | None = None
 
     @property
@@ -109,14 +113,16 @@ class RayReplica(ChannelReplica):
                 raise ClusterError(message) from gone
             try:
                 self._use(self._connected(timeout))
-            except ActorGoneError as error:  # with its machine, or as nobody else used it
+            except ActorGoneError as error:  # with its machine, say
                 gone = error
             except ReplicaLostError as error:
                 if self._is_ours:
                     raise
-                gone = error
+                gone = error  # nobody else used it any more
             else:
                 return
+            if not self._is_ours:
+                self._ended.wait(_END_PAUSE)
         message = f"it has ended {_TRIES} times before it could be used; the last time: {gone}"
         raise ClusterError(message) from gone
 
@@ -136,7 +142,10 @@ class RayReplica(ChannelReplica):
             if self._is_over:
                 settled.set()
         settled.wait(timeout)
-        door: Door = opened(ref, 0, lambda: self._not_ready(timeout))
+        door: Door | None = opened(ref, 0, lambda: self._not_ready(timeout))
+        if door is None:
+            message = "nobody used it, and it ends"
+            raise ActorGoneError(message)
         return self._channels_to(door)
 
     def _channels_to(self, door: Door) -> list[Channel]:
@@ -209,7 +218,9 @@ class RayReplica(ChannelReplica):
             options["lifetime"] = "detached"
         self._is_ours = True
         alone = _ALONE if self._is_shared else None
-        return ray.remote(PartActor).options(**options).remote(Origin.here(nodes), alone)
+        actor = ray.remote(PartActor).options(**options).remote(Origin.here(nodes), alone)
+        self._placed = actor.__ray_ready__.remote()
+        return actor
 
     def _how_it_ended(self) -> str:
         return f"{self._who} has ended, or its machine cannot be reached any more"
@@ -228,16 +239,20 @@ class RayReplica(ChannelReplica):
         self._close_channels()
 
     def kill(self) -> None:
-        """Ends the actor at once; one that others may use is left, unless it has never begun."""
+        """Ends the actor at once; one that others may use ends by itself, once it has a machine."""
         with self._lock:
             self._ended.set()
-            has_begun = bool(self._channels)
             if self._settled is not None:
                 self._settled.set()
             for channel in self._channels:
                 channel.end()
-        if not self._is_shared or (self._is_ours and not has_begun):
+        if not self._is_shared or (self._is_ours and not self._is_placed()):
             self._kill_hung()
+
+    def _is_placed(self) -> bool:
+        import ray
+
+        return self._placed is not None and bool(ray.wait([self._placed], timeout=0)[0])
 
     def _kill_hung(self) -> None:
         import ray

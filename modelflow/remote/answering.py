@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from modelflow.errors import FlowFailed, described
-from modelflow.ipc.channel import Channel
+from modelflow.ipc.channel import Channel, MessageError
 from modelflow.remote.message import Rows, portable
 from modelflow.remote.part import PartFlow
 from modelflow.remote.replica import NotSendableError, PartEndedError, ReplicaLostError
@@ -23,10 +23,8 @@ def answer_all(channel: Channel, parts: Mapping[str, PartFlow]) -> None:
         while True:
             try:
                 rows = channel.receive()
-            except (EOFError, OSError):
-                raise
-            except Exception as error:  # noqa: BLE001 - of a class that is not here, or worse
-                message = f"a row cannot be read in another process: {described(error)}"
+            except MessageError as error:  # a value's class cannot be found here, say
+                message = f"a row cannot be read in another process: {error}"
                 channel.send((False, NotSendableError(message)))
                 continue
             if rows is None:
@@ -37,8 +35,10 @@ def answer_all(channel: Channel, parts: Mapping[str, PartFlow]) -> None:
 def _answer(channel: Channel, rows: Rows, parts: Mapping[str, PartFlow]) -> tuple[bool, Any]:
     try:
         return True, parts[rows.part].answer(rows, on_move=lambda: channel.send(None))
-    except (PartEndedError, OSError) as error:
+    except PartEndedError as error:
         return False, error
+    except OSError:  # nobody hears any more how it goes
+        raise
     except Exception as error:  # noqa: BLE001 - the part cannot go on: it is told to the flow
         return False, ReplicaLostError(said(error))
 
@@ -46,9 +46,7 @@ def _answer(channel: Channel, rows: Rows, parts: Mapping[str, PartFlow]) -> tupl
 def _send(channel: Channel, answer: tuple[bool, Any]) -> None:
     try:
         channel.send(answer)
-    except OSError:
-        raise
-    except Exception:  # noqa: BLE001 - whatever a value's class does when it is pickled
+    except MessageError:
         channel.send((True, portable(answer[1], channel.dumps)))
 
 

@@ -6,8 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 
 from modelflow.config.placement import PlacementConfig
-from modelflow.errors import described
-from modelflow.ipc.channel import Channel
+from modelflow.ipc.channel import Channel, MessageError
 from modelflow.remote.message import Answers, Rows
 from modelflow.remote.replica import NotSendableError, Replica, ReplicaLostError
 
@@ -74,12 +73,10 @@ class ChannelReplica(Replica):
         try:
             try:
                 channel.send(rows, timeout)
-            except OSError:
-                raise
-            except Exception as error:
+            except MessageError as error:
                 self._give_back(channel)
-                message = f"a row cannot be sent to another process: {described(error)}"
-                raise NotSendableError(message) from error
+                message = f"a row cannot be sent to another process: {error}"
+                raise NotSendableError(message) from error.reason
             found = self._received(channel, timeout)
         except TimeoutError as error:
             self._kill_hung()
@@ -100,10 +97,8 @@ class ChannelReplica(Replica):
         try:
             while (message := channel.receive(timeout)) is None:
                 pass
-        except (EOFError, OSError):
-            raise
-        except Exception as error:  # noqa: BLE001 - of a class that is not here, or worse
-            text = f"an answer cannot be read here: {described(error)}"
+        except MessageError as error:  # a value's class cannot be found here, say
+            text = f"an answer cannot be read here: {error}"
             return NotSendableError(text)
         answer: Answers | Exception = message[1]
         return answer

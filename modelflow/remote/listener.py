@@ -6,7 +6,7 @@ import pickle
 import secrets
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from modelflow.ipc.socket_channel import KEY_SIZE, SocketChannel, welcome
 from modelflow.remote.answering import answer_all
@@ -53,63 +53,105 @@ class Listener:
         self._dumps = dumps
         self._changed = threading.Condition()
         self._is_over = False
-        self._strangers: set[socket.socket] = set()
+        self._strangers: dict[socket.socket, None] = {}  # who came first is first
         self._channels: set[SocketChannel] = set()
         self._threads: set[threading.Thread] = set()
+        self._keepers = 0
         self._accepting = threading.Thread(target=self._accept, name="modelflow/listener")
         self._accepting.start()
 
     def stop(self) -> None:
         """Ends every connection, and joins every thread; what they wait for has ended before."""
         with self._changed:
-            self._is_over = True
-            self._changed.notify_all()
-            for stranger in self._strangers:
-                _end(stranger)
-            for channel in self._channels:
-                channel.end()
+            self._end()
             threads = list(self._threads)
-        _end(self._socket)  # `accept` returns
         self._accepting.join()
         self._socket.close()
         for thread in threads:
             thread.join()
 
-    def wait_until_alone(self, seconds: float) -> bool:
-        """Waits until nobody has been connected for so many seconds; False: it was stopped."""
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[bool]:
+        """Counts as somebody connected while it lasts; gives whether anybody can be, still."""
+        with self._changed:
+            is_over = self._is_over
+            self._keepers += 1
+        try:
+            yield not is_over
+        finally:
+            with self._changed:
+                self._keepers -= 1
+                self._changed.notify_all()
+
+    def end_when_alone(self, seconds: float) -> bool:
+        """Waits until nobody has been connected for so many seconds, and lets nobody in any more.
+
+        Returns:
+            False: it was stopped before.
+        """
         with self._changed:
             while not self._is_over:
-                if self._channels:
+                if self._is_used():
                     self._changed.wait()
-                elif not self._changed.wait_for(lambda: self._channels or self._is_over, seconds):
+                elif not self._changed.wait_for(lambda: self._is_used() or self._is_over, seconds):
+                    self._end()
                     return True
             return False
 
+    def _is_used(self) -> bool:
+        return bool(self._channels or self._keepers)
+
+    def _end(self) -> None:
+        """Has every thread see that it is over; ``_changed`` is held."""
+        self._is_over = True
+        self._changed.notify_all()
+        for stranger in self._strangers:
+            _end(stranger)
+        for channel in self._channels:
+            channel.end()
+        _end(self._socket)  # `accept` returns
+
     def _accept(self) -> None:
         while True:
+            connection: socket.socket | None = None
             try:
                 connection, _ = self._socket.accept()
-            except OSError as error:
-                with self._changed:
-                    is_over = self._is_over
-                if not is_over:  # too many files are open, say: whoever comes next may be let in
-                    logger.warning("a connection could not be taken: %s", error)
-                    with self._changed:
-                        self._changed.wait_for(lambda: self._is_over, 1.0)
-                        is_over = self._is_over
-                if is_over:
-                    return
-                continue
-            with self._changed:
-                if self._is_over or len(self._strangers) >= _MOST_STRANGERS:
+                self._take(connection)
+            except (OSError, RuntimeError) as error:  # too many files, or threads
+                if connection is not None:
                     connection.close()
-                    continue
-                self._strangers.add(connection)
-                thread = threading.Thread(
-                    target=self._serve, args=(connection,), name="modelflow/replica"
-                )
-                self._threads.add(thread)
+                with self._changed:
+                    if self._is_over:
+                        return
+                    # Whoever comes next may be let in.
+                    logger.warning("a connection could not be taken: %s", error)
+                    self._changed.wait_for(lambda: self._is_over, 1.0)
+
+    def _take(self, connection: socket.socket) -> None:
+        """Has a thread see who has connected.
+
+        Raises:
+            RuntimeError: there are too many threads.
+        """
+        with self._changed:
+            if self._is_over:
+                connection.close()
+                return
+            if len(self._strangers) >= _MOST_STRANGERS:
+                oldest = next(iter(self._strangers))  # it has had the most time
+                del self._strangers[oldest]
+                _end(oldest)
+            self._strangers[connection] = None
+            thread = threading.Thread(
+                target=self._serve, args=(connection,), name="modelflow/replica"
+            )
+            self._threads.add(thread)
+            try:
                 thread.start()
+            except RuntimeError:
+                self._strangers.pop(connection)
+                self._threads.discard(thread)
+                raise
 
     def _serve(self, connection: socket.socket) -> None:
         channel: SocketChannel | None = None
@@ -117,9 +159,9 @@ class Listener:
             welcome(connection, self.key, _HANDSHAKE)
             channel = SocketChannel(connection, self._dumps)
             with self._changed:
-                self._strangers.discard(connection)
-                if self._is_over:
+                if self._is_over or connection not in self._strangers:
                     return
+                del self._strangers[connection]
                 self._channels.add(channel)
                 self._changed.notify_all()
             answer_all(channel, self._parts)
@@ -127,7 +169,7 @@ class Listener:
             logger.warning("a connection was refused: %s", error)
         finally:
             with self._changed:
-                self._strangers.discard(connection)
+                self._strangers.pop(connection, None)
                 if channel is not None:
                     self._channels.discard(channel)
                 self._threads.discard(threading.current_thread())

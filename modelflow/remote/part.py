@@ -97,6 +97,15 @@ def part_of(partition: Partition, units: Sequence[Any]) -> Part:
     return Part(partition.name, config, tuple(units))
 
 
+class _Batch:
+    """How many rows of a batch are not done; its own thread counts."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+
 class PartFlow:
     """A part that runs. Safe to use from several threads: their batches share those inside."""
 
@@ -104,8 +113,8 @@ class PartFlow:
         """Takes the flow of the part's graph; starts nothing."""
         self._flow = flow
         self._outputs = flow.graph.outputs
-        # By batch, in the order in which they came: how many of its rows are not done.
-        self._left: dict[object, int] = {}
+        # In the order in which they came.
+        self._batches: dict[_Batch, None] = {}
 
     @classmethod
     def of(cls, part: Part) -> Self:
@@ -146,32 +155,31 @@ class PartFlow:
             PartEndedError: a unit has ended the flow.
             StreamClosed: the flow was stopped, or has failed in another way.
         """
-        key = object()
-        self._left[key] = len(rows)
+        batch = _Batch(len(rows))
+        self._batches[batch] = None
         try:
-            return self._answered(rows, key, on_move)
+            return self._answered(rows, batch, on_move)
         except StreamClosed as error:
             if said := self._said_at_end():
                 raise PartEndedError(said) from error
             raise
         finally:
-            del self._left[key]
+            del self._batches[batch]
 
-    def _ahead(self, key: object) -> int:
+    def _ahead(self, batch: "_Batch") -> int:
         """Returns how many rows are not done of a batch, and of those that came before it."""
         total = 0
-        for other, left in list(self._left.items()):
-            total += left
-            if other is key:
+        for other in list(self._batches):
+            total += other.left
+            if other is batch:
                 break
         return total
 
-    def _answered(self, rows: Rows, key: object, on_move: Callable[[], None] | None) -> Answers:
+    def _answered(self, rows: Rows, batch: "_Batch", on_move: Callable[[], None] | None) -> Answers:
         events: SimpleQueue[bool] = SimpleQueue()
         inputs = {port: buffers_of(column) for port, column in rows.columns.items()}
 
         def done(_: Request) -> None:
-            self._left[key] -= 1
             events.put(True)
 
         requests = [
@@ -180,26 +188,41 @@ class PartFlow:
             )
             for place, left in enumerate(rows.remaining)
         ]
-        has_room = partial(events.put, False)
-        left, unsent = len(requests), self._flow.submit(requests, has_room)
-        before, looked = self._ahead(key), SYSTEM_CLOCK.now()
-        while left:
-            with contextlib.suppress(Empty):
-                if events.get(timeout=None if on_move is None else _LOOK):
-                    left -= 1
-                else:
-                    unsent = self._flow.submit(unsent, has_room)
-            if on_move is not None and SYSTEM_CLOCK.now() - looked >= _LOOK:
-                now, looked = self._ahead(key), SYSTEM_CLOCK.now()
-                if now < before:
-                    on_move()
-                before = now
+        try:
+            self._see_through(requests, batch, events, on_move)
+        except BaseException:  # nobody wants them any more, or nobody can do them
+            for request in requests:
+                request.cancel()
+            raise
         found: dict[str, list[Buffer]] = {output: [] for output in self._outputs}
         for request in requests:
             answer = request.answer()
             for output, column in found.items():
                 column.extend(answer[output])
         return Answers({output: column_of(column) for output, column in found.items()})
+
+    def _see_through(
+        self,
+        requests: Sequence[Request],
+        batch: "_Batch",
+        events: "SimpleQueue[bool]",
+        on_move: Callable[[], None] | None,
+    ) -> None:
+        """Submits requests, and waits until all are over: ``events`` has a True for each."""
+        has_room = partial(events.put, False)
+        unsent = self._flow.submit(requests, has_room)
+        before, looked = self._ahead(batch), SYSTEM_CLOCK.now()
+        while batch.left:
+            with contextlib.suppress(Empty):
+                if events.get(timeout=None if on_move is None else _LOOK):
+                    batch.left -= 1
+                else:
+                    unsent = self._flow.submit(unsent, has_room)
+            if on_move is not None and SYSTEM_CLOCK.now() - looked >= _LOOK:
+                now, looked = self._ahead(batch), SYSTEM_CLOCK.now()
+                if now < before:
+                    on_move()
+                before = now
 
     def _said_at_end(self) -> str:
         """Returns what a unit said that has ended the flow; "": none has."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from modelflow.config.placement import PlacementConfig
 from modelflow.errors import PlanError
 from modelflow.ipc import process as processes
-from modelflow.ipc.memory_channel import Ends, MemoryChannel, open_channel
+from modelflow.ipc.memory_channel import open_channel
 from modelflow.remote.channel_replica import ChannelReplica
 from modelflow.remote.engine import Engine
 from modelflow.remote.part import Part
@@ -18,6 +18,8 @@ from modelflow.remote.replica import Replica, ReplicaLostError
 
 if TYPE_CHECKING:
     import subprocess
+
+    from modelflow.ipc.channel import Channel
 
 __all__ = ["ProcessEngine", "ProcessReplica"]
 
@@ -91,19 +93,27 @@ class ProcessReplica(ChannelReplica):
         self._use(self._channels)
 
     def _begin(self) -> None:
-        """Starts the process with its ends of all channels."""
-        pairs = [open_channel() for _ in range(self._placement.in_flight)]
-        theirs = [fd for _, ends in pairs for fd in ends]
+        """Starts the process with its ends of all channels.
+
+        Raises:
+            OSError: it cannot be started, or too many files are open; nothing is left of it.
+        """
+        ours: list[Channel] = []
+        theirs: list[int] = []
         try:
+            for _ in range(self._placement.in_flight):
+                mine, ends = open_channel()
+                ours.append(mine)
+                theirs.extend(ends)
             self._process = processes.started(_ENTRY, theirs, self._search_path)
         except BaseException:
-            for ours, _ in pairs:
-                _close(ours)
+            for channel in ours:
+                channel.close()
             raise
         finally:
-            for _, ends in pairs:
-                _close(ends)
-        self._channels = [MemoryChannel(ours) for ours, _ in pairs]
+            for fd in theirs:
+                os.close(fd)
+        self._channels = ours
 
     @property
     def _who(self) -> str:
@@ -159,8 +169,3 @@ def _pickled(parts: Sequence[Part], name: str) -> bytes:
             raise PlanError(message) from error
         pickled: bytes = cloudpickle.dumps(tuple(parts))
         return pickled
-
-
-def _close(ends: Ends) -> None:
-    for fd in ends:
-        os.close(fd)

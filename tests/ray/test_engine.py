@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,10 +14,13 @@ from hypothesis import strategies as st
 
 from modelflow import Flow
 from modelflow.cli.main import cli
+from modelflow.config.placement import PlacementConfig
+from modelflow.config.read import read_text_config
 from modelflow.errors import ConfigError, FlowFailed, FlowUnitError
 from modelflow.ray import RayEngine, connected
 from modelflow.ray.cluster import ClusterError
 from modelflow.remote import placed
+from modelflow.remote.part import Part
 from tests import programs as commands
 from tests.properties.programs import programs, sessions
 from tests.properties.test_random_graphs import EXAMPLES, thorough
@@ -39,6 +43,21 @@ graphconf = '''digraph {{
     input -> work -> output
 }}'''
 """
+
+
+PART = Part(
+    "part",
+    read_text_config(
+        """digraph {
+            input [type=input]
+            work [flowunit="tests.remote.units:risky"]
+            output [type=output]
+            input -> work -> output
+        }""",
+        "dot",
+        Path("part.dot"),
+    ),
+)
 
 
 def text_of(*, replicas="1", resources="far=1", timeout=60_000):
@@ -175,6 +194,67 @@ def test_a_shared_actor_that_has_just_ended_is_made_anew(cluster, soon_alone):
         with Flow(placed(text_of(), RayEngine(cluster, "shared"))) as flow:
             assert flow.infer(1).data == 2
     see_none(cluster)
+
+
+def made(cluster, **resources):
+    """A replica of a shared engine whose actor was made, and not opened."""
+    placement = PlacementConfig("far", resources=resources)
+    replica = RayEngine(cluster, "shared").replica(placement, [PART], 0)
+    replica._actor = replica._made()
+    return replica
+
+
+def see_end_of(replica):
+    import ray
+
+    with pytest.raises(ray.exceptions.RayActorError):
+        while True:
+            ray.get(replica._actor.figures.remote(), timeout=60)
+
+
+def test_a_shared_actor_that_its_maker_never_opens_ends_by_itself(cluster, soon_alone):
+    see_end_of(made(cluster, far=1))
+
+
+def test_a_maker_that_gives_up_leaves_the_actor_to_others_once_it_has_a_machine(
+    cluster, soon_alone
+):
+    import ray
+
+    maker = made(cluster, far=1)
+    other = RayEngine(cluster, "shared").replica(maker._placement, [PART], 0)
+    ray.get(maker._placed)
+    other.start(60.0)
+    maker.kill()
+    assert ray.get(other._actor.figures.remote())["rows"] == {"work": 0}
+    assert other._actor._actor_id == maker._actor._actor_id
+    other.close()
+    see_end_of(other)
+
+    waiting = made(cluster, nowhere=1)
+    waiting.kill()
+    see_end_of(waiting)
+
+
+def test_who_finds_an_actor_that_is_about_to_end_has_another_one(cluster, soon_alone, monkeypatch):
+    import ray
+
+    maker = made(cluster, far=1)
+    other = RayEngine(cluster, "shared").replica(maker._placement, [PART], 0)
+    found, ended = other._found, []
+
+    def find(seconds):
+        actor = found(seconds)
+        if not ended:  # between being found and being asked
+            ray.kill(actor)
+            ended.append(actor)
+        return actor
+
+    monkeypatch.setattr(other, "_found", find)
+    other.start(60.0)
+    assert other._actor._actor_id != maker._actor._actor_id == ended[0]._actor_id
+    other.close()
+    see_end_of(other)
 
 
 def test_actors_of_one_name_run_what_they_are_asked_for(cluster, soon_alone):

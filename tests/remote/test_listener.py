@@ -73,37 +73,76 @@ def test_strangers_are_sent_away_and_disturb_nobody(listener):
     channel.close()
 
 
-def test_no_more_strangers_than_a_few_are_heard_at_once(listener, monkeypatch):
+def test_of_too_many_strangers_the_one_that_has_had_the_most_time_is_sent_away(
+    listener, monkeypatch
+):
     monkeypatch.setattr("modelflow.remote.listener._MOST_STRANGERS", 2)
-    channel = connected(listener)
     silent = [socket.create_connection(listener.address) for _ in range(3)]
-    assert silent[2].recv(1) == b""  # at once, while the others may still say something
+    assert silent[0].recv(1) == b""  # at once, while the others may still say something
+    channel = connected(listener)
     assert answer(channel, 1) == [2]
     for connection in silent:
         connection.close()
     channel.close()
 
 
-def test_who_waits_until_nobody_is_there_hears_of_it_then(listener):
-    channel, heard = connected(listener), []
+def test_who_comes_when_there_can_be_no_more_threads_is_sent_away_and_the_next_is_not(
+    listener, monkeypatch
+):
+    with monkeypatch.context() as patched:
+        patched.setattr("modelflow.remote.listener.threading.Thread.start", _no_thread)
+        with socket.create_connection(listener.address) as refused:
+            assert refused.recv(1) == b""
+    channel = connected(listener)
     assert answer(channel, 1) == [2]
-    waiting = threading.Thread(target=lambda: heard.append(listener.wait_until_alone(0.01)))
-    waiting.start()
+    channel.close()
+
+
+def _no_thread(_):
+    message = "can't start new thread"
+    raise RuntimeError(message)
+
+
+def ending(listener, seconds=0.01):
+    """Has a listener end when nobody is there; returns the thread, and what it hears."""
+    heard = []
+    thread = threading.Thread(target=lambda: heard.append(listener.end_when_alone(seconds)))
+    thread.start()
+    return thread, heard
+
+
+def test_it_ends_when_nobody_is_connected_any_more_and_lets_nobody_in_then(listener):
+    channel = connected(listener)
+    assert answer(channel, 1) == [2]
+    waiting, heard = ending(listener)
     for _ in range(50):
         assert answer(channel, 1) == [2]
     assert heard == []
     channel.close()
     waiting.join()
     assert heard == [True]
+    with pytest.raises(OSError):  # noqa: PT011 - refused, or reset
+        connected(listener)
+
+
+def test_it_does_not_end_while_somebody_is_on_the_way(listener):
+    with listener.kept() as is_kept:
+        assert is_kept
+        waiting, heard = ending(listener)
+        waiting.join(0.2)
+        assert heard == []
+    waiting.join()
+    assert heard == [True]
+    with listener.kept() as is_kept:
+        assert not is_kept
 
 
 def test_a_stop_ends_what_waits_and_leaves_no_thread(part):
     before = set(threading.enumerate())
     listener = Listener("127.0.0.1", {"part": part})
-    channel, heard = connected(listener), []
+    channel = connected(listener)
     assert answer(channel, 1) == [2]
-    waiting = threading.Thread(target=lambda: heard.append(listener.wait_until_alone(SECONDS)))
-    waiting.start()
+    waiting, heard = ending(listener, SECONDS)
     listener.stop()
     waiting.join()
     assert heard == [False]

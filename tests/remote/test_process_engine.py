@@ -210,7 +210,8 @@ def flow_of(unit, engine=None, **terms):
 
 def test_only_the_row_that_cannot_be_sent_or_read_is_in_error_and_nothing_is_lost():
     engine = ProcessEngine()
-    odd = [units.Unsendable(), units.Unreadable(), "unsendable", "unreadable"]
+    late = units.Unreadable(TimeoutError)
+    odd = [units.Unsendable(), units.Unreadable(), "unsendable", "unreadable", late, "broken"]
     with flow_of("odd", engine) as flow:
         for _ in range(3):  # more often than there are channels
             rows = [1, *odd, 2]
@@ -221,6 +222,8 @@ def test_only_the_row_that_cannot_be_sent_or_read_is_in_error_and_nothing_is_los
             assert "a row cannot be read in another process: LookupError: is of" in said[1]
             assert "its data cannot be sent to another process: ValueError" in said[2]
             assert "an answer cannot be read here: LookupError: is of another" in said[3]
+            assert "a row cannot be read in another process: TimeoutError: is of" in said[4]
+            assert "an answer cannot be read here: BrokenPipeError: is of another" in said[5]
     assert engine.figures() == {} or engine.figures()["far"].lost == 0
 
 

@@ -38,14 +38,17 @@ class Unsendable:
 
 
 class Unreadable:
-    """What raises where it is unpickled."""
+    """What raises where it is unpickled; an error as that of a channel that has ended, perhaps."""
+
+    def __init__(self, error=LookupError):
+        self.error = error
 
     def __reduce__(self):
-        return _unread, ()
+        return _unread, (self.error,)
 
 
-def _unread():
-    raise LookupError("is of another machine")
+def _unread(error):
+    raise error("is of another machine")
 
 
 @flowunit
@@ -54,7 +57,12 @@ def odd(value):
     if value == "end":
         raise EndFlow("enough")
     if isinstance(value, str):
-        return {"unsendable": Unsendable(), "unreadable": Unreadable()}.get(value, value)
+        results = {
+            "unsendable": Unsendable(),
+            "unreadable": Unreadable(),
+            "broken": Unreadable(BrokenPipeError),
+        }
+        return results.get(value, value)
     return value
 
 

@@ -38,6 +38,23 @@ def picky(value):
     return value
 
 
+class Uncrossing:
+    """What raises when it is sent, or where it is read, as if a file had ended."""
+
+    def __init__(self, when):
+        self.when = when
+
+    def __reduce__(self):
+        if self.when == "sent":
+            _end("sent")
+        return _end, ("read",)
+
+
+def _end(how):
+    message = f"cannot be {how}"
+    raise EOFError(message)
+
+
 class Odd(Exception):  # noqa: N818
     """Cannot be made from its arguments alone."""
 

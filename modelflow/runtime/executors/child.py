@@ -11,7 +11,7 @@ import numpy as np
 from modelflow.buffer import Buffer
 from modelflow.device import Device
 from modelflow.errors import described
-from modelflow.ipc.channel import Channel
+from modelflow.ipc.channel import Channel, MessageError
 from modelflow.ipc.memory_channel import Ends, MemoryChannel
 from modelflow.ipc.process import end_with, prepare
 from modelflow.runtime.call import returned_error
@@ -94,7 +94,14 @@ def run(channel: Channel) -> None:
 
 def _work(channel: Channel, unit: FlowUnit, job: Job) -> None:
     """Answers calls until there are none."""
-    while (inputs := channel.receive()) is not None:
+    while True:
+        try:
+            inputs = channel.receive()
+        except MessageError as error:  # a value's class cannot be found here, say
+            channel.send(_failure(error.reason))
+            continue
+        if inputs is None:
+            return
         answer: tuple[bool, Any]
         try:
             answer = True, _called(unit, job, inputs)
@@ -130,8 +137,8 @@ def _told(value: Any) -> Any:
 def _send(channel: Channel, answer: Any) -> None:
     try:
         channel.send(answer)
-    except (pickle.PicklingError, TypeError, AttributeError) as error:
-        channel.send(_failure(error))
+    except MessageError as error:
+        channel.send(_failure(error.reason))
 
 
 def _failure(error: BaseException) -> tuple[bool, Exception]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from modelflow.buffer import Buffer
 from modelflow.errors import PlanError, WorkerProcessError
 from modelflow.ipc import process as processes
-from modelflow.ipc.memory_channel import MemoryChannel, open_channel
+from modelflow.ipc.channel import MessageError
+from modelflow.ipc.memory_channel import open_channel
 from modelflow.runtime.executors.child import Item, Job
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import Context, FlowUnit
@@ -118,17 +119,16 @@ class ProcessUnit(FlowUnit):
             raise PlanError(_MAIN.format(self._node))
         job = self._job()
         preparation = processes.preparation_of(f"modelflow/{self._node}", self._search_path, job)
-        ours, theirs = open_channel()
+        channel, theirs = open_channel()
         try:
             self._process = processes.started(_ENTRY, theirs, self._search_path)
         except BaseException:
-            for fd in ours:
-                os.close(fd)
+            channel.close()
             raise
         finally:
             for fd in theirs:
                 os.close(fd)
-        self._channel = MemoryChannel(ours)
+        self._channel = channel
         try:
             self._asked((preparation, job))
         except BaseException:
@@ -174,6 +174,8 @@ class ProcessUnit(FlowUnit):
             is_good, answer = channel.receive(timeout)
         except TimeoutError:
             raise
+        except MessageError as error:  # a batch that cannot be sent, or an answer not read
+            raise error.reason from None
         except (EOFError, OSError) as error:
             raise self._died() from error
         finally:

@@ -66,8 +66,8 @@ RAISED = {"exit": SystemExit, "panic": Panic, "turning": TurningError}
 def asked(monkeypatch):
     """Starts the child's work on a thread; returns what asks it, and ends it."""
     monkeypatch.setattr(processes.spawn, "prepare", lambda preparation: None)
-    ours, theirs = open_channel()
-    channel, other = MemoryChannel(ours), MemoryChannel(theirs)
+    channel, theirs = open_channel()
+    other = MemoryChannel(theirs)
 
     def work():
         with contextlib.suppress(EOFError):

@@ -18,6 +18,7 @@ import modelflow
 from modelflow.device import CPU
 from modelflow.errors import FlowFailed, PlanError, WorkerProcessError
 from modelflow.ipc import process as processes
+from modelflow.ipc.memory_channel import open_channel
 from modelflow.runtime.executors import process_unit
 from modelflow.runtime.executors.child import Item, Job
 from modelflow.runtime.executors.process_unit import ProcessUnit
@@ -138,6 +139,17 @@ def test_an_error_stays_with_its_buffer_and_says_where_it_was():
     assert [getattr(item, "data", None) for item in found] == ["a", None, "c", None, "e"]
     assert "ValueError: no good" in str(found[1])
     assert "pickle" in str(found[3])
+
+
+def test_a_value_that_cannot_be_sent_or_read_there_costs_no_process():
+    odd = [units.Uncrossing("sent"), units.Uncrossing("read")]
+    with flow_of(units.picky) as flow:
+        processes_before = children()
+        found = all_of(flow, ["a", *odd, "b"])
+        assert children() == processes_before
+    assert [getattr(item, "data", None) for item in found] == ["a", None, None, "b"]
+    assert "EOFError: cannot be sent" in str(found[1])
+    assert "EOFError: cannot be read" in str(found[2])
 
 
 def test_an_error_that_cannot_be_copied_is_told_in_words():
@@ -418,7 +430,8 @@ def unit_in(monkeypatch):
     def made(elsewhere, search_path=("/one", "", "/two"), spec=units.IN_PLACE):
         system = SimpleNamespace(**{**vars(subprocess), "Popen": elsewhere})
         monkeypatch.setattr(processes, "subprocess", system)
-        monkeypatch.setattr(process_unit, "MemoryChannel", lambda ends: _closing(elsewhere, ends))
+        if isinstance(elsewhere, Elsewhere):
+            monkeypatch.setattr(process_unit, "open_channel", lambda: _ends_with(elsewhere))
         unit = ProcessUnit(spec, "work", search_path)
         unit.device, unit.batch_size = CPU, 3
         return unit
@@ -426,11 +439,10 @@ def unit_in(monkeypatch):
     return made
 
 
-def _closing(elsewhere, ends):
-    elsewhere.open_ends = [os.fstat(fd) is not None for fd in ends]
-    for fd in ends:
-        os.close(fd)
-    return elsewhere
+def _ends_with(elsewhere):
+    channel, theirs = open_channel()
+    channel.close()
+    return elsewhere, theirs
 
 
 GOOD = (True, {})
@@ -445,7 +457,6 @@ def test_a_process_is_told_what_to_prepare_and_what_it_is_for(unit_in):
     assert not {"authkey", "init_main_from_name", "init_main_from_path"} & set(preparation)
     assert pickle.loads(job) == Job(units.InPlace, "options", CPU, 3, frozenset({"in"}), ("out",))
     assert there.limits == [None]
-    assert there.open_ends == [True] * 3
 
 
 def test_a_process_has_its_ends_its_parent_its_modules_and_no_input(unit_in, monkeypatch):
