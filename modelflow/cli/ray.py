@@ -163,9 +163,14 @@ def status(address: str | None) -> int:
         for machine in cluster.machines():
             click.echo(str(machine))
         click.echo(f"free: {cluster.free_text() or 'nothing'}")
-        actors = cluster.actors()
+        actors, silent = cluster.asked_actors()
         for actor in actors:
             click.echo(str(actor))
-        if not actors:
+        for name in silent:
+            click.echo(
+                f"replica {name}: does not answer; it starts, waits for a machine with room, or "
+                "hangs"
+            )
+        if not actors and not silent:
             click.echo("no replica of modelflow runs there")
     return 0
