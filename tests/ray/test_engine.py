@@ -273,6 +273,15 @@ def test_an_address_that_is_none_is_told(address, said):
         pass
 
 
+def test_how_many_run_is_looked_at_before_anything_else(tmp_path):
+    graph = tmp_path / "graph.toml"
+    graph.write_text(text_of())
+    command = ["ray", "run", str(graph), "--address", "127.0.0.1:1", "--replicas", "8..2"]
+    done = CliRunner().invoke(cli, command)
+    assert done.exit_code == 2
+    assert "--replicas: got '8..2'; expected a number from 1 to 10000, or two" in done.output
+
+
 def test_nothing_but_results_is_on_standard_output_when_an_actor_ends(machines, cluster, tmp_path):
     (tmp_path / "deadly.py").write_text(
         "import os\n\nimport modelflow\n\n\n@modelflow.flowunit\ndef deadly(data):\n"
@@ -282,13 +291,14 @@ def test_nothing_but_results_is_on_standard_output_when_an_actor_ends(machines, 
     graph.write_text(text_of().replace("tests.remote.units:risky", "deadly:deadly"))
     for number in range(3):
         (tmp_path / f"{number}.bin").write_text(str(number))
-    command = ["ray", "run", str(graph), "--address", machines.address]
+    command = ["ray", "run", str(graph), "--address", machines.address, "--replicas", "3"]
     words = [sys.executable, "-m", "modelflow", *command, "--input", str(tmp_path / "*.bin")]
     done = commands.run(words, cwd=tmp_path)
     assert done.returncode == 1, done.stderr
     lines = list(map(json.loads, done.stdout.splitlines()))
     assert [line.get("data") for line in lines] == ["0", None, "2"]
     assert "its replica was lost 3 times" in lines[1]["error"]["message"]
+    assert "note: --replicas 3 does nothing: the graph places nodes" in done.stderr
 
 
 def test_a_packed_graph_runs_on_a_cluster_and_goes_on_where_it_was(machines, cluster, tmp_path):
