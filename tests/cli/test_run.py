@@ -141,6 +141,18 @@ def test_a_disk_that_is_full_is_said_with_how_far_the_run_came(folder, where):
     assert "Traceback" not in done.stderr
 
 
+def test_a_table_that_cannot_be_written_is_said(folder):
+    pytest.importorskip("pyarrow")
+    command = (
+        "ulimit -f 1; exec python -m modelflow run small.toml --input photos --output t.parquet"
+    )
+    done = programs.run(["sh", "-c", command], cwd=folder)
+    assert done.returncode == 1
+    assert "--output t.parquet: cannot write t.parquet: " in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(folder.glob("*.parquet*")) == []
+
+
 def test_a_result_that_was_collapsed_names_the_file_that_it_is_of(modelflow, folder):
     (folder / "words.py").write_text(
         "import modelflow\n\n\n"
