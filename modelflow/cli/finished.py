@@ -13,6 +13,7 @@ as well, by the run that finds it::
     {"died": [["photos/19.jpg"]], "run": 2}
 """
 
+import contextlib
 import fcntl
 import json
 from collections import Counter
@@ -67,7 +68,7 @@ class Finished:
             self._lock()
             self._begin(job)
         except BaseException:
-            self._file.close()
+            self.close()
             raise
 
     def _lock(self) -> None:
@@ -138,7 +139,8 @@ class Finished:
 
     def close(self) -> None:
         """Closes the file."""
-        self._file.close()
+        with contextlib.suppress(OSError):  # what `_write` could not write is in it still
+            self._file.close()
 
     def __len__(self) -> int:
         return len(self._done)
@@ -160,5 +162,9 @@ class Finished:
         self._write({"died": keys, "run": run})
 
     def _write(self, line: Mapping[str, Any]) -> None:
-        self._file.write(json.dumps(line).encode() + b"\n")
-        self._file.flush()
+        try:
+            self._file.write(json.dumps(line).encode() + b"\n")
+            self._file.flush()
+        except OSError as error:
+            message = f"--resume {self._path}: cannot be written: {error.strerror or error}"
+            raise ConfigError(message) from error

@@ -13,6 +13,7 @@ from modelflow.cli.ray_address import address_option
 from modelflow.cli.ray_serve import ray_serve
 from modelflow.cli.run import run, run_graph
 from modelflow.cli.telling import tell
+from modelflow.errors import ConfigError
 
 if TYPE_CHECKING:
     from modelflow.graph.graph import Graph
@@ -89,11 +90,12 @@ class _PlacedChoice(GraphChoice):
     """A graph whose placed nodes an engine runs."""
 
     _engine: "Engine"
-    _replicas: str
+    _replicas: str | None
+    _is_quiet: bool
 
-    def run_by(self, engine: "Engine", replicas: str) -> "_PlacedChoice":
+    def run_by(self, engine: "Engine", replicas: str | None, *, is_quiet: bool) -> "_PlacedChoice":
         """Says what runs its parts; and how many do, of a graph that places none."""
-        self._engine, self._replicas = engine, replicas
+        self._engine, self._replicas, self._is_quiet = engine, replicas, is_quiet
         return self
 
     def read(
@@ -107,7 +109,14 @@ class _PlacedChoice(GraphChoice):
 
         graph = super().read(changes, check_devices=False)
         if not any(node.settings.placement for node in graph.nodes.values()):
-            graph = placed_whole(graph, self._replicas)
+            graph = placed_whole(graph, self._replicas or "1")
+        elif self._replicas is not None and not self._is_quiet:
+            declared = ", ".join(f"[placement.{name}]" for name in graph.config.placements)
+            tell(
+                "note",
+                f"--replicas {self._replicas} does nothing: the graph places nodes, and how many "
+                f"run 'replicas' says in {declared}",
+            )
         return placed(graph, self._engine)
 
 
@@ -115,13 +124,13 @@ class _PlacedChoice(GraphChoice):
 @address_option
 @click.option(
     "--replicas",
-    default="1",
-    show_default=True,
     metavar="N|MIN..MAX",
-    help="Of a graph that places no node: how many actors run the whole of it.",
+    help="Of a graph that places no node: how many actors run the whole of it.  [default: 1]",
 )
 @click.pass_context
-def ray_run(context: click.Context, /, address: str | None, replicas: str, **options: Any) -> int:
+def ray_run(
+    context: click.Context, /, address: str | None, replicas: str | None, **options: Any
+) -> int:
     """Runs a graph as 'modelflow run' does, with what it places in actors of a cluster.
 
     A graph that places nothing is run whole by each of --replicas actors: files are read and
@@ -134,11 +143,20 @@ def ray_run(context: click.Context, /, address: str | None, replicas: str, **opt
     modelflow ray run graph.mfz --replicas 1..8 --input photos --output scores.jsonl \\
         --resume scores.done
     """
+    from modelflow.config.placement import replicas_of
+
+    if replicas is not None:
+        try:
+            replicas_of(replicas)
+        except ConfigError as error:
+            message = f"--replicas: {error}"
+            raise click.UsageError(message) from error
     choice = _PlacedChoice(options.pop("graph"), options.pop("overrides"), options.pop("args"))
     if not options["quiet"]:
         tell_environment(choice.environment)
     with _engine(address) as engine:
-        return run_graph(context, choice.run_by(engine, replicas), **options)
+        choice.run_by(engine, replicas, is_quiet=options["quiet"])
+        return run_graph(context, choice, **options)
 
 
 @contextlib.contextmanager
@@ -163,9 +181,14 @@ def status(address: str | None) -> int:
         for machine in cluster.machines():
             click.echo(str(machine))
         click.echo(f"free: {cluster.free_text() or 'nothing'}")
-        actors = cluster.actors()
+        actors, silent = cluster.asked_actors()
         for actor in actors:
             click.echo(str(actor))
-        if not actors:
+        for name in silent:
+            click.echo(
+                f"replica {name}: does not answer; it starts, waits for a machine with room, or "
+                "hangs"
+            )
+        if not actors and not silent:
             click.echo("no replica of modelflow runs there")
     return 0

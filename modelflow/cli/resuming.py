@@ -155,7 +155,13 @@ class Resuming:
         self._sizes: dict[str, deque[int]] = {port: deque() for port in self._writer.counts}
         self._last: dict[str, int] = {}
         self._since = time.monotonic()
-        self._writer.open(True, self.done_before, finished.sizes, is_begun=finished.is_begun)
+        self._writer.open(
+            True,
+            self.done_before,
+            finished.sizes,
+            is_begun=finished.is_begun,
+            paths=[key[0] for key in left],
+        )
         self._journal = Journal(journal, finished.run + 1)
 
     def entering(self, number: int) -> FlowUnitError | None:

@@ -20,7 +20,7 @@ from modelflow.cli.telling import tell
 from modelflow.cli.termination import TERMINATED, Undisturbed, termination
 from modelflow.cli.turn import Turn
 from modelflow.cli.watching import run_watched
-from modelflow.errors import FlowFailed, StreamClosed
+from modelflow.errors import ConfigError, FlowFailed, StreamClosed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -228,7 +228,8 @@ class _Wishes:
             flow = Flow(graph, threads=0 if self.is_inline else None, on_error=errors.add).build()
             write = writer.write
             if resume is None:
-                writer.open(_is_paired(flow))
+                paths = list(map(str, feeds[0].paths)) if feeds else []
+                writer.open(_is_paired(flow), paths=paths)
             else:
                 written = {"--errors": self.error_file, "--resume": resume}
                 others = {option: path for option, path in written.items() if path is not None}
@@ -284,7 +285,7 @@ class _Job:
         except KeyboardInterrupt as interrupt:
             self._summary("stopped: ")
             raise click.exceptions.Abort from interrupt
-        except FlowFailed:
+        except (FlowFailed, ConfigError):  # ConfigError: results cannot be written
             self._summary("failed: ")
             raise
         except StreamClosed:

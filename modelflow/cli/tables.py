@@ -213,13 +213,21 @@ class TableWriter:
         return self._parts
 
     def close(self) -> None:
-        """Writes what waits into the one file, and ends that; of parts nothing is left over."""
+        """Writes what waits into the one file, and ends that; of parts nothing is left over.
+
+        Raises:
+            ConfigError: it cannot be written.
+        """
         if self.is_resumed:
             return
-        with self._file:
-            if self._rows or self._writer is None:
-                self._write(self._table(self._rows))
-            self._writer.close()
+        try:
+            with self._file:
+                if self._rows or self._writer is None:
+                    self._write(self._table(self._rows))
+                self._writer.close()
+        except OSError as error:
+            message = f"{self._option}: cannot write {self._path}: {error.strerror or error}"
+            raise ConfigError(message) from error
 
     def _table(self, rows: "Sequence[dict[str, Any]]") -> Any:
         pa = self._pa

@@ -1,9 +1,10 @@
 """What ``modelflow run --output`` writes: JSON lines, or a file a result."""
 
 import base64
+import contextlib
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
@@ -62,6 +63,8 @@ class ResultWriter:
         self._is_whole = is_whole
         self._is_short_told = self._is_paired = False
         self._failed: set[int] = set()
+        self._paths: Sequence[str] = ()
+        self._done = 0
         self._files: dict[str, BinaryIO] = {}
         self._texts: dict[str, tuple[str, str]] = {}
         self._folders: dict[str, Path] = {}
@@ -85,6 +88,7 @@ class ResultWriter:
         sizes: Mapping[str, int] | None = None,
         *,
         is_begun: bool = False,
+        paths: Sequence[str] = (),
     ) -> Self:
         """Makes the files and folders.
 
@@ -94,11 +98,14 @@ class ResultWriter:
             done: Inputs whose results are there, to be gone on behind.
             sizes: By output, how far their results are (bytes, parts); None: files begin anew.
             is_begun: A run before has begun with these outputs.
+            paths: The file of each input from ``done`` on. Where every input has one result, one
+                that does not say where it is from, as what was collapsed, is told of with it.
 
         Raises:
             ConfigError: nothing can be written there, or less is there than was written.
         """
         self.counts = dict.fromkeys(self.counts, done)
+        self._paths, self._done = paths if is_paired else (), done
         self._is_paired = is_paired
         for port, (text, where) in self._texts.items():
             path = Path(where)
@@ -124,15 +131,24 @@ class ResultWriter:
 
     def __exit__(self, *_: object) -> None:
         for file in self._files.values():
-            file.close()
+            with contextlib.suppress(OSError):  # what `write` could not write is in it still
+                file.close()
         for table in self._tables.values():
             table.close()
 
     def write(self, output: str, buffer: Buffer) -> None:
-        """Writes one result."""
+        """Writes one result.
+
+        Raises:
+            ConfigError: it cannot be written.
+        """
         index = self.counts[output]
         self.counts[output] += 1
         self.items += 1
+        place = index - self._done
+        if place < len(self._paths) and buffer.get("path") is None:
+            buffer = buffer.twin()
+            buffer.set("path", self._paths[place])
         line: dict[str, Any] = {"index": index, "output": output, **place_of(buffer)}
         if buffer.error is not None:
             if not self._is_known(index):
@@ -143,7 +159,8 @@ class ResultWriter:
                 return
             self._print(output, {**line, "error": error_fields(buffer)})
         elif output in self._folders:
-            save_result(self._folders[output], index, buffer)
+            with self._written(output, self._folders[output]):
+                save_result(self._folders[output], index, buffer)
         else:
             is_picture = is_image(buffer)
             if output in self._tables:
@@ -232,16 +249,31 @@ class ResultWriter:
     def _print(self, output: str, line: Mapping[str, Any]) -> None:
         text = json_text(line) + "\n"
         file = self._files.get(output)
-        if file is None:
-            sys.stdout.write(text)
-            sys.stdout.flush()
-        else:
-            file.write(text.encode())
-            file.flush()
+        with self._written(output, "standard output" if file is None else file.name):
+            if file is None:
+                sys.stdout.write(text)
+                sys.stdout.flush()
+            else:
+                file.write(text.encode())
+                file.flush()
+
+    @contextlib.contextmanager
+    def _written(self, output: str, where: object) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            raise  # whoever read it has gone
+        except OSError as error:
+            text, _ = self._texts.get(output, ("-", ""))
+            message = f"--output {text}: cannot write {where}: {error.strerror or error}"
+            raise ConfigError(message) from error
 
 
 def _is_folder(where: str) -> bool:
-    return where.endswith(os.sep) or os.path.isdir(where) or not Path(where).suffix
+    if where.endswith(os.sep) or os.path.isdir(where):
+        return True
+    is_device = os.path.exists(where) and not os.path.isfile(where)  # or a pipe
+    return not Path(where).suffix and not is_device
 
 
 def _made(folder: Path, text: str) -> Path:

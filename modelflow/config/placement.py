@@ -15,6 +15,8 @@ __all__ = ["PlacementConfig", "read_placements", "replicas_of"]
 MOST_REPLICAS = 10_000
 _RANGE = re.compile(r"\s*(\d{1,5})\s*(?:\.\.\s*(\d{1,5})\s*)?\Z")
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B|B)?\s*\Z")
+# What Ray itself calls its resources, by the name in small letters.
+_OWN = {"cpu": "CPU", "gpu": "GPU", "memory": "memory"}
 _UNITS = {
     "": 1,
     "B": 1,
@@ -111,7 +113,14 @@ def _resources(path: tuple[str, str], given: Any, reader: KeyReader) -> dict[str
     for name, amount in given.items():
         is_size = name == "memory"
         value = _size(amount) if is_size else _amount(amount)
-        if value is None:
+        meant = _OWN.get(name.lower(), name)
+        if name != meant:
+            message = f"got {name!r}; did you mean {meant!r}?"
+            _wrong(reader, path, "resources", message)
+        elif name == "GPU" and value is not None and value > 1 and value % 1:
+            message = f"GPU: got {amount!r}; expected a whole number, or a part of one: 0.5"
+            _wrong(reader, path, "resources", message)
+        elif value is None:
             expected = "a size such as '8GiB'" if is_size else "a number of at least 0"
             message = f"{name}: got {amount!r}; expected {expected}"
             _wrong(reader, path, "resources", message)

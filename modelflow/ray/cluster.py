@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from modelflow.config.placement import PlacementConfig
-from modelflow.errors import ConfigError, MissingDependencyError, ModelflowError
+from modelflow.errors import ConfigError, MissingDependencyError, ModelflowError, did_you_mean
 
 __all__ = [
     "NAMESPACE",
@@ -29,6 +29,8 @@ NAMESPACE = "modelflow"
 """The namespace of modelflow's actors."""
 
 ADDRESS = "RAY_ADDRESS"
+AUTO = "auto"
+_MOST_PORT = 65535
 _ANSWER = 5.0  # seconds
 _HOST_PORT = re.compile(r"(?:ray://)?(\[[^]]+\]|[^:/]+):(\d{1,5})\Z")
 
@@ -110,14 +112,33 @@ class Cluster:
 
     def actors(self) -> list[Actor]:
         """Returns the replicas of modelflow that answer, of whoever has begun them."""
+        return self.asked_actors()[0]
+
+    def asked_actors(self) -> tuple[list[Actor], list[str]]:
+        """Asks the replicas of modelflow, of whoever has begun them, what they do.
+
+        Returns:
+            Those that answer; and the names of those that do not: they start, wait for a machine
+            that has room, or hang.
+        """
+        import ray
+        from ray.exceptions import RayError
         from ray.util import list_named_actors
 
-        names = [
-            actor["name"]
-            for actor in list_named_actors(all_namespaces=True)
-            if actor["namespace"] == NAMESPACE
-        ]
-        return [actor for name in names if (actor := _actor(name)) is not None]
+        asked: dict[Any, str] = {}
+        for actor in list_named_actors(all_namespaces=True):
+            if actor["namespace"] == NAMESPACE:
+                with contextlib.suppress(ValueError):  # it has ended meanwhile
+                    found = ray.get_actor(actor["name"], namespace=NAMESPACE)
+                    asked[found.figures.remote()] = actor["name"]
+        if not asked:
+            return [], []
+        ready, late = ray.wait(list(asked), num_returns=len(asked), timeout=_ANSWER)
+        answering = []
+        for ref in ready:
+            with contextlib.suppress(RayError):  # it ends
+                answering.append(Actor(asked[ref], **ray.get(ref)))
+        return answering, [asked[ref] for ref in late]
 
     def lacking(self, placement: PlacementConfig) -> str:
         """Says why no machine could ever hold a replica of a placement; "": one could."""
@@ -127,19 +148,6 @@ class Cluster:
         needed = needed_text(placement)
         seen = "; ".join(map(str, machines)) or "none"
         return f"it needs {needed} on one machine, and none has that (machines: {seen})"
-
-
-def _actor(name: str) -> Actor | None:
-    """Asks an actor of modelflow what it does; None: it ends, or does not answer."""
-    import ray
-    from ray.exceptions import RayError
-
-    try:
-        actor = ray.get_actor(name, namespace=NAMESPACE)
-        figures = ray.get(actor.figures.remote(), timeout=_ANSWER)
-    except (RayError, ValueError):
-        return None
-    return Actor(name, **figures)
 
 
 def actor_options(placement: PlacementConfig, name: str, calls: int) -> dict[str, Any]:
@@ -188,14 +196,16 @@ def opened(ref: Any, timeout: float, late: Callable[[], str]) -> Any:
         ActorGoneError: the actor has ended.
     """
     import ray
-    from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
+    from ray.exceptions import GetTimeoutError, RayActorError, RaySystemError, RayTaskError
 
     try:
         return ray.get(ref, timeout=timeout)
     except GetTimeoutError as error:
         raise ClusterError(late()) from error
     except RayTaskError as error:
-        raise ClusterError(str(error.cause)) from error
+        cause = error.cause  # Ray's own has a traceback in its text
+        said = first_line(cause) if isinstance(cause, RaySystemError) else str(cause)
+        raise ClusterError(said) from error
     except RayActorError as error:
         message = f"its actor has ended: {first_line(error)}"
         raise ActorGoneError(message) from error
@@ -224,11 +234,19 @@ def _reach(address: str) -> None:
     """Sees that somebody listens: Ray itself would try for minutes, and say so line by line.
 
     Raises:
+        ConfigError: the address is none.
         ClusterError: nobody does.
     """
     found = _HOST_PORT.match(address)
-    if found is None:
-        return  # "auto", or what Ray alone understands
+    if found is None or int(found[2]) > _MOST_PORT:
+        if address == AUTO or (found is None and "://" in address):  # Ray alone understands it
+            return
+        near = did_you_mean(address, (AUTO,))
+        message = (
+            f"the cluster's address: got {address!r}{near}; expected HOST:PORT, ray://HOST:PORT or "
+            f"{AUTO!r}"
+        )
+        raise ConfigError(message)
     try:
         socket.create_connection((found[1].strip("[]"), int(found[2])), _ANSWER).close()
     except OSError as error:
@@ -245,7 +263,8 @@ def connected(address: str | None = None) -> Iterator[Cluster]:
             what the environment says as ``RAY_ADDRESS``.
 
     Raises:
-        ConfigError: neither says where it is: none is started in silence.
+        ConfigError: neither says where it is: none is started in silence; or what it says is no
+            address.
         ClusterError: it does not answer, or runs other versions.
         MissingDependencyError: Ray is not installed.
     """
@@ -269,6 +288,7 @@ def connected(address: str | None = None) -> Iterator[Cluster]:
         yield Cluster()
         return
     options: dict[str, Any] = {"namespace": NAMESPACE, "log_to_driver": False}
+    _say_nothing_among_results()
     try:
         ray.init(address=given, logging_level="error", **options)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
@@ -278,3 +298,13 @@ def connected(address: str | None = None) -> Iterator[Cluster]:
         yield Cluster()
     finally:
         ray.shutdown()
+
+
+def _say_nothing_among_results() -> None:
+    """Has Ray not print to the standard output, where results may go, that an actor has ended.
+
+    ``log_to_driver`` says nothing of that; a replica that is lost is told of by its pool.
+    """
+    from ray._private import worker
+
+    worker._worker_logs_enabled = False

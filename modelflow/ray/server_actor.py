@@ -5,6 +5,7 @@ The server is a process of its own, with a listener of its own: no request passe
 
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -114,13 +115,16 @@ class ServerActor:
         code = process.wait()
         tail = (Path(self._folder.name) / "said").read_bytes()[-_TAIL:].decode(errors="replace")
         what = f"was not ready within {timeout:g} s" if not seen else f"has ended with {code}"
+        self._clear()
         message = f"the server {what}: {tail.strip() or 'it said nothing'}"
         raise ServerError(message)
 
     def wait(self) -> int:
         """Waits until the server has ended; returns its exit code."""
         process = self._process
-        return 0 if process is None else process.wait()
+        code = 0 if process is None else process.wait()
+        self._clear()
+        return code
 
     def waiting(self) -> int:
         """Returns how many rows wait in the queues of its nodes."""
@@ -148,7 +152,13 @@ class ServerActor:
             return 0
         process.send_signal(signal.SIGTERM)
         try:
-            return process.wait(seconds)
+            code = process.wait(seconds)
         except subprocess.TimeoutExpired:
             process.kill()
-            return process.wait()
+            code = process.wait()
+        self._clear()
+        return code
+
+    def _clear(self) -> None:
+        """Removes what came here: the actor is killed, which removes nothing."""
+        shutil.rmtree(self._folder.name, ignore_errors=True)

@@ -117,7 +117,7 @@ def flowunit(  # noqa: PLR0913 - each is a word of the author's
     make = _unit_type(signature, kind)
     spec = FlowUnitSpec(
         name=name or signature.name,
-        devices={device: _Factory(function, make, signature)},
+        devices={device: _Factory(make, signature)},
         kind=Kind(kind),
         inputs=signature.input_ports(),
         outputs=signature.output_ports(),
@@ -197,18 +197,12 @@ def _declare(function: Callable[..., Any], spec: FlowUnitSpec) -> None:
 
 
 class _Factory:
-    """Makes the unit of a function; in another process, where it is looked up by its name."""
+    """Makes the unit of a function; also in another process, where whoever pickles says how the
+    function gets there: by its name, or as it is.
+    """
 
-    def __init__(self, function: Any, make: type[FunctionUnit], signature: Signature) -> None:
-        self._function, self._make, self._signature = function, make, signature
+    def __init__(self, make: type[FunctionUnit], signature: Signature) -> None:
+        self._make, self._signature = make, signature
 
     def __call__(self) -> FlowUnit:
         return self._make(self._signature)
-
-    def __reduce__(self) -> Any:
-        return _factory_of, (self._function,)
-
-
-def _factory_of(function: Any) -> Any:
-    (factory,) = function.SPEC.devices.values()
-    return factory

@@ -129,6 +129,59 @@ def test_an_output_that_cannot_be_written_is_said(modelflow, where, message):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("where", ["/dev/full", "-", "full.json"])
+def test_a_disk_that_is_full_is_said_with_how_far_the_run_came(folder, where):
+    (folder / "full.json").symlink_to("/dev/full")
+    command = "python -m modelflow run small.toml --input photos --output"
+    done = programs.run(["sh", "-c", f"{command} {where} > /dev/full"], cwd=folder)
+    assert done.returncode == 1
+    named = "standard output" if where == "-" else where
+    assert f"--output {where}: cannot write {named}: No space left on device" in done.stderr
+    assert "failed: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_table_that_cannot_be_written_is_said(folder):
+    pytest.importorskip("pyarrow")
+    command = (
+        "ulimit -f 1; exec python -m modelflow run small.toml --input photos --output t.parquet"
+    )
+    done = programs.run(["sh", "-c", command], cwd=folder)
+    assert done.returncode == 1
+    assert "--output t.parquet: cannot write t.parquet: " in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(folder.glob("*.parquet*")) == []
+
+
+def test_a_result_that_was_collapsed_names_the_file_that_it_is_of(modelflow, folder):
+    (folder / "words.py").write_text(
+        "import modelflow\n\n\n"
+        "@modelflow.flowunit(kind='expand')\ndef split(data):\n"
+        "    return bytes(data).decode().split()\n\n\n"
+        "@modelflow.flowunit(kind='collapse')\ndef total(words):\n"
+        "    return sum(map(int, words))\n"
+    )
+    (folder / "total.dot").write_text(
+        'digraph { input [type=input] split [flowunit="words:split"] '
+        'total [flowunit="words:total"] output [type=output] '
+        "input -> split -> total -> output }"
+    )
+    for number, text in enumerate(("1 2", "3 x", "4 5")):
+        (folder / f"{number}.txt").write_text(text)
+    resumed = ["--resume", "done", "--output", "out.jsonl"]
+    for more in ([], resumed):
+        done = modelflow("run", "total.dot", "--input", "?.txt", *more)
+        text = (folder / "out.jsonl").read_text() if more else done.stdout
+        found = list(map(json.loads, text.splitlines()))
+        assert [line["path"] for line in found] == ["0.txt", "1.txt", "2.txt"]
+        assert [line.get("data") for line in found] == [3, None, 9]
+        assert "error: 1.txt: node 'total'" in done.stderr
+    (folder / "00.txt").write_text("7")  # goes on behind the others
+    modelflow("run", "total.dot", "--input", "*.txt", *resumed)
+    last = json.loads((folder / "out.jsonl").read_text().splitlines()[-1])
+    assert (last["index"], last["path"], last["data"]) == (3, "00.txt", 7)
+
+
 def test_a_file_that_cannot_be_read_is_an_error_of_its_own(modelflow, folder):
     picture = folder / "photos" / "9.png"
     picture.unlink()

@@ -147,6 +147,11 @@ def test_a_placement_that_nobody_declares_is_told_with_the_nearest():
         ("replicas = 0", "key 'replicas': got '0'; expected a number from 1"),
         ("resources = { GPU = -1 }", "key 'resources': GPU: got -1; expected a number of at least"),
         ("resources = { memory = 'lots' }", "memory: got 'lots'; expected a size such as '8GiB'"),
+        ("resources = { cpu = 1 }", "got 'cpu'; did you mean 'CPU'?"),
+        (
+            "resources = { GPU = 1.5 }",
+            "GPU: got 1.5; expected a whole number, or a part of one: 0.5",
+        ),
         ("resources = 3", "key 'resources': got 3; expected names with amounts"),
         ("labels = { zone = 1 }", "key 'labels': got {'zone': 1}; expected names with texts"),
         ("retires = 1", "unknown key 'retires'; did you mean 'retries'?"),

@@ -1,9 +1,11 @@
 """Far nodes on a cluster: what is killed, lost or cannot be costs no row more than it must."""
 
+import contextlib
 import json
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -338,6 +340,47 @@ def test_a_cluster_that_is_not_there_is_told_at_once():
         pass
 
 
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("foo", r"got 'foo'; expected HOST:PORT, ray://HOST:PORT or 'auto'"),
+        ("autto", r"got 'autto'; did you mean 'auto'\?; expected"),
+        ("127.0.0.1:99999", r"got '127.0.0.1:99999'; expected HOST:PORT"),
+    ],
+)
+def test_an_address_that_is_none_is_told(address, said):
+    with pytest.raises(ConfigError, match=said), connected(address):
+        pass
+
+
+def test_how_many_run_is_looked_at_before_anything_else(tmp_path):
+    graph = tmp_path / "graph.toml"
+    graph.write_text(text_of())
+    command = ["ray", "run", str(graph), "--address", "127.0.0.1:1", "--replicas", "8..2"]
+    done = CliRunner().invoke(cli, command)
+    assert done.exit_code == 2
+    assert "--replicas: got '8..2'; expected a number from 1 to 10000, or two" in done.output
+
+
+def test_nothing_but_results_is_on_standard_output_when_an_actor_ends(machines, cluster, tmp_path):
+    (tmp_path / "deadly.py").write_text(
+        "import os\n\nimport modelflow\n\n\n@modelflow.flowunit\ndef deadly(data):\n"
+        "    if bytes(data) == b'1':\n        os._exit(3)\n    return bytes(data).decode()\n"
+    )
+    graph = tmp_path / "graph.toml"
+    graph.write_text(text_of().replace("tests.remote.units:risky", "deadly:deadly"))
+    for number in range(3):
+        (tmp_path / f"{number}.bin").write_text(str(number))
+    command = ["ray", "run", str(graph), "--address", machines.address, "--replicas", "3"]
+    words = [sys.executable, "-m", "modelflow", *command, "--input", str(tmp_path / "*.bin")]
+    done = commands.run(words, cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    lines = list(map(json.loads, done.stdout.splitlines()))
+    assert [line.get("data") for line in lines] == ["0", None, "2"]
+    assert "its replica was lost 3 times" in lines[1]["error"]["message"]
+    assert "note: --replicas 3 does nothing: the graph places nodes" in done.stderr
+
+
 def test_a_packed_graph_runs_on_a_cluster_and_goes_on_where_it_was(machines, cluster, tmp_path):
     folder = tmp_path / "app"
     folder.mkdir()
@@ -379,3 +422,23 @@ def test_a_plan_says_what_crosses_and_a_status_what_is_there(machines, cluster, 
     assert seen.exit_code == 0, seen.output
     assert "127.0.0.2 (CPU=2" in seen.output
     assert "work; rows: work: 0" in seen.output
+
+
+def test_a_status_names_the_replicas_that_wait_for_room(machines, cluster):
+    flow = Flow(placed(text_of(replicas="5"), RayEngine(cluster)))  # and there is room for four
+
+    def start():
+        with contextlib.suppress(FlowFailed):
+            flow.start()
+
+    starting = threading.Thread(target=start)
+    starting.start()
+    try:
+        runner, lines = CliRunner(), []
+        while sum("work; rows" in line for line in lines) < 4:
+            seen = runner.invoke(cli, ["ray", "status", "--address", machines.address])
+            lines = seen.output.splitlines()
+        assert sum("does not answer; it starts, waits for a machine" in line for line in lines) == 1
+    finally:
+        flow.stop(drain=False)
+        starting.join()

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -226,6 +227,9 @@ def test_servers_are_replaced_under_load_without_a_request_that_fails(machines, 
         status = [*command[:4], "status", "--address", machines.address]
         seen = programs.run(status, check=True).stdout
         assert all(f"serves at http://{address}" in seen for address in addresses), seen
+        served = re.findall(r"\(process (\d+)\): serves at", seen)
+        folders = [Path(f"/proc/{number}/cwd").readlink() for number in served]
+        assert len(folders) == 2
         clients = [Balanced(addresses) for _ in range(4)]
         try:
             before = list(addresses)
@@ -245,3 +249,4 @@ def test_servers_are_replaced_under_load_without_a_request_that_fails(machines, 
         process.send_signal(signal.SIGTERM)
         rest = process.stderr.read()
         assert process.wait(LONG) == 128 + signal.SIGTERM, rest
+    assert not any(folder.exists() for folder in folders), "archives are left there"

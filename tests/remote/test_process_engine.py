@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from modelflow import Flow
+from modelflow import Flow, flowunit
 from modelflow.buffer import Buffer
 from modelflow.errors import BadRequest, FlowFailed, FlowUnitError, PlanError, StreamClosed
 from modelflow.remote import ProcessEngine, placed
@@ -195,6 +195,16 @@ def test_a_unit_given_in_code_is_sent_where_that_can_be():
     text = text_of().replace("tests.remote.units:risky", "risky")
     with Flow(placed(text, ProcessEngine(), units=[risky])) as flow:
         assert flow.infer(4).data == 8
+
+
+def test_a_unit_that_is_made_inside_a_function_is_sent_as_it_is():
+    @flowunit
+    def times(number: int, *, notes: str, factor: int = 3):
+        return factor * number
+
+    text = text_of().replace("tests.remote.units:risky", "times")
+    with Flow(placed(text, ProcessEngine(), units=[times])) as flow:
+        assert flow.infer(4).data == 12
 
 
 def test_what_is_placed_nowhere_is_told():
