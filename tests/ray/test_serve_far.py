@@ -2,11 +2,13 @@
 
 import contextlib
 import json
+import random
 import re
 import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -78,6 +80,8 @@ class Client(threading.Thread):
                 self.is_seen.set()
             if self.is_seen.is_set():
                 return
+            # Else the rows of one server may come whenever those of the other are worked on.
+            time.sleep(random.uniform(0, 0.02))
 
 
 def seen_by(address, tag=0):
