@@ -72,6 +72,7 @@ def ray_serve(
     """
     from modelflow.config.placement import PlacementConfig, replicas_of
     from modelflow.ray import Servers, connected
+    from modelflow.ray.apart import Apart
     from modelflow.ray.served import RayServed
 
     with serve.make_context("serve", list(words), click.get_current_context()) as context:
@@ -90,6 +91,7 @@ def ray_serve(
     placement = PlacementConfig("server", (least, most), resources, start_timeout=start_timeout)
     name = uuid.uuid4().hex[:12]
     with connected(address) as cluster:
+        apart = Apart(cluster, placement) if _has_port(words, given) else None
         servers = Servers(
             lambda number: RayServed(
                 cluster,
@@ -97,6 +99,7 @@ def ray_serve(
                 f"{name}/server/{number}",
                 partial(_sent, words, given, name),
                 drain,
+                apart,
             ),
             (least, most),
             lambda text: tell("note", text),
@@ -143,6 +146,13 @@ def _sent(
     local = [one for one in _LOCAL if one.partition("=")[0] not in is_given]
     delay = f"--drain-delay={given['drain_delay']:g}"
     return [*local, *found, delay, *_far(given, name)], archives
+
+
+def _has_port(words: Sequence[str], given: Mapping[str, Any]) -> bool:
+    """Tells whether all servers are told a port: a machine has room for one of them."""
+    is_given = {word.partition("=")[0] for word in words}
+    addresses = [given[name] for name in ("http", "grpc") if f"--{name}" in is_given]
+    return any(not one.endswith((":0", "off")) and one != "0" for one in addresses)
 
 
 def _far(given: Mapping[str, Any], name: str) -> list[str]:

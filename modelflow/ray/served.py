@@ -3,10 +3,12 @@
 import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from modelflow.config.placement import PlacementConfig
 from modelflow.ray.actor import Origin
+from modelflow.ray.apart import Apart
 from modelflow.ray.cluster import (
     Cluster,
     ClusterError,
@@ -35,6 +37,7 @@ class RayServed:
         name: str,
         files: Callable[[], tuple[Sequence[str], Mapping[str, bytes]]],
         drain: float,
+        apart: Apart | None = None,
     ) -> None:
         """Begins nothing.
 
@@ -45,12 +48,14 @@ class RayServed:
             files: Gives the arguments of ``modelflow serve``, and the archives that they name, as
                 they are when it begins.
             drain: Seconds that its requests may take when it ends.
+            apart: Has it begin on a machine where no other one is; None: it may be anywhere.
         """
         self._cluster = cluster
         self._placement = placement
         self._name = name
         self._files = files
         self._drain = drain
+        self._apart = apart
         self._lock = threading.Lock()
         self._actor: Any = None
         self._is_over = False
@@ -62,18 +67,10 @@ class RayServed:
             ClusterError: no machine can hold it, or none has room in time.
             ServerError: it did not begin; the message has what it said.
         """
-        import ray
-
         if lacking := self._cluster.lacking(self._placement):
             raise ClusterError(lacking)
         words, archives = self._files()
         timeout = self._placement.start_timeout
-        with self._lock:
-            if self._is_over:
-                message = "it was ended before it had begun"
-                raise ClusterError(message)
-            options = actor_options(self._placement, self._name, _CALLS)
-            self._actor = ray.remote(ServerActor).options(**options).remote(Origin.here(self._name))
 
         def late() -> str:
             return (
@@ -81,9 +78,26 @@ class RayServed:
                 f"within {timeout:g} s"
             )
 
+        if self._apart is None:
+            self._begin({})
+        else:
+            with self._apart.placing(lambda: self._is_over) as (labels, placed):
+                self._begin(labels)
+                placed(self._name, opened(self._actor.machine.remote(), timeout + _MORE, late))
         ref = self._actor.open.remote(words, archives, timeout)
         address: str = opened(ref, timeout + _MORE, late)
         return address
+
+    def _begin(self, labels: Mapping[str, str]) -> None:
+        import ray
+
+        placement = replace(self._placement, labels={**self._placement.labels, **labels})
+        options = actor_options(placement, self._name, _CALLS)
+        with self._lock:
+            if self._is_over:
+                message = "it was ended before it had begun"
+                raise ClusterError(message)
+            self._actor = ray.remote(ServerActor).options(**options).remote(Origin.here(self._name))
 
     def wait(self) -> str:
         """Waits for its end; see `Served`."""
@@ -93,6 +107,7 @@ class RayServed:
         try:
             code = ray.get(self._actor.wait.remote())
         except RayError as error:
+            self._has_left()
             return f"its actor is lost: {first_line(error)}"
         self.kill()
         return f"it ended with {code}"
@@ -112,6 +127,8 @@ class RayServed:
         import ray
         from ray.exceptions import RayError
 
+        if self._apart is not None:
+            self._apart.leaving(self._name)
         with contextlib.suppress(RayError):
             seconds = self._drain + _MORE
             ray.get(self._actor.stop.remote(seconds), timeout=seconds + _MORE)
@@ -125,3 +142,8 @@ class RayServed:
             actor = self._actor
         if actor is not None:
             ray.kill(actor)
+        self._has_left()
+
+    def _has_left(self) -> None:
+        if self._apart is not None:
+            self._apart.left(self._name)

@@ -55,6 +55,13 @@ class ServerActor:
         self._process: subprocess.Popen[bytes] | None = None
         self._address = ""
 
+    def machine(self) -> str:
+        """Returns how Ray calls the machine that this is on."""
+        import ray
+
+        found: str = ray.get_runtime_context().get_node_id()
+        return found
+
     def open(self, words: Sequence[str], archives: Mapping[str, bytes], timeout: float) -> str:
         """Starts the server and waits until everything is loaded, and answers.
 

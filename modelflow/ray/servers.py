@@ -1,6 +1,7 @@
 """Servers on a cluster: as many as are asked for, each with a listener, replaced when they end."""
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,9 +11,10 @@ from modelflow.remote.replica import told
 __all__ = ["Served", "Servers"]
 
 _PAUSES = (0.5, 10.0)  # seconds between two tries to begin
-# Rows that wait at each server, seen so often in a row, before there is one more; and how often
-# none waits before there is one less.
-_BUSY_ROWS, _BUSY_LOOKS, _IDLE_LOOKS = 16, 3, 30
+# Rows that wait at each server, seen so often in a row, before there is one more. And how few wait
+# in all for each server that would be left, on average of so many looks, before there is one less.
+_BUSY_ROWS, _BUSY_LOOKS = 16, 3
+_IDLE_ROWS, _IDLE_LOOKS = 0.5, 30
 
 
 class Served(Protocol):
@@ -67,7 +69,8 @@ class Servers:
         self._old: list[_Post] = []
         self._count = 0
         self._is_over = False
-        self._busy = self._idle = 0
+        self._busy = 0
+        self._seen: deque[int] = deque(maxlen=_IDLE_LOOKS)
 
     @property
     def addresses(self) -> list[str]:
@@ -140,17 +143,24 @@ class Servers:
             return
         mean = sum(rows) / len(rows)
         self._busy = self._busy + 1 if mean >= _BUSY_ROWS else 0
-        self._idle = self._idle + 1 if not any(rows) else 0
+        self._seen.append(sum(rows))
         with self._changed:
-            if self._is_over or len(self._posts) != len(ready):
+            count = len(self._posts)
+            if self._is_over:
                 return
-            if self._busy >= _BUSY_LOOKS and len(self._posts) < self._most:
+            if self._busy >= _BUSY_LOOKS and len(ready) == count < self._most:
                 self._busy = 0
+                self._seen.clear()
                 self._say(f"{mean:.0f} rows wait at each server: one more begins")
                 self._add()
-            elif self._idle >= _IDLE_LOOKS and len(self._posts) > self._least:
-                self._idle = 0
-                self._leave(self._posts[-1])
+            elif len(self._seen) == _IDLE_LOOKS and count > self._least:
+                if sum(self._seen) / _IDLE_LOOKS > (count - 1) * _IDLE_ROWS:
+                    return
+                self._seen.clear()
+                # One that does not begin, for want of a machine, goes before one that answers.
+                self._leave(
+                    next((post for post in self._posts if not post.address), self._posts[-1])
+                )
 
     # -- one server -----------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ import itertools
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -138,6 +139,54 @@ def test_there_is_one_more_where_rows_wait_and_one_less_where_none_do():
     kept.servers.stop()
 
 
+def test_there_is_one_less_also_where_a_row_waits_now_and_then():
+    kept = Kept(2, 3)
+    kept.servers.start()
+    kept.made[0].rows = 100
+    for _ in range(3):
+        kept.servers.look()
+    kept.until_said("server 2 answers at http://2")
+    for turn in range(60):
+        kept.made[0].rows = 3 if turn % 5 == 0 else 0  # fewer than one on average
+        kept.servers.look()
+    kept.until_said("server 2 has ended")
+    kept.servers.stop()
+
+
+def test_there_are_as_many_where_rows_wait_though_few():
+    kept = Kept(1, 2)
+    kept.servers.start()
+    kept.made[0].rows = 100
+    for _ in range(3):
+        kept.servers.look()
+    kept.until_said("server 1 answers at http://1")
+    kept.made[0].rows = 2
+    for _ in range(60):
+        kept.servers.look()
+    assert sorted(kept.servers.addresses) == ["http://0", "http://1"]
+    kept.servers.stop()
+
+
+def test_one_that_finds_no_machine_is_not_waited_for_when_no_rows_wait():
+    kept = Kept(1, 3)
+    kept.servers.start()
+    kept.failures.extend([ClusterError("no machine")] * 1000)
+    kept.made[0].rows = 100
+    for _ in range(3):
+        kept.servers.look()
+    kept.until_said("server 1 does not begin: no machine")
+    kept.made[0].rows = 0
+    for _ in range(30):
+        kept.servers.look()
+    kept.failures.clear()
+    kept.made[0].rows = 100
+    for _ in range(3):
+        kept.servers.look()
+    kept.until_said("server 2 answers at http://2")
+    assert sorted(kept.servers.addresses) == ["http://0", "http://2"]
+    kept.servers.stop()
+
+
 def test_all_are_killed_at_once_also_while_they_begin():
     kept = Kept(2, 2)
     kept.servers.start()
@@ -250,3 +299,35 @@ def test_servers_are_replaced_under_load_without_a_request_that_fails(machines, 
         rest = process.stderr.read()
         assert process.wait(LONG) == 128 + signal.SIGTERM, rest
     assert not any(folder.exists() for folder in folders), "archives are left there"
+
+
+def test_servers_of_one_port_are_on_machines_of_their_own_and_are_replaced(machines, archive):
+    command = [sys.executable, "-m", "modelflow", "ray", "serve", archive.name, "--cpus", "0.1"]
+    command += ["--address", machines.address, "--replicas", "2", "--drain-delay", "0"]
+    with socket.socket() as taken:  # a port that was free on all of them a moment ago
+        taken.bind(("0.0.0.0", 0))
+        port = taken.getsockname()[1]
+    command += ["--http", f"machine:{port}"]
+    with programs.started(
+        command, cwd=archive.parent, stderr=subprocess.PIPE, text=True
+    ) as process:
+        said, addresses = [], []
+
+        def until_two_more():
+            most = len(addresses) + 2
+            while len(addresses) < most:
+                said.append(process.stderr.readline())
+                assert said[-1], said
+                assert "not replaced" not in said[-1], said
+                if found := re.search(r"answers at http://(\S+)", said[-1]):
+                    addresses.append(found[1])
+
+        until_two_more()
+        assert len(set(addresses)) == 2, "two are on one machine"
+        for _ in range(2):
+            process.send_signal(signal.SIGHUP)
+            until_two_more()
+        assert {address.rpartition(":")[2] for address in addresses} == {str(port)}
+        process.send_signal(signal.SIGTERM)
+        rest = process.stderr.read()
+        assert process.wait(LONG) == 128 + signal.SIGTERM, rest
