@@ -83,8 +83,10 @@ def part_of(partition: Partition, units: Sequence[Any]) -> Part:
         )
         for edge in graph.edges
     ]
+    path = graph.config.path
     config = replace(
         graph.config,
+        path=None if path is None else path.absolute(),  # it may run in another folder
         nodes=tuple(nodes),
         edges=tuple(edges),
         profile={},

@@ -1,18 +1,36 @@
 """A part where it runs."""
 
 import threading
+from pathlib import Path
 
 import pytest
 
 from modelflow import Flow, flowunit
+from modelflow.graph.read import read_graph
+from modelflow.plan.placement import find_partitions
 from modelflow.remote.message import Rows
-from modelflow.remote.part import PartFlow
+from modelflow.remote.part import PartFlow, part_of
+from modelflow.starters.unit_starter import new_unit
 
 GRAPH = """
 [graph]
 graphconf = '''digraph {
     input [type=input]
     work [flowunit=gated, threads=1, batch_size=1]
+    output [type=output]
+    input -> work -> output
+}'''
+"""
+
+
+RELATIVE = """
+[driver]
+dir = ["units"]
+[placement.far]
+[graph]
+graphconf = '''digraph {
+    input [type=input]
+    work [flowunit=scaled, factor=3.0, placement=far]
     output [type=output]
     input -> work -> output
 }'''
@@ -44,3 +62,17 @@ def test_rows_that_nobody_waits_for_any_more_are_given_up(caplog):
     assert "next" in seen
     assert len(seen) < 10
     assert not caplog.records
+
+
+def test_a_graph_of_a_relative_path_has_its_units_found_from_another_folder(tmp_path, monkeypatch):
+    new_unit("scaled", "normal", tmp_path / "units")
+    (tmp_path / "graph.toml").write_text(RELATIVE)
+    monkeypatch.chdir(tmp_path)
+    (partition,) = find_partitions(read_graph(Path("graph.toml")))
+    part = part_of(partition, ())
+    monkeypatch.chdir("/")
+    started = PartFlow.of(part).start()
+    (port,) = partition.graph.inputs
+    rows = Rows("part", {port: ([4.0], [None])}, [None])
+    assert [data for data, _ in started.answer(rows).columns.values()] == [[12.0]]
+    started.stop()
