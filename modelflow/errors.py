@@ -239,7 +239,7 @@ class FlowUnitError(ModelflowError):
             answers 400 with the message; else 500 with an id that stands in its log.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what is known of an error
         self,
         message: str,
         *,
@@ -248,6 +248,7 @@ class FlowUnitError(ModelflowError):
         phase: str = "process",
         session: str | None = None,
         is_refusal: bool = False,
+        where: str = "",
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -256,6 +257,7 @@ class FlowUnitError(ModelflowError):
         self.phase = phase
         self.session = session
         self.is_refusal = is_refusal
+        self._where = where  # of one that was raised in another process
 
     @classmethod
     def from_exception(
@@ -292,6 +294,8 @@ class FlowUnitError(ModelflowError):
 
         Relative to the working folder, if it is below that.
         """
+        if self._where:
+            return self._where
         import traceback  # only where somebody asks
 
         cause = self.__cause__

@@ -148,6 +148,15 @@ class RayReplica(ChannelReplica):
             raise ActorGoneError(message)
         return self._channels_to(door)
 
+    def lacking(self) -> str:
+        """Says what it takes of a machine while it has none."""
+        if self._is_placed():
+            return ""
+        free = self._cluster.free_text() or "nothing"
+        return (
+            f"waits for {needed_text(self._placement)} on one machine; free in the cluster: {free}"
+        )
+
     def _channels_to(self, door: Door) -> list[Channel]:
         from ray import cloudpickle
 

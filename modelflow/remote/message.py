@@ -1,7 +1,7 @@
 """What crosses to a replica and back: rows, and what has become of each.
 
 Arrays are not stacked: whatever carries a message takes them as they are, out of band. An error
-crosses as what it says, never as a class of somebody's.
+crosses as what it says, never as a class of somebody's (`modelflow.remote.cause`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from modelflow.buffer import Buffer
-from modelflow.errors import BadRequest, DeadlineExceeded, FlowUnitError, described
+from modelflow.errors import DeadlineExceeded, FlowUnitError, described
+from modelflow.remote.cause import Cause, cause_of
 
 __all__ = ["Answers", "Fault", "Rows", "buffers_of", "column_of", "fault_of", "portable", "rows_of"]
 
@@ -50,8 +51,9 @@ class Fault:
 
     Attributes:
         message: What the unit said, of ``node``.
-        node, unit, phase, is_refusal, session: As `FlowUnitError` has them.
+        node, unit, phase, is_refusal, session, where: As `FlowUnitError` has them.
         is_late: A deadline has passed.
+        cause: What the unit raised; None: it has raised nothing.
     """
 
     message: str
@@ -61,6 +63,8 @@ class Fault:
     is_refusal: bool = False
     is_late: bool = False
     session: str | None = None
+    where: str = ""
+    cause: Cause | None = None
 
     def error(self) -> FlowUnitError:
         """Returns the error as the flow in front has it: it names the node inside the part."""
@@ -71,11 +75,12 @@ class Fault:
             phase=self.phase,
             session=self.session,
             is_refusal=self.is_refusal,
+            where=self.where,
         )
         if self.is_late:
             error.__cause__ = DeadlineExceeded(self.message)
-        elif self.is_refusal:  # servers pass on what it says
-            error.__cause__ = BadRequest(self.message.partition(": ")[2] or self.message)
+        elif self.cause is not None:
+            error.__cause__ = self.cause.exception()
         return error
 
 
@@ -132,7 +137,15 @@ def fault_of(error: FlowUnitError) -> Fault:
     is_late = isinstance(error.__cause__, DeadlineExceeded)
     said = str(error.__cause__) if is_late else error.message
     return Fault(
-        said, error.node, error.unit, error.phase, error.is_refusal, is_late, error.session
+        said,
+        error.node,
+        error.unit,
+        error.phase,
+        error.is_refusal,
+        is_late,
+        error.session,
+        error.where,
+        None if is_late else cause_of(error),
     )
 
 

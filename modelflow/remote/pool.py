@@ -26,6 +26,8 @@ _PAUSES = (0.5, 5.0)
 # Seconds without a call after which a replica beyond the least number is ended; and after one that
 # could not be started, before another is tried.
 _IDLE = 60.0
+# Seconds after which who waits for the first replicas is told of it, then twice as many, ...
+_TOLD_AFTER = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +134,11 @@ class Pool:
             seats = [self._seats.get(number) for number in least]
             return user.is_gone or all(s is None or s.is_ready or s.failure for s in seats)
 
+        pause = _TOLD_AFTER
+        while not self._is_so_within(pause, is_settled):
+            self._tell_of_start(least)
+            pause *= 2
         with self._changed:
-            self._changed.wait_for(is_settled)
             failures = [
                 seat.failure
                 for seat in self._seats.values()
@@ -147,6 +152,27 @@ class Pool:
         if failures:
             message = f"placement {name!r}: no replica: {told(failures[0])}"
             raise NoReplicaError(message) from failures[0]
+
+    def _is_so_within(self, seconds: float, is_so: Callable[[], bool]) -> bool:
+        with self._changed:
+            due = self._clock.now() + seconds
+            while not is_so():
+                left = due - self._clock.now()
+                if left <= 0:
+                    return False
+                self._clock.wait(self._changed, left)
+            return True
+
+    def _tell_of_start(self, least: range) -> None:
+        """Says how many replicas are ready, and what those need that are not: it takes long."""
+        with self._changed:
+            late = [seat.replica for seat in self._seats.values() if not seat.is_ready]
+            ready = sum(seat.is_ready for seat in self._seats.values())
+        needed = next(filter(None, (one.lacking() for one in late if one is not None)), "")
+        name, told_of = self.placement.name, f"; the next one {needed}" if needed else ""
+        logger.warning(
+            "placement %r: %d of %d replicas are ready%s", name, ready, len(least), told_of
+        )
 
     def leave(self, user: User) -> None:
         """Ends every replica when the last user leaves, and joins every thread."""

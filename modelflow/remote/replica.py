@@ -68,6 +68,10 @@ class Replica(ABC):
     def is_alive(self) -> bool:
         """Tells whether it has not ended, as far as is known here."""
 
+    def lacking(self) -> str:
+        """Says what it waits for while it starts, as in ``waits for GPU=1``; "": nothing else."""
+        return ""
+
     @abstractmethod
     def close(self) -> None:
         """Ends it, where it has not ended, and gives back what it held; no call is under way.

@@ -24,14 +24,20 @@ class Told(Replica):
         self.gate = threading.Event()
         self.gate.set()
         self.entered = threading.Semaphore(0)
+        self.may_start = threading.Event()
+        self.may_start.set()
         self.may_close = threading.Event()
         self.may_close.set()
         self.is_killed = self.is_closed = False
         self.calls = 0
 
     def start(self, timeout):
+        assert self.may_start.wait(LONG)
         if self.failures:
             raise self.failures.pop(0)
+
+    def lacking(self):
+        return "waits for room"
 
     def call(self, rows, timeout):
         self.calls += 1
@@ -59,9 +65,12 @@ class Made(list[Any]):
     def __init__(self, *failures):
         super().__init__()
         self.failures = list(failures)
+        self.may_start = True
 
     def __call__(self, number):
         self.append(Told(number, self.failures))
+        if not self.may_start:
+            self[-1].may_start.clear()
         return self[-1]
 
 
@@ -221,6 +230,25 @@ def test_a_replica_that_does_not_start_is_told_and_nothing_is_left():
     user = opened(pool)
     assert pool.figures().replicas == 2
     pool.leave(user)
+
+
+def test_who_waits_long_for_the_first_replicas_is_told_what_they_lack(caplog):
+    made, clock = Made(), FakeClock()
+    made.may_start = False
+    pool = pool_of(made, (2, 2), clock=clock)
+    user = pool.join()
+    waiting = threading.Thread(target=pool.wait, args=(user,))
+    waiting.start()
+    for seconds in (10.0, 20.0):
+        clock.until_deadline(clock.now() + seconds)
+        clock.advance(seconds)
+    clock.until_deadline(clock.now() + 40.0)
+    for replica in made:
+        replica.may_start.set()
+    waiting.join()
+    pool.leave(user)
+    said = "placement 'far': 0 of 2 replicas are ready; the next one waits for room"
+    assert [record.getMessage() for record in caplog.records] == [said] * 2
 
 
 def test_one_that_does_not_start_again_is_tried_again(caplog):

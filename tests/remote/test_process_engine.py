@@ -82,14 +82,20 @@ def test_arrays_and_meta_cross_as_they_are():
     assert there.meta == here.meta
 
 
-def test_an_error_names_the_node_inside_and_the_others_pass():
+def test_an_error_names_the_node_inside_as_here_and_the_others_pass():
+    with Flow(text_of()) as flow:
+        (here,) = [answer for _, answer in flow.map([-3], errors="return")]
     with Flow(placed(text_of(), ProcessEngine())) as flow:
         found = [answer for _, answer in flow.map([1, -3, 3], errors="return")]
     assert [found[0].data, found[2].data] == [2, 6]
     error = found[1]
     assert isinstance(error, FlowUnitError)
     assert (error.node, error.phase) == ("work", "process")
+    assert str(error) == str(here)
     assert "ValueError: refuses -3" in str(error)
+    assert error.where == here.where != ""
+    assert type(error.__cause__) is ValueError
+    assert str(error.__cause__) == "refuses -3"
 
 
 @pytest.mark.parametrize("replicas", ["1", "2"])

@@ -1,0 +1,72 @@
+"""What a unit has raised, as it crosses: the names of its class and what it says, no class.
+
+Whoever catches an error looks at its cause: `isinstance(error.__cause__, ValueError)`, the name of
+the class in a table of errors. In front it is an exception of the same name, below the nearest
+class that is Python's or modelflow's.
+"""
+
+import builtins
+from typing import Any, NamedTuple
+
+from modelflow import errors
+from modelflow.errors import FlowUnitError
+
+__all__ = ["Cause", "cause_of"]
+
+
+class Cause(NamedTuple):
+    """An exception as data.
+
+    Attributes:
+        name: Of its class.
+        known: Of the classes that it is an instance of, those of Python and modelflow, the nearest
+            first.
+        text: What it says.
+    """
+
+    name: str
+    known: tuple[str, ...]
+    text: str
+
+    def exception(self) -> Exception:
+        """Returns an exception that is and says the same, as far as classes are known here."""
+        base = next(filter(None, map(_known, self.known)), Exception)
+        if base.__name__ == self.name:
+            made = _made(base, self.text)
+            if made is not None:
+                return made
+        return _named(self.name, base, self.text)
+
+
+def cause_of(error: FlowUnitError) -> Cause | None:
+    """Returns the cause of an error; None: it has none."""
+    cause = error.__cause__
+    if cause is None:
+        return None
+    known = (kind.__name__ for kind in type(cause).__mro__ if _known(kind.__name__) is kind)
+    try:
+        text = str(cause)
+    except Exception:  # noqa: BLE001 - what it raises is nobody's answer
+        text = ""
+    return Cause(type(cause).__name__, tuple(known), text)
+
+
+def _known(name: str) -> type[Exception] | None:
+    found = getattr(errors, name, None) or getattr(builtins, name, None)
+    return found if isinstance(found, type) and issubclass(found, Exception) else None
+
+
+def _made(kind: type[Exception], text: str) -> Exception | None:
+    """Returns an exception that says a text; None: its class takes something else, or says more."""
+    try:
+        made = kind(text)
+    except TypeError:
+        return None
+    return made if str(made) == text else None
+
+
+def _named(name: str, base: type[Exception], text: str) -> Exception:
+    """Returns an exception of a class that is made for it."""
+    said: dict[str, Any] = {"__str__": lambda _: text, "__init__": lambda _: None}
+    made: Exception = type(name, (base,), said)()
+    return made
