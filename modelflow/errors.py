@@ -233,7 +233,8 @@ class FlowUnitError(ModelflowError):
         node: The node in the graph.
         unit: The flow unit that the node runs.
         phase: ``open``, ``process``, ``stream_start``, ``stream_end`` or ``close``; ``wait``: it
-            was not called (a deadline passed); ``transfer``: the copy from or to its device failed.
+            was not called (a deadline passed); ``transfer``: the copy from or to its device, or to
+            or from another process, failed; ``lost``: what it ran in has ended, or was not there.
         session: The session's identifier, or None.
         is_refusal: The data was refused: whoever sent it is at fault, not the unit. A server
             answers 400 with the message; else 500 with an id that stands in its log.
@@ -311,7 +312,8 @@ class FlowUnitError(ModelflowError):
     def __str__(self) -> str:
         if not self.node:
             return self.message
-        return f"node {self.node!r} (unit {self.unit!r}) failed in {self.phase}: {self.message}"
+        what = "was lost" if self.phase == "lost" else f"failed in {self.phase}"
+        return f"node {self.node!r} (unit {self.unit!r}) {what}: {self.message}"
 
 
 class BadRequest(ModelflowError, ValueError):  # noqa: N818 - the name of HTTP's status 400

@@ -192,5 +192,5 @@ def _sendable(
             dumps(told)
         except Exception as error:  # noqa: BLE001 - whatever its class does when it is pickled
             message = f"{what} cannot be sent to another process: {described(error)}"
-            return Fault(message, node, "remote"), None
+            return Fault(message, node, "remote", "transfer"), None
     return value, meta

@@ -125,7 +125,7 @@ class RemoteUnit(FlowUnit):
             except NotSendableError as error:
                 if len(rows) > 1:
                     return self._one_by_one(rows, begun, losses)
-                return self._without(rows, str(error))
+                return self._without(rows, str(error), phase="transfer")
         return self._without(rows, _lost(losses))
 
     def _one_by_one(self, rows: Rows, begun: float, losses: Sequence[str]) -> Mapping[str, Column]:
@@ -140,7 +140,7 @@ class RemoteUnit(FlowUnit):
             except NoReplicaError as refusal:
                 columns = self._without(row, str(refusal), begun)
             except NotSendableError as error:
-                columns = self._without(row, str(error))
+                columns = self._without(row, str(error), phase="transfer")
             for output, (data, metas) in columns.items():
                 found[output][0].extend(data)
                 found[output][1].extend(metas)
@@ -159,20 +159,23 @@ class RemoteUnit(FlowUnit):
         except PartEndedError as end:
             raise EndFlow(str(end)) from end
 
-    def _without(self, rows: Rows, message: str, begun: float | None = None) -> dict[str, Column]:
+    def _without(
+        self, rows: Rows, message: str, begun: float | None = None, phase: str = "lost"
+    ) -> dict[str, Column]:
         """Returns rows in error; their meta is that of the first input.
 
         Args:
             rows: The rows.
             message: What is said of them.
             begun: When they were to be sent; those whose deadlines have passed since are late.
+            phase: What went wrong.
         """
         _, metas = next(iter(rows.columns.values()))
         passed = -math.inf if begun is None else SYSTEM_CLOCK.now() - begun
         faults = [
             Fault(_LATE, self._node, UNIT, "wait", is_late=True)
             if left is not None and left <= passed
-            else Fault(message, self._node, UNIT, "lost")
+            else Fault(message, self._node, UNIT, phase)
             for left in rows.remaining
         ]
         return {output: (list(faults), list(metas)) for output in self._outputs}

@@ -146,6 +146,7 @@ def test_without_retries_no_row_is_worked_on_twice(tmp_path):
     assert lost
     assert len(lost) + len(good) == len(rows)
     assert all("it may have been worked on, and is not sent again" in str(one) for one in lost)
+    assert all(str(one).startswith("node 'work' (unit 'remote') was lost: ") for one in lost)
     assert set(good) <= {2 * value for value in seen}
 
 
@@ -234,6 +235,7 @@ def test_only_the_row_that_cannot_be_sent_or_read_is_in_error_and_nothing_is_los
             found = [answer for _, answer in flow.map(rows, errors="return")]
             assert [found[0].data, found[-1].data] == [1, 2]
             said = [str(error) for error in found[1:-1]]
+            assert {error.phase for error in found[1:-1]} == {"transfer"}
             assert "a row cannot be sent to another process: ValueError: holds a" in said[0]
             assert "a row cannot be read in another process: LookupError: is of" in said[1]
             assert "its data cannot be sent to another process: ValueError" in said[2]
