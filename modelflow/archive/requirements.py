@@ -70,7 +70,8 @@ def locked(extras: Iterable[str], distributions: Iterable[str]) -> bytes:
             continue
         seen.add((name, extra))
         distribution = _found(name, needed_for)
-        pins[name] = distribution.version
+        # What is behind "+" is of whoever built it: pip takes its builds and others for the same.
+        pins[name] = distribution.version.partition("+")[0]
         for requirement in _requirements(distribution, extra):
             needed = _normal(requirement.name)
             waiting += [(needed, one, name) for one in ("", *sorted(requirement.extras))]

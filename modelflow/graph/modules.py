@@ -9,7 +9,7 @@ from pathlib import Path
 
 from modelflow.errors import ConfigError, is_users
 
-__all__ = ["ImportedModules"]
+__all__ = ["ImportedModules", "is_program"]
 
 # Names that every Python file of a graph may import.
 _OWN = frozenset({"modelflow", "flowunits", "_flowunit"})
@@ -45,12 +45,7 @@ class ImportedModules:
         if file in self._read:
             return
         self._read.add(file)
-        try:
-            tree = ast.parse(file.read_bytes(), str(file))
-        except (SyntaxError, ValueError) as error:
-            message = f"{file}: is no Python: {error}; mend it, or keep it out of the units' folder"
-            raise ConfigError(message) from error
-        for name, level in _imports(tree):
+        for name, level in _imports(_parsed(file)):
             if level:
                 self._find_relative(name, level, file)
             else:
@@ -83,6 +78,26 @@ class ImportedModules:
                     self.add_file(file)
                     break
             folder /= part
+
+
+def is_program(file: Path) -> bool:
+    """Tells whether a file is one that is run: some of it stands under ``__name__ == "__main__"``.
+
+    Raises:
+        ConfigError: it is no Python.
+    """
+    return any(
+        isinstance(part, ast.If) and "__name__ == '__main__'" in ast.unparse(part.test)
+        for part in _parsed(file).body
+    )
+
+
+def _parsed(file: Path) -> ast.Module:
+    try:
+        return ast.parse(file.read_bytes(), str(file))
+    except (SyntaxError, ValueError) as error:
+        message = f"{file}: is no Python: {error}; mend it, or keep it out of the units' folder"
+        raise ConfigError(message) from error
 
 
 def _users_folders() -> list[Path]:

@@ -12,7 +12,7 @@ from modelflow.config.override import CallerText
 from modelflow.errors import ConfigError
 from modelflow.graph.files import files_in, is_passed
 from modelflow.graph.graph import Graph
-from modelflow.graph.modules import ImportedModules
+from modelflow.graph.modules import ImportedModules, is_program
 from modelflow.graph.node import Node
 from modelflow.unit.option import Option
 
@@ -76,8 +76,9 @@ def parts_of(graph: Graph, includes: tuple[str, ...] = (), target: Path | None =
     files = {file: what for file, what in there.items() if file != own and not file.is_dir()}
     folders = there.keys() - files.keys()
     notes = [*_left_out(folders), *_followed(files)]
-    modules = _modules(graph, files)
+    modules, programs = _modules(graph, files)
     files.update(modules.files)
+    notes += (f"{file}: is run by itself; what it imports is not counted" for file in programs)
     return _named(path, files, modules, graph, notes)
 
 
@@ -180,16 +181,29 @@ def _relative(text: str, folder: Path, where: str) -> Path:
     return _absolute(folder / text)
 
 
-def _modules(graph: Graph, files: Mapping[Path, str]) -> ImportedModules:
+def _modules(graph: Graph, files: Mapping[Path, str]) -> tuple[ImportedModules, list[Path]]:
+    """Returns what the units' files import; and programs beside them, which no unit needs."""
     modules = ImportedModules()
     for config in graph.config.nodes:
         module, colon, _ = str(config.attributes.get("flowunit") or "").partition(":")
         if colon:
             modules.add_module(module, f"{config.location}: node {config.name!r}")
+    units = {file for node in graph.nodes.values() for file in _own_files(node)}
+    programs = []
     for file in sorted(files):
         if file.suffix == ".py":
-            modules.add_file(file)
-    return modules
+            if file in units or not is_program(file):
+                modules.add_file(file)
+            else:
+                programs.append(file)
+    return modules, [file for file in programs if file not in modules.files]
+
+
+def _own_files(node: Node) -> Iterator[Path]:
+    if node.spec is not None:
+        yield from map(_absolute, node.spec.required_files)
+        if node.spec.location is not None and node.spec.location.file:
+            yield _absolute(Path(node.spec.location.file))
 
 
 def _left_out(folders: Collection[Path]) -> Iterator[str]:

@@ -187,6 +187,27 @@ def test_more_files_and_a_list_of_ones_own_are_taken(project, modelflow, folder)
     assert "--include *.onx: nothing in" in done.stderr
 
 
+GUARD = "\nif __name__ == '__main__':\n    pass\n"
+
+
+def test_a_program_beside_units_is_packed_and_what_it_imports_is_not_counted(
+    project, modelflow, folder
+):
+    units = project / "app" / "units" / "add"
+    (units / "train.py").write_text("import pytest\n" + GUARD)
+    (units / "add.py").write_text(ADD_PY + GUARD)  # a unit's own file is counted
+    (units / "beside.py").write_text("import idna\nONE = 1\n" + GUARD)  # one that is imported, too
+    done = modelflow("pack", "project/app/graph.toml", "-o", "a.mfz")
+    with zipfile.ZipFile(folder / "a.mfz") as archive:
+        lock = archive.read("requirements.lock").decode()
+        assert any(name.endswith("add/train.py") for name in archive.namelist())
+    assert "\npackaging==" in lock
+    assert "\nidna==" in lock
+    assert "pytest" not in lock
+    assert "train.py: is run by itself; what it imports is not counted" in done.stderr
+    assert done.stderr.count("is run by itself") == 1
+
+
 def test_a_program_has_two_versions_of_an_archive_each_with_its_own_modules(
     project, modelflow, folder
 ):
