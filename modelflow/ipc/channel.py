@@ -24,6 +24,8 @@ _HEAD = struct.Struct("<QI")
 _SIZE = struct.Struct("<Q")
 _MOST_ARRAYS = 1 << 20
 _SKIPPED = 1 << 16  # bytes at once
+# What anybody's class may raise where it is pickled or read.
+_ANY = (Exception, SystemExit)
 
 
 class MessageError(Exception):
@@ -51,8 +53,7 @@ class Channel(ABC):
             dumps: Pickles, as `pickle.dumps` does.
         """
         self._socket = connection
-        self.dumps = dumps
-        """How it pickles."""
+        self._dumps = dumps
 
     def send(self, message: Any, timeout: float | None = None) -> None:
         """Sends a message.
@@ -63,17 +64,27 @@ class Channel(ABC):
             OSError: the other side has ended.
             MessageError: it cannot be sent: whatever was raised when it was pickled is the cause.
         """
+        head, views = self.pickled(message)
+        self._socket.settimeout(timeout)
+        self._write(head, views)
+
+    def pickled(self, message: Any) -> tuple[bytes, list[memoryview]]:
+        """Returns a message as it is sent, and the bytes of its arrays.
+
+        Raises:
+            MessageError: it cannot be sent: whatever was raised when it was pickled is the cause.
+        """
         buffers: list[pickle.PickleBuffer] = []
         try:
-            pickled = self.dumps(message, protocol=5, buffer_callback=buffers.append)
+            pickled = self._dumps(message, protocol=5, buffer_callback=buffers.append)
             views = [buffer.raw() for buffer in buffers]
-        except Exception as error:
+            sizes = b"".join(_SIZE.pack(view.nbytes) for view in views)
+            head = _HEAD.pack(len(pickled), len(views)) + sizes + pickled
+        except _ANY as error:
             raise MessageError(described(error)) from error
         if len(views) > _MOST_ARRAYS:
             raise MessageError(_too_many(len(views)))
-        sizes = b"".join(_SIZE.pack(view.nbytes) for view in views)
-        self._socket.settimeout(timeout)
-        self._write(_HEAD.pack(len(pickled), len(views)) + sizes + pickled, views)
+        return head, views
 
     def receive(self, timeout: float | None = None) -> Any:
         """Waits for a message; its arrays are its own.
@@ -102,7 +113,7 @@ class Channel(ABC):
         try:
             # From our own process: nobody else has the other side.
             return pickle.loads(pickled, buffers=arrays)
-        except Exception as error:
+        except _ANY as error:
             raise MessageError(described(error)) from error
 
     def has_ended(self) -> bool:

@@ -47,7 +47,11 @@ def _send(channel: Channel, answer: tuple[bool, Any]) -> None:
     try:
         channel.send(answer)
     except MessageError:
-        channel.send((True, portable(answer[1], channel.dumps)))
+        try:
+            channel.send((True, portable(answer[1], channel.pickled)))
+        except MessageError as error:  # each row can be, and all at once cannot
+            message = f"an answer cannot be sent to another process: {error}"
+            channel.send((False, NotSendableError(message)))
 
 
 def said(error: Exception) -> str:

@@ -6,6 +6,7 @@ class that is Python's or modelflow's.
 """
 
 import builtins
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from modelflow import errors
@@ -22,11 +23,13 @@ class Cause(NamedTuple):
         known: Of the classes that it is an instance of, those of Python and modelflow, the nearest
             first.
         text: What it says.
+        parts: Of a group of exceptions: those in it.
     """
 
     name: str
     known: tuple[str, ...]
     text: str
+    parts: tuple["Cause", ...] = ()
 
     def exception(self) -> Exception:
         """Returns an exception that is and says the same, as far as classes are known here."""
@@ -35,20 +38,22 @@ class Cause(NamedTuple):
             made = _made(base, self.text)
             if made is not None:
                 return made
-        return _named(self.name, base, self.text)
+        return _named(self.name, base, self.text, [part.exception() for part in self.parts])
 
 
 def cause_of(error: FlowUnitError) -> Cause | None:
     """Returns the cause of an error; None: it has none."""
-    cause = error.__cause__
-    if cause is None:
-        return None
+    return None if error.__cause__ is None else _crossing(error.__cause__)
+
+
+def _crossing(cause: BaseException) -> Cause:
     known = (kind.__name__ for kind in type(cause).__mro__ if _known(kind.__name__) is kind)
     try:
-        text = str(cause)
+        text = "".join((str(cause),))  # and of no class of a user's
     except Exception:  # noqa: BLE001 - what it raises is nobody's answer
         text = ""
-    return Cause(type(cause).__name__, tuple(known), text)
+    parts = map(_crossing, cause.exceptions) if isinstance(cause, BaseExceptionGroup) else ()
+    return Cause(type(cause).__name__, tuple(known), text, tuple(parts))
 
 
 def _known(name: str) -> type[Exception] | None:
@@ -65,8 +70,9 @@ def _made(kind: type[Exception], text: str) -> Exception | None:
     return made if str(made) == text else None
 
 
-def _named(name: str, base: type[Exception], text: str) -> Exception:
+def _named(name: str, base: type[Exception], text: str, parts: Sequence[Exception]) -> Exception:
     """Returns an exception of a class that is made for it."""
-    said: dict[str, Any] = {"__str__": lambda _: text, "__init__": lambda _: None}
-    made: Exception = type(name, (base,), said)()
+    said: dict[str, Any] = {"__str__": lambda _: text, "__init__": lambda *_: None}
+    given = (text, parts) if issubclass(base, ExceptionGroup) else ()
+    made: Exception = type(name, (base,), said)(*given)
     return made

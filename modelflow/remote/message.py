@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from modelflow.buffer import Buffer
 from modelflow.errors import DeadlineExceeded, FlowUnitError, described
+from modelflow.ipc.channel import MessageError
 from modelflow.remote.cause import Cause, cause_of
 
 __all__ = ["Answers", "Fault", "Rows", "buffers_of", "column_of", "fault_of", "portable", "rows_of"]
@@ -160,18 +159,18 @@ def _buffer(data: Any, meta: Meta) -> Buffer:
     return Buffer.from_error(data, meta) if isinstance(data, FlowUnitError) else Buffer(data, meta)
 
 
-def portable(answers: Answers, dumps: Callable[[Any], object]) -> Answers:
+def portable(answers: Answers, pickled: Callable[[Any], object]) -> Answers:
     """Returns answers with an error in the place of each value that cannot be sent.
 
     Args:
         answers: What has become of a batch.
-        dumps: Pickles a value, or raises.
+        pickled: As `Channel.pickled`.
     """
     columns: dict[str, Column] = {}
     for output, (data, metas) in answers.columns.items():
         node = output.rpartition(".")[0]
         cells = [
-            _sendable(value, meta, node, dumps) for value, meta in zip(data, metas, strict=True)
+            _sendable(value, meta, node, pickled) for value, meta in zip(data, metas, strict=True)
         ]
         columns[output] = [cell[0] for cell in cells], [cell[1] for cell in cells]
     return Answers(columns)
@@ -182,15 +181,14 @@ _PLAIN = (bytes, str, int, float, bool, type(None), Fault)
 
 
 def _sendable(
-    value: Any, meta: Meta, node: str, dumps: Callable[[Any], object]
+    value: Any, meta: Meta, node: str, pickled: Callable[[Any], object]
 ) -> tuple[Any, Meta]:
     for what, told in (("its data", value), ("its meta", meta)):
-        is_array = isinstance(told, np.ndarray) and not told.dtype.hasobject
-        if is_array or type(told) in _PLAIN:
+        if type(told) in _PLAIN:
             continue
         try:
-            dumps(told)
-        except Exception as error:  # noqa: BLE001 - whatever its class does when it is pickled
-            message = f"{what} cannot be sent to another process: {described(error)}"
+            pickled(told)
+        except MessageError as error:
+            message = f"{what} cannot be sent to another process: {error}"
             return Fault(message, node, "remote", "transfer"), None
     return value, meta

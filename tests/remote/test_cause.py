@@ -1,11 +1,13 @@
 """What a unit has raised, in front: whoever looks at the cause sees what it would see there."""
 
+import builtins
 import pickle
 
 import pytest
 
-from modelflow.errors import BadRequest, FlowUnitError
-from modelflow.remote.cause import cause_of
+from modelflow import errors
+from modelflow.errors import BadRequest, FlowFailed, FlowUnitError
+from modelflow.remote.cause import Cause, cause_of
 
 
 class OwnError(KeyError):
@@ -60,6 +62,25 @@ def test_what_is_not_made_of_a_text_has_its_name_its_text_and_the_nearest_class(
     assert type(there).__name__ == type(cause).__name__
     assert isinstance(there, base)
     assert str(there) == str(cause)
+
+
+def test_a_group_has_those_that_are_in_it():
+    inner = ExceptionGroup("inner", [OwnError("a", "b")])
+    cause = FlowFailed("two", [ValueError("one"), inner])
+    there = crossed(cause)
+    assert isinstance(there, FlowFailed)
+    assert str(there) == str(cause)
+    first, second = there.exceptions
+    assert (type(first), str(first)) == (ValueError, "one")
+    assert isinstance(second, ExceptionGroup)
+    assert isinstance(second.exceptions[0], KeyError)
+
+
+def test_every_class_that_is_known_can_be_made_whatever_it_is_made_of():
+    for name in {*dir(builtins), *dir(errors)}:
+        cause = Cause(name, (name, "Exception"), "it says", (Cause("One", (), "one"),))
+        made = cause.exception()
+        assert str(made).strip("'") == "it says", name
 
 
 def test_one_that_cannot_say_what_it_is_is_still_of_its_kind():

@@ -229,6 +229,7 @@ def test_only_the_row_that_cannot_be_sent_or_read_is_in_error_and_nothing_is_los
     engine = ProcessEngine()
     late = units.Unreadable(TimeoutError)
     odd = [units.Unsendable(), units.Unreadable(), "unsendable", "unreadable", late, "broken"]
+    odd += ["view", "leaving"]
     with flow_of("odd", engine) as flow:
         for _ in range(3):  # more often than there are channels
             rows = [1, *odd, 2]
@@ -242,7 +243,17 @@ def test_only_the_row_that_cannot_be_sent_or_read_is_in_error_and_nothing_is_los
             assert "an answer cannot be read here: LookupError: is of another" in said[3]
             assert "a row cannot be read in another process: TimeoutError: is of" in said[4]
             assert "an answer cannot be read here: BrokenPipeError: is of another" in said[5]
+            assert "its data cannot be sent to another process: ValueError: is of a" in said[6]
+            assert "an answer cannot be read here: SystemExit: is of another" in said[7]
     assert engine.figures() == {} or engine.figures()["far"].lost == 0
+
+
+def test_a_row_whose_unit_raises_a_group_costs_no_other():
+    with flow_of("odd") as flow:
+        first, bad, last = [answer for _, answer in flow.map([1, "group", 2], errors="return")]
+    assert [first.data, last.data] == [1, 2]
+    assert "ExceptionGroup: two (2 sub-exceptions)" in str(bad)
+    assert type(bad.__cause__.exceptions[0]) is ValueError
 
 
 def test_meta_crosses_as_it_is_whatever_it_holds():

@@ -5,6 +5,8 @@ import select
 import signal
 import time
 
+import numpy as np
+
 from modelflow import flowunit
 from modelflow.errors import BadRequest, EndFlow
 
@@ -51,16 +53,27 @@ def _unread(error):
     raise error("is of another machine")
 
 
+class _View(np.ndarray):
+    """Arrays of a class that cannot be sent."""
+
+    def __reduce_ex__(self, protocol):
+        raise ValueError("is of a device")
+
+
 @flowunit
 def odd(value):
     """Gives what cannot be sent, or read, or ends the flow; else what it gets."""
     if value == "end":
         raise EndFlow("enough")
+    if value == "group":
+        raise ExceptionGroup("two", [ValueError("one"), KeyError("other")])
     if isinstance(value, str):
         results = {
             "unsendable": Unsendable(),
             "unreadable": Unreadable(),
             "broken": Unreadable(BrokenPipeError),
+            "leaving": Unreadable(SystemExit),
+            "view": np.zeros(3).view(_View),
         }
         return results.get(value, value)
     return value

@@ -1,0 +1,40 @@
+"""What a replica answers, where even that is hard to say."""
+
+import threading
+
+import numpy as np
+
+from modelflow.ipc import channel as channels
+from modelflow.ipc.memory_channel import MemoryChannel, open_channel
+from modelflow.remote.answering import answer_all
+from modelflow.remote.message import Answers, Rows
+from modelflow.remote.replica import NotSendableError
+
+
+class Part:
+    """Gives an array a row."""
+
+    def answer(self, rows, on_move):
+        return Answers({"output": ([np.arange(3) for _ in rows.remaining], [None] * len(rows))})
+
+
+def test_rows_that_can_be_sent_each_and_not_all_at_once_are_asked_for_each_alone(monkeypatch):
+    monkeypatch.setattr(channels, "_MOST_ARRAYS", 2)
+    here, ends = open_channel()
+    there = MemoryChannel(ends)
+    thread = threading.Thread(target=answer_all, args=(there, {"part": Part()}))
+    thread.start()
+    rows = Rows("part", {"input": ([1, 2, 3], [None] * 3)}, [None] * 3)
+    here.send(rows)
+    is_good, error = here.receive(10)
+    assert not is_good
+    assert isinstance(error, NotSendableError)
+    assert "at most 2" in str(error)
+    here.send(rows.row(0))
+    is_good, answers = here.receive(10)
+    assert is_good
+    np.testing.assert_array_equal(answers.columns["output"][0][0], np.arange(3))
+    here.end()
+    thread.join()
+    here.close()
+    there.close()
