@@ -3,7 +3,9 @@
 import contextlib
 import os
 import re
+import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -290,7 +292,8 @@ def connected(address: str | None = None) -> Iterator[Cluster]:
     options: dict[str, Any] = {"namespace": NAMESPACE, "log_to_driver": False}
     _say_nothing_among_results()
     try:
-        ray.init(address=given, logging_level="error", **options)
+        with _own_sigterm():
+            ray.init(address=given, logging_level="error", **options)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
         message = f"the cluster at {given!r} cannot be used: {first_line(error)}"
         raise ClusterError(message) from error
@@ -298,6 +301,18 @@ def connected(address: str | None = None) -> Iterator[Cluster]:
         yield Cluster()
     finally:
         ray.shutdown()
+
+
+@contextlib.contextmanager
+def _own_sigterm() -> Iterator[None]:
+    """Has a SIGTERM do what it did before: Ray would have it exit with 15, without a word."""
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if is_main and before is not None:
+            signal.signal(signal.SIGTERM, before)
 
 
 def _say_nothing_among_results() -> None:

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -442,3 +443,24 @@ def test_a_status_names_the_replicas_that_wait_for_room(machines, cluster):
     finally:
         flow.stop(drain=False)
         starting.join()
+
+
+def test_what_a_program_does_at_a_sigterm_is_its_own_when_it_has_connected(machines):
+    program = """
+import signal, sys
+from modelflow.ray import connected
+
+def finish(number, frame): ...
+
+signal.signal(signal.SIGTERM, finish)
+with connected(sys.argv[1]):
+    assert signal.getsignal(signal.SIGTERM) is finish, signal.getsignal(signal.SIGTERM)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, machines.address],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
