@@ -15,6 +15,8 @@
     │   └── DeviceUnavailableError
     ├── FlowUnitError               raised inside a flow unit: node, unit, phase, session
     ├── WorkerProcessError          the process of a unit has ended in the middle of its work
+    ├── NoReplicaError              nothing was there to work on what a graph places elsewhere
+    ├── ReplicaLostError            what worked on it there has ended, or hangs
     ├── EngineError                 a model file that does not load, or does not fit its ports
     ├── StreamError                 the life of a session
     │   ├── EndOfStream
@@ -53,11 +55,13 @@ __all__ = [
     "Location",
     "MissingDependencyError",
     "ModelflowError",
+    "NoReplicaError",
     "OptionsError",
     "PlanError",
     "PortError",
     "QueueFullError",
     "RecordingError",
+    "ReplicaLostError",
     "StreamClosed",
     "StreamError",
     "StreamMismatchError",
@@ -327,6 +331,20 @@ class BadRequest(ModelflowError, ValueError):  # noqa: N818 - the name of HTTP's
 
 class WorkerProcessError(ModelflowError):
     """The process of a unit (``workers="process"``) has ended while it worked on a batch."""
+
+
+class NoReplicaError(ModelflowError):
+    """No replica of a placement was ready in time: what was to be done there was sent to none.
+
+    It can be sent again. A server answers 503 (gRPC: ``UNAVAILABLE``).
+    """
+
+
+class ReplicaLostError(ModelflowError):
+    """A replica has ended, or does not answer: nobody knows whether it has done what it was sent.
+
+    Of a buffer's error: as often as ``retries`` of its placement say.
+    """
 
 
 class EngineError(ModelflowError):

@@ -72,8 +72,9 @@ def _cells(node: "NodeInterval") -> list[str]:
     is_first = node.stage == node.node
     of_stage = [_share(node.starved), _share(node.blocked), _share(node.order)]
     batch = f"{node.mean_batch_size:.1f} of {node.batch_size}" if node.mean_batch_size else "-"
+    replicas = f" ({node.replicas_text})" if node.replicas else ""
     return [
-        node.node if is_first else f"  + {node.node}",
+        node.node + replicas if is_first else f"  + {node.node}",
         str(node.threads),
         f"{node.rows_per_second:.1f}",
         batch,

@@ -40,6 +40,8 @@ class NodeInterval:
         failures: Errors by what was raised.
         closed: Why batches closed.
         service, wait: How long calls took, and the oldest row of each had waited.
+        replicas: Of a node whose work is done elsewhere: how many replicas are ``ready`` and
+            ``starting`` at the second moment, and were ``lost`` since the first.
     """
 
     node: str
@@ -70,6 +72,16 @@ class NodeInterval:
     closed: Mapping[str, int]
     service: Histogram
     wait: Histogram
+    replicas: Mapping[str, int]
+
+    @property
+    def replicas_text(self) -> str:
+        """``1 of 2 replicas, 1 lost``; "": its work is done here."""
+        if not self.replicas:
+            return ""
+        ready, lost = self.replicas["ready"], self.replicas["lost"]
+        told = f", {lost} lost" if lost else ""
+        return f"{ready} of {ready + self.replicas['starting']} replicas{told}"
 
     @classmethod
     def between(cls, first: NodeStats | None, second: NodeStats, seconds: float) -> "NodeInterval":
@@ -121,6 +133,7 @@ class NodeInterval:
             closed=_less(second.closed, one.closed),
             service=second.service - one.service,
             wait=second.wait - one.wait,
+            replicas=_replicas(one, second),
         )
 
 
@@ -202,6 +215,11 @@ def _part(part: float, whole: float) -> float:
 
 def _padding(node: NodeStats) -> int:
     return int(node.figures.get("batching", {}).get("padding", 0))
+
+
+def _replicas(one: NodeStats, second: NodeStats) -> dict[str, int]:
+    now, before = (dict(node.figures.get("replicas", {})) for node in (second, one))
+    return {**now, "lost": now["lost"] - before.get("lost", 0)} if now else {}
 
 
 def _less(later: Mapping[str, int], earlier: Mapping[str, int]) -> dict[str, int]:

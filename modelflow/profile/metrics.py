@@ -41,6 +41,11 @@ _COUNTERS: Sequence[tuple[str, str, Callable[[NodeStats], float]]] = (
         "Rows that batches were filled up with.",
         lambda node: node.figures.get("batching", {}).get("padding", 0),
     ),
+    (
+        "lost_replicas",
+        "Replicas of its placement that were lost.",
+        lambda node: node.figures.get("replicas", {}).get("lost", 0),
+    ),
     ("moved_bytes", "Bytes copied between devices.", lambda node: node.moved_bytes),
     ("busy_seconds", "Time in the unit, over all workers.", lambda node: node.busy),
     ("starved_seconds", "Time without anything to do.", lambda node: node.starved),
@@ -103,6 +108,7 @@ def node_families(
     yield _by(names, owned, ("errors", "Rows that failed.", "kind"), lambda node: node.failures)
     closed = ("batches_closed", "Why batches closed.", "reason")
     yield _by(names, owned, closed, lambda node: node.closed)
+    yield _replicas(names, owned)
     took, waited = "How long calls took.", "How long the oldest row of each batch had waited."
     yield _times(names, owned, ("service_seconds", took), lambda node: node.service)
     yield _times(names, owned, ("wait_seconds", waited), lambda node: node.wait)
@@ -143,6 +149,18 @@ def _by(
     for labels, node in nodes:
         for key, count in counts(node).items():
             found.add_metric([*labels, key], count)
+    return found
+
+
+def _replicas(names: Sequence[str], nodes: _Owned) -> Metric:
+    """Of nodes whose work is done elsewhere."""
+    text = "Replicas of its placement now."
+    found = GaugeMetricFamily("modelflow_node_replicas", text, labels=(*names, "state"))
+    for labels, node in nodes:
+        for state in ("ready", "starting"):
+            count = node.figures.get("replicas", {}).get(state)
+            if count is not None:
+                found.add_metric([*labels, state], count)
     return found
 
 

@@ -209,8 +209,34 @@ def opened(ref: Any, timeout: float, late: Callable[[], str]) -> Any:
         said = first_line(cause) if isinstance(cause, RaySystemError) else str(cause)
         raise ClusterError(said) from error
     except RayActorError as error:
-        message = f"its actor has ended: {first_line(error)}"
+        message = f"its actor has ended: {_why_it_died(error)}"
         raise ActorGoneError(message) from error
+
+
+def end_of(actor: Any, timeout: float) -> str:
+    """Returns what Ray knows of an actor's end; "": nothing yet.
+
+    Args:
+        actor: The actor.
+        timeout: Seconds in which Ray may hear of it.
+    """
+    import ray
+    from ray.exceptions import RayActorError, RayError
+
+    try:
+        ray.get(actor.__ray_ready__.remote(), timeout=timeout)
+    except RayActorError as error:
+        return _why_it_died(error)
+    except RayError:  # it hangs, or nobody can be asked
+        return ""
+    return ""
+
+
+def _why_it_died(error: Exception) -> str:
+    """Returns the reason in an error of Ray's, without what the actor was and what it may mean."""
+    _, begin, reason = str(error).partition("The actor is dead because ")
+    reason = " ".join(reason.partition("Some common causes")[0].split())
+    return reason if begin else first_line(error)
 
 
 def first_line(error: BaseException) -> str:

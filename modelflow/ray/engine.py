@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from modelflow.config.placement import PlacementConfig
+from modelflow.errors import ReplicaLostError
 from modelflow.ipc.channel import Channel
 from modelflow.ipc.socket_channel import SocketChannel, call
 from modelflow.ray.actor import Door, Origin, PartActor
@@ -17,6 +18,7 @@ from modelflow.ray.cluster import (
     Cluster,
     ClusterError,
     actor_options,
+    end_of,
     first_line,
     needed_text,
     opened,
@@ -24,7 +26,7 @@ from modelflow.ray.cluster import (
 from modelflow.remote.channel_replica import ChannelReplica
 from modelflow.remote.engine import Engine
 from modelflow.remote.part import Part
-from modelflow.remote.replica import Replica, ReplicaLostError
+from modelflow.remote.replica import Replica
 
 __all__ = ["RayEngine", "RayReplica"]
 
@@ -32,6 +34,8 @@ __all__ = ["RayEngine", "RayReplica"]
 _PATIENCE = 20.0
 _STOP_TIMEOUT = 10.0
 _CONNECT = 5.0
+# In which Ray hears of the end of an actor that was seen to end.
+_HEARD_OF = 1.0
 # Seconds without a user after which an actor that several may use ends.
 _ALONE = 10.0
 # How often an actor is made that ends before it can be used.
@@ -233,6 +237,12 @@ class RayReplica(ChannelReplica):
 
     def _how_it_ended(self) -> str:
         return f"{self._who} has ended, or its machine cannot be reached any more"
+
+    def reason(self) -> str:
+        """Says why it was lost, with what Ray knows of it."""
+        known = super().reason()
+        said = "" if self._is_over or self._actor is None else end_of(self._actor, _HEARD_OF)
+        return f"{known}: {said}" if said else known
 
     def close(self) -> None:
         """Leaves it; has its units closed and ends it, unless others may use it."""

@@ -4,11 +4,11 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any
 
-from modelflow.errors import FlowFailed, described
+from modelflow.errors import FlowFailed, ReplicaLostError, described
 from modelflow.ipc.channel import Channel, MessageError
 from modelflow.remote.message import Rows, portable
 from modelflow.remote.part import PartFlow
-from modelflow.remote.replica import NotSendableError, PartEndedError, ReplicaLostError
+from modelflow.remote.replica import NotSendableError, PartEndedError
 
 __all__ = ["answer_all", "said"]
 

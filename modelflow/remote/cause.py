@@ -31,6 +31,17 @@ class Cause(NamedTuple):
     text: str
     parts: tuple["Cause", ...] = ()
 
+    @classmethod
+    def of(cls, raised: BaseException) -> "Cause":
+        """Returns an exception as it crosses."""
+        known = (kind.__name__ for kind in type(raised).__mro__ if _known(kind.__name__) is kind)
+        try:
+            text = "".join((str(raised),))  # and of no class of a user's
+        except Exception:  # noqa: BLE001 - what it raises is nobody's answer
+            text = ""
+        parts = map(cls.of, raised.exceptions) if isinstance(raised, BaseExceptionGroup) else ()
+        return cls(type(raised).__name__, tuple(known), text, tuple(parts))
+
     def exception(self) -> Exception:
         """Returns an exception that is and says the same, as far as classes are known here."""
         base = next(filter(None, map(_known, self.known)), Exception)
@@ -43,17 +54,7 @@ class Cause(NamedTuple):
 
 def cause_of(error: FlowUnitError) -> Cause | None:
     """Returns the cause of an error; None: it has none."""
-    return None if error.__cause__ is None else _crossing(error.__cause__)
-
-
-def _crossing(cause: BaseException) -> Cause:
-    known = (kind.__name__ for kind in type(cause).__mro__ if _known(kind.__name__) is kind)
-    try:
-        text = "".join((str(cause),))  # and of no class of a user's
-    except Exception:  # noqa: BLE001 - what it raises is nobody's answer
-        text = ""
-    parts = map(_crossing, cause.exceptions) if isinstance(cause, BaseExceptionGroup) else ()
-    return Cause(type(cause).__name__, tuple(known), text, tuple(parts))
+    return None if error.__cause__ is None else Cause.of(error.__cause__)
 
 
 def _known(name: str) -> type[Exception] | None:

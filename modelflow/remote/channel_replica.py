@@ -6,9 +6,10 @@ from abc import abstractmethod
 from collections.abc import Sequence
 
 from modelflow.config.placement import PlacementConfig
+from modelflow.errors import ReplicaLostError
 from modelflow.ipc.channel import Channel, MessageError
 from modelflow.remote.message import Answers, Rows
-from modelflow.remote.replica import NotSendableError, Replica, ReplicaLostError
+from modelflow.remote.replica import NotSendableError, Replica
 
 __all__ = ["ChannelReplica"]
 
@@ -23,6 +24,7 @@ class ChannelReplica(Replica):
         self._channels: list[Channel] = []
         self._free: list[Channel] = []
         self._ended = threading.Event()
+        self._hung = ""  # how it was seen to hang
 
     @property
     @abstractmethod
@@ -32,6 +34,10 @@ class ChannelReplica(Replica):
     @abstractmethod
     def _how_it_ended(self) -> str:
         """Returns what is known of its end."""
+
+    def reason(self) -> str:
+        """Says why it was lost, as far as is known; see `Replica.reason`."""
+        return self._hung or self._how_it_ended()
 
     def _kill_hung(self) -> None:
         """Ends it: it is there and does nothing."""
@@ -79,12 +85,12 @@ class ChannelReplica(Replica):
                 raise NotSendableError(message) from error.reason
             found = self._received(channel, timeout)
         except TimeoutError as error:
-            self._kill_hung()
-            message = (
+            self._hung = (
                 f"{self._who} has done no row for {timeout:g} s "
                 f"([placement.{self._placement.name}] timeout_ms)"
             )
-            raise ReplicaLostError(message) from error
+            self._kill_hung()
+            raise ReplicaLostError(self._hung) from error
         except (EOFError, OSError) as error:
             raise ReplicaLostError(self._how_it_ended()) from error
         self._give_back(channel)

@@ -1,8 +1,7 @@
-"""The replicas of one placement: as many as are needed, those that were lost begun again.
+"""The replicas of one placement, as many as are needed: each has a `Slot`, which keeps it.
 
-Each replica has a thread, which starts it, waits until it is lost or not needed any more, and
-starts the next one in its place. Calls are made on the callers' threads: each takes a place at a
-replica that is ready, and gives it back.
+Calls are made on the callers' threads: each takes a place at a replica that is ready, and gives it
+back.
 """
 
 import contextlib
@@ -13,19 +12,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from modelflow.config.placement import PlacementConfig
+from modelflow.errors import NoReplicaError, ReplicaLostError
 from modelflow.remote.message import Answers, Rows
-from modelflow.remote.replica import NoReplicaError, Replica, ReplicaLostError, told
+from modelflow.remote.replica import Replica, told
+from modelflow.remote.slot import IDLE, Slot, Terms
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
 
 __all__ = ["Pool", "PoolFigures", "User"]
 
 logger = logging.getLogger(__name__)
 
-# Seconds between two tries to start a replica: doubled from the first to the second.
-_PAUSES = (0.5, 5.0)
-# Seconds without a call after which a replica beyond the least number is ended; and after one that
-# could not be started, before another is tried.
-_IDLE = 60.0
 # Seconds after which who waits for the first replicas is told of it, then twice as many, ...
 _TOLD_AFTER = 10.0
 
@@ -62,21 +58,6 @@ class User:
         """It waits for nothing any more."""
 
 
-class _Seat:
-    """The place of a replica; guarded by the pool's lock."""
-
-    def __init__(self, number: int, now: float) -> None:
-        self.number = number
-        self.replica: Replica | None = None
-        self.is_ready = False
-        self.is_lost = False
-        self.busy = 0
-        self.is_reserved = False
-        self.used_at = now
-        self.failure: Exception | None = None
-        self.thread: threading.Thread | None = None
-
-
 class Pool:
     """The replicas of one placement, shared by all far nodes that joined it."""
 
@@ -94,10 +75,12 @@ class Pool:
             clock: Tells the time.
         """
         self.placement = placement
-        self._make = make
         self._clock = clock
         self._changed = threading.Condition()
-        self._seats: dict[int, _Seat] = {}
+        self._terms = Terms(
+            placement, make, clock, self._changed, lambda: self._is_over, self._give_up
+        )
+        self._slots: dict[int, Slot] = {}
         self._old: list[threading.Thread] = []
         self._users: set[User] = set()
         self._is_closing = False
@@ -118,8 +101,8 @@ class Pool:
             self._changed.wait_for(lambda: not self._is_closing)
             self._users.add(user)
             for number in range(self.placement.replicas[0]):
-                if number not in self._seats:
-                    self._seat(number)
+                if number not in self._slots:
+                    self._fill(number)
         return user
 
     def wait(self, user: User) -> None:
@@ -131,8 +114,8 @@ class Pool:
         least = range(self.placement.replicas[0])
 
         def is_settled() -> bool:
-            seats = [self._seats.get(number) for number in least]
-            return user.is_gone or all(s is None or s.is_ready or s.failure for s in seats)
+            slots = [self._slots.get(number) for number in least]
+            return user.is_gone or all(s is None or s.is_ready or s.failure for s in slots)
 
         pause = _TOLD_AFTER
         while not self._is_so_within(pause, is_settled):
@@ -140,9 +123,9 @@ class Pool:
             pause *= 2
         with self._changed:
             failures = [
-                seat.failure
-                for seat in self._seats.values()
-                if seat.number in least and not seat.is_ready and seat.failure
+                slot.failure
+                for slot in self._slots.values()
+                if slot.number in least and not slot.is_ready and slot.failure
             ]
             is_gone = user.is_gone
         name = self.placement.name
@@ -166,8 +149,8 @@ class Pool:
     def _tell_of_start(self, least: range) -> None:
         """Says how many replicas are ready, and what those need that are not: it takes long."""
         with self._changed:
-            late = [seat.replica for seat in self._seats.values() if not seat.is_ready]
-            ready = sum(seat.is_ready for seat in self._seats.values())
+            late = [slot.replica for slot in self._slots.values() if not slot.is_ready]
+            ready = sum(slot.is_ready for slot in self._slots.values())
         needed = next(filter(None, (one.lacking() for one in late if one is not None)), "")
         name, told_of = self.placement.name, f"; the next one {needed}" if needed else ""
         logger.warning(
@@ -183,9 +166,9 @@ class Pool:
             if self._users:
                 return
             self._is_closing = True
-            seats = list(self._seats.values())
-            threads = [*self._old, *(seat.thread for seat in seats if seat.thread is not None)]
-            starting = [seat.replica for seat in seats if not seat.is_ready]
+            slots = list(self._slots.values())
+            threads = [*self._old, *(slot.thread for slot in slots)]
+            starting = [slot.replica for slot in slots if not slot.is_ready]
         try:
             for replica in starting:
                 if replica is not None:
@@ -208,7 +191,7 @@ class Pool:
             self._changed.notify_all()
             if not self._is_over:
                 return
-            replicas = [seat.replica for seat in self._seats.values()]
+            replicas = [slot.replica for slot in self._slots.values()]
         for replica in replicas:
             if replica is not None:
                 replica.kill()
@@ -216,11 +199,11 @@ class Pool:
     def figures(self) -> PoolFigures:
         """Returns the figures of this moment."""
         with self._changed:
-            seats = self._seats.values()
+            slots = self._slots.values()
             return PoolFigures(
-                replicas=sum(seat.is_ready for seat in seats),
-                starting=sum(not seat.is_ready for seat in seats),
-                busy=sum(seat.busy for seat in seats),
+                replicas=sum(slot.is_ready for slot in slots),
+                starting=sum(not slot.is_ready for slot in slots),
+                busy=sum(slot.busy for slot in slots),
                 waiting=self._waiting,
                 calls=self._calls,
                 rows=self._rows,
@@ -250,54 +233,54 @@ class Pool:
             NotSendableError: something in the batch cannot be sent.
             PartEndedError: a unit there has ended the flow.
         """
-        with self._place(user, is_alone, patience) as seat:
-            assert seat.replica is not None  # it is ready
-            answers = seat.replica.call(rows, self.placement.timeout)
+        with self._place(user, is_alone, patience) as slot:
+            assert slot.replica is not None  # it is ready
+            answers = slot.replica.call(rows, self.placement.timeout)
             with self._changed:
                 self._calls += 1
                 self._rows += len(rows)
             return answers
 
     @contextlib.contextmanager
-    def _place(self, user: User, is_alone: bool, patience: float | None) -> Iterator[_Seat]:
+    def _place(self, user: User, is_alone: bool, patience: float | None) -> Iterator[Slot]:
         """Takes a place at a replica and gives it back."""
-        seat = self._taken(user, is_alone, patience)
+        slot = self._taken(user, is_alone, patience)
         is_lost = False
         try:
-            yield seat
+            yield slot
         except ReplicaLostError:
             is_lost = True
             raise
         finally:
             with self._changed:
-                seat.busy -= 1
-                seat.used_at = self._clock.now()
+                slot.busy -= 1
+                slot.used_at = self._clock.now()
                 if is_alone:
-                    seat.is_reserved = False
+                    slot.is_reserved = False
                 if is_lost:
-                    self._lose(seat)
+                    self._lose(slot)
                 self._changed.notify_all()
 
-    def _taken(self, user: User, is_alone: bool, patience: float | None) -> _Seat:
+    def _taken(self, user: User, is_alone: bool, patience: float | None) -> Slot:
         begun = without = self._clock.now()
-        reserved: _Seat | None = None
+        reserved: Slot | None = None
         with self._changed:
             self._waiting += 1
             try:
                 while not user.is_gone:
                     if reserved is not None and not reserved.is_ready:
                         reserved.is_reserved, reserved = False, None
-                    seat = reserved or self._free(is_alone)
-                    if seat is not None and is_alone and reserved is None:
-                        reserved, seat.is_reserved = seat, True
-                    if seat is not None and not (is_alone and seat.busy):
-                        seat.busy += 1
+                    slot = reserved or self._free(is_alone)
+                    if slot is not None and is_alone and reserved is None:
+                        reserved, slot.is_reserved = slot, True
+                    if slot is not None and not (is_alone and slot.busy):
+                        slot.busy += 1
                         reserved = None
-                        return seat
-                    if seat is None:
+                        return slot
+                    if slot is None:
                         self._grow()
                     now = self._clock.now()
-                    if any(seat.is_ready for seat in self._seats.values()):
+                    if any(slot.is_ready for slot in self._slots.values()):
                         without = now
                     left = self._left(now - begun, now - without, patience)
                     if left is not None and left <= 0:
@@ -318,154 +301,59 @@ class Pool:
             patience: How long it may wait at the most.
         """
         bounds = [] if patience is None else [patience - waited]
-        if not any(seat.is_ready for seat in self._seats.values()):
-            is_new = any(seat.failure is None for seat in self._seats.values())
+        if not any(slot.is_ready for slot in self._slots.values()):
+            is_new = any(slot.failure is None for slot in self._slots.values())
             terms = self.placement
             bounds.append((terms.start_timeout if is_new else terms.timeout) - without)
         return min(bounds, default=None)
 
-    def _free(self, is_alone: bool) -> _Seat | None:
+    def _free(self, is_alone: bool) -> Slot | None:
         """Returns the less busy of two replicas that have room; None: none has."""
         most = self.placement.in_flight
         found = []
-        for seat in self._seats.values():
-            if seat.is_ready and seat.replica is not None and not seat.replica.is_alive():
-                self._lose(seat)
-            if seat.is_ready and not seat.is_reserved and (is_alone or seat.busy < most):
-                found.append(seat)
+        for slot in self._slots.values():
+            if slot.is_ready and slot.replica is not None and not slot.replica.is_alive():
+                self._lose(slot)
+            if slot.is_ready and not slot.is_reserved and (is_alone or slot.busy < most):
+                found.append(slot)
         if len(found) > 2:
             found = random.sample(found, 2)
-        return min(found, key=lambda seat: seat.busy, default=None)
+        return min(found, key=lambda slot: slot.busy, default=None)
 
     def _none(self, user: User, waited: float) -> NoReplicaError:
         name = self.placement.name
         if user.is_gone:
             return NoReplicaError(f"placement {name!r}: the flow ends; nothing is sent any more")
-        failures = [seat.failure for seat in self._seats.values() if seat.failure is not None]
+        failures = [slot.failure for slot in self._slots.values() if slot.failure is not None]
         last = f"; the last one: {told(failures[-1])}" if failures else ""
         return NoReplicaError(
-            f"placement {name!r}: none of {len(self._seats)} replicas had room within "
+            f"placement {name!r}: none of {len(self._slots)} replicas had room within "
             f"{waited:.3g} s{last}"
         )
 
-    def _lose(self, seat: _Seat) -> None:
-        if seat.is_ready:
-            seat.is_ready, seat.is_lost = False, True
-            self._lost += 1
-            self._changed.notify_all()
+    def _lose(self, slot: Slot) -> None:
+        self._lost += slot.lose()
 
     def _grow(self) -> None:
         """Begins one more replica, where there may be one and none is about to be ready."""
         if (
-            len(self._seats) < self.placement.replicas[1]
+            len(self._slots) < self.placement.replicas[1]
             and self._clock.now() >= self._grow_from
-            and all(seat.is_ready for seat in self._seats.values())
+            and all(slot.is_ready for slot in self._slots.values())
         ):
-            self._seat(next(n for n in range(len(self._seats) + 1) if n not in self._seats))
+            self._fill(next(n for n in range(len(self._slots) + 1) if n not in self._slots))
 
-    # -- replicas -------------------------------------------------------------------------------
-
-    def _seat(self, number: int) -> None:
+    def _fill(self, number: int) -> None:
+        """Has a slot of a number begin."""
         self._old = [thread for thread in self._old if thread.is_alive()]
-        seat = self._seats[number] = _Seat(number, self._clock.now())
-        name = f"modelflow/placement {self.placement.name}/{number}"
-        seat.thread = threading.Thread(target=self._keep, args=(seat,), name=name)
-        seat.thread.start()
+        slot = self._slots[number] = Slot(number, self._terms)
+        slot.thread.start()
 
-    def _keep(self, seat: _Seat) -> None:
-        """Starts replicas at a seat, one after the other, until it is not needed any more."""
-        pause = _PAUSES[0]
-        is_over = False
-        while not is_over:
-            if self._start(seat):
-                pause = _PAUSES[0]
-                is_over = self._wait_for_end(seat)
-            else:
-                is_over = self._wait_to_try(seat, pause)
-                pause = min(2 * pause, _PAUSES[1])
-
-    def _start(self, seat: _Seat) -> bool:
-        replica: Replica | None = None
-        try:
-            replica = self._make(seat.number)
-            with self._changed:
-                if self._is_over:
-                    return False
-                seat.replica, seat.is_lost = replica, False
-            replica.start(self.placement.start_timeout)
-        except Exception as error:  # noqa: BLE001 - told to `wait`, or to who waits for a replica
-            self._has_not_started(seat, replica, error)
-            return False
-        with self._changed:
-            seat.is_ready, seat.failure, seat.used_at = True, None, self._clock.now()
+    def _give_up(self, slot: Slot) -> None:
+        """Has a slot be none any more; its thread ends soon."""
+        if slot.failure is not None and slot.is_extra:
+            self._grow_from = self._clock.now() + IDLE
+        if self._slots.get(slot.number) is slot:
+            del self._slots[slot.number]
+            self._old.append(slot.thread)
             self._changed.notify_all()
-        return True
-
-    def _has_not_started(self, seat: _Seat, replica: Replica | None, error: Exception) -> None:
-        if replica is not None:
-            _quietly(replica.kill)
-            _quietly(replica.close)
-        with self._changed:
-            seat.failure, seat.replica = error, None
-            is_over = self._is_over
-            self._changed.notify_all()
-        if not is_over:
-            name, said = self.placement.name, told(error)
-            logger.warning("placement %r: replica %d does not start: %s", name, seat.number, said)
-
-    def _wait_for_end(self, seat: _Seat) -> bool:
-        """Waits until the seat's replica is to end, and ends it; True: there is to be no other."""
-        is_extra = seat.number >= self.placement.replicas[0]
-        replica = seat.replica
-        assert replica is not None  # it has started
-        with self._changed:
-            while not self._is_over and not seat.is_lost:
-                left = seat.used_at + _IDLE - self._clock.now() if is_extra else None
-                if left is not None and left <= 0 and not seat.busy and not seat.is_reserved:
-                    break
-                self._clock.wait(self._changed, None if left is None else max(left, 1.0))
-            is_lost = seat.is_lost
-            seat.is_ready = False
-            is_over = self._is_over or not is_lost
-            if is_over:
-                self._give_up(seat)
-        if is_lost:
-            logger.warning("placement %r: lost replica %d", self.placement.name, seat.number)
-            _quietly(replica.kill)
-        with self._changed:
-            while seat.busy:  # calls are told that it is lost, and go
-                self._changed.wait()
-        _quietly(replica.close)
-        with self._changed:
-            seat.replica = None
-        return is_over
-
-    def _give_up(self, seat: _Seat) -> None:
-        """Has the seat be no seat any more; its thread ends soon."""
-        if self._seats.get(seat.number) is seat:
-            del self._seats[seat.number]
-            if seat.thread is not None:
-                self._old.append(seat.thread)
-            self._changed.notify_all()
-
-    def _wait_to_try(self, seat: _Seat, seconds: float) -> bool:
-        """Waits before the next try; True: there is to be none."""
-        with self._changed:
-            now = self._clock.now()
-            if seat.number >= self.placement.replicas[0]:  # it was worth a try
-                self._grow_from = now + _IDLE
-                self._give_up(seat)
-                return True
-            while not self._is_over and (left := now + seconds - self._clock.now()) > 0:
-                self._clock.wait(self._changed, left)
-            if self._is_over:
-                self._give_up(seat)
-            return self._is_over
-
-
-def _quietly(end: Callable[[], None]) -> None:
-    """Ends a replica; what goes wrong with that is logged, for there is nothing else to be done."""
-    try:
-        end()
-    except Exception:
-        logger.exception("a replica could not be ended")

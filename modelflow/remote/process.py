@@ -7,12 +7,12 @@ import signal
 import threading
 from collections.abc import Sequence
 
+from modelflow.errors import ReplicaLostError
 from modelflow.ipc.channel import Channel
 from modelflow.ipc.memory_channel import Ends, MemoryChannel
 from modelflow.ipc.process import end_with, prepare
 from modelflow.remote.answering import answer_all, said
 from modelflow.remote.part import started, stop_all
-from modelflow.remote.replica import ReplicaLostError
 
 __all__ = ["main", "run"]
 

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from modelflow.config.placement import PlacementConfig
-from modelflow.errors import PlanError
+from modelflow.errors import PlanError, ReplicaLostError
 from modelflow.ipc import process as processes
 from modelflow.ipc.memory_channel import open_channel
 from modelflow.remote.channel_replica import ChannelReplica
 from modelflow.remote.engine import Engine
 from modelflow.remote.part import Part
 from modelflow.remote.pool import Pool
-from modelflow.remote.replica import Replica, ReplicaLostError
+from modelflow.remote.replica import Replica
 
 if TYPE_CHECKING:
     import subprocess

@@ -11,16 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from modelflow.buffer import Buffer
-from modelflow.errors import EndFlow, FlowUnitError
+from modelflow.errors import EndFlow, FlowUnitError, NoReplicaError, ReplicaLostError
 from modelflow.plan.placement import Partition, ports_of
+from modelflow.remote.cause import Cause
 from modelflow.remote.message import Answers, Column, Fault, Rows, buffers_of, fault_of, rows_of
 from modelflow.remote.pool import Pool, User
-from modelflow.remote.replica import (
-    NoReplicaError,
-    NotSendableError,
-    PartEndedError,
-    ReplicaLostError,
-)
+from modelflow.remote.replica import NotSendableError, PartEndedError
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import Context, FlowUnit
@@ -98,6 +94,12 @@ class RemoteUnit(FlowUnit):
         if user is not None:
             self._pool.abort(user)
 
+    def figures(self) -> dict[str, dict[str, int]]:
+        """Returns how many replicas are ready, how many start, and how many were lost."""
+        seen = self._pool.figures()
+        states = {"ready": seen.replicas, "starting": seen.starting, "lost": seen.lost}
+        return {"replicas": states}
+
     def process(self, ctx: Context) -> None:
         """Has a batch worked on; every row has a result."""
         now = SYSTEM_CLOCK.now()
@@ -121,11 +123,11 @@ class RemoteUnit(FlowUnit):
             except ReplicaLostError as loss:
                 losses.append(str(loss))
             except NoReplicaError as refusal:
-                return self._without(rows, str(refusal), begun)
+                return self._without(rows, refusal, begun)
             except NotSendableError as error:
                 if len(rows) > 1:
                     return self._one_by_one(rows, begun, losses)
-                return self._without(rows, str(error), phase="transfer")
+                return self._without(rows, error, phase="transfer")
         return self._without(rows, _lost(losses))
 
     def _one_by_one(self, rows: Rows, begun: float, losses: Sequence[str]) -> Mapping[str, Column]:
@@ -138,9 +140,9 @@ class RemoteUnit(FlowUnit):
             except ReplicaLostError as loss:
                 columns = self._without(row, _lost([*losses, str(loss)]))
             except NoReplicaError as refusal:
-                columns = self._without(row, str(refusal), begun)
+                columns = self._without(row, refusal, begun)
             except NotSendableError as error:
-                columns = self._without(row, str(error), phase="transfer")
+                columns = self._without(row, error, phase="transfer")
             for output, (data, metas) in columns.items():
                 found[output][0].extend(data)
                 found[output][1].extend(metas)
@@ -160,22 +162,23 @@ class RemoteUnit(FlowUnit):
             raise EndFlow(str(end)) from end
 
     def _without(
-        self, rows: Rows, message: str, begun: float | None = None, phase: str = "lost"
+        self, rows: Rows, reason: Exception, begun: float | None = None, phase: str = "lost"
     ) -> dict[str, Column]:
         """Returns rows in error; their meta is that of the first input.
 
         Args:
             rows: The rows.
-            message: What is said of them.
+            reason: Why they were not worked on, or nobody knows.
             begun: When they were to be sent; those whose deadlines have passed since are late.
             phase: What went wrong.
         """
         _, metas = next(iter(rows.columns.values()))
         passed = -math.inf if begun is None else SYSTEM_CLOCK.now() - begun
+        fault = Fault(str(reason), self._node, UNIT, phase, cause=Cause.of(reason))
         faults = [
             Fault(_LATE, self._node, UNIT, "wait", is_late=True)
             if left is not None and left <= passed
-            else Fault(message, self._node, UNIT, phase)
+            else fault
             for left in rows.remaining
         ]
         return {output: (list(faults), list(metas)) for output in self._outputs}
@@ -186,7 +189,10 @@ def _errors_of(row: Sequence[Buffer]) -> dict[Fault, FlowUnitError]:
     return {fault_of(buffer.error): buffer.error for buffer in row if buffer.error is not None}
 
 
-def _lost(losses: Sequence[str]) -> str:
+def _lost(losses: Sequence[str]) -> ReplicaLostError:
+    last = losses[-1]
     if len(losses) == 1:
-        return f"{losses[0]}; it may have been worked on, and is not sent again (retries=0)"
-    return f"its replica was lost {len(losses)} times while it was there (the last: {losses[-1]})"
+        message = f"{last}; it may have been worked on, and is not sent again (retries=0)"
+        return ReplicaLostError(message)
+    message = f"its replica was lost {len(losses)} times while it was there (the last: {last})"
+    return ReplicaLostError(message)

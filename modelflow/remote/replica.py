@@ -6,21 +6,11 @@ from modelflow.errors import ModelflowError, described
 from modelflow.remote.message import Answers, Rows
 
 __all__ = [
-    "NoReplicaError",
     "NotSendableError",
     "PartEndedError",
     "Replica",
-    "ReplicaLostError",
     "told",
 ]
-
-
-class ReplicaLostError(ModelflowError):
-    """A replica has ended, or does not answer: nobody knows whether it has worked on the batch."""
-
-
-class NoReplicaError(ModelflowError):
-    """No replica was ready in time; the batch was sent to none."""
 
 
 class NotSendableError(ModelflowError):
@@ -70,6 +60,10 @@ class Replica(ABC):
 
     def lacking(self) -> str:
         """Says what it waits for while it starts, as in ``waits for GPU=1``; "": nothing else."""
+        return ""
+
+    def reason(self) -> str:
+        """Says why it was lost, as far as is known; "": nothing is. It may wait a second."""
         return ""
 
     @abstractmethod

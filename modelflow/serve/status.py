@@ -9,6 +9,7 @@ from modelflow.errors import (
     Cancelled,
     DeadlineExceeded,
     FlowUnitError,
+    NoReplicaError,
     QueueFullError,
     StreamClosed,
 )
@@ -84,6 +85,9 @@ def problem_of(error: Exception, item: int | None = None) -> Problem | None:
             text, code = "the request was cancelled", Code.CANCELLED
         case StreamClosed():
             text, code = "the server is being stopped", Code.UNAVAILABLE
+        case NoReplicaError():
+            at_node = f"node {error.node!r}: " if isinstance(error, FlowUnitError) else ""
+            text, code = f"{at_node}nothing is there to work on it; come again", Code.UNAVAILABLE
         case _ if isinstance(error, FlowUnitError):
             if not error.is_refusal:
                 return None

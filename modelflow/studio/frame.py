@@ -72,7 +72,7 @@ def _rate(interval: Interval, outline: Outline) -> tuple[float, str]:
 def _node(node: NodeInterval, stats: NodeStats) -> dict[str, Any]:
     return {
         "node": node.node,
-        "unit": node.unit,
+        "unit": node.replicas_text or node.unit,
         "stage": node.stage,
         "threads": node.threads,
         "rate": node.rows_per_second,

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+import urllib.error
 import urllib.request
 
 import pytest
@@ -44,6 +45,23 @@ class Broken(modelflow.FlowUnit):
 
     def open(self, config):
         raise ValueError("no such weights")
+
+
+class Once(modelflow.FlowUnit):
+    SPEC = modelflow.FlowUnitSpec(
+        "Once",
+        {"cpu": lambda: Once()},
+        inputs=(modelflow.Port("in"),),
+        outputs=(modelflow.Port("out"),),
+        is_shared=True,
+    )
+
+    def open(self, config):
+        with open("opened", "x"):
+            pass
+
+    def process(self, ctx):
+        ctx.emit([os.getpid()])
 """
 GRAPH = """
 [placement.apart]
@@ -163,6 +181,22 @@ def test_a_replica_that_cannot_begin_is_told_as_what_does_not_load(folder):
     assert done.returncode == 1
     assert "placement 'apart': no replica: " in done.stderr
     assert "no such weights" in done.stderr
+
+
+def test_where_no_replica_is_left_clients_are_told_to_come_again(folder):
+    text = GRAPH.replace("units:process", "units:Once").replace("]", "]\ntimeout_ms = 200", 1)
+    (folder / "far.toml").write_text(text)
+    with serving(folder, "far.toml", *ON) as (process, address):
+        os.kill(ask(address, "far"), signal.SIGKILL)
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            ask(address, "far")
+        assert (caught.value.code, caught.value.headers["retry-after"]) == (503, "1")
+        assert b"node 'work': nothing is there to work on it; come again" in caught.value.read()
+        figures = urllib.request.urlopen(f"{address}/metrics").read().decode()
+        assert 'node="work",unit="remote",version="1"} 1.0' in next(
+            line for line in figures.splitlines() if "lost_replicas_total{" in line
+        )
+        process.send_signal(signal.SIGTERM)
 
 
 def test_what_clients_will_see_is_printed_of_a_graph_that_places_nodes(folder):

@@ -53,6 +53,15 @@ def test_sums_become_rates_and_shares():
     assert one.service.count == 750
 
 
+def test_replicas_are_those_of_now_and_the_lost_ones_those_between():
+    first = node(figures={"replicas": {"ready": 2, "starting": 0, "lost": 4}})
+    second = node(figures={"replicas": {"ready": 1, "starting": 1, "lost": 6}})
+    (one,) = Interval.between(flow(100.0, first), flow(110.0, second)).nodes
+    assert one.replicas_text == "1 of 2 replicas, 2 lost"
+    (one,) = Interval.between(flow(100.0, FIRST), flow(110.0, SECOND)).nodes
+    assert one.replicas_text == ""
+
+
 def test_since_the_beginning():
     found = Interval.between(None, flow(110.0, SECOND))
     assert found.seconds == 20.0

@@ -1,6 +1,7 @@
 """Metrics, as Prometheus's own parsers read them."""
 
 import threading
+from dataclasses import replace
 
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
@@ -53,6 +54,17 @@ def test_what_was_sent_is_what_is_read():
         assert value(found, "modelflow_node_batches_closed_total", reason=reason, **at) == count
     assert sum(closed.values()) == stats.batches
     assert value(found, "modelflow_node_busy_seconds_total", **at) == stats.busy
+
+
+def test_nodes_whose_work_is_done_elsewhere_tell_of_their_replicas():
+    stats = used_flow().stats()
+    figures = {"replicas": {"ready": 1, "starting": 2, "lost": 3}}
+    nodes = {**stats, "odd": replace(stats["odd"], figures=figures)}
+    found = values(scraped(lambda: replace(stats, nodes=nodes)))
+    at = {"node": "odd", "unit": "odd"}
+    assert value(found, "modelflow_node_replicas", state="ready", **at) == 1
+    assert value(found, "modelflow_node_replicas", state="starting", **at) == 2
+    assert value(found, "modelflow_node_lost_replicas_total", **at) == 3
 
 
 def test_the_other_form_is_read_by_its_own_parser():

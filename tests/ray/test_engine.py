@@ -72,8 +72,8 @@ def process_of(engine, place=0):
     import ray
 
     (pool,) = engine._pools
-    seat = list(pool._seats.values())[place]
-    return ray.get(seat.replica._actor.open.remote(())).process
+    slot = list(pool._slots.values())[place]
+    return ray.get(slot.replica._actor.open.remote(())).process
 
 
 def test_rows_come_back_in_order_from_an_actor(cluster):
@@ -111,7 +111,7 @@ def test_large_arrays_cross_and_are_ours_to_write(cluster):
         assert there.data.flags.writeable
 
 
-def test_a_killed_actor_costs_no_row(cluster):
+def test_a_killed_actor_costs_no_row(cluster, caplog):
     engine = RayEngine(cluster)
     with Flow(placed(text_of(), engine)) as flow:
         found = []
@@ -121,6 +121,9 @@ def test_a_killed_actor_costs_no_row(cluster):
                 os.kill(process_of(engine), signal.SIGKILL)
     assert found == [2 * value for value in range(600)]
     assert engine.figures()["far"].lost == 1
+    (told,) = (one for one in caplog.messages if "lost replica" in one)
+    assert "placement 'far': lost replica 0: actor " in told
+    assert "its worker process has died" in told
 
 
 def test_a_lost_machine_costs_no_row_where_another_one_is_left(machines, cluster):

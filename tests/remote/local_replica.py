@@ -3,12 +3,12 @@
 import pickle
 
 from modelflow import Flow
-from modelflow.errors import StreamClosed
+from modelflow.errors import ReplicaLostError, StreamClosed
 from modelflow.plan.placement import find_partitions, front_of
 from modelflow.remote.part import PartFlow
 from modelflow.remote.pool import Pool
 from modelflow.remote.remote_unit import remote_spec
-from modelflow.remote.replica import Replica, ReplicaLostError
+from modelflow.remote.replica import Replica
 
 
 class LocalReplica(Replica):

@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from modelflow.config.placement import PlacementConfig
+from modelflow.errors import NoReplicaError, ReplicaLostError
 from modelflow.remote.message import Answers, Rows
-from modelflow.remote.pool import _IDLE, Pool
-from modelflow.remote.replica import NoReplicaError, Replica, ReplicaLostError
+from modelflow.remote.pool import Pool
+from modelflow.remote.replica import Replica
+from modelflow.remote.slot import IDLE
 from tests.runtime.fake_clock import FakeClock
 
 ROWS = Rows("part", {"in": ([1], [None])}, [None])
@@ -152,9 +154,9 @@ def test_a_replica_beyond_the_least_ends_when_nobody_needs_it():
     pool.call(user, ROWS)
     made[0].gate.set()
     first()
-    clock.until_deadline(clock.now() + _IDLE)
-    clock.advance(_IDLE + 1)
-    until(pool, lambda: len(pool._seats) == 1)
+    clock.until_deadline(clock.now() + IDLE)
+    clock.advance(IDLE + 1)
+    until(pool, lambda: len(pool._slots) == 1)
     pool.leave(user)
     assert made[1].is_closed
     assert [replica.is_killed for replica in made] == [False, False]
@@ -193,14 +195,14 @@ def test_a_call_alone_waits_for_the_others_and_lets_none_in():
     user = opened(pool)
     first = held(pool, user, made[0])
     alone = called(pool, user, is_alone=True)
-    until(pool, lambda: pool._seats[0].is_reserved)
+    until(pool, lambda: pool._slots[0].is_reserved)
     other = called(pool, user)
     until(pool, lambda: pool._waiting == 2)
     assert made[0].calls == 1
     made[0].gate.set()
     for answer in (first, alone, other):
         assert answer().columns["out"][0] == [0]
-    assert not pool._seats[0].is_reserved
+    assert not pool._slots[0].is_reserved
     pool.leave(user)
 
 
@@ -213,7 +215,7 @@ def test_who_finds_no_room_is_told_after_its_patience():
         pool.call(user, ROWS, patience=0.0)
     with pytest.raises(NoReplicaError, match="none of 1 replicas had room within"):
         pool.call(user, ROWS, is_alone=True, patience=0.0)
-    assert not pool._seats[0].is_reserved
+    assert not pool._slots[0].is_reserved
     made[0].gate.set()
     first()
     pool.leave(user)

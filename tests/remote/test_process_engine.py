@@ -2,16 +2,21 @@
 
 import os
 import signal
-import sys
 
 import numpy as np
 import pytest
 
 from modelflow import Flow, flowunit
 from modelflow.buffer import Buffer
-from modelflow.errors import BadRequest, FlowFailed, FlowUnitError, PlanError, StreamClosed
+from modelflow.errors import (
+    BadRequest,
+    FlowFailed,
+    FlowUnitError,
+    PlanError,
+    ReplicaLostError,
+    StreamClosed,
+)
 from modelflow.remote import ProcessEngine, placed
-from modelflow.remote.process_engine import ProcessReplica
 from modelflow.request import Request
 from tests.remote import units
 
@@ -38,7 +43,7 @@ def text_of(*, replicas="1", timeout=60_000, retries=2, notes=""):
 def processes_of(engine):
     """The numbers of the processes that are ready."""
     (pool,) = engine._pools
-    return [seat.replica._process.pid for seat in pool._seats.values() if seat.is_ready]
+    return [slot.replica._process.pid for slot in pool._slots.values() if slot.is_ready]
 
 
 def lines_of(path):
@@ -111,6 +116,19 @@ def test_a_killed_process_costs_no_row(replicas):
     assert engine.figures()["far"].lost >= 1
 
 
+def test_the_figures_of_a_far_node_count_its_replicas_and_the_log_says_why_they_were_lost(caplog):
+    with Flow(placed(text_of(replicas="2"), ProcessEngine())) as flow:
+        assert flow.stats()["work"].figures["replicas"] == {"ready": 2, "starting": 0, "lost": 0}
+        (error,) = (answer for _, answer in flow.map([-1], errors="return"))
+        figures = flow.stats()["work"].figures["replicas"]
+        assert figures["lost"] == 3
+        assert figures["ready"] + figures["starting"] == 2
+    assert isinstance(error.__cause__, ReplicaLostError)
+    told = [one for one in caplog.messages if "lost replica" in one]
+    assert len(told) == 3
+    assert all(one.endswith("has ended (SIGKILL)") for one in told)
+
+
 def test_a_row_that_kills_its_process_is_an_error_after_three_and_blames_no_other():
     engine = ProcessEngine()
     rows = [*range(20), -1, *range(20, 47)]
@@ -173,10 +191,13 @@ def test_a_unit_that_does_not_open_there_is_told_here():
     text = text_of().replace("tests.remote.units:risky", "inference_missing")
     with pytest.raises(Exception, match="inference_missing"):
         placed(text, ProcessEngine())
-    engine = ProcessEngine()
+
+    class Sending(ProcessEngine):
+        def replica(self, placement, parts, number):
+            return super().replica(placement, ["no part"], number)  # type: ignore[list-item]
+
+    engine = Sending()
     flow = Flow(placed(text_of(), engine))
-    (pool,) = engine._pools
-    pool._make = lambda number: ProcessReplica(pool.placement, ["no part"], number, sys.path)  # type: ignore[list-item]
     with pytest.raises(FlowFailed) as caught:
         flow.start()
     assert "placement 'far': no replica: AttributeError" in str(caught.value)
@@ -278,10 +299,10 @@ def test_a_unit_that_ends_the_flow_ends_it_from_there_too():
 
 def test_what_moves_is_not_lost_however_long_it_takes():
     engine = ProcessEngine()
-    with flow_of("slow", engine, timeout=1500) as flow:
-        found = [answer.data for _, answer in flow.map(range(20), in_flight=20)]
+    with flow_of("slow", engine, timeout=3000) as flow:
+        found = [answer.data for _, answer in flow.map(range(30), in_flight=30)]
         assert engine.figures()["far"].lost == 0
-    assert found == list(range(20))
+    assert found == list(range(30))
 
 
 def test_what_a_unit_refuses_is_refused_as_on_one_machine():

@@ -6,7 +6,9 @@ from modelflow.errors import (
     Cancelled,
     DeadlineExceeded,
     FlowUnitError,
+    NoReplicaError,
     QueueFullError,
+    ReplicaLostError,
     StreamClosed,
 )
 from modelflow.serve.status import GRPC_STATUS, HTTP_STATUS, problem_of
@@ -31,6 +33,7 @@ def of_unit(cause, **more):
         (QueueFullError("is full"), Code.RESOURCE_EXHAUSTED, "is full"),
         (Cancelled("x"), Code.CANCELLED, "was cancelled"),
         (StreamClosed("x"), Code.UNAVAILABLE, "being stopped"),
+        (of_unit(NoReplicaError("10.0.0.7: no room")), Code.UNAVAILABLE, "node 'decode': nothing"),
     ],
     ids=lambda value: value if isinstance(value, Code) else "",
 )
@@ -50,6 +53,8 @@ def test_the_item_is_named_where_there_are_several():
 def test_what_failed_inside_is_not_told():
     assert problem_of(of_unit(ZeroDivisionError("secret"))) is None
     assert problem_of(of_unit(ValueError("assignment destination is read-only"))) is None
+    assert problem_of(of_unit(ReplicaLostError("done once, perhaps"))) is None
+    assert "10.0.0.7" not in str(problem_of(of_unit(NoReplicaError("10.0.0.7: no room"))))
 
 
 def test_every_code_has_a_status_of_both_protocols():
