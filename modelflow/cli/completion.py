@@ -3,6 +3,8 @@
 import click
 from click.shell_completion import get_completion_class
 
+from modelflow.cli.choice import Choice
+
 __all__ = ["completion"]
 
 # Behind "input=" and "photos/" bash is to add no blank, since more follows.
@@ -15,7 +17,7 @@ _OPEN = """    if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *[=./] ]]; the
 
 
 @click.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", type=Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> int:
     """Prints the script that completes modelflow in a shell: commands and options, graphs with

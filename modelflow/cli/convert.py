@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from modelflow.cli.choice import Choice
 from modelflow.cli.written import write
 from modelflow.config.read import read_config
 from modelflow.config.write import FORMATS, write_config
@@ -17,7 +18,7 @@ __all__ = ["convert"]
 @click.option(
     "--format",
     "form",
-    type=click.Choice(FORMATS),
+    type=Choice(FORMATS),
     help="The format; without it by the suffix of FILE. graphviz: TOML with embedded DOT.",
 )
 def convert(graph: Path, output: str, form: str | None) -> int:

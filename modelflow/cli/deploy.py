@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from modelflow.cli.choice import Choice
 from modelflow.cli.graph_choice import GraphChoice
 from modelflow.cli.graph_options import graph_options
 from modelflow.cli.telling import tell
@@ -33,7 +34,7 @@ _PORTS = range(1024, 65_536)  # whoever serves in a container is no root
 
 
 @click.command()
-@click.argument("target", type=click.Choice(TARGET_NAMES), metavar="TARGET")
+@click.argument("target", type=Choice(TARGET_NAMES), metavar="TARGET")
 @graph_options
 @click.option(
     "-o",
@@ -69,6 +70,15 @@ _PORTS = range(1024, 65_536)  # whoever serves in a container is no root
     show_default=True,
     help="Seconds within which requests under way are answered at the end: longer than the longest "
     "takes. How long it may take until it is killed is reckoned from it.",
+)
+@click.option(
+    "--drain-delay",
+    type=click.IntRange(0, 86_400),
+    default=0,
+    show_default=True,
+    help="Seconds for which it goes on answering after SIGTERM while it says that it is not ready: "
+    "where a load balancer of your own asks it. (Pods are taken out of their Service before "
+    "SIGTERM.)",
 )
 @click.option(
     "--replicas",
@@ -251,6 +261,7 @@ def _application(
         http_port=given["http_port"],
         grpc_port=_grpc_port(given["grpc_port"], given["http_port"]),
         drain=given["drain_timeout"],
+        delay=given["drain_delay"],
         replicas=_replicas(given["replicas"]),
         ray=found[1].decode() if (found := _RAY.search(lock)) else "",
         settings=variables,

@@ -25,6 +25,7 @@ _OWN_OPTIONS = {
     "MODELFLOW_SERVE_HTTP": "--http-port",
     "MODELFLOW_SERVE_GRPC": "--grpc-port",
     "MODELFLOW_SERVE_DRAIN_TIMEOUT": "--drain-timeout",
+    "MODELFLOW_SERVE_DRAIN_DELAY": "--drain-delay",
 }
 
 

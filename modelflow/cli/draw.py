@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from modelflow.cli.choice import Choice
 from modelflow.cli.graph_choice import GraphChoice
 from modelflow.cli.graph_options import graph_options
 from modelflow.cli.written import write
@@ -23,7 +24,7 @@ _BY_SUFFIX = {".svg": "svg", ".png": "png", ".dot": "dot", ".gv": "dot", ".mmd":
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["svg", "png", "dot", "mermaid"]),
+    type=Choice(["svg", "png", "dot", "mermaid"]),
     help="The form; without it by the suffix of FILE, else svg.",
 )
 def draw(graph: GraphChoice, output: str | None, form: str | None) -> int:

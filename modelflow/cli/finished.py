@@ -28,6 +28,7 @@ __all__ = ["Finished"]
 
 # What every list begins with.
 _START = b'{"job": '
+_FIRST = ({"job", "version"}, {"job"})  # the latter of an earlier version
 _FORMS = ({"done", "sizes"}, {"all", "sizes"}, {"died", "run"})
 
 
@@ -38,15 +39,17 @@ class Finished:
         sizes: By output, how far its results are.
         deaths: How often a process has died with an input under way.
         is_begun: A run before has begun it.
+        is_changed: The one that has begun it had another version of the graph.
         run: The last run that is known to have died.
     """
 
-    def __init__(self, path: Path, job: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path, job: Mapping[str, Any], version: str = "") -> None:
         """Reads the list, or begins it.
 
         Args:
             path: The list.
             job: What must be the same from run to run.
+            version: What may change, and is told then: a hash of the graph.
 
         Raises:
             ConfigError: it cannot be read or written, is no such list, is one of another job, or
@@ -57,7 +60,7 @@ class Finished:
         self.sizes: dict[str, int] = {}
         self.deaths: Counter[Key] = Counter()
         self.run = 0
-        self.is_begun = False
+        self.is_begun = self.is_changed = False
         try:
             path.touch()
             self._file = path.open("r+b")
@@ -66,7 +69,7 @@ class Finished:
             raise ConfigError(message) from error
         try:
             self._lock()
-            self._begin(job)
+            self._begin(job, version)
         except BaseException:
             self.close()
             raise
@@ -88,7 +91,7 @@ class Finished:
             )
             raise ConfigError(message) from error
 
-    def _begin(self, job: Mapping[str, Any]) -> None:
+    def _begin(self, job: Mapping[str, Any], version: str) -> None:
         text = self._file.read()
         whole = text[: text.rfind(b"\n") + 1]  # the last line may have been cut off
         lines = [self._parsed(line, number) for number, line in enumerate(whole.splitlines(), 1)]
@@ -97,10 +100,11 @@ class Finished:
         self._file.seek(len(whole))
         self._file.truncate()
         if not lines:
-            self._write({"job": dict(job)})
+            self._write({"job": dict(job), "version": version})
             return
         self.is_begun = True
         before, *done = lines
+        self.is_changed = before.get("version", version) != version
         if before["job"] != job:
             message = (
                 f"--resume {self._path}: it is of another job: {json.dumps(before['job'])}; "
@@ -120,7 +124,7 @@ class Finished:
             found = json.loads(line)
         except ValueError as error:
             found = error
-        forms = ({"job"},) if number == 1 else _FORMS
+        forms = _FIRST if number == 1 else _FORMS
         if not isinstance(found, dict) or set(found) not in forms:
             self._refuse(line, number)
         return found

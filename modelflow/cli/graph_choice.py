@@ -3,6 +3,8 @@
 What the environment sets lies below these, and above what the file says.
 """
 
+import hashlib
+import json
 import os
 import sys
 from collections.abc import Mapping
@@ -43,6 +45,19 @@ class GraphChoice:
         from modelflow.config.find import find_graph
 
         return find_graph(self.source)
+
+    def digest(self) -> str:
+        """Returns what tells two versions of it apart: a hash of its file and of what is set.
+
+        Raises:
+            ConfigError: there is no such file.
+            OSError: it cannot be read.
+        """
+        given = (self.overrides, self.args, dict(self.environment.variables))
+        with self.path.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256")
+        found.update(json.dumps(given, sort_keys=True).encode())
+        return found.hexdigest()
 
     def read(
         self, changes: Mapping[str, Any] | None = None, *, check_devices: bool = True

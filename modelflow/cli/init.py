@@ -8,6 +8,7 @@ from pathlib import Path, PurePath
 
 import click
 
+from modelflow.cli.choice import Choice
 from modelflow.errors import ConfigError
 
 __all__ = ["TEMPLATES", "init"]
@@ -27,7 +28,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
 @click.argument("name")
 @click.option(
     "--template",
-    type=click.Choice(list(TEMPLATES)),
+    type=Choice(list(TEMPLATES)),
     default="batch",
     show_default=True,
     help="batch: a folder of pictures by the command line; http: a server and a client; flask: a "

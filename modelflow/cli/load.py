@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from modelflow.cli.choice import Choice
 from modelflow.cli.completing import complete_input
 from modelflow.cli.graph_choice import GraphChoice
 from modelflow.cli.graph_options import graph_options
@@ -79,7 +80,7 @@ _OF_URLS = {"bodies": "--body", "headers": "--header", "method": "--method", "ca
 )
 @click.option(
     "--arrivals",
-    type=click.Choice(["poisson", "constant"]),
+    type=Choice(["poisson", "constant"]),
     default="poisson",
     show_default=True,
     help="Of a rate: at random moments, or all the same time apart.",

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from modelflow.cli.check import check
+from modelflow.cli.choice import Choice
 from modelflow.cli.completion import completion
 from modelflow.cli.convert import convert
 from modelflow.cli.dashboard import dashboard
@@ -58,7 +59,7 @@ class _Commands(click.Group):
 )
 @click.option(
     "--log-level",
-    type=click.Choice(list(LEVELS), case_sensitive=False),
+    type=Choice(list(LEVELS), case_sensitive=False),
     default="NOTICE",
     show_default=True,
     help="Which of modelflow's own messages are shown.",

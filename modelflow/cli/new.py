@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from modelflow.cli.choice import Choice
 from modelflow.starters.graph_starter import GRAPHS, new_graph
 from modelflow.starters.unit_starter import UNIT_KINDS, new_unit
 
@@ -18,7 +19,7 @@ def new() -> None:
 @new.command()
 @click.argument("name")
 @click.option(
-    "--kind", type=click.Choice(UNIT_KINDS), default="normal", show_default=True, help="Its kind."
+    "--kind", type=Choice(UNIT_KINDS), default="normal", show_default=True, help="Its kind."
 )
 @click.option(
     "--dir", "folder", type=click.Path(path_type=Path), default=".", help="Where to; default: here."
@@ -39,7 +40,7 @@ def unit(name: str, kind: str, folder: Path) -> int:
 @click.argument("name")
 @click.option(
     "--template",
-    type=click.Choice(list(GRAPHS)),
+    type=Choice(list(GRAPHS)),
     default="images",
     show_default=True,
     help="What it does; all are of built-in units.",

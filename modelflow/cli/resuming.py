@@ -23,6 +23,7 @@ from modelflow.cli.journal import Journal, Key, suspects
 from modelflow.errors import ConfigError, FlowUnitError, WorkerProcessError
 
 if TYPE_CHECKING:
+    from modelflow.cli.graph_choice import GraphChoice
     from modelflow.cli.writing import ResultWriter
     from modelflow.flow import Flow
 
@@ -99,12 +100,19 @@ class Resuming:
     """Notes each input as done when its results have been written.
 
     `write` and `close` are for one thread; another one may go through `feeds`.
+
+    Attributes:
+        feeds: What is left to send.
+        done_before: How many inputs were done before.
+        is_changed: The graph was another one when the job was begun.
+        alone: How many inputs are sent alone, first.
+        given_up: Those that are not sent any more.
     """
 
     def __init__(
         self,
         path: Path,
-        source: str,
+        graph: "GraphChoice",
         feeds: Sequence[Feed],
         writer: "ResultWriter",
         *,
@@ -114,7 +122,7 @@ class Resuming:
 
         Args:
             path: The list.
-            source: The graph, as it was named.
+            graph: The graph.
             feeds: What goes into each input of the graph.
             writer: Not opened yet.
             is_inline: The thread that goes through the feeds is the one that writes.
@@ -123,7 +131,9 @@ class Resuming:
             ConfigError: the list is not one of this job, or the outputs do not fit it.
         """
         self._writer = writer
-        self._finished = Finished(path, {"graph": source, "outputs": writer.places})
+        job = {"graph": graph.source, "outputs": writer.places}
+        self._finished = Finished(path, job, graph.digest())
+        self.is_changed = self._finished.is_changed
         try:
             self._begin(_journal_of(path), feeds)
         except BaseException:

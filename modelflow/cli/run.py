@@ -234,13 +234,16 @@ class _Wishes:
                 written = {"--errors": self.error_file, "--resume": resume}
                 others = {option: path for option, path in written.items() if path is not None}
                 check_resumable(flow, feeds, writer, others)
-                resuming = Resuming(
-                    resume, self.graph.source, feeds, writer, is_inline=self.is_inline
-                )
+                resuming = Resuming(resume, self.graph, feeds, writer, is_inline=self.is_inline)
                 files.callback(resuming.close)
                 feeds, write = resuming.feeds, resuming.write
                 if done := resuming.done_before:
                     self.note(f"{items(done)} done before, {items(feeds[0].count)} left")
+                if done and resuming.is_changed:
+                    self.note(
+                        f"{self.graph.source}: has changed since --resume {resume} was begun; what "
+                        "is done stays as it is: to do it again remove the list and the results"
+                    )
                 if alone := resuming.alone:
                     self.note(f"{items(alone)} first, one by one: a process died with them")
             job = _Job(flow, feeds, writer, errors, write, turn, self.is_quiet, self.is_inline)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from modelflow.cli.choice import Choice
 from modelflow.cli.completing import complete_graph
 from modelflow.cli.far import check_far, far_catalogue, on_option, share_option, shared_by_all
 from modelflow.cli.graph_options import tell_environment
@@ -53,7 +54,7 @@ __all__ = ["serve"]
 )
 @click.option(
     "--grpc-server",
-    type=click.Choice([kind.value for kind in GrpcKind]),
+    type=Choice([kind.value for kind in GrpcKind]),
     default=GrpcKind.AUTO.value,
     show_default=True,
     help="What answers gRPC: native, on zttp, costs a fraction of grpcio a call; auto takes it "

@@ -61,6 +61,7 @@ class Application:
         http_port: Where it answers over HTTP.
         grpc_port: Where it answers over gRPC; None: it does not.
         drain: Seconds within which requests under way are answered at the end.
+        delay: Seconds for which it goes on answering before that, while it is not ready.
         replicas: The least and the most of them.
         ray: The version of Ray in its lock file; "": it says none.
         settings: Variables of the environment that it is started with. Not in the image, which more
@@ -77,6 +78,7 @@ class Application:
     http_port: int = 8501
     grpc_port: int | None = 8500
     drain: int = 30
+    delay: int = 0
     replicas: tuple[int, int] = (1, 4)
     ray: str = ""
     settings: "Mapping[str, str]" = field(default_factory=dict)
@@ -116,7 +118,7 @@ class Application:
     @property
     def graces(self) -> Graces:
         """How long its end may take."""
-        process = self.drain + _LAST_SECONDS
+        process = self.delay + self.drain + _LAST_SECONDS
         return Graces(self.drain, process, process + _LEAVING_SECONDS)
 
     @property
@@ -127,7 +129,9 @@ class Application:
     @property
     def environment(self) -> dict[str, str]:
         """What it is told by the environment, beside where to listen."""
-        return {"MODELFLOW_SERVE_DRAIN_TIMEOUT": str(self.graces.drain), **self.settings}
+        delay = {"MODELFLOW_SERVE_DRAIN_DELAY": str(self.delay)} if self.delay else {}
+        drain = {"MODELFLOW_SERVE_DRAIN_TIMEOUT": str(self.graces.drain)}
+        return {**drain, **delay, **self.settings}
 
     def addresses(self, host: str) -> dict[str, str]:
         """Returns where it listens, as the environment says it."""

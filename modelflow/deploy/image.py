@@ -25,6 +25,7 @@ def image_files(application: Application) -> dict[str, str]:
         archive=application.archive,
         http=application.addresses("0.0.0.0")["MODELFLOW_SERVE_HTTP"],
         grpc=application.addresses("0.0.0.0")["MODELFLOW_SERVE_GRPC"],
+        delay=application.delay,
         drain=application.graces.drain,
         process=application.graces.process,
         user=USER,

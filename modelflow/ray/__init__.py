@@ -1,6 +1,7 @@
 """Graphs on a Ray cluster: parts of them as actors, whole servers, whole flows in Ray Data."""
 
-from modelflow.ray.cluster import Cluster, connected
+from modelflow.ray.cluster import Cluster
+from modelflow.ray.connection import connected
 from modelflow.ray.data import FlowActor
 from modelflow.ray.engine import RayEngine
 from modelflow.ray.servers import Served, Servers

@@ -1,17 +1,12 @@
-"""The cluster: how it is reached, what its machines have, who of modelflow is there."""
+"""The cluster: what its machines have, who of modelflow is there, what Ray is told and says."""
 
 import contextlib
-import os
-import re
-import signal
-import socket
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from modelflow.config.placement import PlacementConfig
-from modelflow.errors import ConfigError, MissingDependencyError, ModelflowError, did_you_mean
+from modelflow.errors import ModelflowError
 
 __all__ = [
     "NAMESPACE",
@@ -21,7 +16,7 @@ __all__ = [
     "ClusterError",
     "Machine",
     "actor_options",
-    "connected",
+    "end_of",
     "first_line",
     "needed_text",
     "opened",
@@ -30,11 +25,7 @@ __all__ = [
 NAMESPACE = "modelflow"
 """The namespace of modelflow's actors."""
 
-ADDRESS = "RAY_ADDRESS"
-AUTO = "auto"
-_MOST_PORT = 65535
 _ANSWER = 5.0  # seconds
-_HOST_PORT = re.compile(r"(?:ray://)?(\[[^]]+\]|[^:/]+):(\d{1,5})\Z")
 
 
 class ClusterError(ModelflowError):
@@ -256,96 +247,3 @@ def _amounts_text(amounts: Mapping[str, float]) -> str:
 
 def _amount(name: str, value: float) -> str:
     return f"{value / 1024**3:.1f}GiB" if name == "memory" else f"{value:g}"
-
-
-def _reach(address: str) -> None:
-    """Sees that somebody listens: Ray itself would try for minutes, and say so line by line.
-
-    Raises:
-        ConfigError: the address is none.
-        ClusterError: nobody does.
-    """
-    found = _HOST_PORT.match(address)
-    if found is None or int(found[2]) > _MOST_PORT:
-        if address == AUTO or (found is None and "://" in address):  # Ray alone understands it
-            return
-        near = did_you_mean(address, (AUTO,))
-        message = (
-            f"the cluster's address: got {address!r}{near}; expected HOST:PORT, ray://HOST:PORT or "
-            f"{AUTO!r}"
-        )
-        raise ConfigError(message)
-    try:
-        socket.create_connection((found[1].strip("[]"), int(found[2])), _ANSWER).close()
-    except OSError as error:
-        message = f"the cluster at {address!r} cannot be reached: {error.strerror or error}"
-        raise ClusterError(message) from error
-
-
-@contextlib.contextmanager
-def connected(address: str | None = None) -> Iterator[Cluster]:
-    """Connects this process to a cluster that runs; it is left at the end of the block.
-
-    Args:
-        address: ``host:6379``, ``ray://host:10001``, or ``auto`` for the one of this machine; None:
-            what the environment says as ``RAY_ADDRESS``.
-
-    Raises:
-        ConfigError: neither says where it is: none is started in silence; or what it says is no
-            address.
-        ClusterError: it does not answer, or runs other versions.
-        MissingDependencyError: Ray is not installed.
-    """
-    given = address or os.environ.get(ADDRESS)
-    if not given:
-        message = (
-            f"no cluster is named; give --address HOST:PORT, or set {ADDRESS} ('auto': the one "
-            "that 'ray start --head' has begun on this machine)"
-        )
-        raise ConfigError(message)
-    if given == "local":
-        message = "--address local would begin a cluster; begin one with 'ray start --head'"
-        raise ConfigError(message)
-    try:
-        import ray
-    except ImportError as error:
-        package = extra = "ray"
-        raise MissingDependencyError(package, extra, "a Ray cluster") from error
-    _reach(given)
-    if ray.is_initialized():
-        yield Cluster()
-        return
-    options: dict[str, Any] = {"namespace": NAMESPACE, "log_to_driver": False}
-    _say_nothing_among_results()
-    try:
-        with _own_sigterm():
-            ray.init(address=given, logging_level="error", **options)
-    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-        message = f"the cluster at {given!r} cannot be used: {first_line(error)}"
-        raise ClusterError(message) from error
-    try:
-        yield Cluster()
-    finally:
-        ray.shutdown()
-
-
-@contextlib.contextmanager
-def _own_sigterm() -> Iterator[None]:
-    """Has a SIGTERM do what it did before: Ray would have it exit with 15, without a word."""
-    is_main = threading.current_thread() is threading.main_thread()
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        if is_main and before is not None:
-            signal.signal(signal.SIGTERM, before)
-
-
-def _say_nothing_among_results() -> None:
-    """Has Ray not print to the standard output, where results may go, that an actor has ended.
-
-    ``log_to_driver`` says nothing of that; a replica that is lost is told of by its pool.
-    """
-    from ray._private import worker
-
-    worker._worker_logs_enabled = False

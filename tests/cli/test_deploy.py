@@ -222,6 +222,7 @@ def test_of_a_graph_with_mistakes_nothing_is_written(graph, capsys):
         (["--env", "A B=c"], "--env: got 'A B=c'; expected NAME=VALUE on one line"),
         (["--env", "A=b\nC=d"], "--env: got"),
         (["--env", "MODELFLOW_SERVE_DRAIN_TIMEOUT=100"], "give --drain-timeout"),
+        (["--env", "MODELFLOW_SERVE_DRAIN_DELAY=5"], "give --drain-delay"),
         (["--env", "MODELFLOW_SERVE_HTTP=0.0.0.0:9"], "give --http-port"),
         (["--env", "MODELFLOW_SERVE_GRPC=off"], "give --grpc-port"),
         (

@@ -165,6 +165,21 @@ def test_what_is_new_is_all_that_a_finished_job_does_again(modelflow, job):
     }  # fmt: skip
 
 
+def test_a_graph_that_has_changed_since_is_told(modelflow, job):
+    said = "job.dot: has changed since --resume o.done was begun; what is done stays as it is"
+    modelflow(*RESUMED)
+    assert said not in modelflow(*RESUMED).stderr
+    assert said in modelflow(*RESUMED, "--set", "unit.batch_size=2").stderr
+    (job / "job.dot").write_text(graph("output").replace("]", ", batch_size=3]", 2))
+    done = modelflow(*RESUMED)
+    assert (done.returncode, said in done.stderr) == (0, True)
+    first, *others = (job / "o.done").read_text().splitlines(keepends=True)
+    old = json.dumps({"job": json.loads(first)["job"]}) + "\n"
+    (job / "o.done").write_text("".join([old, *others]))  # as an earlier version wrote it
+    done = modelflow(*RESUMED)
+    assert (done.returncode, said in done.stderr) == (0, False)
+
+
 def test_a_job_into_a_folder_goes_on_as_well(modelflow, job):
     (job / "mark").touch()
     into_folder = (*RUN[:-1], "out/", "--resume", "o.done")

@@ -54,6 +54,14 @@ def test_it_is_killed_later_than_it_ends_by_itself_and_leaves_before_it_ends():
     assert graces.pod - graces.process == application().leaving > 0
 
 
+def test_it_is_killed_later_by_what_it_goes_on_for():
+    late, soon = application(drain=120, delay=15), application(drain=120)
+    assert (late.graces.drain, late.graces.process) == (120, soon.graces.process + 15)
+    assert late.leaving == soon.leaving
+    assert late.environment["MODELFLOW_SERVE_DRAIN_DELAY"] == "15"
+    assert "MODELFLOW_SERVE_DRAIN_DELAY" not in soon.environment
+
+
 def test_settings_of_ones_own_win_and_without_grpc_there_is_no_port_for_it():
     found = application(grpc_port=None, settings={"MODELFLOW_SERVE_DRAIN_TIMEOUT": "7", "A": "b"})
     assert found.environment == {"MODELFLOW_SERVE_DRAIN_TIMEOUT": "7", "A": "b"}

@@ -37,11 +37,13 @@ def test_it_runs_as_nobody_that_has_rights_and_ends_at_sigterm():
 
 
 def test_ports_and_times_are_those_of_the_application():
-    text = "\n".join(lines(http_port=9000, grpc_port=None, drain=5))
+    text = "\n".join(lines(http_port=9000, grpc_port=None, drain=5, delay=3))
     assert "MODELFLOW_SERVE_HTTP=0.0.0.0:9000" in text
     assert "MODELFLOW_SERVE_GRPC=off" in text
     assert "EXPOSE 9000\n" in text
     assert "MODELFLOW_SERVE_DRAIN_TIMEOUT=5\n" in text
+    assert "MODELFLOW_SERVE_DRAIN_DELAY=3 " in text
+    assert "give it 18 seconds" in text
 
 
 def test_the_context_has_what_the_image_copies_and_nothing_else():

@@ -52,7 +52,8 @@ def test_no_pod_runs_as_root():
         assert (context["runAsNonRoot"], context["runAsUser"]) == (True, USER)
 
 
-def test_a_job_runs_on_the_cluster_that_is_there_by_a_command_that_exists():
+def test_a_job_runs_on_the_cluster_that_is_there_by_a_command_that_exists(monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")  # as Ray does for a job
     objects = found(replicas=(2, 6))
     spec = objects["run.yaml"]["spec"]
     name = objects["cluster.yaml"]["metadata"]["name"]
@@ -64,6 +65,7 @@ def test_a_job_runs_on_the_cluster_that_is_there_by_a_command_that_exists():
     with ray_run.make_context("run", words[2:], help_option_names=names) as context:
         given = context.params
     assert (given["graph"], given["replicas"]) == ("/app/image_classify.mfz", "2..6")
+    assert given["address"] == "10.0.0.1:6379"
     assert given["resume"] == Path("/data/out.done")
 
 

@@ -357,6 +357,21 @@ def test_an_address_that_is_none_is_told(address, said):
         pass
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--address", "autto"], "got 'autto'; did you mean 'auto'?; expected HOST:PORT"),
+        (["--address", "local"], "--address local would begin a cluster"),
+        ([], "no cluster is named; give --address HOST:PORT, or set RAY_ADDRESS"),
+    ],
+)
+def test_commands_take_an_address_that_is_none_as_a_wrong_use_of_theirs(words, said, monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    done = CliRunner().invoke(cli, ["ray", "status", *words])
+    assert done.exit_code == 2
+    assert said in done.output
+
+
 def test_how_many_run_is_looked_at_before_anything_else(tmp_path):
     graph = tmp_path / "graph.toml"
     graph.write_text(text_of())

@@ -57,7 +57,8 @@ class NodeStats:
         wait: How long the oldest row of each batch had waited for the call.
         figures: Counters of the unit's own. An inference unit has ``engine_calls`` (rows ->
             calls of the engine) and ``batching`` (``padding``: rows filled up, ``another_shape``:
-            batches cut because of it). A far node has ``replicas``: ``ready``, ``starting``, ``lost``.
+            batches cut because of it). A far node has ``replicas`` (``ready``, ``starting``,
+            ``lost``).
     """
 
     node: str

@@ -1,0 +1,127 @@
+"""How a cluster is reached: its address, and the connection of this process to it."""
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from modelflow.errors import ConfigError, MissingDependencyError, did_you_mean
+from modelflow.ray.cluster import NAMESPACE, Cluster, ClusterError, first_line
+
+__all__ = ["checked_address", "connected"]
+
+ADDRESS = "RAY_ADDRESS"
+AUTO = "auto"
+_MOST_PORT = 65535
+_ANSWER = 5.0  # seconds
+_HOST_PORT = re.compile(r"(?:ray://)?(\[[^]]+\]|[^:/]+):(\d{1,5})\Z")
+
+
+def checked_address(address: str | None = None) -> str:
+    """Returns where a cluster is; connects to nothing.
+
+    Args:
+        address: As `connected` takes it.
+
+    Raises:
+        ConfigError: it is no address of a cluster that runs, or there is none.
+    """
+    given = address or os.environ.get(ADDRESS)
+    if not given:
+        message = (
+            f"no cluster is named; give --address HOST:PORT, or set {ADDRESS} ('auto': the one "
+            "that 'ray start --head' has begun on this machine)"
+        )
+        raise ConfigError(message)
+    if given == "local":
+        message = "--address local would begin a cluster; begin one with 'ray start --head'"
+        raise ConfigError(message)
+    found = _HOST_PORT.match(given)
+    is_rays = found is None and "://" in given  # Ray alone understands it
+    if given == AUTO or is_rays or (found is not None and int(found[2]) <= _MOST_PORT):
+        return given
+    message = (
+        f"the cluster's address: got {given!r}{did_you_mean(given, (AUTO,))}; expected HOST:PORT, "
+        f"ray://HOST:PORT or {AUTO!r}"
+    )
+    raise ConfigError(message)
+
+
+def _reach(address: str) -> None:
+    """Sees that somebody listens: Ray itself would try for minutes, and say so line by line.
+
+    Raises:
+        ClusterError: nobody does.
+    """
+    found = _HOST_PORT.match(address)
+    if found is None:
+        return
+    try:
+        socket.create_connection((found[1].strip("[]"), int(found[2])), _ANSWER).close()
+    except OSError as error:
+        message = f"the cluster at {address!r} cannot be reached: {error.strerror or error}"
+        raise ClusterError(message) from error
+
+
+@contextlib.contextmanager
+def connected(address: str | None = None) -> Iterator[Cluster]:
+    """Connects this process to a cluster that runs; it is left at the end of the block.
+
+    Args:
+        address: ``host:6379``, ``ray://host:10001``, or ``auto`` for the one of this machine; None:
+            what the environment says as ``RAY_ADDRESS``.
+
+    Raises:
+        ConfigError: neither says where it is: none is started in silence; or what it says is no
+            address.
+        ClusterError: it does not answer, or runs other versions.
+        MissingDependencyError: Ray is not installed.
+    """
+    given = checked_address(address)
+    try:
+        import ray
+    except ImportError as error:
+        package = extra = "ray"
+        raise MissingDependencyError(package, extra, "a Ray cluster") from error
+    _reach(given)
+    if ray.is_initialized():
+        yield Cluster()
+        return
+    options: dict[str, Any] = {"namespace": NAMESPACE, "log_to_driver": False}
+    _say_nothing_among_results()
+    try:
+        with _own_sigterm():
+            ray.init(address=given, logging_level="error", **options)
+    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+        message = f"the cluster at {given!r} cannot be used: {first_line(error)}"
+        raise ClusterError(message) from error
+    try:
+        yield Cluster()
+    finally:
+        ray.shutdown()
+
+
+@contextlib.contextmanager
+def _own_sigterm() -> Iterator[None]:
+    """Has a SIGTERM do what it did before: Ray would have it exit with 15, without a word."""
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if is_main and before is not None:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _say_nothing_among_results() -> None:
+    """Has Ray not print to the standard output, where results may go, that an actor has ended.
+
+    ``log_to_driver`` says nothing of that; a replica that is lost is told of by its pool.
+    """
+    from ray._private import worker
+
+    worker._worker_logs_enabled = False
