@@ -28,6 +28,7 @@ _MOST_TABLE = 32 << 20
 _CHUNK = 1 << 20
 # The record at a zip's end, and the one that stands before it where numbers are larger.
 _END, _END64 = struct.Struct("<4s4H2LH"), struct.Struct("<4sQ2H2L4Q")
+_BEGIN = b"PK\3\4"  # of a member, as all begin that have one
 _LOCATOR = 20
 _LOCAL_HEADER = 30
 _UTF8 = 0x800
@@ -147,6 +148,9 @@ class Archive:
         file.seek(max(0, size - _END.size))
         raw = file.read(_END.size)
         if len(raw) < _END.size or not raw.startswith(b"PK\5\6"):
+            file.seek(0)
+            if file.read(len(_BEGIN)) == _BEGIN:
+                self._refuse(f"is cut off after {size} bytes: it has no end; copy it anew")
             self._refuse("is no archive; expected a file that 'modelflow pack' wrote, whole")
         _, _, _, _, count, length, start, _ = _END.unpack(raw)
         if count == 0xFFFF or length == 0xFFFFFFFF or start == 0xFFFFFFFF:

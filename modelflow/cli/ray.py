@@ -2,7 +2,8 @@
 
 import contextlib
 import copy
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,10 +17,16 @@ from modelflow.cli.telling import tell
 from modelflow.errors import ConfigError
 
 if TYPE_CHECKING:
+    from modelflow.buffer import Buffer
+    from modelflow.cli.feeding import Feed
     from modelflow.graph.graph import Graph
     from modelflow.remote import Crossing, Engine
+    from modelflow.remote.sample import Sample
 
 __all__ = ["ray"]
+
+# How many items show what rows are like.
+_MOST_ITEMS = 16
 
 
 @click.group()
@@ -40,16 +47,24 @@ ray.add_command(ray_serve)
 
 @ray.command()
 @graph_options
-def plan(graph: GraphChoice) -> int:
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="[PORT=]FILE|DIR|GLOB",
+    help=f"Runs the graph here with the first {_MOST_ITEMS} of these, all of it, to see how large "
+    "rows are and what its nodes take for them.",
+)
+def plan(graph: GraphChoice, inputs: tuple[str, ...]) -> int:
     """Says what would run where, what crosses, and what that costs. Needs no cluster.
 
     \b
-    modelflow ray plan graph.toml
+    modelflow ray plan graph.toml --input 'photos/*.jpg'
     """
     from modelflow.remote import cuts_of
 
-    checked = graph.read(check_devices=False)
-    cuts = cuts_of(checked)
+    checked = graph.read(check_devices=bool(inputs))
+    cuts = cuts_of(checked, _sample(checked, inputs) if inputs else None)
     placements = checked.config.placements
     for cut in cuts:
         least, most = placements[cut.placement].replicas
@@ -60,7 +75,11 @@ def plan(graph: GraphChoice) -> int:
             for crossing in crossings:
                 click.echo(f"  {how:3} {_crossing(crossing)}")
         cost = cut.row_us
-        told = "(no unit says how large rows are)" if cost is None else f"{cost:.0f} us a row"
+        told = "(no unit says how large rows are; give --input)"
+        if cost is not None:
+            told = f"{cost:.0f} us a row"
+        if cut.work_us is not None:
+            told += f"; of what is done there: {cut.work_us:.0f} us"
         click.echo(
             f"  batches of up to {cut.batch_size}; processor time of the way there and back: {told}"
         )
@@ -78,6 +97,27 @@ _NOWHERE = (
     "no node is placed; 'modelflow ray run' places all of them together, each replica with the "
     "whole graph"
 )
+
+
+def _sample(graph: "Graph", inputs: tuple[str, ...]) -> "Sample":
+    """Runs the graph with some files.
+
+    Raises:
+        click.UsageError, ConfigError: there are none, or they are for no input of it.
+    """
+    from modelflow.cli.feeding import feeds_of
+    from modelflow.remote.sample import sample_of
+
+    feeds = feeds_of(inputs, graph.inputs)
+    items = [dict(zip(graph.inputs, buffers, strict=True)) for buffers in _first(feeds)]
+    found = sample_of(graph, items)
+    if found.failed:
+        tell("note", f"{len(found.failed)} of {found.items} items failed: {found.failed[0]}")
+    return found
+
+
+def _first(feeds: "Sequence[Feed]") -> "Iterator[tuple[Buffer, ...]]":
+    return itertools.islice(zip(*feeds, strict=True), _MOST_ITEMS)
 
 
 def _crossing(crossing: "Crossing") -> str:

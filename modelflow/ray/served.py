@@ -25,6 +25,8 @@ __all__ = ["RayServed"]
 _CALLS = 4
 # Beyond what a server may take to begin, or to answer what it has taken on.
 _MORE = 10.0
+# Seconds for an actor that is to be killed to clear up.
+_LAST = 2.0
 
 
 class RayServed:
@@ -58,7 +60,7 @@ class RayServed:
         self._apart = apart
         self._lock = threading.Lock()
         self._actor: Any = None
-        self._is_over = False
+        self._is_over = self._is_open = False
 
     def open(self) -> str:
         """Begins; see `Served`.
@@ -85,6 +87,7 @@ class RayServed:
                 self._begin(labels)
                 placed(self._name, opened(self._actor.machine.remote(), timeout + _MORE, late))
         ref = self._actor.open.remote(words, archives, timeout)
+        self._is_open = True
         address: str = opened(ref, timeout + _MORE, late)
         return address
 
@@ -106,6 +109,7 @@ class RayServed:
 
         try:
             code = ray.get(self._actor.wait.remote())
+            self._is_open = False
         except RayError as error:
             self._has_left()
             return f"its actor is lost: {first_line(error)}"
@@ -136,11 +140,15 @@ class RayServed:
     def kill(self) -> None:
         """Ends it at once."""
         import ray
+        from ray.exceptions import RayError
 
         with self._lock:
             self._is_over = True
             actor = self._actor
         if actor is not None:
+            if self._is_open:  # killed it clears up nothing
+                with contextlib.suppress(RayError):
+                    ray.get(actor.end.remote(), timeout=_LAST)
             ray.kill(actor)
         self._has_left()
 

@@ -166,6 +166,14 @@ class ServerActor:
         self._clear()
         return code
 
+    def end(self) -> None:
+        """Ends the server at once, and removes what came here."""
+        process = self._process
+        if process is not None:
+            process.kill()
+            process.wait()
+        self._clear()
+
     def _clear(self) -> None:
         """Removes what came here: the actor is killed, which removes nothing."""
         shutil.rmtree(self._folder.name, ignore_errors=True)

@@ -189,6 +189,15 @@ def test_a_name_twice_is_refused(tmp_path):
         check(path)
 
 
+@pytest.mark.parametrize("left", [4, 100, -30])
+def test_one_that_is_cut_off_is_told_as_that(tmp_path, left):
+    path = tmp_path / "cut.mfz"
+    zipped(path, [(MANIFEST, said({"graph.toml": b"x"})), ("graph.toml", b"x", {})])
+    path.write_bytes(path.read_bytes()[:left])
+    with pytest.raises(ConfigError, match=r"is cut off after \d+ bytes: it has no end; copy it"):
+        check(path)
+
+
 @pytest.mark.parametrize(
     ("members", "what"),
     [

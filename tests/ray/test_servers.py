@@ -254,6 +254,19 @@ def archive(tmp_path):
     return tmp_path / "m.mfz"
 
 
+def status_of(machines):
+    command = [sys.executable, "-m", "modelflow", "ray", "status", "--address", machines.address]
+    return programs.run(command, check=True).stdout
+
+
+def folders_of(status):
+    """Where two servers have what was sent to their machines."""
+    served = re.findall(r"\(process (\d+)\): serves at", status)
+    found = [Path(f"/proc/{number}/cwd").readlink() for number in served]
+    assert len(found) == 2
+    return found
+
+
 def test_servers_are_replaced_under_load_without_a_request_that_fails(machines, archive):
     command = [sys.executable, "-m", "modelflow", "ray", "serve", archive.name]
     command += ["--address", machines.address, "--replicas", "2", "--drain-delay", "0.2"]
@@ -273,12 +286,9 @@ def test_servers_are_replaced_under_load_without_a_request_that_fails(machines, 
                     count -= 1
 
         until(2)
-        status = [*command[:4], "status", "--address", machines.address]
-        seen = programs.run(status, check=True).stdout
+        seen = status_of(machines)
         assert all(f"serves at http://{address}" in seen for address in addresses), seen
-        served = re.findall(r"\(process (\d+)\): serves at", seen)
-        folders = [Path(f"/proc/{number}/cwd").readlink() for number in served]
-        assert len(folders) == 2
+        folders = folders_of(seen)
         clients = [Balanced(addresses) for _ in range(4)]
         try:
             before = list(addresses)
@@ -301,7 +311,9 @@ def test_servers_are_replaced_under_load_without_a_request_that_fails(machines, 
     assert not any(folder.exists() for folder in folders), "archives are left there"
 
 
-def test_servers_of_one_port_are_on_machines_of_their_own_and_are_replaced(machines, archive):
+def test_servers_of_one_port_are_on_machines_of_their_own_and_are_replaced_until_a_ctrl_c(
+    machines, archive
+):
     command = [sys.executable, "-m", "modelflow", "ray", "serve", archive.name, "--cpus", "0.1"]
     command += ["--address", machines.address, "--replicas", "2", "--drain-delay", "0"]
     with socket.socket() as taken:  # a port that was free on all of them a moment ago
@@ -328,6 +340,8 @@ def test_servers_of_one_port_are_on_machines_of_their_own_and_are_replaced(machi
             process.send_signal(signal.SIGHUP)
             until_two_more()
         assert {address.rpartition(":")[2] for address in addresses} == {str(port)}
-        process.send_signal(signal.SIGTERM)
+        folders = folders_of(status_of(machines))
+        process.send_signal(signal.SIGINT)
         rest = process.stderr.read()
-        assert process.wait(LONG) == 128 + signal.SIGTERM, rest
+        assert process.wait(LONG) == 128 + signal.SIGINT, rest
+    assert not any(folder.exists() for folder in folders), "archives are left there"
