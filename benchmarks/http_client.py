@@ -27,6 +27,7 @@ except ImportError:
     uvloop = None
 
 _CLOSES = re.compile(rb"\r\nconnection: *close", re.IGNORECASE)
+_LAST_CHUNK = b"\r\n0\r\n\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 
 
@@ -38,6 +39,7 @@ class Asking(asyncio.Protocol):
         self._request, self._seen, self._again = request, seen, again
         self._held = bytearray()
         self._missing: int | None = None  # bytes of the answer that have not come
+        self._is_chunked = False  # it says no length, and ends with an empty chunk
         self._is_last = False  # the server ends the connection behind the answer
         self._began = 0.0
 
@@ -60,10 +62,13 @@ class Asking(asyncio.Protocol):
             length = _LENGTH.search(self._held, 0, end + 2)
             self._seen.statuses[int(self._held[9:12])] += 1
             self._is_last = _CLOSES.search(self._held, 0, end + 2) is not None
-            self._missing = end + 4 + int(length[1]) - len(self._held)
+            self._is_chunked = length is None
+            self._missing = 0 if length is None else end + 4 + int(length[1]) - len(self._held)
+        elif self._is_chunked:
+            self._held += data[-len(_LAST_CHUNK) :]
         else:
             self._missing -= len(data)
-        if self._missing <= 0:
+        if self._missing <= 0 and not (self._is_chunked and not self._held.endswith(_LAST_CHUNK)):
             self._held.clear()
             self._missing = None
             self._seen.times.append(time.perf_counter() - self._began)
