@@ -4,11 +4,12 @@ import threading
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 import click
 
 from modelflow.buffer import Buffer
+from modelflow.cli.finished import Failed
 from modelflow.cli.shown import json_text, shown
 from modelflow.cli.telling import tell
 from modelflow.error_log import ErrorLog
@@ -37,10 +38,11 @@ class ErrorReport:
         self._is_debug = is_debug
         self._log = ErrorLog(self._tell)
         self._lock = threading.Lock()
-        self._file = None
+        self._path = path
+        self._file: BinaryIO | None = None
         if path is not None:
             try:
-                self._file = path.open("a" if is_resumed else "w", encoding="utf-8")
+                self._file = path.open("ab" if is_resumed else "wb")
             except OSError as error:
                 message = f"--errors {path}: cannot be written: {error.strerror or error}"
                 raise ConfigError(message) from error
@@ -68,13 +70,37 @@ class ErrorReport:
                 "meta": shown(meta),
             }
             with self._lock:
-                self._file.write(json_text(whole) + "\n")
+                self._file.write(json_text(whole).encode() + b"\n")
                 self._file.flush()
 
     def _tell(self, text: str, error: FlowUnitError | None) -> None:
         tell("error", text)
         if self._is_debug and error is not None and error.__cause__ is not None:
             click.echo("".join(traceback.format_exception(error.__cause__)).rstrip(), err=True)
+
+    def go_on(self, before: Failed) -> None:
+        """Cuts off what a run before has told of inputs that it has not noted as done.
+
+        Args:
+            before: What has failed of what is done.
+
+        Raises:
+            ConfigError: the file cannot be written.
+        """
+        if self._file is None or str(self._path) != before.file:
+            return
+        try:
+            if self._file.tell() > before.size:
+                self._file.truncate(before.size)
+        except OSError as error:
+            message = f"--errors {self._path}: cannot be written: {error.strerror or error}"
+            raise ConfigError(message) from error
+
+    def told(self, before: int) -> Failed:
+        """Returns what has failed, after so many errors of the runs before."""
+        with self._lock:
+            size = 0 if self._file is None else self._file.tell()
+            return Failed(before + self.count, str(self._path or ""), size)
 
     @property
     def count(self) -> int:

@@ -6,6 +6,10 @@ file, the parts of a folder of parts; or one line for all inputs whose results w
     {"done": ["photos/17.jpg"], "sizes": {"output": 4211}}
     {"all": [["photos/17.jpg"], ["photos/18.jpg"]], "sizes": {"output": 3}}
 
+Where more have failed, with how many in all, and how far the file of ``--errors`` then was::
+
+    {"done": ["photos/20.jpg"], "sizes": {...}, "failed": {"errors": 1, "file": "bad", "size": 210}}
+
 Whatever ended the process, the next run cuts the results to the last of these sizes and passes over
 what is done: each input is in the results once. What a process had under way when it died is noted
 as well, by the run that finds it::
@@ -19,12 +23,12 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-from modelflow.cli.journal import Key
+from modelflow.cli.journal import Key, absolute
 from modelflow.errors import ConfigError
 
-__all__ = ["Finished"]
+__all__ = ["Failed", "Finished"]
 
 # What every list begins with.
 _START = b'{"job": '
@@ -32,24 +36,49 @@ _FIRST = ({"job", "version"}, {"job"})  # the latter of an earlier version
 _FORMS = ({"done", "sizes"}, {"all", "sizes"}, {"died", "run"})
 
 
+class Failed(NamedTuple):
+    """What has failed of what is done.
+
+    Attributes:
+        errors: How many there were.
+        file: Where they were written; "": nowhere.
+        size: How far that file was.
+    """
+
+    errors: int = 0
+    file: str = ""
+    size: int = 0
+
+
+_NONE = Failed()
+
+
 class Finished:
     """The inputs of a job that are done, in a file that grows; of one run at a time.
 
     Attributes:
         sizes: By output, how far its results are.
+        failed: What has failed of what is done.
         deaths: How often a process has died with an input under way.
         is_begun: A run before has begun it.
         is_changed: The one that has begun it had another version of the graph.
         run: The last run that is known to have died.
     """
 
-    def __init__(self, path: Path, job: Mapping[str, Any], version: str = "") -> None:
+    def __init__(
+        self,
+        path: Path,
+        job: Mapping[str, Any],
+        version: str = "",
+        failed: Failed = _NONE,
+    ) -> None:
         """Reads the list, or begins it.
 
         Args:
             path: The list.
             job: What must be the same from run to run.
             version: What may change, and is told then: a hash of the graph.
+            failed: Where errors go, and how far that is.
 
         Raises:
             ConfigError: it cannot be read or written, is no such list, is one of another job, or
@@ -57,6 +86,7 @@ class Finished:
         """
         self._path = path
         self._done: set[Key] = set()
+        self.failed = failed
         self.sizes: dict[str, int] = {}
         self.deaths: Counter[Key] = Counter()
         self.run = 0
@@ -100,10 +130,11 @@ class Finished:
         self._file.seek(len(whole))
         self._file.truncate()
         if not lines:
-            self._write({"job": dict(job), "version": version})
+            self._write({"job": dict(job), "version": version, "failed": self.failed._asdict()})
             return
         self.is_begun = True
         before, *done = lines
+        self.failed = before.get("failed", _NONE)
         self.is_changed = before.get("version", version) != version
         if before["job"] != job:
             message = (
@@ -113,11 +144,12 @@ class Finished:
             raise ConfigError(message)
         for line in done:
             if "died" in line:
-                self.deaths.update(map(tuple, line["died"]))
+                self.deaths.update(map(absolute, line["died"]))
                 self.run = line["run"]
             else:
-                self._done.update(map(tuple, line.get("all") or [line["done"]]))
+                self._done.update(map(absolute, line.get("all") or [line["done"]]))
                 self.sizes = line["sizes"]
+                self.failed = line.get("failed", self.failed)
 
     def _parsed(self, line: bytes, number: int) -> dict[str, Any]:
         try:
@@ -125,8 +157,13 @@ class Finished:
         except ValueError as error:
             found = error
         forms = _FIRST if number == 1 else _FORMS
-        if not isinstance(found, dict) or set(found) not in forms:
+        if not isinstance(found, dict) or set(found) - {"failed"} not in forms:
             self._refuse(line, number)
+        if "failed" in found:
+            try:
+                found["failed"] = Failed(**found["failed"])
+            except TypeError:
+                self._refuse(line, number)
         return found
 
     def _refuse(self, line: bytes, number: int) -> NoReturn:
@@ -150,18 +187,29 @@ class Finished:
         return len(self._done)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._done
+        return isinstance(key, tuple) and absolute(key) in self._done
 
-    def add(self, keys: Sequence[Key], sizes: Mapping[str, int]) -> None:
-        """Notes that inputs are done, all or none of them; their results have been written."""
-        self._done.update(keys)
-        self._write(
-            {**({"done": keys[0]} if len(keys) == 1 else {"all": keys}), "sizes": dict(sizes)}
-        )
+    def deaths_of(self, key: Key) -> int:
+        """Returns how often a process has died with an input under way."""
+        return self.deaths[absolute(key)]
+
+    def add(self, keys: Sequence[Key], sizes: Mapping[str, int], failed: Failed) -> None:
+        """Notes that inputs are done, all or none of them; their results have been written.
+
+        Args:
+            keys: The inputs.
+            sizes: By output, how far its results are.
+            failed: What has failed of all that is done.
+        """
+        self._done.update(map(absolute, keys))
+        what = {"done": keys[0]} if len(keys) == 1 else {"all": keys}
+        told = {"failed": failed._asdict()} if failed != self.failed else {}
+        self.failed = failed
+        self._write({**what, "sizes": dict(sizes), **told})
 
     def blame(self, keys: Sequence[Key], run: int) -> None:
         """Notes that a run has died with some inputs under way."""
-        self.deaths.update(keys)
+        self.deaths.update(map(absolute, keys))
         self.run = run
         self._write({"died": keys, "run": run})
 

@@ -8,17 +8,19 @@ A job that ends in order takes its journal away; one that is found is of a proce
 
 import hashlib
 import mmap
+import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from modelflow.errors import ConfigError
 from modelflow.files.whole_file import write_whole
 
-__all__ = ["Journal", "Key", "suspects"]
+__all__ = ["Journal", "Key", "absolute", "suspects"]
 
 Key = tuple[str, ...]
 """An input: the file for each input of the graph."""
+
 
 # More than a flow lets a session have between its entrance and its reader.
 _SLOTS = 1 << 14
@@ -103,4 +105,10 @@ def suspects(path: Path, after: int, keys: Sequence[Key]) -> tuple[int, list[Key
 
 
 def _named(key: Key) -> bytes:
-    return hashlib.blake2b("\0".join(key).encode(errors="surrogateescape"), digest_size=8).digest()
+    named = "\0".join(absolute(key))
+    return hashlib.blake2b(named.encode(errors="surrogateescape"), digest_size=8).digest()
+
+
+def absolute(key: Iterable[str]) -> Key:
+    """Returns an input as it is known here: ``a.jpg`` is ``./a.jpg`` and ``/photos/a.jpg``."""
+    return tuple(map(os.path.abspath, key))

@@ -23,6 +23,7 @@ from modelflow.cli.journal import Journal, Key, suspects
 from modelflow.errors import ConfigError, FlowUnitError, WorkerProcessError
 
 if TYPE_CHECKING:
+    from modelflow.cli.error_report import ErrorReport
     from modelflow.cli.graph_choice import GraphChoice
     from modelflow.cli.writing import ResultWriter
     from modelflow.flow import Flow
@@ -104,6 +105,7 @@ class Resuming:
     Attributes:
         feeds: What is left to send.
         done_before: How many inputs were done before.
+        failed_before: How many errors there were in them.
         is_changed: The graph was another one when the job was begun.
         alone: How many inputs are sent alone, first.
         given_up: Those that are not sent any more.
@@ -115,6 +117,7 @@ class Resuming:
         graph: "GraphChoice",
         feeds: Sequence[Feed],
         writer: "ResultWriter",
+        errors: "ErrorReport",
         *,
         is_inline: bool,
     ) -> None:
@@ -125,17 +128,20 @@ class Resuming:
             graph: The graph.
             feeds: What goes into each input of the graph.
             writer: Not opened yet.
+            errors: Where its errors go: what was told of inputs that are not done is cut off.
             is_inline: The thread that goes through the feeds is the one that writes.
 
         Raises:
             ConfigError: the list is not one of this job, or the outputs do not fit it.
         """
-        self._writer = writer
+        self._writer, self._errors = writer, errors
         job = {"graph": graph.source, "outputs": writer.places}
-        self._finished = Finished(path, job, graph.digest())
+        self._finished = Finished(path, job, graph.digest(), errors.told(0))
         self.is_changed = self._finished.is_changed
+        self.failed_before = self._finished.failed.errors
         try:
             self._begin(_journal_of(path), feeds)
+            errors.go_on(self._finished.failed)
         except BaseException:
             self._finished.forget()
             self._finished.close()
@@ -150,11 +156,10 @@ class Resuming:
         run, under_way = suspects(journal, finished.run, list(numbers))
         if run > finished.run:
             finished.blame(under_way, run)
-        deaths = finished.deaths
-        self.given_up = {key for key in numbers if deaths[key] >= _MOST_DEATHS}
-        alone = {key for key in numbers if deaths[key]} - self.given_up
+        self.given_up = {key for key in numbers if finished.deaths_of(key) >= _MOST_DEATHS}
+        alone = {key for key in numbers if finished.deaths_of(key)} - self.given_up
         self.alone = len(alone)
-        first = sorted((key for key in numbers if key in alone), key=deaths.__getitem__)
+        first = sorted((key for key in numbers if key in alone), key=finished.deaths_of)
         left = [*first, *(key for key in numbers if key not in alone)]
         self._left = left
         self.feeds: list[Feed] = [feed.only([numbers[key] for key in left]) for feed in feeds]
@@ -225,7 +230,8 @@ class Resuming:
         if count:
             parts = self._writer.write_parts(count)
             keys = self._left[self._noted : self._written]
-            self._finished.add(keys, {**self._last, **parts})
+            told = self._errors.told(self.failed_before)
+            self._finished.add(keys, {**self._last, **parts}, told)
             self._noted = self._written
 
     def close(self) -> None:

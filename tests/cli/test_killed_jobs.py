@@ -107,8 +107,10 @@ def test_killed_at_any_moment_each_item_is_there_once(job, output):
     done = programs.run(command(output), cwd=job)
     while "one by one" in done.stderr:
         done = programs.run(command(output), cwd=job)
+    loud = [word for word in command(output) if word != "-q"]
     expected = {n: None if n % 50 == 3 else n for n in range(COUNT)}
     assert results(job, output) == expected
+    assert f"{COUNT // 50} errors in what was done before" in programs.run(loud, cwd=job).stderr
     assert not (job / "o.done.journal").exists()
 
 
@@ -119,12 +121,14 @@ def test_an_item_that_kills_its_process_is_an_error_after_three_deaths(job, outp
         (job / "texts" / f"{number}.txt").write_text("poison")
     codes = []
     while not codes or codes[-1] < 0:
-        codes.append(programs.run(command(output), cwd=job).returncode)
+        codes.append(programs.run(command(output, "--errors", "bad"), cwd=job).returncode)
         assert len(codes) <= 7, "it is tried without an end"
     assert codes == [-signal.SIGSEGV] * (len(codes) - 1) + [1]
     expected = {number: number for number in range(COUNT)}
     expected |= dict.fromkeys(range(3, COUNT, 50), 3)
     assert results(job, output) == {**expected, 7: None, 130: None}
+    bad = [json.loads(line)["path"] for line in (job / "bad").read_text().splitlines()]
+    assert sorted(bad) == ["texts/130.txt", "texts/7.txt"], "one that was done again is told twice"
     tried = (job / "tried.txt").read_text().splitlines()
     assert {tried.count(f"texts/{number}.txt") for number in (7, 130)} == {3}
     # The innocent were at most in one crowd with each of the two, and then alone; what has come
