@@ -324,3 +324,11 @@ def test_two_parts_of_one_placement_end_at_once_though_one_hangs(tmp_path):
     flow.stop(drain=False)
     with pytest.raises(StreamClosed):
         request.answer()
+
+
+def test_a_file_in_the_current_folder_is_no_module_of_its_process(tmp_path, monkeypatch):
+    (tmp_path / "queue.py").write_text("raise RuntimeError('is no library')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(filter(None, sys.path)))
+    with Flow(placed(text_of(), ProcessEngine())) as flow:
+        assert flow.infer(2).data == 4
