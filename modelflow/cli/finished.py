@@ -17,7 +17,7 @@ import contextlib
 import fcntl
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -28,7 +28,7 @@ __all__ = ["Finished"]
 
 # What every list begins with.
 _START = b'{"job": '
-_FORMS = ({"done", "sizes"}, {"all", "sizes"}, {"died", "run"})
+_MOST_RUNS = 1 << 32
 
 
 class Finished:
@@ -91,37 +91,42 @@ class Finished:
     def _begin(self, job: Mapping[str, Any]) -> None:
         text = self._file.read()
         whole = text[: text.rfind(b"\n") + 1]  # the last line may have been cut off
-        lines = [self._parsed(line, number) for number, line in enumerate(whole.splitlines(), 1)]
+        lines = whole.splitlines()
         if not lines and text[: len(_START)] != _START[: len(text)]:
             self._refuse(text, 1)  # of something else, and without a line
+        if lines:
+            self._read(lines, job)
         self._file.seek(len(whole))
         self._file.truncate()
         if not lines:
             self._write({"job": dict(job)})
-            return
+
+    def _read(self, lines: Sequence[bytes], job: Mapping[str, Any]) -> None:
+        before = self._parsed(lines[0], 1, lambda line: line.keys() == {"job"})
         self.is_begun = True
-        before, *done = lines
         if before["job"] != job:
             message = (
                 f"--resume {self._path}: it is of another job: {json.dumps(before['job'])}; "
                 f"expected {json.dumps(job)}; remove it to begin anew"
             )
             raise ConfigError(message)
-        for line in done:
+        for number, text in enumerate(lines[1:], 2):
+            line = self._parsed(text, number, lambda line: _is_of(line, job))
             if "died" in line:
                 self.deaths.update(map(tuple, line["died"]))
                 self.run = line["run"]
             else:
-                self._done.update(map(tuple, line.get("all") or [line["done"]]))
+                self._done.update(map(tuple, line["all"] if "all" in line else [line["done"]]))
                 self.sizes = line["sizes"]
 
-    def _parsed(self, line: bytes, number: int) -> dict[str, Any]:
+    def _parsed(
+        self, line: bytes, number: int, is_right: Callable[[Mapping[str, Any]], bool]
+    ) -> dict[str, Any]:
         try:
             found = json.loads(line)
-        except ValueError as error:
-            found = error
-        forms = ({"job"},) if number == 1 else _FORMS
-        if not isinstance(found, dict) or set(found) not in forms:
+        except (ValueError, RecursionError):
+            found = None
+        if not (isinstance(found, dict) and is_right(found)):
             self._refuse(line, number)
         return found
 
@@ -168,3 +173,27 @@ class Finished:
         except OSError as error:
             message = f"--resume {self._path}: cannot be written: {error.strerror or error}"
             raise ConfigError(message) from error
+
+
+def _is_of(line: Mapping[str, Any], job: Mapping[str, Any]) -> bool:
+    """Tells whether a line behind the first is one that a run of a job has written."""
+    match line:
+        case {"done": key, "sizes": sizes, **more}:
+            return not more and _is_key(key) and _are_sizes(sizes, job)
+        case {"all": [*keys], "sizes": sizes, **more}:
+            return not more and all(map(_is_key, keys)) and _are_sizes(sizes, job)
+        case {"died": [*keys], "run": int(run), **more}:
+            return not more and all(map(_is_key, keys)) and 0 < run < _MOST_RUNS
+    return False
+
+
+def _is_key(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+def _are_sizes(value: Any, job: Mapping[str, Any]) -> bool:
+    return (
+        isinstance(value, dict)
+        and value.keys() == job["outputs"].keys()
+        and all(type(size) is int and size >= 0 for size in value.values())
+    )

@@ -249,6 +249,36 @@ def test_a_list_of_something_else_is_refused_and_stays(modelflow, job, text, mes
     assert (job / "o.done").read_text(encoding="latin-1") == text
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"done": 5, "sizes": {"output": 0}}',
+        '{"done": "ab", "sizes": {"output": 0}}',
+        '{"done": ["ab"], "sizes": []}',
+        '{"done": ["ab"], "sizes": {"output": "0"}}',
+        '{"done": ["ab"], "sizes": {"output": -1}}',
+        '{"done": ["ab"], "sizes": {"other": 0}}',
+        '{"done": ["ab"], "sizes": {"output": 0}, "more": 1}',
+        '{"all": ["ab"], "sizes": {"output": 0}}',
+        '{"all": 1, "sizes": {"output": 0}}',
+        '{"died": [5], "run": 1}',
+        '{"died": [], "run": -1}',
+        '{"died": [], "run": 99999999999999999999}',
+        "[" * 100_000,
+    ],
+)
+def test_a_list_that_is_damaged_is_refused_with_its_line_and_nothing_is_lost(modelflow, job, line):
+    modelflow(*RESUMED)
+    results = (job / "o.jsonl").read_bytes()
+    count = len((job / "o.done").read_text().splitlines())
+    with (job / "o.done").open("a") as file:
+        file.write(f"{line}\n")
+    done = modelflow(*RESUMED)
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False), done.stderr
+    assert f"--resume o.done:{count + 1}: got {line[:60].encode()!r}; expected" in done.stderr
+    assert (job / "o.jsonl").read_bytes() == results
+
+
 def test_results_that_have_shrunk_are_not_gone_on_with(modelflow, job):
     modelflow(*RESUMED)
     (job / "o.jsonl").write_text("")
