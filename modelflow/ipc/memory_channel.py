@@ -7,12 +7,12 @@ frees it when both processes are gone, however they end.
 import mmap
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from modelflow.ipc.channel import Channel
+from modelflow.ipc.channel import Channel, MessageError
 
 __all__ = ["Ends", "MemoryChannel", "open_channel"]
 
@@ -42,14 +42,31 @@ class _Memory:
         self._map = mmap.mmap(fd, os.fstat(fd).st_size)
 
     def writable(self, size: int) -> mmap.mmap:
-        if size > len(self._map):
-            os.ftruncate(self._fd, 1 << (size - 1).bit_length())
-        return self.readable(size)
+        """Returns its memory, of so many bytes at the least.
+
+        Raises:
+            MessageError: there is none.
+        """
+        return self._mapped(size, lambda: os.ftruncate(self._fd, 1 << (size - 1).bit_length()))
 
     def readable(self, size: int) -> mmap.mmap:
+        """Returns its memory, in which the other side has written so many bytes.
+
+        Raises:
+            MessageError: it cannot be mapped.
+        """
+        return self._mapped(size, lambda: None)
+
+    def _mapped(self, size: int, prepare: Callable[[], None]) -> mmap.mmap:
         if size > len(self._map):
+            try:
+                prepare()
+                found = mmap.mmap(self._fd, os.fstat(self._fd).st_size)
+            except OSError as error:
+                message = f"there is no memory for its {size} bytes: {error.strerror}"
+                raise MessageError(message) from None
             self._map.close()
-            self._map = mmap.mmap(self._fd, os.fstat(self._fd).st_size)
+            self._map = found
         return self._map
 
     def close(self) -> None:
