@@ -82,6 +82,13 @@ def test_arrays_and_meta_cross_as_they_are():
     assert there.meta == here.meta
 
 
+def test_a_view_of_bytes_crosses_as_bytes_both_ways():
+    graph = text_of().replace('risky"', 'tail"').replace(', notes=""', "")
+    view = memoryview(b"a.b.c.d")[::2]
+    with Flow(placed(graph, ProcessEngine())) as flow:
+        assert flow.infer(view).data == b"bcd"
+
+
 def test_an_error_names_the_node_inside_as_here_and_the_others_pass():
     with Flow(text_of()) as flow:
         (here,) = [answer for _, answer in flow.map([-3], errors="return")]
