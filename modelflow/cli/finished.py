@@ -60,6 +60,9 @@ class Finished:
         self.is_begun = False
         try:
             path.touch()
+            if not path.is_file():  # of a device there may be no end
+                message = f"--resume {path}: is no file; expected one, or a name that is free"
+                raise ConfigError(message)
             self._file = path.open("r+b")
         except OSError as error:
             message = f"--resume {path}: cannot be written: {error.strerror or error}"

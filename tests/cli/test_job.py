@@ -249,6 +249,17 @@ def test_a_list_of_something_else_is_refused_and_stays(modelflow, job, text, mes
     assert (job / "o.done").read_text(encoding="latin-1") == text
 
 
+@pytest.mark.parametrize("kind", ["device", "pipe"])
+def test_a_list_that_is_no_file_is_refused(modelflow, job, kind):
+    if kind == "pipe":
+        os.mkfifo(job / "o.done")
+    else:
+        (job / "o.done").symlink_to("/dev/null")
+    done = modelflow(*RESUMED)
+    assert done.returncode == 1
+    assert "--resume o.done: is no file; expected one, or a name that is free" in done.stderr
+
+
 @pytest.mark.parametrize(
     "line",
     [
