@@ -1,7 +1,7 @@
 """``modelflow run --resume``: which inputs are done, so that a job that was cut off goes on.
 
 A line is written behind the results of an input, with how far the results then were: the bytes of a
-file, the parts of a folder of parts; or one line for all inputs whose results went into one part::
+file, the files or parts in a folder; or one line for all inputs whose results went into one part::
 
     {"done": ["photos/17.jpg"], "sizes": {"output": 4211}}
     {"all": [["photos/17.jpg"], ["photos/18.jpg"]], "sizes": {"output": 3}}

@@ -298,6 +298,20 @@ def test_results_that_have_shrunk_are_not_gone_on_with(modelflow, job):
     assert "o.jsonl has 0 bytes, and had" in done.stderr
 
 
+def test_a_folder_that_has_lost_results_is_not_gone_on_with(modelflow, job):
+    into_folder = (*RUN[:-1], "out/", "--resume", "o.done")
+    assert modelflow(*into_folder).returncode == 1  # five are in error
+    listed = (job / "o.done").read_text()
+    results = sorted((job / "out").iterdir())
+    again = modelflow(*into_folder)
+    assert (again.returncode, sorted((job / "out").iterdir())) == (0, results), again.stderr
+    results[0].unlink()
+    done = modelflow(*into_folder)
+    assert done.returncode == 1
+    assert "--output out/: out has 54 results, and had 55 when the job ended; to" in done.stderr
+    assert (job / "o.done").read_text() == listed
+
+
 def test_arrays_are_whole_up_to_a_size_and_beyond_it_on_request(modelflow, job):
     (job / "job.dot").write_text(graph("output", unit="jobs:many"))
     run = (*RUN[:3], "texts/7.txt")
