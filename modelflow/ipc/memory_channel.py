@@ -18,6 +18,8 @@ __all__ = ["Ends", "MemoryChannel", "open_channel"]
 
 _ALIGNMENT = 64
 _FIRST_SIZE = 1 << 16
+# So many bytes are kept for the messages to come, whatever their size.
+_KEPT = 64 << 20
 
 
 class Ends(NamedTuple):
@@ -40,13 +42,18 @@ class _Memory:
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._map = mmap.mmap(fd, os.fstat(fd).st_size)
+        self._filled = 0
 
     def writable(self, size: int) -> mmap.mmap:
-        """Returns its memory, of so many bytes at the least.
+        """Returns its memory, of so many bytes at the least; what was in it has been read.
 
         Raises:
             MessageError: there is none.
         """
+        if self._filled > max(_KEPT, 4 * size):  # of a message larger than others: given back
+            self._map.madvise(mmap.MADV_REMOVE)
+            self._filled = 0
+        self._filled = max(self._filled, size)
         return self._mapped(size, lambda: os.ftruncate(self._fd, 1 << (size - 1).bit_length()))
 
     def readable(self, size: int) -> mmap.mmap:
@@ -96,12 +103,10 @@ class MemoryChannel(Channel):
         self._outgoing.close()
 
     def _write(self, head: bytes, views: Sequence[memoryview]) -> None:
-        total = sum(_room(view.nbytes) for view in views)
-        if total:
-            memory, at = self._outgoing.writable(total), 0
-            for view in views:
-                memory[at : at + view.nbytes] = view
-                at += _room(view.nbytes)
+        memory, at = self._outgoing.writable(sum(_room(view.nbytes) for view in views)), 0
+        for view in views:
+            memory[at : at + view.nbytes] = view
+            at += _room(view.nbytes)
         self._socket.sendall(head)
 
     def _fill_arrays(self, arrays: Sequence[np.ndarray]) -> None:

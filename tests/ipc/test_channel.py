@@ -125,6 +125,27 @@ def test_memory_that_cannot_be_mapped_is_told_and_the_channel_goes_on(monkeypatc
         assert (found.tolist(), text) == (array.tolist(), "next")
 
 
+def test_the_memory_of_a_large_message_is_given_back_with_a_small_one(monkeypatch):
+    monkeypatch.setattr(memory_channel, "_KEPT", 1 << 20)
+    large, medium = np.ones(8 << 20, np.uint8), np.ones(3 << 20, np.uint8)
+
+    def held():
+        return os.fstat(one._outgoing._fd).st_blocks * 512
+
+    with by_memory() as (one, other):
+        for array, least, most in (
+            (large, 8 << 20, 9 << 20),
+            (medium, 8 << 20, 9 << 20),  # not much smaller: the next may be as large
+            ("no array", 0, 0),
+            (medium, 3 << 20, 4 << 20),
+            (large, 8 << 20, 9 << 20),
+        ):
+            one.send(array)
+            found = other.receive(SECONDS)
+            assert np.array_equal(found, array)
+            assert least <= held() <= most
+
+
 def test_more_arrays_than_the_other_side_would_take_are_not_sent(sides, monkeypatch):
     one, _ = sides
     monkeypatch.setattr(channels, "_MOST_ARRAYS", 3)
