@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["as_deployed", "variables_of"]
 
-_VARIABLE = re.compile(r"([A-Za-z_]\w{0,250})=([^\x00-\x1f\x7f]*)", re.ASCII)
+# What everything that reads it takes for one line of UTF-8.
+_VARIABLE = re.compile(
+    r"([A-Za-z_]\w{0,250})=([^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]*)", re.ASCII
+)
 _SERVE = "MODELFLOW_SERVE_"
 # What else depends on these: probes, ports, the seconds until a process is killed.
 _OWN_OPTIONS = {
@@ -43,7 +46,7 @@ def variables_of(texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         parts = _VARIABLE.fullmatch(text)
         if parts is None:
-            message = f"--env: got {text!r}; expected NAME=VALUE on one line"
+            message = f"--env: got {text!r}; expected NAME=VALUE on one line, in UTF-8"
             raise ConfigError(message)
         name, value = parts.groups()
         if name.startswith(_SERVE):  # those of keys name files

@@ -1,7 +1,7 @@
 """``modelflow run --resume``: which inputs are done, so that a job that was cut off goes on.
 
 A line is written behind the results of an input, with how far the results then were: the bytes of a
-file, the parts of a folder of parts; or one line for all inputs whose results went into one part::
+file, the files or parts in a folder; or one line for all inputs whose results went into one part::
 
     {"done": ["photos/17.jpg"], "sizes": {"output": 4211}}
     {"all": [["photos/17.jpg"], ["photos/18.jpg"]], "sizes": {"output": 3}}
@@ -21,7 +21,7 @@ import contextlib
 import fcntl
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -32,8 +32,7 @@ __all__ = ["Failed", "Finished"]
 
 # What every list begins with.
 _START = b'{"job": '
-_FIRST = ({"job", "version"}, {"job"})  # the latter of an earlier version
-_FORMS = ({"done", "sizes"}, {"all", "sizes"}, {"died", "run"})
+_MOST_RUNS = 1 << 32
 
 
 class Failed(NamedTuple):
@@ -93,6 +92,9 @@ class Finished:
         self.is_begun = self.is_changed = False
         try:
             path.touch()
+            if not path.is_file():  # of a device there may be no end
+                message = f"--resume {path}: is no file; expected one, or a name that is free"
+                raise ConfigError(message)
             self._file = path.open("r+b")
         except OSError as error:
             message = f"--resume {path}: cannot be written: {error.strerror or error}"
@@ -124,16 +126,19 @@ class Finished:
     def _begin(self, job: Mapping[str, Any], version: str) -> None:
         text = self._file.read()
         whole = text[: text.rfind(b"\n") + 1]  # the last line may have been cut off
-        lines = [self._parsed(line, number) for number, line in enumerate(whole.splitlines(), 1)]
+        lines = whole.splitlines()
         if not lines and text[: len(_START)] != _START[: len(text)]:
             self._refuse(text, 1)  # of something else, and without a line
+        if lines:
+            self._read(lines, job, version)
         self._file.seek(len(whole))
         self._file.truncate()
         if not lines:
             self._write({"job": dict(job), "version": version, "failed": self.failed._asdict()})
-            return
+
+    def _read(self, lines: Sequence[bytes], job: Mapping[str, Any], version: str) -> None:
+        before = self._parsed(lines[0], 1, _is_first)
         self.is_begun = True
-        before, *done = lines
         self.failed = before.get("failed", _NONE)
         self.is_changed = before.get("version", version) != version
         if before["job"] != job:
@@ -142,28 +147,28 @@ class Finished:
                 f"expected {json.dumps(job)}; remove it to begin anew"
             )
             raise ConfigError(message)
-        for line in done:
+        for number, text in enumerate(lines[1:], 2):
+            line = self._parsed(text, number, lambda line: _is_of(line, job))
             if "died" in line:
                 self.deaths.update(map(absolute, line["died"]))
                 self.run = line["run"]
             else:
-                self._done.update(map(absolute, line.get("all") or [line["done"]]))
+                done = line["all"] if "all" in line else [line["done"]]
+                self._done.update(map(absolute, done))
                 self.sizes = line["sizes"]
                 self.failed = line.get("failed", self.failed)
 
-    def _parsed(self, line: bytes, number: int) -> dict[str, Any]:
+    def _parsed(
+        self, line: bytes, number: int, is_right: Callable[[Mapping[str, Any]], bool]
+    ) -> dict[str, Any]:
         try:
             found = json.loads(line)
-        except ValueError as error:
-            found = error
-        forms = _FIRST if number == 1 else _FORMS
-        if not isinstance(found, dict) or set(found) - {"failed"} not in forms:
+        except (ValueError, RecursionError):
+            found = None
+        if not (isinstance(found, dict) and is_right(found)):
             self._refuse(line, number)
         if "failed" in found:
-            try:
-                found["failed"] = Failed(**found["failed"])
-            except TypeError:
-                self._refuse(line, number)
+            found["failed"] = Failed(**found["failed"])
         return found
 
     def _refuse(self, line: bytes, number: int) -> NoReturn:
@@ -220,3 +225,45 @@ class Finished:
         except OSError as error:
             message = f"--resume {self._path}: cannot be written: {error.strerror or error}"
             raise ConfigError(message) from error
+
+
+def _is_first(line: Mapping[str, Any]) -> bool:
+    """Tells whether a line is one that a list begins with; earlier versions wrote the job alone."""
+    match line:
+        case {"job": dict(), "version": str(), **more}:
+            return _has_failed(more)
+        case {"job": dict(), **more}:
+            return not more
+    return False
+
+
+def _has_failed(more: Mapping[str, Any]) -> bool:
+    """Tells whether what else is in a line is what has failed, or nothing."""
+    match more:
+        case {"failed": {"errors": int(errors), "file": str(), "size": int(size), **others}}:
+            return not others and len(more) == 1 and errors >= 0 and size >= 0
+    return not more
+
+
+def _is_of(line: Mapping[str, Any], job: Mapping[str, Any]) -> bool:
+    """Tells whether a line behind the first is one that a run of a job has written."""
+    match line:
+        case {"done": key, "sizes": sizes, **more}:
+            return _has_failed(more) and _is_key(key) and _are_sizes(sizes, job)
+        case {"all": [*keys], "sizes": sizes, **more}:
+            return _has_failed(more) and all(map(_is_key, keys)) and _are_sizes(sizes, job)
+        case {"died": [*keys], "run": int(run), **more}:
+            return not more and all(map(_is_key, keys)) and 0 < run < _MOST_RUNS
+    return False
+
+
+def _is_key(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+def _are_sizes(value: Any, job: Mapping[str, Any]) -> bool:
+    return (
+        isinstance(value, dict)
+        and value.keys() == job["outputs"].keys()
+        and all(type(size) is int and size >= 0 for size in value.values())
+    )

@@ -1,5 +1,6 @@
 """``modelflow ray serve``: servers on a Ray cluster, each with a listener of its own."""
 
+import hashlib
 import threading
 import uuid
 from collections.abc import Mapping, Sequence
@@ -127,17 +128,21 @@ def _run(servers: "Servers", *, is_scaled: bool) -> int:
 
 
 def _sent(
-    words: Sequence[str], given: Mapping[str, Any], name: str
+    words: Sequence[str], given: Mapping[str, Any], share: str
 ) -> tuple[list[str], dict[str, bytes]]:
     """Returns the arguments as they hold on another machine, and the archives that they name."""
     from modelflow.archive.archive import is_archive_file
 
-    found, archives = [], {}
+    found: list[str] = []
+    archives: dict[str, bytes] = {}
     for word in words:
         model, mark, path = word.rpartition("=")
         if not word.startswith("-") and is_archive_file(Path(path)):
-            archives[Path(path).name] = Path(path).read_bytes()
-            found.append(f"{model or Path(path).stem}={Path(path).name}")
+            name, content = Path(path).name, Path(path).read_bytes()
+            if archives.setdefault(name, content) != content:  # one of another folder has its name
+                name = f"{hashlib.sha256(content).hexdigest()}{Path(path).suffix}"
+                archives[name] = content
+            found.append(f"{model or Path(path).stem}={name}")
         elif not word.startswith("-") and Path(path).exists():
             found.append(f"{model}{mark}{Path(path).resolve()}")
         else:
@@ -145,7 +150,7 @@ def _sent(
     is_given = {word.partition("=")[0] for word in words}
     local = [one for one in _LOCAL if one.partition("=")[0] not in is_given]
     delay = f"--drain-delay={given['drain_delay']:g}"
-    return [*local, *found, delay, *_far(given, name)], archives
+    return [*local, *found, delay, *_far(given, share)], archives
 
 
 def _has_port(words: Sequence[str], given: Mapping[str, Any]) -> bool:

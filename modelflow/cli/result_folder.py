@@ -39,21 +39,33 @@ def save_result(folder: Path, index: int, buffer: Buffer) -> None:
         write_whole(folder / f"{stem}.json", text.encode() + b"\n")
 
 
-def remove_results(folder: Path, done: int, option: str, *, is_begun: bool) -> None:
+def remove_results(folder: Path, done: int, saved: int, option: str, *, is_begun: bool) -> None:
     """Removes the results that were written and not noted: they are written again.
 
     Args:
         folder: Where they are.
-        done: So many were noted.
+        done: So many inputs were noted.
+        saved: So many of them have a result here; the others are in error.
         option: What named the folder, for messages.
         is_begun: A run before has begun with it, so that they are its results.
 
     Raises:
-        ConfigError: there are results of something else.
+        ConfigError: there are results of something else, or less than were noted.
     """
+    there: list[tuple[int, Path]] = []
     for path in sorted(folder.iterdir()):
         found = _RESULT.fullmatch(path.name)
-        if not (found and int(found[1]) >= done and path.is_file()):
+        if found and path.is_file():
+            there.append((int(found[1]), path))
+    kept = len({number for number, _ in there if number < done})
+    if kept < saved:
+        message = (
+            f"{option}: {folder} has {kept} results, and had {saved} when the job ended; to begin "
+            "anew, remove the list that --resume names"
+        )
+        raise ConfigError(message)
+    for number, path in there:
+        if number < done:
             continue
         if not is_begun:
             message = (

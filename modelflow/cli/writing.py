@@ -68,6 +68,7 @@ class ResultWriter:
         self._files: dict[str, BinaryIO] = {}
         self._texts: dict[str, tuple[str, str]] = {}
         self._folders: dict[str, Path] = {}
+        self._saved: dict[str, int] = {}
         self._tables: dict[str, TableWriter] = {}
         for text in texts:
             port, where = _split(text, outputs)
@@ -116,9 +117,10 @@ class ResultWriter:
                 )
             elif where != "-" and _is_folder(where):
                 self._folders[port] = _made(path, text)
+                saved = self._saved[port] = (sizes or {}).get(port, 0)
                 if sizes is not None:
                     remove_drafts(path)
-                    remove_results(path, done, f"--output {text}", is_begun=is_begun)
+                    remove_results(path, done, saved, f"--output {text}", is_begun=is_begun)
                 elif any(path.iterdir()):
                     self._note(f"{where} is not empty: what is in it stays beside the new files")
             elif where != "-":
@@ -161,6 +163,7 @@ class ResultWriter:
         elif output in self._folders:
             with self._written(output, self._folders[output]):
                 save_result(self._folders[output], index, buffer)
+            self._saved[output] += 1
         else:
             is_picture = is_image(buffer)
             if output in self._tables:
@@ -218,9 +221,9 @@ class ResultWriter:
         return {port: table.write(count) for port, table in self._tables.items()}
 
     def size(self, output: str) -> int:
-        """Returns the bytes of an output's file; 0: its results do not go into one."""
+        """Returns the bytes of an output's file, or the results in its folder; else 0."""
         file = self._files.get(output)
-        return 0 if file is None else file.tell()
+        return self._saved.get(output, 0) if file is None else file.tell()
 
     def _data(self, buffer: Buffer, is_picture: bool) -> Any:
         if not is_picture:

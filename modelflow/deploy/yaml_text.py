@@ -27,11 +27,22 @@ class Place:
     condition: str = ""
 
 
+# Texts that Kubernetes and Helm read as numbers, or true and false, and PyYAML does not.
+_OTHERWISE = re.compile(r"[yYnN]|[-+]?[0-9_.]*[0-9][0-9_.]*([eE][-+]?[0-9_]+)?|0o[0-7_]+")
+
+
 class _Dumper(yaml.SafeDumper):
-    """Writes what stands at two places twice, without an anchor."""
+    """Writes what stands at two places twice, without an anchor, and texts as all read them."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - whatever it is
         return True
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        style = "'" if _OTHERWISE.fullmatch(data) else None
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style)
+
+
+_Dumper.add_representer(str, _Dumper.represent_str)
 
 
 def yaml_text(*documents: Any, note: str = "", condition: str = "") -> str:

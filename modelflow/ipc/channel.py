@@ -18,7 +18,7 @@ import numpy as np
 from modelflow.device import empty
 from modelflow.errors import described
 
-__all__ = ["Channel", "MessageError"]
+__all__ = ["Channel", "MessageError", "sendable"]
 
 _HEAD = struct.Struct("<QI")
 _SIZE = struct.Struct("<Q")
@@ -173,6 +173,11 @@ class Channel(ABC):
                 message = "the other side has ended"
                 raise EOFError(message)
             at += count
+
+
+def sendable(data: Any) -> Any:
+    """Returns what can be sent of a row's data: of a view of bytes these, which it stands for."""
+    return bytes(data) if isinstance(data, memoryview) else data
 
 
 def _too_many(count: int) -> str:

@@ -7,17 +7,19 @@ frees it when both processes are gone, however they end.
 import mmap
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from modelflow.ipc.channel import Channel
+from modelflow.ipc.channel import Channel, MessageError
 
 __all__ = ["Ends", "MemoryChannel", "open_channel"]
 
 _ALIGNMENT = 64
 _FIRST_SIZE = 1 << 16
+# So many bytes are kept for the messages to come, whatever their size.
+_KEPT = 64 << 20
 
 
 class Ends(NamedTuple):
@@ -40,16 +42,38 @@ class _Memory:
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._map = mmap.mmap(fd, os.fstat(fd).st_size)
+        self._filled = 0
 
     def writable(self, size: int) -> mmap.mmap:
-        if size > len(self._map):
-            os.ftruncate(self._fd, 1 << (size - 1).bit_length())
-        return self.readable(size)
+        """Returns its memory, of so many bytes at the least; what was in it has been read.
+
+        Raises:
+            MessageError: there is none.
+        """
+        if self._filled > max(_KEPT, 4 * size):  # of a message larger than others: given back
+            self._map.madvise(mmap.MADV_REMOVE)
+            self._filled = 0
+        self._filled = max(self._filled, size)
+        return self._mapped(size, lambda: os.ftruncate(self._fd, 1 << (size - 1).bit_length()))
 
     def readable(self, size: int) -> mmap.mmap:
+        """Returns its memory, in which the other side has written so many bytes.
+
+        Raises:
+            MessageError: it cannot be mapped.
+        """
+        return self._mapped(size, lambda: None)
+
+    def _mapped(self, size: int, prepare: Callable[[], None]) -> mmap.mmap:
         if size > len(self._map):
+            try:
+                prepare()
+                found = mmap.mmap(self._fd, os.fstat(self._fd).st_size)
+            except OSError as error:
+                message = f"there is no memory for its {size} bytes: {error.strerror}"
+                raise MessageError(message) from None
             self._map.close()
-            self._map = mmap.mmap(self._fd, os.fstat(self._fd).st_size)
+            self._map = found
         return self._map
 
     def close(self) -> None:
@@ -79,12 +103,10 @@ class MemoryChannel(Channel):
         self._outgoing.close()
 
     def _write(self, head: bytes, views: Sequence[memoryview]) -> None:
-        total = sum(_room(view.nbytes) for view in views)
-        if total:
-            memory, at = self._outgoing.writable(total), 0
-            for view in views:
-                memory[at : at + view.nbytes] = view
-                at += _room(view.nbytes)
+        memory, at = self._outgoing.writable(sum(_room(view.nbytes) for view in views)), 0
+        for view in views:
+            memory[at : at + view.nbytes] = view
+            at += _room(view.nbytes)
         self._socket.sendall(head)
 
     def _fill_arrays(self, arrays: Sequence[np.ndarray]) -> None:

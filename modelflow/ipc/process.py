@@ -39,15 +39,17 @@ def started(entry: str, ends: Sequence[int], search_path: Sequence[str]) -> subp
         entry: ``package.module:function``, which is given the arguments: the descriptors, as texts,
             and the number of this process.
         ends: Descriptors that it is given.
-        search_path: Where it looks for modules, as ``sys.path``.
+        search_path: Where it looks for modules, as ``sys.path``; in the current folder only where
+            that says so: a file there may bear the name of a module of Python's.
 
     Raises:
         OSError: it cannot be started.
     """
     module, _, function = entry.partition(":")
     command = f"import sys; from {module} import {function}; {function}(sys.argv[1:])"
+    flags = () if "" in search_path else ("-P",)
     return subprocess.Popen(
-        [sys.executable, "-c", command, *map(str, ends), str(os.getpid())],
+        [sys.executable, *flags, "-c", command, *map(str, ends), str(os.getpid())],
         pass_fds=ends,
         stdin=subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, search_path))},

@@ -10,7 +10,7 @@ from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.errors import DeadlineExceeded, FlowUnitError, described
-from modelflow.ipc.channel import MessageError
+from modelflow.ipc.channel import MessageError, sendable
 from modelflow.remote.cause import Cause, cause_of
 
 __all__ = ["Answers", "Fault", "Rows", "buffers_of", "column_of", "fault_of", "portable", "rows_of"]
@@ -128,7 +128,7 @@ def column_of(buffers: Sequence[Buffer]) -> Column:
 def _crossing(buffer: Buffer) -> Any:
     if buffer.error is not None:
         return fault_of(buffer.error)
-    return buffer.to("cpu").data
+    return sendable(buffer.to("cpu").data)
 
 
 def fault_of(error: FlowUnitError) -> Fault:

@@ -282,12 +282,67 @@ def test_a_list_of_something_else_is_refused_and_stays(modelflow, job, text, mes
     assert (job / "o.done").read_text(encoding="latin-1") == text
 
 
+@pytest.mark.parametrize("kind", ["device", "pipe"])
+def test_a_list_that_is_no_file_is_refused(modelflow, job, kind):
+    if kind == "pipe":
+        os.mkfifo(job / "o.done")
+    else:
+        (job / "o.done").symlink_to("/dev/null")
+    done = modelflow(*RESUMED)
+    assert done.returncode == 1
+    assert "--resume o.done: is no file; expected one, or a name that is free" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"done": 5, "sizes": {"output": 0}}',
+        '{"done": "ab", "sizes": {"output": 0}}',
+        '{"done": ["ab"], "sizes": []}',
+        '{"done": ["ab"], "sizes": {"output": "0"}}',
+        '{"done": ["ab"], "sizes": {"output": -1}}',
+        '{"done": ["ab"], "sizes": {"other": 0}}',
+        '{"done": ["ab"], "sizes": {"output": 0}, "more": 1}',
+        '{"all": ["ab"], "sizes": {"output": 0}}',
+        '{"all": 1, "sizes": {"output": 0}}',
+        '{"died": [5], "run": 1}',
+        '{"died": [], "run": -1}',
+        '{"died": [], "run": 99999999999999999999}',
+        "[" * 100_000,
+    ],
+)
+def test_a_list_that_is_damaged_is_refused_with_its_line_and_nothing_is_lost(modelflow, job, line):
+    modelflow(*RESUMED)
+    results = (job / "o.jsonl").read_bytes()
+    count = len((job / "o.done").read_text().splitlines())
+    with (job / "o.done").open("a") as file:
+        file.write(f"{line}\n")
+    done = modelflow(*RESUMED)
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False), done.stderr
+    assert f"--resume o.done:{count + 1}: got {line[:60].encode()!r}; expected" in done.stderr
+    assert (job / "o.jsonl").read_bytes() == results
+
+
 def test_results_that_have_shrunk_are_not_gone_on_with(modelflow, job):
     modelflow(*RESUMED)
     (job / "o.jsonl").write_text("")
     done = modelflow(*RESUMED)
     assert done.returncode == 1
     assert "o.jsonl has 0 bytes, and had" in done.stderr
+
+
+def test_a_folder_that_has_lost_results_is_not_gone_on_with(modelflow, job):
+    into_folder = (*RUN[:-1], "out/", "--resume", "o.done")
+    assert modelflow(*into_folder).returncode == 1  # five are in error
+    listed = (job / "o.done").read_text()
+    results = sorted((job / "out").iterdir())
+    again = modelflow(*into_folder)
+    assert (again.returncode, sorted((job / "out").iterdir())) == (1, results), again.stderr
+    results[0].unlink()
+    done = modelflow(*into_folder)
+    assert done.returncode == 1
+    assert "--output out/: out has 54 results, and had 55 when the job ended; to" in done.stderr
+    assert (job / "o.done").read_text() == listed
 
 
 def test_arrays_are_whole_up_to_a_size_and_beyond_it_on_request(modelflow, job):

@@ -1,5 +1,6 @@
 """YAML, and what a chart puts in later."""
 
+import pytest
 import yaml
 
 from modelflow.deploy.yaml_text import ABSENT, Place, yaml_text
@@ -18,6 +19,13 @@ def test_the_same_value_at_two_places_is_written_twice():
 def test_texts_that_look_like_something_else_stay_texts():
     values = {"a": "true", "b": "1", "c": "null", "d": "on", "e": "1e3", "f": "", "g": "{{ x }}"}
     assert yaml.safe_load(yaml_text(values)) == values
+
+
+@pytest.mark.parametrize(
+    "text", ["y", "Y", "n", "N", "1e3", "08", "1_0e3", "12E+03", "+.5e1", "0o17", "1.e2", "-1e-2"]
+)
+def test_texts_that_other_readers_take_for_something_else_are_quoted(text):
+    assert yaml_text({"a": text, text: 1}) == f"a: '{text}'\n'{text}': 1\n"
 
 
 def test_places_are_where_a_template_puts_values_in():

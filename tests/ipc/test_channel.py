@@ -1,6 +1,7 @@
 """Messages by whatever kind of channel: what cannot be sent or read costs that message alone."""
 
 import contextlib
+import errno
 import os
 import socket
 import threading
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from modelflow.ipc import channel as channels
+from modelflow.ipc import memory_channel
 from modelflow.ipc.channel import MessageError
 from modelflow.ipc.memory_channel import MemoryChannel, open_channel
 from modelflow.ipc.socket_channel import SocketChannel
@@ -99,6 +101,49 @@ def test_what_there_is_no_memory_for_is_told_and_the_next_message_comes(sides, m
     found = crosses(sides, large)
     np.testing.assert_array_equal(found[0], large[0])
     assert found[2] == large[2]
+
+
+@pytest.mark.parametrize("is_sending", [True, False])
+def test_memory_that_cannot_be_mapped_is_told_and_the_channel_goes_on(monkeypatch, is_sending):
+    array = np.arange(1 << 20, dtype=np.uint8)
+
+    def full(*_):
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    with by_memory() as (one, other):
+        with monkeypatch.context() as patch:
+            if not is_sending:
+                one.send(array)
+            patch.setattr(memory_channel.mmap, "mmap", full)
+            with pytest.raises(
+                MessageError, match=r"no memory for its 1048576 bytes: Cannot"
+            ) as it:
+                one.send(array) if is_sending else other.receive(SECONDS)
+        assert it.value.reason is it.value
+        one.send([array, "next"])
+        found, text = other.receive(SECONDS)
+        assert (found.tolist(), text) == (array.tolist(), "next")
+
+
+def test_the_memory_of_a_large_message_is_given_back_with_a_small_one(monkeypatch):
+    monkeypatch.setattr(memory_channel, "_KEPT", 1 << 20)
+    large, medium = np.ones(8 << 20, np.uint8), np.ones(3 << 20, np.uint8)
+
+    def held():
+        return os.fstat(one._outgoing._fd).st_blocks * 512
+
+    with by_memory() as (one, other):
+        for array, least, most in (
+            (large, 8 << 20, 9 << 20),
+            (medium, 8 << 20, 9 << 20),  # not much smaller: the next may be as large
+            ("no array", 0, 0),
+            (medium, 3 << 20, 4 << 20),
+            (large, 8 << 20, 9 << 20),
+        ):
+            one.send(array)
+            found = other.receive(SECONDS)
+            assert np.array_equal(found, array)
+            assert least <= held() <= most
 
 
 def test_more_arrays_than_the_other_side_would_take_are_not_sent(sides, monkeypatch):

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 
 import numpy as np
 import pytest
@@ -85,6 +86,13 @@ def test_arrays_and_meta_cross_as_they_are():
     np.testing.assert_array_equal(there.data, here.data)
     assert there.data.dtype == here.data.dtype
     assert there.meta == here.meta
+
+
+def test_a_view_of_bytes_crosses_as_bytes_both_ways():
+    graph = text_of().replace('risky"', 'tail"').replace(', notes=""', "")
+    view = memoryview(b"a.b.c.d")[::2]
+    with Flow(placed(graph, ProcessEngine())) as flow:
+        assert flow.infer(view).data == b"bcd"
 
 
 def test_an_error_names_the_node_inside_as_here_and_the_others_pass():
@@ -345,3 +353,11 @@ def test_two_parts_of_one_placement_end_at_once_though_one_hangs(tmp_path):
     flow.stop(drain=False)
     with pytest.raises(StreamClosed):
         request.answer()
+
+
+def test_a_file_in_the_current_folder_is_no_module_of_its_process(tmp_path, monkeypatch):
+    (tmp_path / "queue.py").write_text("raise RuntimeError('is no library')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(filter(None, sys.path)))
+    with Flow(placed(text_of(), ProcessEngine())) as flow:
+        assert flow.infer(2).data == 4

@@ -80,6 +80,12 @@ def odd(value):
 
 
 @flowunit
+def tail(value):
+    """Gives all of some bytes but the first, as they lie there."""
+    return memoryview(value)[1:]
+
+
+@flowunit
 def slow(value):
     """Takes its time, a row after the other."""
     time.sleep(0.2)

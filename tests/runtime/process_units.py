@@ -38,6 +38,12 @@ def picky(value):
     return value
 
 
+@flowunit
+def tail(value):
+    """Gives all of some bytes but the first, as they lie there."""
+    return memoryview(value)[1:]
+
+
 class Uncrossing:
     """What raises when it is sent, or where it is read, as if a file had ended."""
 

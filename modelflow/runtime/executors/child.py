@@ -11,7 +11,7 @@ import numpy as np
 from modelflow.buffer import Buffer
 from modelflow.device import Device
 from modelflow.errors import described
-from modelflow.ipc.channel import Channel, MessageError
+from modelflow.ipc.channel import Channel, MessageError, sendable
 from modelflow.ipc.memory_channel import Ends, MemoryChannel
 from modelflow.ipc.process import end_with, prepare
 from modelflow.runtime.call import returned_error
@@ -130,8 +130,8 @@ def _buffer(item: Item, *, is_writable: bool) -> Buffer:
 
 def _told(value: Any) -> Any:
     if isinstance(value, Buffer):
-        return Item(value.data, value.meta)
-    return _portable(value) if isinstance(value, Exception) else value
+        return Item(sendable(value.data), value.meta)
+    return _portable(value) if isinstance(value, Exception) else sendable(value)
 
 
 def _send(channel: Channel, answer: Any) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from modelflow.buffer import Buffer
 from modelflow.errors import PlanError, WorkerProcessError
 from modelflow.ipc import process as processes
-from modelflow.ipc.channel import MessageError
+from modelflow.ipc.channel import MessageError, sendable
 from modelflow.ipc.memory_channel import open_channel
 from modelflow.runtime.executors.child import Item, Job
 from modelflow.unit.spec import FlowUnitSpec
@@ -76,7 +76,7 @@ class ProcessUnit(FlowUnit):
         if self._process is None:
             self._start()
         inputs = {
-            port: [Item(buffer.data, buffer.meta) for buffer in buffers]
+            port: [Item(sendable(buffer.data), buffer.meta) for buffer in buffers]
             for port, buffers in ctx.inputs.items()
         }
         for port, values in self._asked(inputs).items():

@@ -95,6 +95,12 @@ def test_arrays_go_there_and_back_in_order(batch):
         assert buffer.data.dtype == (array + 5).dtype
 
 
+def test_a_view_of_bytes_crosses_as_bytes_both_ways():
+    with flow_of(units.tail) as flow:
+        (found,) = all_of(flow, [memoryview(b"a.b.c.d")[::2]])
+    assert found.data == b"bcd"
+
+
 def test_it_runs_elsewhere_and_each_thread_has_its_own_process():
     with flow_of(units.process_id, threads=2) as flow:
         found = {buffer.data for buffer in all_of(flow, range(200))}
