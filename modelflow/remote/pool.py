@@ -95,11 +95,16 @@ class Pool:
     # -- users ----------------------------------------------------------------------------------
 
     def join(self) -> User:
-        """Takes part: the first one has the least number of replicas begin; waits for none."""
+        """Takes part: the first one has the least number of replicas begin; waits for none.
+
+        What could not start before is no failure of this user's: it waits for the next try.
+        """
         user = User()
         with self._changed:
             self._changed.wait_for(lambda: not self._is_closing)
             self._users.add(user)
+            for slot in self._slots.values():
+                slot.failure = None
             for number in range(self.placement.replicas[0]):
                 if number not in self._slots:
                     self._fill(number)
@@ -191,7 +196,10 @@ class Pool:
             self._changed.notify_all()
             if not self._is_over:
                 return
-            replicas = [slot.replica for slot in self._slots.values()]
+            slots = list(self._slots.values())
+            for slot in slots:
+                slot.is_aborted = not slot.is_ready
+            replicas = [slot.replica for slot in slots]
         for replica in replicas:
             if replica is not None:
                 replica.kill()

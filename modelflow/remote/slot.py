@@ -56,7 +56,8 @@ class Slot:
         busy: How many it works on.
         is_reserved: Somebody waits to be alone there.
         used_at: When a batch was done last, or it became ready.
-        failure: Why the last try to start one failed; None: it has not.
+        failure: Why the last try to start one failed; None: it has not, or another one goes on.
+        is_aborted: Whoever waited for it has gone, and has had it ended: that is no failure.
         thread: Who keeps it.
     """
 
@@ -69,6 +70,7 @@ class Slot:
         self.is_reserved = False
         self.used_at = terms.clock.now()
         self.failure: Exception | None = None
+        self.is_aborted = False
         name = f"modelflow/placement {terms.placement.name}/{number}"
         self.thread = threading.Thread(target=self._keep, name=name)
         self._terms = terms
@@ -108,6 +110,7 @@ class Slot:
                 if terms.is_over():
                     return False
                 self.replica, self._is_lost = replica, False
+                self.failure, self.is_aborted = None, False
             replica.start(terms.placement.start_timeout)
         except Exception as error:  # noqa: BLE001 - told to who waits for a replica
             self._has_not_started(replica, error)
@@ -123,10 +126,10 @@ class Slot:
             _quietly(replica.close)
         terms = self._terms
         with terms.changed:
-            self.failure, self.replica = error, None
-            is_over = terms.is_over()
+            is_wanted = not self.is_aborted and not terms.is_over()
+            self.failure, self.replica = error if is_wanted else None, None
             terms.changed.notify_all()
-        if not is_over:
+        if is_wanted:
             name, said = terms.placement.name, told(error)
             logger.warning("placement %r: replica %d does not start: %s", name, self.number, said)
 
@@ -166,7 +169,7 @@ class Slot:
         """Waits before the next try; True: there is to be none."""
         terms = self._terms
         with terms.changed:
-            due = terms.clock.now() + seconds
+            due = terms.clock.now() + (0.0 if self.is_aborted else seconds)
             # One beyond the least number was worth one try.
             while not self.is_extra and not terms.is_over():
                 left = due - terms.clock.now()

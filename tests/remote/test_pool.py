@@ -35,6 +35,8 @@ class Told(Replica):
 
     def start(self, timeout):
         assert self.may_start.wait(LONG)
+        if self.is_killed:
+            raise ReplicaLostError("was ended before it had begun")
         if self.failures:
             raise self.failures.pop(0)
 
@@ -266,6 +268,41 @@ def test_one_that_does_not_start_again_is_tried_again(caplog):
     assert waiting().columns["out"][0] == [0]
     assert "still no room" in caplog.text
     pool.leave(user)
+
+
+def test_who_joins_between_two_tries_waits_for_the_next_one():
+    made, clock = Made(), FakeClock()
+    pool = pool_of(made, clock=clock)
+    first = opened(pool)
+    made.failures.append(OSError("no room"))
+    made[0].kill()
+    waiting = called(pool, first)
+    clock.until_deadline(clock.now() + 0.5)  # it has failed, and pauses
+    late = pool.join()
+    pause = threading.Thread(target=clock.advance, args=(0.5,), name="modelflow/test/pause")
+    pause.start()
+    pool.wait(late)
+    pause.join()
+    assert waiting().columns["out"][0] == [0]
+    pool.leave(first)
+    pool.leave(late)
+
+
+def test_who_joins_while_another_one_aborts_the_start_has_a_replica_of_its_own(caplog):
+    made = Made()
+    made.may_start = False
+    pool = pool_of(made)
+    gone = pool.join()
+    until(pool, lambda: pool._slots[0].replica is not None)
+    pool.abort(gone)
+    late = pool.join()
+    made.may_start = True
+    made[0].may_start.set()
+    pool.wait(late)
+    assert pool.call(late, ROWS).columns["out"][0] == [0]
+    assert not caplog.records, "the end of what nobody waited for was told as a failure"
+    pool.leave(gone)
+    pool.leave(late)
 
 
 def test_an_abort_ends_calls_and_who_waits():
