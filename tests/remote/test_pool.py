@@ -26,6 +26,7 @@ class Told(Replica):
         self.gate = threading.Event()
         self.gate.set()
         self.entered = threading.Semaphore(0)
+        self.has_begun = threading.Event()
         self.may_start = threading.Event()
         self.may_start.set()
         self.may_close = threading.Event()
@@ -34,6 +35,7 @@ class Told(Replica):
         self.calls = 0
 
     def start(self, timeout):
+        self.has_begun.set()
         assert self.may_start.wait(LONG)
         if self.is_killed:
             raise ReplicaLostError("was ended before it had begun")
@@ -70,12 +72,15 @@ class Made(list[Any]):
         super().__init__()
         self.failures = list(failures)
         self.may_start = True
+        self.has_made = threading.Semaphore(0)
 
     def __call__(self, number):
-        self.append(Told(number, self.failures))
+        one = Told(number, self.failures)
         if not self.may_start:
-            self[-1].may_start.clear()
-        return self[-1]
+            one.may_start.clear()
+        self.append(one)
+        self.has_made.release()
+        return one
 
 
 def pool_of(made, replicas=(1, 1), *, in_flight=2, clock=None, **terms):
@@ -293,7 +298,8 @@ def test_who_joins_while_another_one_aborts_the_start_has_a_replica_of_its_own(c
     made.may_start = False
     pool = pool_of(made)
     gone = pool.join()
-    until(pool, lambda: pool._slots[0].replica is not None)
+    assert made.has_made.acquire(timeout=LONG)
+    assert made[0].has_begun.wait(LONG)
     pool.abort(gone)
     late = pool.join()
     made.may_start = True
