@@ -76,7 +76,7 @@ def ray_serve(
     from modelflow.ray.apart import Apart
     from modelflow.ray.served import RayServed
 
-    with serve.make_context("serve", list(words), click.get_current_context()) as context:
+    with serve.make_context("serve", list(words), click.get_current_context().parent) as context:
         given = {**context.params, "sources": context.params["sources"] or configured("sources")}
         if context.get_parameter_source("drain_delay") is ParameterSource.DEFAULT:
             given["drain_delay"] = _DELAY
@@ -91,6 +91,7 @@ def ray_serve(
     resources = {name: amount for name, amount in (("CPU", cpus), ("GPU", gpus)) if amount}
     placement = PlacementConfig("server", (least, most), resources, start_timeout=start_timeout)
     name = uuid.uuid4().hex[:12]
+    _sent(words, given, name)  # what is wrong with it is told before anything begins
     with connected(address) as cluster:
         apart = Apart(cluster, placement) if _has_port(words, given) else None
         servers = Servers(
@@ -130,14 +131,20 @@ def _run(servers: "Servers", *, is_scaled: bool) -> int:
 def _sent(
     words: Sequence[str], given: Mapping[str, Any], share: str
 ) -> tuple[list[str], dict[str, bytes]]:
-    """Returns the arguments as they hold on another machine, and the archives that they name."""
-    from modelflow.archive.archive import is_archive_file
+    """Returns the arguments as they hold on another machine, and the archives that they name.
+
+    Raises:
+        ConfigError: an archive is not there, or not whole.
+    """
+    from modelflow.archive.archive import Archive, is_archive_file
 
     found: list[str] = []
     archives: dict[str, bytes] = {}
     for word in words:
         model, mark, path = word.rpartition("=")
         if not word.startswith("-") and is_archive_file(Path(path)):
+            with Archive(Path(path)) as archive:
+                archive.verify()
             name, content = Path(path).name, Path(path).read_bytes()
             if archives.setdefault(name, content) != content:  # one of another folder has its name
                 name = f"{hashlib.sha256(content).hexdigest()}{Path(path).suffix}"

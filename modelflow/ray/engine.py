@@ -5,10 +5,11 @@ import hashlib
 import threading
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from modelflow.config.placement import PlacementConfig
-from modelflow.errors import ReplicaLostError
+from modelflow.errors import Location, ReplicaLostError
 from modelflow.ipc.channel import Channel
 from modelflow.ipc.socket_channel import SocketChannel, call
 from modelflow.ray.actor import Door, Origin, PartActor
@@ -281,11 +282,24 @@ class RayReplica(ChannelReplica):
 
 
 def _digest(placement: PlacementConfig, parts: Sequence[Part], archive: bytes | None) -> str:
+    """Returns what tells actors apart that run something else, wherever it was read."""
     from ray import cloudpickle
 
-    written = repr((placement, [(part.name, part.config) for part in parts])).encode()
+    asked = replace(placement, location=Location(""))
+    written = repr((asked, [_written(part) for part in parts])).encode()
     given = cloudpickle.dumps([part.units for part in parts])
     return hashlib.sha256(written + given + (archive or b"")).hexdigest()[:12]
+
+
+def _written(part: Part) -> tuple[Any, ...]:
+    """Returns what was written of a part, in one order; of an archive not where that lies."""
+    config = part.config
+    nodes = [(node.name, sorted(node.attributes.items())) for node in config.nodes]
+    edges = [(str(edge.source), str(edge.target)) for edge in config.edges]
+    if config.archive is not None:  # its bytes say the rest
+        return part.name, nodes, edges
+    sections = [sorted(each.items()) for each in (config.driver, config.graph)]
+    return part.name, nodes, edges, sections, config.path, config.modules
 
 
 def _archive_of(parts: Sequence[Part]) -> bytes | None:

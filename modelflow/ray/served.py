@@ -4,6 +4,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from modelflow.config.placement import PlacementConfig
@@ -86,7 +87,7 @@ class RayServed:
             with self._apart.placing(lambda: self._is_over) as (labels, placed):
                 self._begin(labels)
                 placed(self._name, opened(self._actor.machine.remote(), timeout + _MORE, late))
-        ref = self._actor.open.remote(words, archives, timeout)
+        ref = self._actor.open.remote(words, archives, str(Path.cwd()), timeout)
         self._is_open = True
         address: str = opened(ref, timeout + _MORE, late)
         return address

@@ -5,19 +5,18 @@ The server is a process of its own, with a listener of its own: no request passe
 
 import os
 import select
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from modelflow.errors import ModelflowError
 from modelflow.ray.actor import Origin, take_up
+from modelflow.ray.sent_folder import SentFolder
 
 __all__ = ["CLUSTER", "MACHINE", "ServerActor", "ServerError"]
 
@@ -31,6 +30,7 @@ _COMMAND = (
     "import sys; from modelflow.ipc.process import end_with; end_with(int(sys.argv.pop(1))); "
     "from modelflow.cli.main import main; main(sys.argv[1:])"
 )
+_STDERR = 2
 # Of what a server that does not begin has said.
 _TAIL = 2000  # bytes
 _ANSWER = 2.0  # seconds
@@ -51,7 +51,8 @@ class ServerActor:
             RuntimeError: other versions run here than at the caller.
         """
         take_up(origin)
-        self._folder = tempfile.TemporaryDirectory(prefix="modelflow-")
+        self._folder = SentFolder()
+        self._log = _log()
         self._process: subprocess.Popen[bytes] | None = None
         self._address = ""
 
@@ -62,13 +63,17 @@ class ServerActor:
         found: str = ray.get_runtime_context().get_node_id()
         return found
 
-    def open(self, words: Sequence[str], archives: Mapping[str, bytes], timeout: float) -> str:
+    def open(
+        self, words: Sequence[str], archives: Mapping[str, bytes], folder: str, timeout: float
+    ) -> str:
         """Starts the server and waits until everything is loaded, and answers.
 
         Args:
             words: The arguments of ``modelflow serve``; the host `MACHINE` is this machine,
                 ``--on=`` `CLUSTER` its cluster.
             archives: Archives that they name, by the name of their file.
+            folder: That which the caller is in: relative paths are below it here as well, where
+                there is such a one.
             timeout: The longest wait in seconds.
 
         Returns:
@@ -79,34 +84,34 @@ class ServerActor:
         """
         import ray
 
-        folder = Path(self._folder.name)
+        sent = self._folder.path
         for name, content in archives.items():
-            (folder / name).write_bytes(content)
+            (sent / name).write_bytes(content)
         host = ray.util.get_node_ip_address()
         here = f"--on={ray.get_runtime_context().gcs_address}"
         given = [
-            here if word == f"--on={CLUSTER}" else word.replace(f"{MACHINE}:", f"{host}:")
+            here if word == f"--on={CLUSTER}" else _here(word, host, sent, archives)
             for word in words
         ]
+        begun = _size(self._log)
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
-            told.bind(str(folder / "notify"))
-            with (folder / "said").open("wb") as said:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-c", _COMMAND, str(os.getpid()), "serve", *given],
-                    cwd=folder,
-                    stdin=subprocess.DEVNULL,
-                    stdout=said,
-                    stderr=said,
-                    env={
-                        **os.environ,
-                        "NOTIFY_SOCKET": str(folder / "notify"),
-                        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-                    },
-                )
-            self._address = self._ready(told, timeout)
+            told.bind(str(sent / "notify"))
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _COMMAND, str(os.getpid()), "serve", *given],
+                cwd=folder if Path(folder).is_dir() else sent,
+                stdin=subprocess.DEVNULL,
+                stdout=_STDERR,
+                stderr=_STDERR,
+                env={
+                    **os.environ,
+                    "NOTIFY_SOCKET": str(sent / "notify"),
+                    "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+                },
+            )
+            self._address = self._ready(told, begun, timeout)
         return self._address
 
-    def _ready(self, told: socket.socket, timeout: float) -> str:
+    def _ready(self, told: socket.socket, begun: int, timeout: float) -> str:
         """Waits until the server says that it answers; returns where."""
         process = self._process
         assert process is not None  # it was started
@@ -120,17 +125,17 @@ class ServerActor:
             return next(line for line in lines if line.startswith("STATUS=")).split()[-1]
         process.kill()
         code = process.wait()
-        tail = (Path(self._folder.name) / "said").read_bytes()[-_TAIL:].decode(errors="replace")
+        tail = _tail(self._log, begun)
         what = f"was not ready within {timeout:g} s" if not seen else f"has ended with {code}"
-        self._clear()
-        message = f"the server {what}: {tail.strip() or 'it said nothing'}"
+        self._folder.remove()
+        message = f"the server {what}: {tail or 'it said nothing'}"
         raise ServerError(message)
 
     def wait(self) -> int:
         """Waits until the server has ended; returns its exit code."""
         process = self._process
         code = 0 if process is None else process.wait()
-        self._clear()
+        self._folder.remove()
         return code
 
     def waiting(self) -> int:
@@ -142,8 +147,9 @@ class ServerActor:
     def figures(self) -> dict[str, Any]:
         """Returns what runs here, as an actor of a part does."""
         process = self._process
+        log = f"; its log is {self._log} there" if self._log is not None else ""
         return {
-            "label": f"serves at {self._address or '(not yet)'}",
+            "label": f"serves at {self._address or '(not yet)'}{log}",
             "process": os.getpid() if process is None else process.pid,
             "rows": {},
         }
@@ -163,7 +169,7 @@ class ServerActor:
         except subprocess.TimeoutExpired:
             process.kill()
             code = process.wait()
-        self._clear()
+        self._folder.remove()
         return code
 
     def end(self) -> None:
@@ -172,8 +178,40 @@ class ServerActor:
         if process is not None:
             process.kill()
             process.wait()
-        self._clear()
+        self._folder.remove()
 
-    def _clear(self) -> None:
-        """Removes what came here: the actor is killed, which removes nothing."""
-        shutil.rmtree(self._folder.name, ignore_errors=True)
+
+def _log() -> Path | None:
+    """Returns the file that Ray has this process write its errors to; None: it goes elsewhere."""
+    path = Path(f"/proc/self/fd/{_STDERR}").readlink()
+    return path if path.is_file() else None
+
+
+def _size(log: Path | None) -> int:
+    return 0 if log is None else log.stat().st_size
+
+
+def _tail(log: Path | None, begun: int) -> str:
+    """Returns the last of what was written to a log from some byte on."""
+    if log is None:
+        return "what it said is where Ray writes what its processes say"
+    with log.open("rb") as file:
+        file.seek(max(begun, _size(log) - _TAIL))
+        return file.read(_TAIL).decode(errors="replace").strip()
+
+
+def _here(word: str, host: str, folder: Path, names: Collection[str]) -> str:
+    """Returns an argument as it holds on this machine.
+
+    Args:
+        word: The argument.
+        host: The address of the machine, which `MACHINE` stands for.
+        folder: Where what was sent is.
+        names: What was sent.
+    """
+    name, mark, value = word.rpartition("=")
+    if value.startswith(f"{MACHINE}:"):
+        return f"{name}{mark}{host}{value.removeprefix(MACHINE)}"
+    if value in names and not word.startswith("-"):
+        return f"{name}{mark}{folder / value}"
+    return word

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +21,13 @@ from modelflow.cli.main import cli
 from modelflow.config.placement import PlacementConfig
 from modelflow.config.read import read_text_config
 from modelflow.errors import ConfigError, FlowFailed, FlowUnitError
+from modelflow.graph.read import read_graph
+from modelflow.plan.placement import find_partitions
 from modelflow.ray import RayEngine, connected
 from modelflow.ray.cluster import ClusterError
+from modelflow.ray.engine import _archive_of, _digest
 from modelflow.remote import placed
-from modelflow.remote.part import Part
+from modelflow.remote.part import Part, part_of
 from tests import programs as commands
 from tests.properties.programs import programs, sessions
 from tests.properties.test_random_graphs import EXAMPLES, thorough
@@ -261,6 +265,26 @@ def test_who_finds_an_actor_that_is_about_to_end_has_another_one(cluster, soon_a
     assert other._actor._actor_id != maker._actor._actor_id == ended[0]._actor_id
     other.close()
     see_end_of(other)
+
+
+def test_shared_actors_are_those_of_the_same_graph_wherever_its_archive_lies(tmp_path):
+    text = text_of().replace('"tests.remote.units:risky"', 'mean, mean="1,2,3"')
+
+    def digest(folder, text, **changes):
+        path = tmp_path / folder
+        path.mkdir()
+        (path / "g.toml").write_text(text)
+        words = ["pack", str(path / "g.toml"), "-o", str(path / "g.mfz")]
+        assert CliRunner().invoke(cli, words).exit_code == 0
+        graph = read_graph(path / "g.mfz", check_devices=False)
+        (cut,) = find_partitions(graph)
+        part = part_of(cut, ())
+        return _digest(replace(cut.placement, **changes), [part], _archive_of([part]))
+
+    here = digest("here", text)
+    assert digest("there", text) == here
+    assert digest("other", text.replace("far=1", "far=2")) != here
+    assert digest("more", text, in_flight=7) != here
 
 
 def test_actors_of_one_name_run_what_they_are_asked_for(cluster, soon_alone):

@@ -254,6 +254,17 @@ def archive(tmp_path):
     return tmp_path / "m.mfz"
 
 
+def id_of_a_failure(address):
+    """What a client is told of what fails inside."""
+    connection = http.client.HTTPConnection(address, timeout=LONG)
+    connection.request("POST", "/v1/models/m:predict", json.dumps({"instances": ["no number"]}))
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    assert answer.status == 500, text
+    return re.search(r"under the id (\w+)", text)[1]
+
+
 def status_of(machines):
     command = [sys.executable, "-m", "modelflow", "ray", "status", "--address", machines.address]
     return programs.run(command, check=True).stdout
@@ -262,8 +273,10 @@ def status_of(machines):
 def folders_of(status):
     """Where two servers have what was sent to their machines."""
     served = re.findall(r"\(process (\d+)\): serves at", status)
-    found = [Path(f"/proc/{number}/cwd").readlink() for number in served]
+    told = [Path(f"/proc/{number}/environ").read_bytes() for number in served]
+    found = [Path(re.search(rb"NOTIFY_SOCKET=([^\0]+)", one)[1].decode()).parent for one in told]
     assert len(found) == 2
+    assert all((folder / "m.mfz").exists() for folder in found)
     return found
 
 
@@ -289,6 +302,9 @@ def test_servers_are_replaced_under_load_without_a_request_that_fails(machines, 
         seen = status_of(machines)
         assert all(f"serves at http://{address}" in seen for address in addresses), seen
         folders = folders_of(seen)
+        logs = dict(re.findall(r"serves at http://(\S+); its log is (\S+) there", seen))
+        number = id_of_a_failure(addresses[0])
+        assert f"request {number} failed" in Path(logs[addresses[0]]).read_text()
         clients = [Balanced(addresses) for _ in range(4)]
         try:
             before = list(addresses)
