@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from modelflow.cli.choice import Choice
+from modelflow.cli.deployed_values import PORTS, grpc_port_of, mounts_of, replicas_of
 from modelflow.cli.graph_choice import GraphChoice
 from modelflow.cli.graph_options import graph_options
 from modelflow.cli.telling import tell
@@ -28,9 +30,7 @@ TARGET_NAMES = ("docker", "compose", "kubernetes", "helm", "kuberay", "systemd")
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
 _IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._/:-]{0,250}")
-_REPLICAS = re.compile(r"([1-9]\d{0,3})(?:\.\.([1-9]\d{0,3}))?")
 _RAY = re.compile(rb"^ray(?:\[[a-z,]*\])?==([0-9A-Za-z.+!]+)", re.MULTILINE)  # in a lock file
-_PORTS = range(1024, 65_536)  # whoever serves in a container is no root
 
 
 @click.command()
@@ -51,7 +51,7 @@ _PORTS = range(1024, 65_536)  # whoever serves in a container is no root
 )
 @click.option(
     "--http-port",
-    type=click.IntRange(_PORTS.start, _PORTS.stop - 1),
+    type=click.IntRange(PORTS.start, PORTS.stop - 1),
     default=8501,
     show_default=True,
     help="Its port for HTTP.",
@@ -96,6 +96,15 @@ _PORTS = range(1024, 65_536)  # whoever serves in a container is no root
     "MODELFLOW_SERVE_MAX_REQUESTS=64 or MODELFLOW_SET__NODE__KEY=VALUE. May be repeated.",
 )
 @click.option(
+    "--mount",
+    "mounts",
+    multiple=True,
+    metavar="NAME=/FOLDER",
+    help="Files that are not in the image, as certificates and keys: the Secret NAME of Kubernetes "
+    "(for docker and compose the folder NAME beside the other files) as that folder, to be read "
+    "alone. May be repeated.",
+)
+@click.option(
     "--include",
     "includes",
     multiple=True,
@@ -124,9 +133,20 @@ def deploy(target: str, graph: GraphChoice, folder: Path, force: bool, **given: 
     modelflow deploy docker graph.toml -o image
     modelflow deploy kubernetes graph.toml -o site --replicas 2..8 --image registry/digits:1
     """
+    from modelflow.cli.deployed_environment import variables_of
     from modelflow.deploy.targets import TARGETS
 
     made = TARGETS[target]
+    given["variables"] = variables_of(given["variables"])
+    given["mounts"] = mounts_of(given["mounts"])
+    if given["mounts"] and not made.has_mounts:
+        message = (
+            f"--mount: deploy {target} has no use for it: the server reads the machine's own "
+            "files; those that are root's alone come by LoadCredential= (docs/how-to/deploy.md)"
+        )
+        raise ConfigError(message)
+    if not made.is_replicated and _is_given("replicas"):
+        tell("note", f"--replicas does nothing for {target}: it is one server")
     try:
         with ended_by_sigterm(), whole_folder(folder, is_forced=force) as draft:
             application = _write(made, graph, draft, given)
@@ -145,8 +165,10 @@ def deploy(target: str, graph: GraphChoice, folder: Path, force: bool, **given: 
     click.echo(f"\nnext:\n\n  cd {shlex.quote(str(folder))}", err=True)
     for line in made.next(application).splitlines():
         click.echo(f"  {line}", err=True)
+    if not made.is_served:
+        return 0
     takes = ", ".join(application.inputs) or "nothing"
-    path = f"http://HOST:{application.http_port}/v2/models/{application.model}"
+    path = f"{application.scheme}://HOST:{application.http_port}/v2/models/{application.model}"
     click.echo(f"\nit takes {takes}, and says more of itself at {path}", err=True)
     return 0
 
@@ -169,7 +191,7 @@ def _write(
     manifest = _packed(target, graph, archive, given)
     with Archive(archive) as opened:
         lock = b"".join(opened.chunks(LOCK))
-    application = _application(graph, model, manifest, lock, given)
+    application = _application(target, graph, model, manifest, lock, given)
     (draft / LOCK).write_bytes(lock)
     for path, text in target.files(application).items():
         (draft / path).parent.mkdir(parents=True, exist_ok=True)
@@ -192,7 +214,7 @@ def _packed(
         graph,
         archive,
         includes=given["includes"],
-        extras=target.extras,
+        extras=_extras(target, given),
         lock=given["lock"],
         notes=notes,
     )
@@ -224,9 +246,10 @@ def _taken(
     shutil.copyfile(graph.path, archive)
     with Archive(archive) as opened:
         manifest = opened.manifest
-    missing = [extra for extra in target.extras if extra not in manifest.extras]
+    extras = _extras(target, given)
+    missing = [extra for extra in extras if extra not in manifest.extras]
     if missing:
-        wanted = " ".join(f"--extra {extra}" for extra in target.extras)
+        wanted = " ".join(f"--extra {extra}" for extra in extras)
         message = (
             f"{graph.path}: its requirements.lock was made without the extra {missing[0]!r}; pack "
             f"the graph again: modelflow pack {wanted}"
@@ -235,16 +258,29 @@ def _taken(
     return manifest
 
 
+def _extras(target: "Target", given: dict[str, Any]) -> tuple[str, ...]:
+    from modelflow.cli.deployed_environment import extras_of
+
+    return tuple(dict.fromkeys((*target.extras, *extras_of(given["variables"]))))
+
+
 def _application(
-    graph: GraphChoice, model: str, manifest: "Manifest", lock: bytes, given: dict[str, Any]
+    target: "Target",
+    graph: GraphChoice,
+    model: str,
+    manifest: "Manifest",
+    lock: bytes,
+    given: dict[str, Any],
 ) -> "Application":
     import hashlib
 
-    from modelflow.cli.deployed_environment import as_deployed, variables_of
+    from modelflow.cli.deployed_environment import as_deployed, check_placing
     from modelflow.deploy.application import Application, label_of, needs_of
 
-    variables = variables_of(given["variables"])
-
+    variables = given["variables"]
+    checked = as_deployed(graph, variables).read(check_devices=False)
+    if target.is_served:
+        check_placing(variables, checked)
     tag = hashlib.sha256(manifest.to_bytes()).hexdigest()[:12]  # another archive, another image
     image = given["image"] or f"{label_of(model)}:{tag}"
     if not _IMAGE.fullmatch(image):
@@ -255,36 +291,20 @@ def _application(
         modelflow=manifest.modelflow,
         python=f"{sys.version_info.major}.{sys.version_info.minor}",
         extras=manifest.extras,
-        needs=needs_of(as_deployed(graph, variables).read(check_devices=False)),
+        needs=needs_of(checked),
         inputs=tuple(port["name"] for port in manifest.inputs),
         image=image,
         http_port=given["http_port"],
-        grpc_port=_grpc_port(given["grpc_port"], given["http_port"]),
+        grpc_port=grpc_port_of(given["grpc_port"], given["http_port"]),
         drain=given["drain_timeout"],
         delay=given["drain_delay"],
-        replicas=_replicas(given["replicas"]),
+        replicas=replicas_of(given["replicas"]),
         ray=found[1].decode() if (found := _RAY.search(lock)) else "",
         settings=variables,
+        mounts=given["mounts"],
     )
 
 
-def _grpc_port(text: str, http: int) -> int | None:
-    if text == "off":
-        return None
-    port = int(text) if text.isascii() and text.isdecimal() else 0
-    if not _PORTS.start <= port < _PORTS.stop or port == http:
-        message = (
-            f"--grpc-port: got {text!r}; expected off, or a port from {_PORTS.start} to "
-            f"{_PORTS.stop - 1}, other than that for HTTP ({http})"
-        )
-        raise ConfigError(message)
-    return port
-
-
-def _replicas(text: str) -> tuple[int, int]:
-    found = _REPLICAS.fullmatch(text)
-    least, most = (0, 0) if found is None else (int(found[1]), int(found[2] or found[1]))
-    if found is None or least > most:
-        message = f"--replicas: got {text!r}; expected N or MIN..MAX, as in 2..8"
-        raise ConfigError(message)
-    return least, most
+def _is_given(name: str) -> bool:
+    source = click.get_current_context().get_parameter_source(name)
+    return source is not ParameterSource.DEFAULT

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from modelflow.cli.far import PROCESSES, check_far
 from modelflow.cli.option_variables import options_by_variable
 from modelflow.cli.telling import tell
 from modelflow.config.environment import Environment
@@ -15,8 +16,9 @@ from modelflow.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
     from modelflow.cli.graph_choice import GraphChoice
+    from modelflow.graph.graph import Graph
 
-__all__ = ["as_deployed", "variables_of"]
+__all__ = ["as_deployed", "check_placing", "extras_of", "variables_of"]
 
 # What everything that reads it takes for one line of UTF-8.
 _VARIABLE = re.compile(
@@ -30,6 +32,17 @@ _OWN_OPTIONS = {
     "MODELFLOW_SERVE_DRAIN_TIMEOUT": "--drain-timeout",
     "MODELFLOW_SERVE_DRAIN_DELAY": "--drain-delay",
 }
+# What a server that is deployed cannot do with.
+_OUT_OF_PLACE = {
+    "MODELFLOW_SERVE_CONFIG": "what is in the file is not in what is deployed; give each of its "
+    "settings as a variable",
+    "MODELFLOW_SERVE_DESCRIBE": "the server would print and end, and be started again for ever",
+}
+# One is nothing without the other.
+_PAIRS = (
+    ("MODELFLOW_SERVE_TLS_CERT", "MODELFLOW_SERVE_TLS_KEY"),
+    ("MODELFLOW_SERVE_TLS_KEY", "MODELFLOW_SERVE_TLS_CERT"),
+)
 
 
 def variables_of(texts: Iterable[str]) -> dict[str, str]:
@@ -58,7 +71,55 @@ def variables_of(texts: Iterable[str]) -> dict[str, str]:
                 "docs/how-to/deploy.md says where secrets go",
             )
         found[name] = value
+    _check_together(found)
     return found
+
+
+def extras_of(variables: Mapping[str, str]) -> tuple[str, ...]:
+    """Returns the extras of modelflow that settings of the server need."""
+    on = variables.get("MODELFLOW_SERVE_ON", PROCESSES)
+    otel = variables.get("MODELFLOW_SERVE_OTEL", "")
+    is_traced = otel.lower() not in ("", "0", "false", "off", "no", "n", "f")
+    return (*(("ray",) if on not in ("", PROCESSES) else ()), *(("otel",) if is_traced else ()))
+
+
+def check_placing(variables: Mapping[str, str], graph: "Graph") -> None:
+    """Looks whether what is said of far nodes goes with the graph; tells where they run.
+
+    Raises:
+        ConfigError: they are to run elsewhere, and there are none.
+    """
+    placed = [name for name, node in graph.nodes.items() if node.settings.placement]
+    on = variables.get("MODELFLOW_SERVE_ON")
+    if on and not placed:
+        message = (
+            f"--env MODELFLOW_SERVE_ON={on}: the graph places no node; expected one with "
+            "placement=NAME, as declared in [placement.NAME]"
+        )
+        raise ConfigError(message)
+    if placed and not on:
+        tell(
+            "note",
+            f"{', '.join(placed)}: the graph places it elsewhere, and what is deployed runs it in "
+            "the server; for processes beside it give --env MODELFLOW_SERVE_ON=processes, for a "
+            "Ray cluster its address (deploy kuberay makes one)",
+        )
+
+
+def _check_together(found: Mapping[str, str]) -> None:
+    for one, other in _PAIRS:
+        if found.get(one) and not found.get(other):
+            message = f"--env {one}: is nothing without {other}; give both"
+            raise ConfigError(message)
+    workers, replicas = (int(found.get(f"{_SERVE}{name}") or 0) for name in ("WORKERS", "REPLICAS"))
+    if workers and replicas > 1:
+        message = f"--env {_SERVE}WORKERS={workers}, {_SERVE}REPLICAS={replicas}: give one of them"
+        raise ConfigError(message)
+    try:
+        check_far(found.get(f"{_SERVE}ON"), found.get(f"{_SERVE}SHARE"))
+    except click.UsageError as error:
+        message = f"--env {_SERVE}ON, {_SERVE}SHARE: {error.message}"
+        raise ConfigError(message) from error
 
 
 def as_deployed(graph: "GraphChoice", variables: Mapping[str, str]) -> "GraphChoice":
@@ -75,6 +136,9 @@ def _check(name: str, value: str) -> None:
 
     if option := _OWN_OPTIONS.get(name):
         message = f"--env {name}: has an option of its own, on which more depends; give {option}"
+        raise ConfigError(message)
+    if reason := _OUT_OF_PLACE.get(name):
+        message = f"--env {name}: {reason}"
         raise ConfigError(message)
     known = options_by_variable(serve, _SERVE.rstrip("_"))
     if name not in known:

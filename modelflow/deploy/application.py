@@ -11,6 +11,7 @@ from modelflow.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from modelflow.config.placement import PlacementConfig
     from modelflow.graph.graph import Graph
 
 __all__ = ["USER", "Application", "Graces", "Needs", "label_of", "needs_of"]
@@ -33,6 +34,18 @@ class Needs(NamedTuple):
     """How many GPUs; 0: none."""
     batch: int
     """The rows of the largest batch that a node is given."""
+    placed: tuple["PlacementConfig", ...] = ()
+    """The kinds of machine that it places nodes on."""
+
+    @property
+    def replicas(self) -> tuple[int, int]:
+        """How few and how many replicas of what it places there are."""
+        least = sum(placement.replicas[0] for placement in self.placed)
+        return least, sum(placement.replicas[1] for placement in self.placed)
+
+    def most(self, resource: str) -> float:
+        """Returns how much of a resource a replica of what it places takes at the most."""
+        return max((placement.resources.get(resource, 0.0) for placement in self.placed), default=0)
 
 
 class Graces(NamedTuple):
@@ -66,6 +79,8 @@ class Application:
         ray: The version of Ray in its lock file; "": it says none.
         settings: Variables of the environment that it is started with. Not in the image, which more
             may have than whoever starts it.
+        mounts: Folders of files that are not in the image, as keys and certificates: by the name
+            of the Secret, or of the folder beside the other files, where they are in the container.
     """
 
     model: str
@@ -82,6 +97,7 @@ class Application:
     replicas: tuple[int, int] = (1, 4)
     ray: str = ""
     settings: "Mapping[str, str]" = field(default_factory=dict)
+    mounts: "Mapping[str, str]" = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -118,8 +134,24 @@ class Application:
     @property
     def graces(self) -> Graces:
         """How long its end may take."""
-        process = self.delay + self.drain + _LAST_SECONDS
+        # With workers the process of the models ends behind them.
+        rounds = 2 if self._count("MODELFLOW_SERVE_WORKERS") else 1
+        process = self.delay + rounds * self.drain + _LAST_SECONDS
         return Graces(self.drain, process, process + _LEAVING_SECONDS)
+
+    @property
+    def scheme(self) -> str:
+        """``https`` where it is told of a certificate, else ``http``."""
+        return "https" if self.settings.get("MODELFLOW_SERVE_TLS_CERT") else "http"
+
+    @property
+    def processors(self) -> int:
+        """How many it asks for: one a process that it is told to have."""
+        workers = self._count("MODELFLOW_SERVE_WORKERS")
+        return max(1, self._count("MODELFLOW_SERVE_REPLICAS"), workers and workers + 1)
+
+    def _count(self, name: str) -> int:
+        return int(self.settings.get(name) or 0)
 
     @property
     def leaving(self) -> int:
@@ -167,4 +199,6 @@ def needs_of(graph: "Graph") -> Needs:
     devices = {device for node in graph.nodes.values() for device in node.devices}
     gpus = sum(device.kind == "cuda" for device in devices)
     batches = [node.settings.batch_size or 1 for node in graph.nodes.values()]
-    return Needs(gpus, max(batches, default=1))
+    placed = {node.settings.placement for node in graph.nodes.values()}
+    placements = (one for name, one in graph.config.placements.items() if name in placed)
+    return Needs(gpus, max(batches, default=1), tuple(placements))

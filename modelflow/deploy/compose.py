@@ -9,7 +9,7 @@ from modelflow.deploy.yaml_text import ABSENT, yaml_text
 __all__ = ["compose_file"]
 
 _NOTE = """Other machines do not reach it: its ports are published at 127.0.0.1. Change that where
-they are to, and see that keys and TLS are on (--api-key-file, --tls-cert)."""
+they are to, and see that keys and TLS are on (--api-key-file, --tls-cert; deploy --mount)."""
 
 
 def compose_file(application: Application) -> str:
@@ -34,6 +34,7 @@ def compose_file(application: Application) -> str:
         "restart": "unless-stopped",
         "read_only": True,
         "tmpfs": ["/tmp"],
+        "volumes": [f"./{name}:{path}:ro" for name, path in application.mounts.items()] or ABSENT,
         "cap_drop": ["ALL"],
         "security_opt": ["no-new-privileges:true"],
         "deploy": _gpus(application.needs.gpus) if application.needs.gpus else ABSENT,

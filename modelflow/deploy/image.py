@@ -40,9 +40,12 @@ def image_files(application: Application) -> dict[str, str]:
 
 def health_check(application: Application) -> list[str]:
     """Returns the command that fails unless everything is loaded, inside a container."""
+    how = "HTTPConnection", ""
+    if application.scheme == "https":  # of this machine: whose certificate it is does not matter
+        how = "HTTPSConnection", ", context=__import__('ssl')._create_unverified_context()"
     program = (
         "import http.client as h, sys; "
-        f"c = h.HTTPConnection('127.0.0.1', {application.http_port}, timeout=4); "
+        f"c = h.{how[0]}('127.0.0.1', {application.http_port}, timeout=4{how[1]}); "
         "c.request('GET', '/v2/health/ready'); sys.exit(c.getresponse().status != 200)"
     )
     return ["python", "-c", program]

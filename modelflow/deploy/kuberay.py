@@ -4,16 +4,18 @@ The cluster stands by itself; on it runs a job that works files off. What is ser
 see `modelflow.deploy.kubernetes`.
 """
 
+import math
 from typing import Any
 
 from modelflow.deploy.application import USER, Application
-from modelflow.deploy.kubernetes import Placed
+from modelflow.deploy.kubernetes import Placed, secret_mounts, secret_volumes
 from modelflow.deploy.yaml_text import ABSENT
 
-__all__ = ["kuberay_objects"]
+__all__ = ["kuberay_note", "kuberay_objects"]
 
 # Memory in which processes of one machine share arrays: a third of a pod's.
 _POD_MEMORY, _SHARED_MEMORY = "6Gi", "2Gi"
+_LEAST_CPUS = 2
 
 # Where Ray says how it is, by its defaults: the agent of a node, the dashboard of the cluster.
 _AGENT = "http://127.0.0.1:52365/api/local_raylet_healthz"
@@ -25,8 +27,10 @@ _PERIOD, _LONGEST, _READY_FAILURES, _LIVE_FAILURES = 5, 5, 10, 120
 def kuberay_objects(application: Application) -> list[Placed]:
     """Returns the cluster, and a job for files."""
     least, most = application.replicas
+    # Of what a graph places it says itself how many there are.
+    replicas = "" if application.needs.placed else f"--replicas {least}..{most} "
     run = (
-        f"modelflow ray run /app/{application.archive} --replicas {least}..{most} "
+        f"modelflow ray run /app/{application.archive} {replicas}"
         "--input '/data/in/*' --output /data/out/ --resume /data/out.done"
     )
     return [
@@ -35,16 +39,30 @@ def kuberay_objects(application: Application) -> list[Placed]:
     ]
 
 
+def kuberay_note(file: str) -> str:
+    """Returns what stands at the head of a file."""
+    return _NOTES[file]
+
+
+_NOTES = {
+    "cluster.yaml": "A replica of the graph, or of what it places, has a pod of its own.",
+    "run.yaml": """Its paths are an example. Whoever submits it must see them: give the job a
+submitterPodTemplate with your volume, or paths of a file system that the image mounts.""",
+}
+
+
 def _meta(application: Application, name: str) -> dict[str, Any]:
     return {"name": name, "labels": {"app.kubernetes.io/name": application.name}}
 
 
 def _cluster(application: Application) -> dict[str, Any]:
-    least, most = application.replicas
+    needs = application.needs
+    least, most = needs.replicas if needs.placed else application.replicas
+    gpus = math.ceil(max(needs.gpus, needs.most("GPU")))
     head = {
         # No work of others beside what keeps the cluster.
         "rayStartParams": {"num-cpus": "0"},
-        "template": _pod(application, "head", (_AGENT, _DASHBOARD), gpus=0),
+        "template": _pod(application, "head", (_AGENT, _DASHBOARD)),
     }
     workers = {
         "groupName": "replicas",
@@ -52,7 +70,7 @@ def _cluster(application: Application) -> dict[str, Any]:
         "minReplicas": least,
         "maxReplicas": most,
         "rayStartParams": {},
-        "template": _pod(application, "worker", (_AGENT,), gpus=application.needs.gpus),
+        "template": _pod(application, "worker", (_AGENT,), gpus=gpus, cpus=needs.most("CPU")),
     }
     return {
         "apiVersion": "ray.io/v1",
@@ -68,12 +86,15 @@ def _cluster(application: Application) -> dict[str, Any]:
 
 
 def _pod(
-    application: Application, name: str, asked: tuple[str, ...], *, gpus: int
+    application: Application,
+    name: str,
+    asked: tuple[str, ...],
+    *,
+    gpus: int = 0,
+    cpus: float = 0.0,
 ) -> dict[str, Any]:
-    resources: dict[str, dict[str, str]] = {
-        "requests": {"cpu": "2", "memory": _POD_MEMORY},
-        "limits": {"cpu": "2", "memory": _POD_MEMORY},
-    }
+    amounts = {"cpu": str(max(_LEAST_CPUS, math.ceil(cpus))), "memory": _POD_MEMORY}
+    resources: dict[str, dict[str, str]] = {"requests": dict(amounts), "limits": amounts}
     if gpus:
         resources["limits"]["nvidia.com/gpu"] = str(gpus)
     container = {
@@ -92,6 +113,7 @@ def _pod(
         "volumeMounts": [
             {"name": "tmp", "mountPath": "/tmp"},
             {"name": "shm", "mountPath": "/dev/shm"},
+            *secret_mounts(application),
         ],
     }
     shared = {"medium": "Memory", "sizeLimit": _SHARED_MEMORY}
@@ -106,7 +128,11 @@ def _pod(
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
             "containers": [container],
-            "volumes": [{"name": "tmp", "emptyDir": {}}, {"name": "shm", "emptyDir": shared}],
+            "volumes": [
+                {"name": "tmp", "emptyDir": {}},
+                {"name": "shm", "emptyDir": shared},
+                *secret_volumes(application),
+            ],
         },
     }
 

@@ -8,7 +8,16 @@ from typing import Any, NamedTuple
 from modelflow.deploy.application import USER, Application
 from modelflow.deploy.values import Values
 
-__all__ = ["QUEUE_METRIC", "QUEUE_SERIES", "Placed", "adapter_rules", "defaults", "objects"]
+__all__ = [
+    "QUEUE_METRIC",
+    "QUEUE_SERIES",
+    "Placed",
+    "adapter_rules",
+    "defaults",
+    "objects",
+    "secret_mounts",
+    "secret_volumes",
+]
 
 QUEUE_SERIES = "modelflow_node_queue_rows"
 """The gauge of ``/metrics`` that pods are scaled by: the rows that wait for a node."""
@@ -44,7 +53,10 @@ def defaults(application: Application) -> dict[str, Any]:
         "image": application.image,
         "imagePullPolicy": "IfNotPresent",
         "settings": application.environment,
-        "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": limits},
+        "resources": {
+            "requests": {"cpu": str(application.processors), "memory": "1Gi"},
+            "limits": limits,
+        },
         "replicas": least,
         "autoscaling": {
             "enabled": least < most,
@@ -136,6 +148,7 @@ def _deployment(application: Application, values: Values, labels: dict[str, Any]
 def _pod(application: Application, values: Values, labels: dict[str, Any]) -> dict[str, Any]:
     annotations = {
         "prometheus.io/scrape": "true",
+        "prometheus.io/scheme": application.scheme,
         "prometheus.io/port": str(application.http_port),
         "prometheus.io/path": "/metrics",
         "modelflow/settings": values.digest("settings"),  # other settings: other pods
@@ -165,14 +178,30 @@ def _pod(application: Application, values: Values, labels: dict[str, Any]) -> di
             "affinity": values.optional("affinity"),
             "topologySpreadConstraints": [spread],
             "containers": [_container(application, values)],
-            "volumes": [{"name": "tmp", "emptyDir": {}}],
+            "volumes": [{"name": "tmp", "emptyDir": {}}, *secret_volumes(application)],
         },
     }
 
 
+def secret_volumes(application: Application) -> list[dict[str, Any]]:
+    """Returns the volumes of a pod that are Secrets: each has a file for each of its keys."""
+    return [
+        {"name": f"secret-{place}", "secret": {"secretName": name}}
+        for place, name in enumerate(application.mounts)
+    ]
+
+
+def secret_mounts(application: Application) -> list[dict[str, Any]]:
+    """Returns where a container has them."""
+    return [
+        {"name": f"secret-{place}", "mountPath": path, "readOnly": True}
+        for place, path in enumerate(application.mounts.values())
+    ]
+
+
 def _container(application: Application, values: Values) -> dict[str, Any]:
     wait = f"import time; time.sleep({application.leaving})"
-    ready, live = _asks("/readyz"), _asks("/livez")
+    ready, live = _asks(application, "/readyz"), _asks(application, "/livez")
     return {
         "name": "serve",
         "image": values.of("image"),
@@ -200,12 +229,13 @@ def _container(application: Application, values: Values) -> dict[str, Any]:
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}, *secret_mounts(application)],
     }
 
 
-def _asks(path: str) -> dict[str, Any]:
-    ask = {"path": path, "port": "http"}
+def _asks(application: Application, path: str) -> dict[str, Any]:
+    scheme = {"scheme": "HTTPS"} if application.scheme == "https" else {}
+    ask = {"path": path, "port": "http", **scheme}
     return {"httpGet": ask, "periodSeconds": _PERIOD, "timeoutSeconds": _PERIOD}
 
 

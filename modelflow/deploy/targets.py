@@ -9,7 +9,7 @@ from modelflow.deploy.application import Application
 from modelflow.deploy.compose import compose_file
 from modelflow.deploy.helm import chart
 from modelflow.deploy.image import image_files
-from modelflow.deploy.kuberay import kuberay_objects
+from modelflow.deploy.kuberay import kuberay_note, kuberay_objects
 from modelflow.deploy.kubernetes import adapter_rules, defaults, objects
 from modelflow.deploy.systemd import service_unit
 from modelflow.deploy.values import PlainValues
@@ -29,11 +29,17 @@ class Target:
         files: Makes its texts.
         next: The commands to give next, in the folder, one on each line.
         extras: Those of modelflow that it needs, beside what the graph does.
+        is_replicated: There may be several of it.
+        is_served: Clients reach it over the network.
+        has_mounts: Files that are not in the image can be put into it.
     """
 
     files: Callable[[Application], Files]
     next: Callable[[Application], str]
     extras: tuple[str, ...] = ("serve",)
+    is_replicated: bool = False
+    is_served: bool = True
+    has_mounts: bool = True
 
 
 def _plain(application: Application) -> Files:
@@ -61,7 +67,10 @@ def _compose(application: Application) -> Files:
 
 
 def _kuberay(application: Application) -> Files:
-    found = {f"kuberay/{file}": yaml_text(each) for file, each, _ in kuberay_objects(application)}
+    found = {
+        f"kuberay/{file}": yaml_text(each, note=kuberay_note(file))
+        for file, each, _ in kuberay_objects(application)
+    }
     return {**image_files(application), **found}
 
 
@@ -90,9 +99,10 @@ def _next_docker(application: Application) -> str:
     given = "".join(
         f" -e {shlex.quote(f'{name}={value}')}" for name, value in application.settings.items()
     )
+    mounts = "".join(f' -v "$PWD/{name}:{path}:ro"' for name, path in application.mounts.items())
     return (
         f"{_build(application)}\n"
-        f"docker run --read-only --tmpfs /tmp --cap-drop ALL{gpus} {ports}{given} "
+        f"docker run --read-only --tmpfs /tmp --cap-drop ALL{gpus} {ports}{mounts}{given} "
         f"{application.image}\n"
         f"docker stop -t {application.graces.process} CONTAINER"
     )
@@ -117,7 +127,8 @@ def _next_kuberay(application: Application) -> str:
     return (
         f"{_build(application)}\n{_push(application)}\n"
         "kubectl apply --dry-run=server -f kuberay/\n"
-        "kubectl apply -f kuberay/cluster.yaml, and -f kuberay/run.yaml for each job"
+        "kubectl apply -f kuberay/cluster.yaml\n"
+        "kubectl create -f kuberay/run.yaml  # for each job, when its paths are yours"
     )
 
 
@@ -137,10 +148,12 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
     {
         "docker": Target(image_files, _next_docker),
         "compose": Target(_compose, lambda _: "docker compose up --build --wait"),
-        "kubernetes": Target(_plain, _next_kubernetes),
-        "helm": Target(_chart, _next_helm),
-        "kuberay": Target(_kuberay, _next_kuberay, ("serve", "ray")),
-        "systemd": Target(_systemd, _next_systemd),
+        "kubernetes": Target(_plain, _next_kubernetes, is_replicated=True),
+        "helm": Target(_chart, _next_helm, is_replicated=True),
+        "kuberay": Target(
+            _kuberay, _next_kuberay, ("serve", "ray"), is_replicated=True, is_served=False
+        ),
+        "systemd": Target(_systemd, _next_systemd, has_mounts=False),
     }
 )
 """By the name that the command line has for it."""

@@ -104,7 +104,8 @@ def test_a_folder_has_the_archive_and_what_the_target_needs(target, graph, capsy
     said = capsys.readouterr()
     assert said.out.splitlines() == [f"{folder}/{name}" for name in written(folder)]
     next_words = said.err[said.err.index("next:") :]
-    assert "it takes input, and says more of itself at http://HOST:8501/v2/models/upper" in said.err
+    served = "it takes input, and says more of itself at http://HOST:8501/v2/models/upper"
+    assert (served in said.err) is (target != "kuberay")
     assert f"cd {folder}" in next_words
     if target not in ("compose", "systemd"):
         assert f"docker build -t {image} ." in next_words
@@ -226,6 +227,20 @@ def test_of_a_graph_with_mistakes_nothing_is_written(graph, capsys):
         (["--env", "A=b\nC=d"], "--env: got"),
         (["--env", "MODELFLOW_SERVE_DRAIN_TIMEOUT=100"], "give --drain-timeout"),
         (["--env", "MODELFLOW_SERVE_DRAIN_DELAY=5"], "give --drain-delay"),
+        (["--env", "MODELFLOW_SERVE_CONFIG=/x.toml"], "what is in the file is not in what is"),
+        (["--env", "MODELFLOW_SERVE_DESCRIBE=1"], "would print and end, and be started again"),
+        (
+            ["--env", "MODELFLOW_SERVE_TLS_CERT=/a"],
+            "MODELFLOW_SERVE_TLS_CERT: is nothing without MODELFLOW_SERVE_TLS_KEY",
+        ),
+        (
+            ["--env", "MODELFLOW_SERVE_WORKERS=2", "--env", "MODELFLOW_SERVE_REPLICAS=2"],
+            "MODELFLOW_SERVE_WORKERS=2, MODELFLOW_SERVE_REPLICAS=2: give one of them",
+        ),
+        (["--env", "MODELFLOW_SERVE_SHARE=x"], "expected --on with the address of a Ray cluster"),
+        (["--mount", "tls"], "--mount: got 'tls'; expected NAME=/FOLDER"),
+        (["--mount", "tls=/tmp/x"], "--mount: got 'tls=/tmp/x'"),
+        (["--mount", "Tls=/x"], "--mount: got 'Tls=/x'"),
         (["--env", "MODELFLOW_SERVE_HTTP=0.0.0.0:9"], "give --http-port"),
         (["--env", "MODELFLOW_SERVE_GRPC=off"], "give --grpc-port"),
         (
@@ -310,11 +325,93 @@ def test_what_pods_are_scaled_by_is_what_the_variables_make_of_the_graph(graph):
 
 @pytest.mark.parametrize(
     ("name", "is_told"),
-    [("DB_PASSWORD", True), ("DB_NAME", False), ("MODELFLOW_SERVE_TLS_KEY", False)],
+    [("DB_PASSWORD", True), ("DB_NAME", False), ("MODELFLOW_SERVE_API_KEY_FILE", False)],
 )
 def test_a_secret_that_is_written_for_all_to_read_is_told(name, is_told, graph, capsys):
     assert deploy("kubernetes", graph, "-o", graph.parent / "out", "--env", f"{name}=x") == 0
     assert (f"--env {name}: may be a secret" in capsys.readouterr().err) is is_told
+
+
+def test_files_that_are_not_in_the_image_are_mounted_and_probes_speak_tls(graph, capsys):
+    words = ["--mount", "tls=/etc/tls", "--mount", "keys=/etc/keys"]
+    for name in ("cert", "key"):
+        words += ["--env", f"MODELFLOW_SERVE_TLS_{name.upper()}=/etc/tls/{name}.pem"]
+    said = ""
+    for target in ("kubernetes", "compose", "docker"):
+        assert deploy(target, graph, "-o", graph.parent / target, *words) == 0
+        said = capsys.readouterr().err
+        assert "says more of itself at https://HOST:8501/" in said
+    assert '-v "$PWD/tls:/etc/tls:ro" -v "$PWD/keys:/etc/keys:ro"' in said
+    path = graph.parent / "kubernetes/kubernetes/deployment.yaml"
+    pod = yaml.safe_load(path.read_text())["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert {volume["name"]: volume.get("secret") for volume in pod["volumes"]} == {
+        "tmp": None,
+        "secret-0": {"secretName": "tls"},
+        "secret-1": {"secretName": "keys"},
+    }
+    assert [one["mountPath"] for one in container["volumeMounts"]] == [
+        "/tmp",
+        "/etc/tls",
+        "/etc/keys",
+    ]
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        assert container[probe]["httpGet"]["scheme"] == "HTTPS"
+    compose = yaml.safe_load((graph.parent / "compose/compose.yaml").read_text())
+    (service,) = compose["services"].values()
+    assert service["volumes"] == ["./tls:/etc/tls:ro", "./keys:/etc/keys:ro"]
+    assert deploy("systemd", graph, "-o", graph.parent / "systemd", *words) == 1
+    assert "--mount: deploy systemd has no use for it" in capsys.readouterr().err
+
+
+PLACING = GRAPH.replace("[graph]", "[placement.far]\nresources = { GPU = 1, CPU = 3 }\n[graph]")
+PLACING = PLACING.replace("batch_size=4", "placement=far")
+
+
+def test_what_a_graph_places_elsewhere_has_pods_of_its_size_on_a_ray_cluster(graph, capsys):
+    graph.write_text(PLACING)
+    own = graph.parent / "own.lock"
+    own.write_text("ray==2.60.0 \\\n    --hash=sha256:00\n")
+    assert deploy("kuberay", graph, "-o", graph.parent / "out", "--lock", own) == 0
+    assert "upper: the graph places it" not in capsys.readouterr().err
+    path = graph.parent / "out/kuberay/cluster.yaml"
+    (workers,) = yaml.safe_load(path.read_text())["spec"]["workerGroupSpecs"]
+    (container,) = workers["template"]["spec"]["containers"]
+    assert container["resources"]["limits"] == {
+        "cpu": "3",
+        "memory": "6Gi",
+        "nvidia.com/gpu": "1",
+    }
+    assert (workers["minReplicas"], workers["maxReplicas"]) == (1, 1)
+    run = yaml.safe_load((graph.parent / "out/kuberay/run.yaml").read_text())
+    assert "--replicas" not in run["spec"]["entrypoint"]
+
+
+def test_where_what_a_graph_places_runs_is_told_and_settings_of_it_go_with_the_graph(graph, capsys):
+    folder = graph.parent / "out"
+    assert deploy("docker", graph, "-o", folder, "--env", "MODELFLOW_SERVE_ON=processes") == 1
+    assert "MODELFLOW_SERVE_ON=processes: the graph places no node" in capsys.readouterr().err
+    graph.write_text(PLACING)
+    assert deploy("docker", graph, "-o", folder) == 0
+    told = "upper: the graph places it elsewhere, and what is deployed runs it in the server"
+    assert told in capsys.readouterr().err
+    words = ["--env", "MODELFLOW_SERVE_ON=processes", "--force"]
+    assert deploy("docker", graph, "-o", folder, *words) == 0
+    assert told not in capsys.readouterr().err
+
+
+def test_packages_of_what_settings_ask_for_are_in_the_lock(graph):
+    if "otel" not in EXTRAS:
+        pytest.skip("modelflow is installed without the extra")
+    words = ["--env", "MODELFLOW_SERVE_OTEL=1"]
+    assert deploy("docker", graph, "-o", graph.parent / "out", *words) == 0
+    with Archive(graph.parent / "out/upper.mfz") as archive:
+        assert "otel" in archive.manifest.extras
+
+
+def test_replicas_of_what_is_one_server_are_told_to_do_nothing(graph, capsys):
+    assert deploy("systemd", graph, "-o", graph.parent / "out", "--replicas", "3") == 0
+    assert "--replicas does nothing for systemd: it is one server" in capsys.readouterr().err
 
 
 def test_an_archive_that_lacks_what_serving_needs_is_refused(graph, capsys):

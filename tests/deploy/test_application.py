@@ -44,7 +44,8 @@ def test_a_long_name_leaves_room_for_what_others_add():
 )
 def test_a_graph_needs_every_gpu_that_a_node_names(a, b, gpus, batch, tmp_path):
     (tmp_path / "g.dot").write_text(GRAPH.format(a=a, b=b))
-    assert needs_of(read_graph(tmp_path / "g.dot", check_devices=False)) == (gpus, batch)
+    found = needs_of(read_graph(tmp_path / "g.dot", check_devices=False))
+    assert (found.gpus, found.batch, found.placed) == (gpus, batch, ())
 
 
 def test_it_is_killed_later_than_it_ends_by_itself_and_leaves_before_it_ends():
@@ -60,6 +61,13 @@ def test_it_is_killed_later_by_what_it_goes_on_for():
     assert late.leaving == soon.leaving
     assert late.environment["MODELFLOW_SERVE_DRAIN_DELAY"] == "15"
     assert "MODELFLOW_SERVE_DRAIN_DELAY" not in soon.environment
+
+
+def test_processes_have_processors_and_time_to_end():
+    one, workers = application(), application(settings={"MODELFLOW_SERVE_WORKERS": "3"})
+    assert (one.processors, workers.processors) == (1, 4)
+    assert workers.graces.process == one.graces.process + one.drain
+    assert application(settings={"MODELFLOW_SERVE_REPLICAS": "2"}).processors == 2
 
 
 def test_settings_of_ones_own_win_and_without_grpc_there_is_no_port_for_it():

@@ -12,7 +12,9 @@ def service(**changes):
     return found
 
 
-@pytest.mark.parametrize("changes", [{}, {"gpus": 1}, {"grpc_port": None}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"gpus": 1}, {"grpc_port": None}, {"mounts": {"tls": "/tls"}}]
+)
 def test_it_is_as_the_specification_says(changes):
     compose = pytest.importorskip("compose_spec", reason="needs compose-spec").PyCompose
     text = compose_file(application(**changes))

@@ -3,6 +3,7 @@
 import http.server
 import json
 import re
+import ssl
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ from modelflow.deploy.image import health_check, image_files
 from modelflow.errors import ConfigError
 from tests import programs
 from tests.deploy.applications import application
+from tests.serve.certificates import Authority
 
 HADOLINT = Path(sys.executable).with_name("hadolint")
 
@@ -54,9 +56,12 @@ def test_the_context_has_what_the_image_copies_and_nothing_else():
     assert "\n*\n" in files[".dockerignore"]
 
 
+@pytest.mark.parametrize("is_tls", [False, True])
 @pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1), (None, 1)])
-def test_the_health_check_asks_whether_everything_is_loaded(status, code):
+def test_the_health_check_asks_whether_everything_is_loaded(status, code, tmp_path, *, is_tls):
     asked = []
+    pair = Authority(tmp_path / "ca").issue()
+    settings = {"MODELFLOW_SERVE_TLS_CERT": str(pair.cert)} if is_tls else {}
 
     class Server(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
@@ -68,13 +73,18 @@ def test_the_health_check_asks_whether_everything_is_loaded(status, code):
             pass
 
     with http.server.HTTPServer(("127.0.0.1", 0), Server) as server:
+        if is_tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(pair.cert, pair.key)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, name="serves")
         if status is not None:
             thread.start()
         else:
             server.server_close()
         try:
-            command = health_check(application(http_port=server.server_port))
+            known = application(http_port=server.server_port, settings=settings)
+            command = health_check(known)
             done = programs.run([sys.executable, *command[1:]], stdin=subprocess.DEVNULL)
         finally:
             if status is not None:

@@ -36,7 +36,15 @@ def pod(**changes):
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(
-    "changes", [{}, {"gpus": 2}, {"grpc_port": None}, {"replicas": (3, 3)}, {"settings": {"A": ""}}]
+    "changes",
+    [
+        {},
+        {"gpus": 2},
+        {"grpc_port": None},
+        {"replicas": (3, 3)},
+        {"settings": {"A": ""}},
+        {"mounts": {"tls": "/tls"}},
+    ],
 )
 def test_the_manifests_are_as_the_schemas_of_kubernetes_say(changes, version):
     validate = pytest.importorskip("kubernetes_validate", reason="needs it").validate
