@@ -33,13 +33,12 @@ def edit(graph: Path, listen: str, no_browser: bool) -> int:
     modelflow edit graph.toml
     modelflow edit new.toml --no-browser --listen 8000
     """
+    from modelflow.graph.beside import look_beside
     from modelflow.studio.edit.editor import Editor
 
     sys.dont_write_bytecode = True  # a unit's file may change twice in a second, and is run anew
     host, port = split_address("--listen", listen)
-    folder = str(graph.parent.resolve())
-    if folder not in sys.path:  # units named by module may stand beside the graph
-        sys.path.append(folder)
+    look_beside(graph)
     with contextlib.ExitStack() as stack:
         with explained_address("--listen", listen):
             editor = stack.enter_context(Editor(graph, host, port))

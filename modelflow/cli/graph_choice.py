@@ -6,7 +6,6 @@ What the environment sets lies below these, and above what the file says.
 import hashlib
 import json
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,13 +71,11 @@ class GraphChoice:
             ConfigError, GraphError: with every mistake.
         """
         from modelflow.config.read import read_config
+        from modelflow.graph.beside import look_beside
         from modelflow.graph.read import read_graph
 
         path = self.path
-        # Units named by module ("units:mean") may stand beside the graph as well.
-        folder = str(path.parent.resolve())
-        if folder not in sys.path:
-            sys.path.append(folder)
+        look_beside(path)
         overrides = {
             **self.overrides,
             **{key: str(value) for key, value in (changes or {}).items()},

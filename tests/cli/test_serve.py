@@ -94,6 +94,24 @@ def test_graphs_have_the_names_that_they_are_given(graph):
         assert ask(address, "one") == ask(address, "two") == {"predictions": ["A", "B"]}
 
 
+def test_units_beside_a_graph_are_found_wherever_the_command_is_started(graph):
+    elsewhere = graph.parent / "elsewhere"
+    elsewhere.mkdir()
+    with serving(elsewhere / "here", str(graph)) as (_, address):
+        assert ask(address) == {"predictions": ["A", "B"]}
+
+
+def test_two_modules_of_one_name_beside_two_graphs_are_refused(graph):
+    other = graph.parent / "other"
+    other.mkdir()
+    (other / "units.py").write_text(UNITS.replace("text.upper()", "text.lower()"))
+    (other / "small.dot").write_text(GRAPH.replace("digraph upper", "digraph small"))
+    command = [sys.executable, "-m", "modelflow", "serve", *FREE, "upper.dot", "other/small.dot"]
+    with programs.started(command, cwd=graph.parent, stderr=subprocess.PIPE, text=True) as process:
+        told = next(line for line in process.stderr if "does not load" in line)
+    assert "the module 'units' beside the graph is another than the one that was" in told
+
+
 def test_the_signal_to_read_again_finds_new_versions(graph):
     for number, unit in (("1", "upper"), ("2", "lower")):
         folder = graph.parent / "many" / number

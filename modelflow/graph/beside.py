@@ -1,0 +1,42 @@
+"""Modules that lie beside a graph file: ``units:mean`` is found there as well."""
+
+import sys
+from pathlib import Path
+
+from modelflow.config.flow_config import FlowConfig
+from modelflow.errors import ConfigError, is_users
+
+__all__ = ["check_beside", "look_beside"]
+
+
+def look_beside(path: Path) -> None:
+    """Has modules be found in the folder of a graph file, behind all other places."""
+    folder = str(path.parent.resolve())
+    if folder not in sys.path:
+        sys.path.append(folder)
+
+
+def check_beside(config: FlowConfig) -> None:
+    """Looks whether modules that lie beside a graph are those that were imported for it.
+
+    Where several graphs run in one process, one may have a module of the name of another's.
+
+    Raises:
+        ConfigError: one is not.
+    """
+    if config.path is None or config.archive is not None:
+        return
+    folder = config.path.parent.resolve()
+    for node in config.nodes:
+        name, colon, _ = str(node.attributes.get("flowunit") or "").partition(":")
+        file = getattr(sys.modules.get(name), "__file__", None)
+        beside = folder / f"{name}.py"
+        if not colon or not file or not is_users(file) or not beside.is_file():
+            continue
+        if Path(file).resolve() != beside:
+            message = (
+                f"{node.location}: node {node.name!r}: the module {name!r} beside the graph is "
+                f"another than the one that was imported from {file}; rename one, pack the two "
+                "graphs, or serve them in processes of their own"
+            )
+            raise ConfigError(message)
