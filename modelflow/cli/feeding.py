@@ -124,6 +124,8 @@ def files_of(option: str, what: str) -> list[Path]:
         found = [Path(name) for name in glob.glob(what, recursive=True) if Path(name).is_file()]
     if not found:
         message = f"{option} {what}: there is no such file, and nothing fits it as a pattern"
+        if path.is_dir():
+            message = f"{option} {what}: is a folder without files; those in its folders: {what}/**"
         raise ConfigError(message)
     return sorted(found, key=_natural)
 

@@ -295,6 +295,12 @@ def _opened(path: Path, text: str, size: int | None) -> BinaryIO:
         if not size:
             return path.open("wb")
         file = path.open("r+b")
+    except FileNotFoundError as error:
+        message = (
+            f"--output {text}: {path} is not there any more, and had {size} bytes when the job "
+            "ended; to begin anew, remove the list that --resume names"
+        )
+        raise ConfigError(message) from error
     except OSError as error:
         message = f"--output {text}: cannot write {path}: {error.strerror or error}"
         raise ConfigError(message) from error

@@ -113,7 +113,7 @@ def _resources(path: tuple[str, str], given: Any, reader: KeyReader) -> dict[str
     for name, amount in given.items():
         is_size = name == "memory"
         value = _size(amount) if is_size else _amount(amount)
-        meant = _OWN.get(name.lower(), name)
+        meant = _OWN.get(name.lower().rstrip("s"), name)
         if name != meant:
             message = f"got {name!r}; did you mean {meant!r}?"
             _wrong(reader, path, "resources", message)

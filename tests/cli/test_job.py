@@ -323,6 +323,22 @@ def test_a_list_that_is_damaged_is_refused_with_its_line_and_nothing_is_lost(mod
     assert (job / "o.jsonl").read_bytes() == results
 
 
+def test_results_that_are_gone_are_not_gone_on_with(modelflow, job):
+    modelflow(*RESUMED)
+    (job / "o.jsonl").unlink()
+    done = modelflow(*RESUMED)
+    assert done.returncode == 1
+    assert "o.jsonl is not there any more, and had" in done.stderr
+    assert not (job / "o.jsonl").exists()
+
+
+def test_a_folder_without_files_is_told_as_that(modelflow, job):
+    (job / "empty").mkdir()
+    done = modelflow("run", "job.dot", "--input", "empty")
+    assert done.returncode == 1
+    assert "--input empty: is a folder without files" in done.stderr
+
+
 def test_results_that_have_shrunk_are_not_gone_on_with(modelflow, job):
     modelflow(*RESUMED)
     (job / "o.jsonl").write_text("")

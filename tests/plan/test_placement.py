@@ -147,6 +147,7 @@ def test_a_placement_that_nobody_declares_is_told_with_the_nearest():
         ("replicas = 0", "key 'replicas': got '0'; expected a number from 1"),
         ("resources = { GPU = -1 }", "key 'resources': GPU: got -1; expected a number of at least"),
         ("resources = { memory = 'lots' }", "memory: got 'lots'; expected a size such as '8GiB'"),
+        ("resources = { CPUs = 1 }", "got 'CPUs'; did you mean 'CPU'?"),
         ("resources = { cpu = 1 }", "got 'cpu'; did you mean 'CPU'?"),
         (
             "resources = { GPU = 1.5 }",
