@@ -33,10 +33,19 @@ def check_beside(config: FlowConfig) -> None:
         beside = folder / f"{name}.py"
         if not colon or not file or not is_users(file) or not beside.is_file():
             continue
-        if Path(file).resolve() != beside:
+        other = Path(file).resolve()
+        if other != beside and not _is_same(other, beside):
             message = (
                 f"{node.location}: node {node.name!r}: the module {name!r} beside the graph is "
                 f"another than the one that was imported from {file}; rename one, pack the two "
                 "graphs, or serve them in processes of their own"
             )
             raise ConfigError(message)
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """Tells whether two files hold the same."""
+    try:
+        return one.read_bytes() == other.read_bytes()
+    except OSError:  # one has gone, or may not be read
+        return False
