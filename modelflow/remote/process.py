@@ -37,16 +37,20 @@ def run(channels: Sequence[Channel]) -> None:
         except Exception as error:  # noqa: BLE001 - it is told to the flow
             first.send((False, ReplicaLostError(said(error))))
             return
-        first.send((True, os.getpid()))
-        threads = [
-            threading.Thread(target=answer_all, args=(channel, parts), name="modelflow/replica")
-            for channel in others
-        ]
-        for thread in threads:
-            thread.start()
+        threads: list[threading.Thread] = []
         try:
+            for channel in others:
+                thread = threading.Thread(
+                    target=answer_all, args=(channel, parts), name="modelflow/replica"
+                )
+                thread.start()
+                threads.append(thread)
+        except RuntimeError as error:  # there are too many
+            first.send((False, ReplicaLostError(said(error))))
+        else:
+            first.send((True, os.getpid()))
             answer_all(first, parts)
         finally:
             for thread in threads:
-                thread.join()
+                thread.join()  # their channels end with the first one
             stop_all(parts)

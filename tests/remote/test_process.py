@@ -1,0 +1,37 @@
+"""The process of a replica, where it cannot have what it needs."""
+
+import pickle
+import threading
+
+from modelflow.errors import ReplicaLostError
+from modelflow.ipc.memory_channel import MemoryChannel, open_channel
+from modelflow.remote import process
+
+
+class NoThread(threading.Thread):
+    """One more than the system has."""
+
+    def start(self):
+        raise RuntimeError("can't start new thread")
+
+
+def test_a_process_that_cannot_have_its_threads_is_not_ready_and_says_so(monkeypatch):
+    stopped = []
+    monkeypatch.setattr(process, "prepare", lambda _: None)
+    monkeypatch.setattr(process, "started", lambda _: {"part": None})
+    monkeypatch.setattr(process, "stop_all", stopped.append)
+    pairs = [open_channel() for _ in range(2)]
+    theirs = [MemoryChannel(ends) for _, ends in pairs]
+    running = threading.Thread(target=process.run, args=(theirs,), name="modelflow/test/process")
+    running.start()
+    monkeypatch.setattr(process.threading, "Thread", NoThread)
+    first = pairs[0][0]
+    first.send(({}, pickle.dumps(())))
+    is_good, error = first.receive(60)
+    running.join()
+    assert not is_good
+    assert isinstance(error, ReplicaLostError)
+    assert "can't start new thread" in str(error)
+    assert stopped == [{"part": None}]
+    for channel in (*theirs, *(mine for mine, _ in pairs)):
+        channel.close()
