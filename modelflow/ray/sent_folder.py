@@ -28,8 +28,10 @@ class SentFolder:
         for other in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_LOCK}"):
             _remove_where_left(other)
         self.path = Path(tempfile.mkdtemp(prefix=_PREFIX))
-        self._lock = (self.path / _LOCK).open("wb")
+        new = self.path / f"{_LOCK}.new"
+        self._lock = new.open("wb")
         fcntl.flock(self._lock, fcntl.LOCK_EX)
+        new.rename(self.path / _LOCK)  # now that it is held others may see it
 
     def remove(self) -> None:
         """Removes it with all that is in it; more than once, too."""
