@@ -22,7 +22,11 @@ _MOST_KINDS = 20
 
 
 class ErrorReport:
-    """What became of the items that failed. Safe from any thread."""
+    """What became of the items that failed. Safe from any thread.
+
+    Attributes:
+        before: How many errors there were in the runs before that this one goes on with.
+    """
 
     def __init__(self, path: Path | None, *, is_resumed: bool, is_debug: bool) -> None:
         """Opens the file.
@@ -39,6 +43,7 @@ class ErrorReport:
         self._log = ErrorLog(self._tell)
         self._lock = threading.Lock()
         self._path = path
+        self.before = 0
         self._file: BinaryIO | None = None
         if path is not None:
             try:
@@ -79,7 +84,7 @@ class ErrorReport:
             click.echo("".join(traceback.format_exception(error.__cause__)).rstrip(), err=True)
 
     def go_on(self, before: Failed) -> None:
-        """Cuts off what a run before has told of inputs that it has not noted as done.
+        """Takes over what has failed before; cuts off what was told of inputs that are not done.
 
         Args:
             before: What has failed of what is done.
@@ -87,6 +92,7 @@ class ErrorReport:
         Raises:
             ConfigError: the file cannot be written.
         """
+        self.before = before.errors
         if self._file is None or str(self._path) != before.file:
             return
         try:
@@ -96,11 +102,11 @@ class ErrorReport:
             message = f"--errors {self._path}: cannot be written: {error.strerror or error}"
             raise ConfigError(message) from error
 
-    def told(self, before: int) -> Failed:
-        """Returns what has failed, after so many errors of the runs before."""
+    def told(self) -> Failed:
+        """Returns what has failed so far, in the runs before as well."""
         with self._lock:
             size = 0 if self._file is None else self._file.tell()
-            return Failed(before + self.count, str(self._path or ""), size)
+            return Failed(self.before + self.count, str(self._path or ""), size)
 
     @property
     def count(self) -> int:

@@ -105,7 +105,6 @@ class Resuming:
     Attributes:
         feeds: What is left to send.
         done_before: How many inputs were done before.
-        failed_before: How many errors there were in them.
         is_changed: The graph was another one when the job was begun.
         alone: How many inputs are sent alone, first.
         given_up: Those that are not sent any more.
@@ -136,9 +135,8 @@ class Resuming:
         """
         self._writer, self._errors = writer, errors
         job = {"graph": graph.source, "outputs": writer.places}
-        self._finished = Finished(path, job, graph.digest(), errors.told(0))
+        self._finished = Finished(path, job, graph.digest(), errors.told())
         self.is_changed = self._finished.is_changed
-        self.failed_before = self._finished.failed.errors
         try:
             self._begin(_journal_of(path), feeds)
             errors.go_on(self._finished.failed)
@@ -156,10 +154,11 @@ class Resuming:
         run, under_way = suspects(journal, finished.run, list(numbers))
         if run > finished.run:
             finished.blame(under_way, run)
-        self.given_up = {key for key in numbers if finished.deaths_of(key) >= _MOST_DEATHS}
-        alone = {key for key in numbers if finished.deaths_of(key)} - self.given_up
+        deaths = {key: count for key in numbers if (count := finished.deaths_of(key))}
+        self.given_up = {key for key, count in deaths.items() if count >= _MOST_DEATHS}
+        alone = deaths.keys() - self.given_up
         self.alone = len(alone)
-        first = sorted((key for key in numbers if key in alone), key=finished.deaths_of)
+        first = sorted((key for key in deaths if key in alone), key=deaths.__getitem__)
         left = [*first, *(key for key in numbers if key not in alone)]
         self._left = left
         self.feeds: list[Feed] = [feed.only([numbers[key] for key in left]) for feed in feeds]
@@ -230,8 +229,7 @@ class Resuming:
         if count:
             parts = self._writer.write_parts(count)
             keys = self._left[self._noted : self._written]
-            told = self._errors.told(self.failed_before)
-            self._finished.add(keys, {**self._last, **parts}, told)
+            self._finished.add(keys, {**self._last, **parts}, self._errors.told())
             self._noted = self._written
 
     def close(self) -> None:

@@ -226,7 +226,7 @@ class _Wishes:
             )
             # Built before a signal may come: only what is there can be stopped.
             flow = Flow(graph, threads=0 if self.is_inline else None, on_error=errors.add).build()
-            write, failed_before = writer.write, 0
+            write = writer.write
             if resume is None:
                 paths = list(map(str, feeds[0].paths)) if feeds else []
                 writer.open(_is_paired(flow), paths=paths)
@@ -239,7 +239,6 @@ class _Wishes:
                 )
                 files.callback(resuming.close)
                 feeds, write = resuming.feeds, resuming.write
-                failed_before = resuming.failed_before
                 if done := resuming.done_before:
                     self.note(f"{items(done)} done before, {items(feeds[0].count)} left")
                 if done and resuming.is_changed:
@@ -249,17 +248,7 @@ class _Wishes:
                     )
                 if alone := resuming.alone:
                     self.note(f"{items(alone)} first, one by one: a process died with them")
-            job = _Job(
-                flow,
-                feeds,
-                writer,
-                errors,
-                failed_before,
-                write,
-                turn,
-                self.is_quiet,
-                self.is_inline,
-            )
+            job = _Job(flow, feeds, writer, errors, write, turn, self.is_quiet, self.is_inline)
             return job.run(self.trace, self.metrics, self.dashboard)
 
 
@@ -271,7 +260,6 @@ class _Job:
     feeds: "Sequence[Feed]"
     writer: "ResultWriter"
     errors: "ErrorReport"
-    failed_before: int
     write: "Write"
     turn: Turn
     is_quiet: bool
@@ -316,7 +304,7 @@ class _Job:
         sys.stdout.flush()
         if asked.is_set():
             return TERMINATED
-        return 1 if self.errors.count + self.failed_before else 0
+        return 1 if self.errors.count + self.errors.before else 0
 
     def _use(self) -> None:
         total = self.feeds[0].count if self.feeds else None
@@ -333,7 +321,7 @@ class _Job:
     def _summary(self, how: str = "") -> None:
         if self.is_quiet or self.progress is None:
             return
-        before = self.failed_before
+        before = self.errors.before
         told = f"; {before} error{'s' * (before > 1)} in what was done before" if before else ""
         click.echo(f"{how}{self.progress.summary()}{told}", err=True)
         for line in self.errors.summary():

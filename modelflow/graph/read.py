@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from modelflow.archive.unpacked import is_unpacked
-from modelflow.config.flow_config import FlowConfig, NodeConfig
+from modelflow.config.flow_config import FlowConfig
 from modelflow.config.in_code import FlowGraphDesc
 from modelflow.config.override import apply_overrides, substitute_args
 from modelflow.config.read import read_config
-from modelflow.errors import ConfigError, is_users
+from modelflow.errors import ConfigError
+from modelflow.graph.beside import imported_modules
 from modelflow.graph.build import build_graph
 from modelflow.graph.graph import Graph
 from modelflow.registry.forget import forget_named, users_modules
@@ -96,23 +97,19 @@ def _modules_of(config: FlowConfig) -> Iterator[None]:
         forget_named(others)
         importlib.invalidate_caches()
         sys.path[:] = [*folders, *(folder for folder in sys.path if folder not in folders)]
-        for node in config.nodes:
-            _check_module(node, config, folders)
+        _check_modules(config, folders)
         yield
 
 
-def _check_module(node: NodeConfig, config: FlowConfig, folders: Sequence[str]) -> None:
-    module, colon, _ = str(node.attributes.get("flowunit") or "").partition(":")
-    file = getattr(sys.modules.get(module), "__file__", None)
-    if not colon or not file or not is_users(file):
-        return
-    if not any(Path(file).is_relative_to(folder) for folder in folders):
-        message = (
-            f"{node.location}: node {node.name!r}: the module {module!r} of {config.archive} is "
-            f"another than the one that was imported from {file}; run the two in processes of "
-            "their own, or rename one"
-        )
-        raise ConfigError(message)
+def _check_modules(config: FlowConfig, folders: Sequence[str]) -> None:
+    for node, module, file in imported_modules(config):
+        if not any(file.is_relative_to(folder) for folder in folders):
+            message = (
+                f"{node.location}: node {node.name!r}: the module {module!r} of {config.archive} "
+                f"is another than the one that was imported from {file}; run the two in processes "
+                "of their own, or rename one"
+            )
+            raise ConfigError(message)
 
 
 def check_arguments(overrides: object, args: object, units: object) -> None:

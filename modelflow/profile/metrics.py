@@ -108,7 +108,8 @@ def node_families(
     yield _by(names, owned, ("errors", "Rows that failed.", "kind"), lambda node: node.failures)
     closed = ("batches_closed", "Why batches closed.", "reason")
     yield _by(names, owned, closed, lambda node: node.closed)
-    yield _replicas(names, owned)
+    replicas = ("replicas", "Replicas of its placement now.", "state")
+    yield _by(names, owned, replicas, _replicas, GaugeMetricFamily)
     took, waited = "How long calls took.", "How long the oldest row of each batch had waited."
     yield _times(names, owned, ("service_seconds", took), lambda node: node.service)
     yield _times(names, owned, ("wait_seconds", waited), lambda node: node.wait)
@@ -143,25 +144,20 @@ def _by(
     nodes: _Owned,
     family: tuple[str, str, str],
     counts: Callable[[NodeStats], Mapping[str, int]],
+    kind: Callable[..., Metric] = CounterMetricFamily,
 ) -> Metric:
     name, text, label = family
-    found = CounterMetricFamily(f"modelflow_node_{name}", text, labels=(*names, label))
+    found = kind(f"modelflow_node_{name}", text, labels=(*names, label))
     for labels, node in nodes:
         for key, count in counts(node).items():
             found.add_metric([*labels, key], count)
     return found
 
 
-def _replicas(names: Sequence[str], nodes: _Owned) -> Metric:
-    """Of nodes whose work is done elsewhere."""
-    text = "Replicas of its placement now."
-    found = GaugeMetricFamily("modelflow_node_replicas", text, labels=(*names, "state"))
-    for labels, node in nodes:
-        for state in ("ready", "starting"):
-            count = node.figures.get("replicas", {}).get(state)
-            if count is not None:
-                found.add_metric([*labels, state], count)
-    return found
+def _replicas(node: NodeStats) -> dict[str, int]:
+    """Of a node whose work is done elsewhere."""
+    found = node.figures.get("replicas", {})
+    return {state: found[state] for state in ("ready", "starting") if state in found}
 
 
 def _times(

@@ -62,7 +62,7 @@ class Slot:
     """
 
     def __init__(self, number: int, terms: Terms) -> None:
-        """Starts nothing; ``start`` does."""
+        """Starts nothing: its thread does, when that is started."""
         self.number = number
         self.replica: Replica | None = None
         self.is_ready = False
