@@ -148,8 +148,9 @@ class ServerActor:
         """Returns what runs here, as an actor of a part does."""
         process = self._process
         log = f"; its log is {self._log} there" if self._log is not None else ""
+        does = "serves" if process is None or process.poll() is None else "served"
         return {
-            "label": f"serves at {self._address or '(not yet)'}{log}",
+            "label": f"{does} at {self._address or '(not yet)'}{log}",
             "process": os.getpid() if process is None else process.pid,
             "rows": {},
         }

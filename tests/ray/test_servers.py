@@ -339,22 +339,23 @@ def test_servers_of_one_port_are_on_machines_of_their_own_and_are_replaced_until
     with programs.started(
         command, cwd=archive.parent, stderr=subprocess.PIPE, text=True
     ) as process:
-        said, addresses = [], []
+        said, addresses, gone = [], [], 0
 
-        def until_two_more():
-            most = len(addresses) + 2
-            while len(addresses) < most:
+        def until_there_are(begun, ended):
+            nonlocal gone
+            while len(addresses) < begun or gone < ended:
                 said.append(process.stderr.readline())
                 assert said[-1], said
                 assert "not replaced" not in said[-1], said
+                gone += "has ended" in said[-1]
                 if found := re.search(r"answers at http://(\S+)", said[-1]):
                     addresses.append(found[1])
 
-        until_two_more()
+        until_there_are(2, 0)
         assert len(set(addresses)) == 2, "two are on one machine"
-        for _ in range(2):
+        for count in 2, 4:
             process.send_signal(signal.SIGHUP)
-            until_two_more()
+            until_there_are(count + 2, count)
         assert {address.rpartition(":")[2] for address in addresses} == {str(port)}
         folders = folders_of(status_of(machines))
         process.send_signal(signal.SIGINT)
