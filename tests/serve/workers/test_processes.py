@@ -242,8 +242,15 @@ def test_without_the_models_workers_say_to_come_again_until_they_are_back(tmp_pa
         assert response.getheader("retry-after") == "1"
         assert "another takes its place" in json.loads(response.read())["error"]
         assert fleet.wait_for(GONE)
-        wait_until(lambda: fleet.ask("/readyz", connection=all_of_them[0])[0] == 200)
-        for one in all_of_them:
+        for one in all_of_them:  # each worker is told by itself that they are back
+
+            def is_answered(one=one):
+                path, asked = "/v1/models/n:predict", {"instances": ["x"]}
+                status, found = fleet.ask(path, asked, connection=one)
+                assert status in (200, 503), found
+                return status == 200
+
+            wait_until(is_answered)
             assert fleet.who(one, "n") not in (who, *fleet.children()[:2])
         # What was counted is counted still.
         ok = "modelflow_requests_total", ("code", "OK"), ("model", "n"), M[1]
