@@ -142,6 +142,15 @@ class Fleet:
         assert status == 200, found
         return int(found["predictions"][0])
 
+    def who_is_back(self, connection=None, name="m"):
+        """Which process answers, once one does: until then clients are told to come again."""
+        path, asked = f"/v1/models/{name}:predict", {"instances": ["x"]}
+        while True:
+            status, found = self.ask(path, asked, connection=connection)
+            if status == 200:
+                return int(found["predictions"][0])
+            assert status == 503, found
+
     def metrics(self):
         from prometheus_client.parser import text_string_to_metric_families
 

@@ -243,15 +243,7 @@ def test_without_the_models_workers_say_to_come_again_until_they_are_back(tmp_pa
         assert "another takes its place" in json.loads(response.read())["error"]
         assert fleet.wait_for(GONE)
         for one in all_of_them:  # each worker is told by itself that they are back
-
-            def is_answered(one=one):
-                path, asked = "/v1/models/n:predict", {"instances": ["x"]}
-                status, found = fleet.ask(path, asked, connection=one)
-                assert status in (200, 503), found
-                return status == 200
-
-            wait_until(is_answered)
-            assert fleet.who(one, "n") not in (who, *fleet.children()[:2])
+            assert fleet.who_is_back(one, "n") not in (who, *fleet.children()[:2])
         # What was counted is counted still.
         ok = "modelflow_requests_total", ("code", "OK"), ("model", "n"), M[1]
         assert fleet.metrics()[ok] >= 3
@@ -363,4 +355,4 @@ def test_nothing_is_left_of_processes_that_were_replaced(tmp_path):
             fleet.wait_for("another takes its place", 2 - which)
             wait_until(lambda: fleet.ask("/readyz")[0] == 200)
             wait_until(lambda: len(list(descriptors.iterdir())) == before)
-            assert (fleet.who() == who) == (victim != who)
+            assert (fleet.who_is_back() == who) == (victim != who)
