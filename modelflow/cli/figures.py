@@ -56,7 +56,10 @@ def headline(interval: "Interval") -> str:
 
 
 def table_of(interval: "Interval") -> "Table":
-    """Makes a row of each node; nodes that are fused share the workers of the first."""
+    """Makes a row of each node; nodes that are fused share the workers of the first.
+
+    Those that stand behind a far one are below it.
+    """
     from rich.table import Table
     from rich.text import Text
 
@@ -65,6 +68,9 @@ def table_of(interval: "Interval") -> "Table":
         table.add_column(name, justify="right" if side == "right" else "left", no_wrap=True)
     for node in interval.nodes:
         table.add_row(*(Text(cell) for cell in _cells(node)))
+        for inner in node.inside:
+            _, *cells = _cells(inner)
+            table.add_row(*map(Text, (f"  > {inner.node}", *cells)))
     return table
 
 

@@ -7,6 +7,7 @@ through the socket itself (`modelflow.ipc.socket_channel`).
 
 import contextlib
 import pickle
+import select
 import socket
 import struct
 from abc import ABC, abstractmethod
@@ -115,6 +116,12 @@ class Channel(ABC):
             return pickle.loads(pickled, buffers=arrays)
         except _ANY as error:
             raise MessageError(described(error)) from error
+
+    def has_come(self, timeout: float) -> bool:
+        """Tells whether something is there to be received, an end too; waits so long for it."""
+        waiting = select.poll()  # takes descriptors of any number
+        waiting.register(self._socket, select.POLLIN)
+        return bool(waiting.poll(timeout * 1000.0))
 
     def has_ended(self) -> bool:
         """Tells whether the other side has ended; asked while no message is under way."""

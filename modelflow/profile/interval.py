@@ -42,6 +42,7 @@ class NodeInterval:
         service, wait: How long calls took, and the oldest row of each had waited.
         replicas: Of a node whose work is done elsewhere: how many replicas are ``ready`` and
             ``starting`` at the second moment, and were ``lost`` since the first.
+        inside: The nodes that stand behind it there, over all replicas.
     """
 
     node: str
@@ -73,6 +74,7 @@ class NodeInterval:
     service: Histogram
     wait: Histogram
     replicas: Mapping[str, int]
+    inside: tuple["NodeInterval", ...] = ()
 
     @property
     def replicas_text(self) -> str:
@@ -87,6 +89,7 @@ class NodeInterval:
     def between(cls, first: NodeStats | None, second: NodeStats, seconds: float) -> "NodeInterval":
         """Compares two moments of a node that are so many seconds apart; None: before it began."""
         one = first or NodeStats(second.node, second.unit)
+        before = one.inside
         rows = second.buffers - one.buffers
         calls = {
             size: count - one.batch_sizes.get(size, 0) for size, count in second.batch_sizes.items()
@@ -134,6 +137,9 @@ class NodeInterval:
             service=second.service - one.service,
             wait=second.wait - one.wait,
             replicas=_replicas(one, second),
+            inside=tuple(
+                cls.between(before.get(name), node, seconds) for name, node in second.inside.items()
+            ),
         )
 
 

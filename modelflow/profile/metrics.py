@@ -29,6 +29,8 @@ _Owned = Sequence[tuple[Sequence[str], NodeStats]]
 
 # What families are labelled with, beside what their flow is.
 _NODE = ("node", "unit")
+# Of nodes that run elsewhere: machine and process.
+_REPLICA = "replica"
 # 0.1 ms to 52 s, each twice as long as the one before, in seconds.
 _BOUNDS = tuple(1e-4 * 2**place for place in range(20))
 _COUNTERS: Sequence[tuple[str, str, Callable[[NodeStats], float]]] = (
@@ -93,12 +95,24 @@ def node_families(
 ) -> Iterator[Metric]:
     """Gives the families of nodes.
 
+    Where there are far ones, so are the nodes behind these, with the label ``replica``; of others
+    that is empty, which is the same as none.
+
     Args:
         labels: The names of the labels that say whose a node is.
         nodes: Their values, and its figures.
     """
     names = (*labels, *_NODE)
     owned = [([*values, node.node, node.unit], node) for values, node in nodes]
+    far = [
+        ([*values[: len(labels)], inner.node, inner.unit, replica], inner)
+        for values, node in owned
+        for replica, inside in node.replicas.items()
+        for inner in inside.values()
+    ]
+    if far:
+        names = (*names, _REPLICA)
+        owned = [*(([*values, ""], node) for values, node in owned), *far]
     for family, known in ((CounterMetricFamily, _COUNTERS), (GaugeMetricFamily, _GAUGES)):
         for name, text, value in known:
             found = family(f"modelflow_node_{name}", text, labels=names)

@@ -19,6 +19,10 @@ def node_document(node: NodeStats) -> dict[str, Any]:
     found["figures"] = {
         name: {str(key): value for key, value in own.items()} for name, own in node.figures.items()
     }
+    found["replicas"] = {
+        replica: {name: node_document(one) for name, one in nodes.items()}
+        for replica, nodes in node.replicas.items()
+    }
     service, wait = histogram_document(node.service), histogram_document(node.wait)
     return {**found, "service": service, "wait": wait}
 
@@ -35,6 +39,10 @@ def read_node(document: Mapping[str, Any]) -> NodeStats:
         found[name] = {int(size): value for size, value in found[name].items()}
     for name in ("service", "wait"):
         found[name] = read_histogram(found[name])
+    found["replicas"] = {
+        replica: {name: read_node(one) for name, one in nodes.items()}
+        for replica, nodes in found.get("replicas", {}).items()
+    }
     return NodeStats(**found)
 
 

@@ -154,7 +154,7 @@ class PartActor:
         return {
             "label": self._label,
             "process": os.getpid(),
-            "rows": {node: n for part in parts for node, n in part.rows().items()},
+            "rows": {name: node.buffers for part in parts for name, node in part.figures().items()},
         }
 
     def stop(self) -> None:

@@ -167,7 +167,7 @@ class RayReplica(ChannelReplica):
 
         channels: list[Channel] = []
         try:
-            for _ in range(self._placement.in_flight):
+            for _ in range(self._channel_count):
                 connection = call(door.address, door.key, _CONNECT)
                 channels.append(SocketChannel(connection, cloudpickle.dumps))
         except OSError as error:
@@ -266,6 +266,7 @@ class RayReplica(ChannelReplica):
                 self._settled.set()
             for channel in self._channels:
                 channel.end()
+            self._reporting.end()
         if not self._is_shared or (self._is_ours and not self._is_placed()):
             self._kill_hung()
 

@@ -4,6 +4,7 @@ The server is a process of its own, with a listener of its own: no request passe
 """
 
 import os
+import re
 import select
 import signal
 import socket
@@ -35,6 +36,7 @@ _STDERR = 2
 _TAIL = 2000  # bytes
 _ANSWER = 2.0  # seconds
 _QUEUED = b"modelflow_node_queue_rows{"
+_FAR = re.compile(rb'replica="[^"]')
 
 
 class ServerError(ModelflowError):
@@ -139,10 +141,14 @@ class ServerActor:
         return code
 
     def waiting(self) -> int:
-        """Returns how many rows wait in the queues of its nodes."""
+        """Returns how many rows wait in the queues of its nodes; not of those that are elsewhere.
+
+        One more server would be no help with these.
+        """
         with urllib.request.urlopen(f"{self._address}/metrics", timeout=_ANSWER) as answer:
             lines = answer.read().splitlines()
-        return sum(int(float(line.split()[-1])) for line in lines if line.startswith(_QUEUED))
+        found = (line for line in lines if line.startswith(_QUEUED))
+        return sum(int(float(line.split()[-1])) for line in found if not _FAR.search(line))
 
     def figures(self) -> dict[str, Any]:
         """Returns what runs here, as an actor of a part does."""

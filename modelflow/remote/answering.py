@@ -9,6 +9,7 @@ from modelflow.ipc.channel import Channel, MessageError
 from modelflow.remote.message import Rows, portable
 from modelflow.remote.part import PartFlow
 from modelflow.remote.replica import NotSendableError, PartEndedError
+from modelflow.remote.report import Inquiry, Report
 
 __all__ = ["answer_all", "said"]
 
@@ -17,7 +18,7 @@ def answer_all(channel: Channel, parts: Mapping[str, PartFlow]) -> None:
     """Answers batches until the other side wants no more, or has gone.
 
     While something moves that a batch waits for, None is sent now and then; then ``(True,
-    Answers)``, or ``(False, error)``.
+    Answers)``, or ``(False, error)``. An `Inquiry` is answered with ``(True, Report)``.
     """
     with contextlib.suppress(EOFError, OSError):
         while True:
@@ -29,6 +30,9 @@ def answer_all(channel: Channel, parts: Mapping[str, PartFlow]) -> None:
                 continue
             if rows is None:
                 return
+            if isinstance(rows, Inquiry):
+                channel.send((True, Report.of(parts)))
+                continue
             _send(channel, _answer(channel, rows, parts))
 
 

@@ -1,4 +1,7 @@
-"""A replica that is reached by channels: one for each batch that may be under way."""
+"""A replica that is reached by channels: one for each batch that may be under way, and one more.
+
+By that one it is asked what its nodes have done.
+"""
 
 import contextlib
 import threading
@@ -10,6 +13,7 @@ from modelflow.errors import ReplicaLostError
 from modelflow.ipc.channel import Channel, MessageError
 from modelflow.remote.message import Answers, Rows
 from modelflow.remote.replica import NotSendableError, Replica
+from modelflow.remote.report import Report, Reporting
 
 __all__ = ["ChannelReplica"]
 
@@ -23,6 +27,7 @@ class ChannelReplica(Replica):
         self._lock = threading.Lock()
         self._channels: list[Channel] = []
         self._free: list[Channel] = []
+        self._reporting = Reporting()
         self._ended = threading.Event()
         self._hung = ""  # how it was seen to hang
 
@@ -48,22 +53,36 @@ class ChannelReplica(Replica):
         """It is to end, or has ended."""
         return self._ended.is_set()
 
+    @property
+    def _channel_count(self) -> int:
+        """How many channels there are to it."""
+        return self._placement.in_flight + 1
+
     def _use(self, channels: Sequence[Channel]) -> None:
-        """Has batches go through channels."""
+        """Has batches go through channels, and what it is asked about itself through the last."""
+        *others, last = channels
         with self._lock:
-            self._channels = list(channels)
-            self._free = list(channels)
+            self._channels = others
+            self._free = list(others)
+        self._reporting.use(last)
 
     def _leave(self, timeout: float) -> None:
         """Tells the other side that no more will come; no call is under way."""
         for channel in self._channels:
             with contextlib.suppress(OSError):  # it has ended, or hangs
                 channel.send(None, timeout)
+        with contextlib.suppress(OSError):
+            self._reporting.leave(timeout)
 
     def _close_channels(self) -> None:
+        self._reporting.close()
         for channel in self._channels:
             channel.close()
         self._channels = []
+
+    def report(self, timeout: float) -> Report | None:
+        """Asks it what its nodes have done; see `Replica.report`."""
+        return self._reporting.report(timeout)
 
     def is_alive(self) -> bool:
         """Tells whether the other side has not ended."""

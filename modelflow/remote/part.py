@@ -19,6 +19,7 @@ from modelflow.remote.message import Answers, Rows, buffers_of, column_of
 from modelflow.remote.replica import PartEndedError
 from modelflow.request import Request
 from modelflow.runtime.clock import SYSTEM_CLOCK
+from modelflow.runtime.stats import NodeStats
 
 if TYPE_CHECKING:
     from modelflow.buffer import Buffer
@@ -140,9 +141,9 @@ class PartFlow:
         """Ends it at once; batches that are under way are answered with errors."""
         self._flow.stop(drain=False)
 
-    def rows(self) -> dict[str, int]:
-        """Returns how many rows each of its nodes has worked on."""
-        return {name: node.buffers for name, node in self._flow.stats().items()}
+    def figures(self) -> dict[str, NodeStats]:
+        """Returns what each of its nodes has done."""
+        return dict(self._flow.stats())
 
     def answer(self, rows: Rows, on_move: Callable[[], None] | None = None) -> Answers:
         """Has a batch worked on: each row by itself, so that batches are made anew inside.

@@ -15,8 +15,10 @@ from modelflow.config.placement import PlacementConfig
 from modelflow.errors import NoReplicaError, ReplicaLostError
 from modelflow.remote.message import Answers, Rows
 from modelflow.remote.replica import Replica, told
+from modelflow.remote.report import Reports
 from modelflow.remote.slot import IDLE, Slot, Terms
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
+from modelflow.runtime.stats import NodeStats
 
 __all__ = ["Pool", "PoolFigures", "User"]
 
@@ -77,8 +79,15 @@ class Pool:
         self.placement = placement
         self._clock = clock
         self._changed = threading.Condition()
+        self._reports = Reports()
         self._terms = Terms(
-            placement, make, clock, self._changed, lambda: self._is_over, self._give_up
+            placement,
+            make,
+            clock,
+            self._changed,
+            lambda: self._is_over,
+            self._give_up,
+            self._reports,
         )
         self._slots: dict[int, Slot] = {}
         self._old: list[threading.Thread] = []
@@ -187,9 +196,10 @@ class Pool:
                 self._changed.notify_all()
 
     def abort(self, user: User) -> None:
-        """Has a user wait no more; where that was the last one who did, ends every replica at once.
+        """Has a user wait no more; where that was the last one who did, every replica ends.
 
-        Where others go on, calls of this one that are under way end as they would.
+        Those that work on something, or start, end at once; of the others the units are closed.
+        Where other users go on, calls of this one that are under way end as they would.
         """
         with self._changed:
             user.is_gone = True
@@ -199,7 +209,7 @@ class Pool:
             slots = list(self._slots.values())
             for slot in slots:
                 slot.is_aborted = not slot.is_ready
-            replicas = [slot.replica for slot in slots]
+            replicas = [slot.replica for slot in slots if slot.busy or not slot.is_ready]
         for replica in replicas:
             if replica is not None:
                 replica.kill()
@@ -217,6 +227,26 @@ class Pool:
                 rows=self._rows,
                 lost=self._lost,
             )
+
+    def reports(self, part: str, timeout: float) -> dict[str, dict[str, NodeStats]]:
+        """Returns what its replicas have done for a part: replica (or `GONE`) -> node -> figures.
+
+        Args:
+            part: The part.
+            timeout: Seconds in which they are to tell; of one that does not it is what it has told
+                before.
+        """
+        with self._changed:
+            replicas = [slot.replica for slot in self._slots.values()]
+        due = SYSTEM_CLOCK.now() + timeout
+        told_of = [
+            replica.report(max(0.0, due - SYSTEM_CLOCK.now()))
+            for replica in replicas
+            if replica is not None
+        ]
+        running = {report.replica: report for report in told_of if report is not None}
+        with self._changed:
+            return self._reports.of(part, running)
 
     # -- calls ----------------------------------------------------------------------------------
 

@@ -101,7 +101,7 @@ class ProcessReplica(ChannelReplica):
         ours: list[Channel] = []
         theirs: list[int] = []
         try:
-            for _ in range(self._placement.in_flight):
+            for _ in range(self._channel_count):
                 mine, ends = open_channel()
                 ours.append(mine)
                 theirs.extend(ends)

@@ -18,12 +18,15 @@ from modelflow.remote.message import Answers, Column, Fault, Rows, buffers_of, f
 from modelflow.remote.pool import Pool, User
 from modelflow.remote.replica import NotSendableError, PartEndedError
 from modelflow.runtime.clock import SYSTEM_CLOCK
+from modelflow.runtime.stats import NodeStats
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import Context, FlowUnit
 
 __all__ = ["RemoteUnit", "remote_spec"]
 
 UNIT = "remote"
+# Seconds that who looks waits for what replicas tell.
+_TELLING = 0.1
 _LATE = "its deadline passed before a replica had room"
 
 
@@ -87,7 +90,7 @@ class RemoteUnit(FlowUnit):
         self._pool.leave(self._user)
 
     def interrupt(self) -> None:
-        """Waits for answers no more; ends every replica, if nobody else uses them."""
+        """Waits for answers no more; ends replicas that work on something nobody else waits for."""
         with self._lock:
             self._is_interrupted = True
             user = self._user
@@ -99,6 +102,10 @@ class RemoteUnit(FlowUnit):
         seen = self._pool.figures()
         states = {"ready": seen.replicas, "starting": seen.starting, "lost": seen.lost}
         return {"replicas": states}
+
+    def replicas(self) -> dict[str, dict[str, NodeStats]]:
+        """Returns what its replicas have done, as far as they tell at once: see `Pool.reports`."""
+        return self._pool.reports(self._node, _TELLING)
 
     def process(self, ctx: Context) -> None:
         """Has a batch worked on; every row has a result."""

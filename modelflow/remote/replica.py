@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 
 from modelflow.errors import ModelflowError, described
 from modelflow.remote.message import Answers, Rows
+from modelflow.remote.report import Report
 
 __all__ = [
     "NotSendableError",
@@ -65,6 +66,17 @@ class Replica(ABC):
     def reason(self) -> str:
         """Says why it was lost, as far as is known; "": nothing is. It may wait a second."""
         return ""
+
+    def report(self, timeout: float) -> Report | None:  # noqa: ARG002
+        """Returns what its nodes have done, as far as it tells within a time; from any thread.
+
+        Args:
+            timeout: Seconds; after these what it has told before is returned.
+
+        Returns:
+            None: it has told nothing.
+        """
+        return None
 
     @abstractmethod
     def close(self) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from modelflow.config.placement import PlacementConfig
 from modelflow.remote.replica import Replica, told
+from modelflow.remote.report import Reports
 from modelflow.runtime.clock import Clock
 
 __all__ = ["IDLE", "Slot", "Terms"]
@@ -21,6 +22,8 @@ IDLE = 60.0
 """Seconds without a call after which a replica beyond the least number is ended; and after one that
 could not be started, before another is tried."""
 
+# Seconds in which a replica that ends is to tell what it has done.
+_LAST = 0.5
 # Seconds between two tries to start a replica: doubled from the first to the second.
 _PAUSES = (0.5, 5.0)
 
@@ -36,6 +39,7 @@ class Terms:
         changed: Guards every slot, and is told of whatever changes.
         is_over: Whether nobody is left who waits for anything; ``changed`` is held.
         give_up: Takes a slot out of the pool, for its thread ends; ``changed`` is held.
+        reports: What replicas that are gone had told of themselves; ``changed`` is held.
     """
 
     placement: PlacementConfig
@@ -44,6 +48,7 @@ class Terms:
     changed: threading.Condition
     is_over: Callable[[], bool]
     give_up: Callable[["Slot"], None]
+    reports: Reports
 
 
 class Slot:
@@ -154,9 +159,12 @@ class Slot:
         with terms.changed:
             while self.busy:  # calls are told that it is lost, and go
                 terms.changed.wait()
+        last = replica.report(_LAST)
         _quietly(replica.close)
         with terms.changed:
             self.replica = None
+            if last is not None:
+                terms.reports.has_gone(last)
         return is_over
 
     def _tell_of_loss(self, replica: Replica) -> None:

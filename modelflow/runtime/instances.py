@@ -13,6 +13,7 @@ from typing import Any
 from modelflow.device import Device
 from modelflow.plan import UnitPlan
 from modelflow.runtime.executors import executor_of
+from modelflow.runtime.stats import NodeStats
 from modelflow.unit.unit import FlowUnit
 from modelflow.wire.tensor import TensorSpec
 
@@ -21,6 +22,7 @@ __all__ = ["OpeningInterrupted", "UnitInstances"]
 logger = logging.getLogger("modelflow")
 
 Figures = Mapping[str, Mapping[Any, int]]
+Replicas = Mapping[str, Mapping[str, NodeStats]]
 
 
 class OpeningInterrupted(Exception):  # noqa: N818 - it is no failure
@@ -47,6 +49,7 @@ class UnitInstances:
         self._shared: dict[Device, FlowUnit] = {}
         self._users: dict[Device, int] = {}
         self._figures: dict[Device, Figures] = {}
+        self._replicas: dict[Device, Replicas] = {}
         self._lock = threading.Lock()
         self._made: dict[int, FlowUnit] = {}  # by identity: those that are not closed
         self._is_interrupted = False
@@ -79,9 +82,14 @@ class UnitInstances:
                 if self._users[device]:
                     return
                 self._figures[device] = unit.figures()
+                self._replicas[device] = unit.replicas()
                 del self._shared[device]
         self._made.pop(id(unit), None)
         unit.close()
+        if self.plan.spec.is_shared:  # what runs elsewhere has told all now
+            last = unit.replicas()
+            with self._lock:
+                self._replicas[device] = last
 
     def _opened(self, device: Device) -> FlowUnit:
         unit = self._make(device)
@@ -136,6 +144,14 @@ class UnitInstances:
             running = {device: unit.figures() for device, unit in self._shared.items()}
             figures = {**self._figures, **running}
         return _added(figures.values())
+
+    def replicas(self) -> dict[str, dict[str, NodeStats]]:
+        """Returns what nodes have done that run elsewhere for the shared instances."""
+        with self._lock:
+            units, before = dict(self._shared), dict(self._replicas)
+        now = {device: unit.replicas() for device, unit in units.items()}  # it may wait
+        found = {**before, **now}.values()
+        return {name: dict(nodes) for replicas in found for name, nodes in replicas.items()}
 
 
 def _added(units: Iterable[Figures]) -> dict[str, dict[Any, int]]:

@@ -6,7 +6,7 @@ together. One worker leaves: what it has counted is kept as one sum.
 
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -111,16 +111,19 @@ class StageStats:
 
     def nodes(self) -> list[NodeStats]:
         """Returns the figures of each of its nodes at this moment."""
-        figures = [instances.figures() for instances in self._instances]
+        owns = [
+            {"figures": instances.figures(), "replicas": instances.replicas()}
+            for instances in self._instances
+        ]
         with self.lock:
             now = self._clock.now()
-            return [self._node(place, own, now) for place, own in enumerate(figures)]
+            return [self._node(place, own, now) for place, own in enumerate(owns)]
 
-    def _node(self, place: int, figures: dict[str, dict[Any, int]], now: float) -> NodeStats:
+    def _node(self, place: int, own: Mapping[str, Any], now: float) -> NodeStats:
         plan, unit = self._plan, self._instances[place].plan
         stats = NodeStats.of(unit.node, unit.spec.name, plan.name, self.units[place], now)
         stats = self._whole(1 + place, stats)
-        stats = replace(stats, threads=plan.threads, batch_size=plan.batch_size, figures=figures)
+        stats = replace(stats, threads=plan.threads, batch_size=plan.batch_size, **own)
         return stats if place else self._with_queue(stats, now)
 
     def _whole(self, place: int, stats: NodeStats) -> NodeStats:

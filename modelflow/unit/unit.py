@@ -107,6 +107,14 @@ class FlowUnit:
         """Returns counters of the unit's own, for the node's statistics; for shared units."""
         return {}
 
+    def replicas(self) -> Mapping[str, Mapping[str, Any]]:
+        """Returns what nodes have done that run elsewhere for it; for shared units.
+
+        Returns:
+            Replica -> node -> its `NodeStats`. It may wait a moment for them.
+        """
+        return {}
+
     def tensors(self) -> Mapping[str, TensorSpec]:
         """Returns, by port, what the opened unit knows of one item there beyond its description.
 

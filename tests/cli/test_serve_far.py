@@ -183,19 +183,32 @@ def test_a_replica_that_cannot_begin_is_told_as_what_does_not_load(folder):
     assert "no such weights" in done.stderr
 
 
+def counted(replica, figures):
+    """The lines that say how many rows a replica has worked on."""
+    begin = 'modelflow_node_buffers_total{model="far",node="work",'
+    found = (line for line in figures.splitlines() if line.startswith(begin))
+    return [line for line in found if f'replica="{replica}"' in line]
+
+
 def test_where_no_replica_is_left_clients_are_told_to_come_again(folder):
     text = GRAPH.replace("units:process", "units:Once").replace("]", "]\ntimeout_ms = 200", 1)
     (folder / "far.toml").write_text(text)
     with serving(folder, "far.toml", *ON) as (process, address):
-        os.kill(ask(address, "far"), signal.SIGKILL)
+        process_there = ask(address, "far")
+        figures = urllib.request.urlopen(f"{address}/metrics").read().decode()
+        (there,) = counted(f"{os.uname().nodename}/{process_there}", figures)
+        assert there.endswith(" 1.0")
+        os.kill(process_there, signal.SIGKILL)
         with pytest.raises(urllib.error.HTTPError) as caught:
             ask(address, "far")
         assert (caught.value.code, caught.value.headers["retry-after"]) == (503, "1")
         assert b"node 'work': nothing is there to work on it; come again" in caught.value.read()
         figures = urllib.request.urlopen(f"{address}/metrics").read().decode()
-        assert 'node="work",unit="remote",version="1"} 1.0' in next(
+        assert 'node="work",replica="",unit="remote",version="1"} 1.0' in next(
             line for line in figures.splitlines() if "lost_replicas_total{" in line
         )
+        (far,) = counted("gone", figures)
+        assert far.endswith(" 1.0")
         process.send_signal(signal.SIGTERM)
 
 

@@ -1,6 +1,7 @@
 """Rates and shares between two moments."""
 
 from collections import deque
+from dataclasses import replace
 
 import pytest
 
@@ -60,6 +61,16 @@ def test_replicas_are_those_of_now_and_the_lost_ones_those_between():
     assert one.replicas_text == "1 of 2 replicas, 2 lost"
     (one,) = Interval.between(flow(100.0, FIRST), flow(110.0, SECOND)).nodes
     assert one.replicas_text == ""
+
+
+def test_nodes_behind_a_far_one_are_compared_as_others_over_all_replicas():
+    first = node(replicas={"r": {"in": replace(FIRST, node="in")}})
+    second = node(replicas={"r": {"in": replace(SECOND, node="in")}})
+    (far,) = Interval.between(flow(100.0, first), flow(110.0, second)).nodes
+    (one,) = far.inside
+    assert (one.node, one.rows_per_second, round(one.busy, 6)) == ("in", 300.0, 0.95)
+    (far,) = Interval.between(None, flow(110.0, second)).nodes
+    assert far.inside[0].rows_per_second == 150.5
 
 
 def test_since_the_beginning():

@@ -67,6 +67,24 @@ def test_nodes_whose_work_is_done_elsewhere_tell_of_their_replicas():
     assert value(found, "modelflow_node_lost_replicas_total", **at) == 3
 
 
+def test_nodes_that_run_elsewhere_are_told_of_by_replica():
+    stats = used_flow(ok=20, failed=7).stats()
+    replicas = {
+        name: {"in": replace(stats["odd"], node="in", unit="inner", queue=queue)}
+        for name, queue in (("host/1", 4), ("host/2", 5))
+    }
+    nodes = {**stats, "odd": replace(stats["odd"], replicas=replicas)}
+    found = values(scraped(lambda: replace(stats, nodes=nodes)))
+    for name, queue in (("host/1", 4), ("host/2", 5)):
+        at = {"node": "in", "unit": "inner", "replica": name}
+        assert value(found, "modelflow_node_buffers_total", **at) == 27
+        assert value(found, "modelflow_node_errors_total", kind="ValueError", **at) == 7
+        assert value(found, "modelflow_node_queue_rows", **at) == queue
+        assert value(found, "modelflow_node_service_seconds_bucket", le="+Inf", **at) == 27
+    at = {"node": "odd", "unit": "odd", "replica": ""}
+    assert value(found, "modelflow_node_buffers_total", **at) == 27
+
+
 def test_the_other_form_is_read_by_its_own_parser():
     text = scraped(used_flow().stats, "application/openmetrics-text; version=1.0.0")
     families = {f.name: f for f in openmetrics.text_string_to_metric_families(text)}

@@ -1,6 +1,7 @@
 """The document of a flow's figures."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -20,6 +21,17 @@ def test_what_is_written_is_what_is_read():
     assert [row["node"] for row in again.plan] == ["odd"]
     assert document["version"] == VERSION
     assert document["machine"]["processors"] >= 1
+
+
+def test_nodes_that_run_elsewhere_are_written_and_read_too():
+    flow = used_flow()
+    snapshot = Snapshot.read(flow.snapshot())
+    node = snapshot.stats["odd"]
+    far = replace(node, replicas={"host/1": {"in": replace(node, node="in")}})
+    snapshot = replace(snapshot, stats=replace(snapshot.stats, nodes={"odd": far}))
+    again = Snapshot.read(json.loads(json.dumps(snapshot.document())))
+    assert again.stats["odd"] == far
+    assert again.stats["odd"].inside["in"].batch_sizes == node.batch_sizes != {}
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,25 @@ def test_rows_come_back_in_order_from_an_actor(cluster):
     assert cluster.actors() == []
 
 
+def test_what_stands_behind_a_far_node_is_in_its_figures_and_its_units_are_closed(
+    cluster, tmp_path
+):
+    notes = tmp_path / "notes"
+    graph = (
+        text_of()
+        .replace(":risky", ":closing")
+        .replace(", placement", f', notes="{notes}", placement')
+    )
+    with Flow(placed(graph, RayEngine(cluster))) as flow:
+        assert len([*flow.map(range(50))]) == 50
+        ((name, nodes),) = flow.stats()["work"].replicas.items()
+        assert name.startswith(f"{os.uname().nodename}/")
+        assert nodes["work"].buffers == 50
+        assert not notes.exists()
+    assert notes.read_text() == "1\n"
+    assert flow.stats()["work"].inside["work"].buffers == 50
+
+
 def test_large_arrays_cross_and_are_ours_to_write(cluster):
     text = """
     [placement.far]

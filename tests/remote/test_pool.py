@@ -325,6 +325,18 @@ def test_an_abort_ends_calls_and_who_waits():
     assert made[0].is_closed
 
 
+def test_an_abort_lets_replicas_close_that_work_on_nothing():
+    made = Made()
+    pool = pool_of(made, replicas=(2, 2))
+    user = opened(pool)
+    under_way = held(pool, user, made[0])
+    pool.abort(user)
+    assert isinstance(under_way(), ReplicaLostError)
+    pool.leave(user)
+    assert [made[n].is_killed for n in (0, 1)] == [True, False]
+    assert all(made[n].is_closed for n in (0, 1))
+
+
 def test_an_abort_of_one_user_leaves_the_replicas_to_the_other():
     made = Made()
     pool = pool_of(made)

@@ -19,6 +19,7 @@ from modelflow.errors import (
 )
 from modelflow.remote import ProcessEngine, placed
 from modelflow.request import Request
+from modelflow.runtime.stats import GONE
 from tests.remote import units
 
 GRAPH = """
@@ -135,6 +136,55 @@ def test_the_figures_of_a_far_node_count_its_replicas_and_the_log_says_why_they_
     told = [one for one in caplog.messages if "lost replica" in one]
     assert len(told) == 3
     assert all(one.endswith("has ended (SIGKILL)") for one in told)
+
+
+def test_what_stands_behind_a_far_node_is_in_its_figures_also_when_replicas_are_lost():
+    flow = Flow(placed(text_of(replicas="2"), ProcessEngine()))
+    with flow:
+        assert len([*flow.map(range(50))]) == 50
+        found = flow.stats()["work"]
+        assert len(found.replicas) == 2
+        assert all(nodes["work"].threads for nodes in found.replicas.values())
+        inside = found.inside["work"]
+        assert (inside.unit, inside.buffers, inside.errors) == ("risky", 50, 0)
+        assert "work > work" in str(flow.stats())
+        (error,) = (answer for _, answer in flow.map([-1], errors="return"))
+        assert isinstance(error, FlowUnitError)
+        assert len([*flow.map(range(20))]) == 20
+        found = flow.stats()["work"]
+        assert GONE in found.replicas
+        assert found.inside["work"].buffers >= 70
+    after = flow.stats()["work"]
+    assert [*after.replicas] == [GONE]
+    assert after.inside["work"].buffers == found.inside["work"].buffers
+    assert after.inside["work"].threads == 0
+
+
+@pytest.mark.parametrize("is_drained", [True, False])
+def test_units_are_closed_at_the_end_there_as_here(tmp_path, is_drained):
+    notes = tmp_path / "notes"
+    graph = text_of(replicas="2", notes=notes).replace(":risky", ":closing")
+    flow = Flow(placed(graph, ProcessEngine())).start()
+    assert [answer.data for _, answer in flow.map(range(5))] == [*range(5)]
+    flow.stop(drain=is_drained)
+    assert lines_of(notes) == [1, 1]
+
+
+def test_who_looks_waits_for_no_process_that_hangs():
+    engine = ProcessEngine()
+    with Flow(placed(text_of(), engine)) as flow:
+        assert flow.infer(1).data == 2
+        (process,) = processes_of(engine)
+        before = flow.stats()["work"].inside["work"].buffers
+        os.kill(process, signal.SIGSTOP)
+        try:
+            for _ in range(100):
+                assert flow.stats()["work"].inside["work"].buffers == before == 1
+        finally:
+            os.kill(process, signal.SIGCONT)
+        assert flow.infer(2).data == 4
+        while flow.stats()["work"].inside["work"].buffers != 2:
+            pass
 
 
 def test_a_row_that_kills_its_process_is_an_error_after_three_and_blames_no_other():

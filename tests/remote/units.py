@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from modelflow import flowunit
+from modelflow import FlowUnit, FlowUnitSpec, Option, Port, flowunit
 from modelflow.errors import BadRequest, EndFlow
 
 
@@ -30,6 +30,30 @@ def risky(value, *, notes: str = ""):
     if value == -3:
         raise ValueError(f"refuses {value}")
     return (lambda: 0) if value == -4 else 2 * value
+
+
+class Closing(FlowUnit):
+    """Gives what it gets, and takes note in a file when it is closed."""
+
+    def open(self, config):
+        self._notes = config.notes
+
+    def process(self, ctx):
+        ctx.emit(list(ctx.input()))
+
+    def close(self):
+        with open(self._notes, "a", encoding="utf-8") as file:
+            file.write("1\n")
+
+
+closing = FlowUnitSpec(
+    "closing",
+    {"cpu": Closing},
+    (Port("input"),),
+    (Port("output"),),
+    options=(Option("notes", str, ""),),
+    is_shared=True,
+)
 
 
 class Unsendable:

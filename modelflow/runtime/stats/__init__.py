@@ -3,10 +3,11 @@
 from modelflow.runtime.stats.counters import QueueStats, WorkerStats
 from modelflow.runtime.stats.flow_stats import FlowStats, RequestStats
 from modelflow.runtime.stats.histogram import Histogram
-from modelflow.runtime.stats.node_stats import NodeStats
+from modelflow.runtime.stats.node_stats import GONE, NodeStats
 from modelflow.runtime.stats.processor_time import ThreadTime
 
 __all__ = [
+    "GONE",
     "FlowStats",
     "Histogram",
     "NodeStats",

@@ -105,12 +105,22 @@ class FlowStats(Mapping[str, NodeStats]):
     @property
     def without_words(self) -> "FlowStats":
         """The same without what errors said: it may hold what somebody has sent."""
-        nodes = {name: replace(node, last_error="") for name, node in self.nodes.items()}
+        nodes = {name: node.without_words for name, node in self.nodes.items()}
         return replace(self, nodes=nodes)
 
     def rows(self) -> list[dict[str, str]]:
-        """Explains the figures as a table: one row a node, the same columns in each."""
-        return [_row(node) for node in self.nodes.values()]
+        """Explains the figures as a table: one row a node, the same columns in each.
+
+        Below a far node are those that stand behind it, as in ``far > infer``.
+        """
+        found = []
+        for node in self.nodes.values():
+            found.append(_row(node))
+            found += [
+                {**_row(inner), "node": f"{node.node} > {name}"}
+                for name, inner in node.inside.items()
+            ]
+        return found
 
     def __str__(self) -> str:
         return f"{self._headline()}\n{text_table(self.rows())}"

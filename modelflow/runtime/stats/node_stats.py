@@ -9,7 +9,10 @@ from modelflow.runtime.stats.counters import WorkerStats
 from modelflow.runtime.stats.histogram import Histogram
 from modelflow.runtime.stats.processor_time import NOTHING
 
-__all__ = ["NodeStats"]
+__all__ = ["GONE", "NodeStats"]
+
+GONE = "gone"
+"""In the place of a replica's name: all those that are not there any more, together."""
 
 # How often figures are read anew that change while they are read.
 _TRIES = 4
@@ -59,6 +62,9 @@ class NodeStats:
             calls of the engine) and ``batching`` (``padding``: rows filled up, ``another_shape``:
             batches cut because of it). A far node has ``replicas`` (``ready``, ``starting``,
             ``lost``).
+        replicas: Of a far node what was done elsewhere for it: replica (machine and process) ->
+            node -> figures. Those that are there no more are one, `GONE`. What others have replicas
+            do that they share is in it; of one that is busy, or hangs, it is what it told last.
     """
 
     node: str
@@ -93,6 +99,15 @@ class NodeStats:
     service: Histogram = field(default_factory=Histogram)
     wait: Histogram = field(default_factory=Histogram)
     figures: dict[str, dict[Any, int]] = field(default_factory=dict)
+    replicas: dict[str, dict[str, "NodeStats"]] = field(default_factory=dict)
+
+    @property
+    def inside(self) -> dict[str, "NodeStats"]:
+        """The nodes that stand behind a far one, by name, over all its replicas."""
+        found: dict[str, NodeStats] = {}
+        for nodes in self.replicas.values():
+            _add(found, nodes)
+        return found
 
     @property
     def row_seconds(self) -> float:
@@ -120,12 +135,31 @@ class NodeStats:
         batch_size = max(self.batch_size, other.batch_size)
         error = other.last_error or self.last_error
         mixed["last_error"] = error
-        return replace(self, **added, **mixed, figures=figures, batch_size=batch_size)
+        # Several processes may use one replica, and tell the same of it.
+        replicas = {**self.replicas, **other.replicas}
+        gone = dict(self.replicas.get(GONE, {}))
+        _add(gone, other.replicas.get(GONE, {}))
+        if gone:
+            replicas[GONE] = gone
+        return replace(
+            self, **added, **mixed, figures=figures, batch_size=batch_size, replicas=replicas
+        )
 
     @property
     def past(self) -> "NodeStats":
         """The same without what is true of its moment alone: its workers and queue are gone."""
-        return replace(self, threads=0, queue=0, capacity=0)
+        inside = {name: node.past for name, node in self.inside.items()}
+        replicas = {GONE: inside} if inside else {}
+        return replace(self, threads=0, queue=0, capacity=0, replicas=replicas)
+
+    @property
+    def without_words(self) -> "NodeStats":
+        """The same without what errors said: it may hold what somebody has sent."""
+        replicas = {
+            replica: {name: node.without_words for name, node in nodes.items()}
+            for replica, nodes in self.replicas.items()
+        }
+        return replace(self, last_error="", replicas=replicas)
 
     @classmethod
     def of(
@@ -210,6 +244,12 @@ _ADDED = (
     "wait",
 )
 _MIXED = ("failures", "batch_sizes", "batch_seconds", "closed")
+
+
+def _add(total: dict[str, NodeStats], more: Mapping[str, NodeStats]) -> None:
+    """Adds figures of nodes to those of the same names."""
+    for name, node in more.items():
+        total[name] = total[name] + node if name in total else node
 
 
 def _mixed(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:

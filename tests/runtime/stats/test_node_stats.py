@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from modelflow.runtime.stats import Histogram, NodeStats, WorkerStats
+from modelflow.runtime.stats import GONE, Histogram, NodeStats, WorkerStats
 
 
 def stats_of(*workers, now=10.0):
@@ -88,6 +88,30 @@ def test_the_figures_of_two_processes_are_added_up():
 def test_what_is_past_has_no_workers_and_no_queue():
     past = NodeStats("n", "unit", threads=2, queue=3, capacity=8, batches=5).past
     assert (past.threads, past.queue, past.capacity, past.batches) == (0, 0, 0, 5)
+
+
+def far(replica, **more):
+    return NodeStats("far", "remote", replicas={replica: {"n": NodeStats("n", "unit", **more)}})
+
+
+def test_what_stands_behind_a_far_node_is_added_up_over_its_replicas():
+    both = far("r", buffers=5, threads=1) + far("s", buffers=7, threads=2)
+    assert set(both.replicas) == {"r", "s"}
+    assert (both.inside["n"].buffers, both.inside["n"].threads) == (12, 3)
+    assert NodeStats("n", "unit").inside == {}
+
+
+def test_one_replica_of_two_processes_counts_once_and_those_that_are_gone_add_up():
+    assert (far("r", buffers=5) + far("r", buffers=6)).inside["n"].buffers == 6
+    assert (far(GONE, buffers=5) + far(GONE, buffers=6)).replicas[GONE]["n"].buffers == 11
+    past = (far("r", buffers=5, queue=1) + far(GONE, buffers=6)).past
+    assert [*past.replicas] == [GONE]
+    assert (past.inside["n"].buffers, past.inside["n"].queue) == (11, 0)
+
+
+def test_words_of_errors_are_left_out_behind_a_far_node_too():
+    said = far("r", last_error="somebody's").without_words
+    assert said.inside["n"].last_error == ""
 
 
 class EndsWhileRead(WorkerStats):
