@@ -116,7 +116,7 @@ import time
 import modelflow
 
 @modelflow.flowunit(max_batch_size=1)
-def sleep(value, *, wait: float = 0.02):
+def sleep(value, *, wait: float = 0.05):
     time.sleep(wait)
     return value
 """
@@ -125,14 +125,14 @@ def sleep(value, *, wait: float = 0.02):
 def test_values_that_take_a_new_start_are_tried_first(modelflow, slow):
     (slow / "sleeping.py").write_text(WAITING)
     done = modelflow(
-        *("tune", "slow.toml", *BRIEF, "--fix", "sleep", "--write"),
-        *("--vary", "sleep.wait=0.002", "--vary", "sleep.wait=0.04"),
+        *("tune", "slow.toml", *BRIEF[:4], "--seconds", "0.4", "--fix", "sleep", "--write"),
+        *("--vary", "sleep.wait=0.001", "--vary", "sleep.wait=0.1"),
     )
     assert done.returncode == 0, done.stderr
     assert "The best variant is +" in done.stdout
-    assert ": sleep.wait=0.002; what follows is with it." in done.stdout
-    assert "sleep.wait=0.04" in done.stderr
-    assert b"wait=0.002" in (slow / "slow.toml").read_bytes()
+    assert ": sleep.wait=0.001; what follows is with it." in done.stdout
+    assert "sleep.wait=0.1" in done.stderr
+    assert b"wait=0.001" in (slow / "slow.toml").read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -246,6 +246,9 @@ def test_who_waits_long_for_the_first_replicas_is_told_what_they_lack(caplog):
     made.may_start = False
     pool = pool_of(made, (2, 2), clock=clock)
     user = pool.join()
+    for number in range(2):
+        assert made.has_made.acquire(timeout=LONG)
+        assert made[number].has_begun.wait(LONG)
     waiting = threading.Thread(target=pool.wait, args=(user,))
     waiting.start()
     for seconds in (10.0, 20.0):

@@ -246,7 +246,7 @@ def test_without_the_models_workers_say_to_come_again_until_they_are_back(tmp_pa
             assert fleet.who_is_back(one, "n") not in (who, *fleet.children()[:2])
         # What was counted is counted still.
         ok = "modelflow_requests_total", ("code", "OK"), ("model", "n"), M[1]
-        assert fleet.metrics()[ok] >= 3
+        wait_until(lambda: fleet.metrics().get(ok, 0) >= 3)
         assert fleet.end(signal.SIGTERM) == 143
 
 
