@@ -70,6 +70,7 @@ def _rate(interval: Interval, outline: Outline) -> tuple[float, str]:
 
 
 def _node(node: NodeInterval, stats: NodeStats) -> dict[str, Any]:
+    behind = stats.inside
     return {
         "node": node.node,
         "unit": node.replicas_text or node.unit,
@@ -88,6 +89,7 @@ def _node(node: NodeInterval, stats: NodeStats) -> dict[str, Any]:
         "errors": stats.errors + stats.expired,
         "service": _marks(node.service),
         "wait": _marks(node.wait),
+        "inside": [_node(inner, behind[inner.node]) for inner in node.inside],
     }
 
 

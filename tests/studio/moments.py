@@ -1,10 +1,12 @@
 """Moments of a flow that nobody has run."""
 
+from dataclasses import replace
+
 from modelflow.graph.outline import PORT, Outline, OutlineEdge, OutlineNode
 from modelflow.profile.snapshot import Snapshot
 from modelflow.runtime.stats import FlowStats, NodeStats
 
-__all__ = ["OUTLINE", "moment"]
+__all__ = ["OUTLINE", "far_moment", "moment"]
 
 OUTLINE = Outline(
     "faces",
@@ -46,3 +48,15 @@ def moment(seconds, rows=0, *, requests=None, queue=0, **more):
     row = {"unit": "unit", "queue": "16", "device": "cpu", "feeds": "-"}
     plan = tuple({"node": name, **row} for name in nodes)
     return Snapshot(stats, plan, {"processors": 2}, {}, OUTLINE)
+
+
+def far_moment(seconds, *rows):
+    """The same, where behind "infer" stand replicas that have had so many rows."""
+    here = moment(seconds, sum(rows))
+    node = here.stats["infer"]
+    replicas = {
+        f"host/{number}": {"net": replace(node, node="net", stage="net", buffers=count)}
+        for number, count in enumerate(rows)
+    }
+    nodes = {**here.stats.nodes, "infer": replace(node, unit="remote", replicas=replicas)}
+    return replace(here, stats=replace(here.stats, nodes=nodes))

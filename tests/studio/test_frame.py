@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from modelflow.studio.frame import frame_of
 from modelflow.studio.picture import picture_of
-from tests.studio.moments import OUTLINE, moment
+from tests.studio.moments import OUTLINE, far_moment, moment
 
 
 def test_rates_are_those_of_the_last_two_seconds_and_counts_those_of_all():
@@ -15,6 +15,14 @@ def test_rates_are_those_of_the_last_two_seconds_and_counts_those_of_all():
     assert (frame["rate"], frame["unit"]) == (65.0, "rows/s")  # 290 - 160 since 8.0 s
     decode = frame["nodes"][0]
     assert (decode["node"], decode["rate"], decode["rows"]) == ("decode", 65.0, 290)
+
+
+def test_nodes_behind_a_far_one_are_told_of_with_it():
+    frame = frame_of([far_moment(4.0, 10, 20), far_moment(6.0, 20, 30)])
+    decode, infer = frame["nodes"]
+    assert decode["inside"] == []
+    (net,) = infer["inside"]
+    assert (net["node"], net["rows"], net["rate"], net["threads"]) == ("net", 50, 10.0, 2)
 
 
 def test_requests_count_where_there_are_any():

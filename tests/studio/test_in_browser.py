@@ -18,7 +18,7 @@ from modelflow.studio.dashboard import Dashboard
 from tests.browser import browsing, needs_browser
 from tests.programs import LIMIT
 from tests.studio.axe import serious
-from tests.studio.moments import moment
+from tests.studio.moments import far_moment, moment
 
 pytestmark = needs_browser
 
@@ -129,6 +129,17 @@ def test_the_page_shows_what_the_flow_says_of_itself(held, tmp_path):
         held.finish()
         expect(cell(page, "hold", "rows")).to_have_text("10")
         expect(page.locator("[data-figure='outcome-failed'] dd")).to_have_text("1")
+        assert browser.complaints == []
+
+
+def test_nodes_behind_a_far_one_have_rows_of_their_own(tmp_path):
+    from playwright.sync_api import expect
+
+    with seen(lambda: far_moment(4.0, 10, 20), tmp_path) as (page, browser):
+        row = page.locator("tr[data-row='infer > net']")
+        expect(row.locator("th")).to_have_text("infer > net")
+        expect(row.locator("td[data-column=rows]")).to_have_text("30")
+        expect(row.locator("td[data-column=threads]")).to_have_text("2")
         assert browser.complaints == []
 
 

@@ -43,6 +43,7 @@ export interface NodeFrame {
   errors: number;
   service: Marks | null;
   wait: Marks | null;
+  inside: NodeFrame[]; // that stand behind it elsewhere
 }
 
 export interface Marks {

@@ -24,6 +24,17 @@ function mark(marks: Marks | null, name: keyof Marks): string {
   return marks ? timeOf(marks[name]) : "–";
 }
 
+function Row(props: { name: string; node: NodeFrame }) {
+  return (
+    <tr data-row={props.name}>
+      <th scope="row">{props.name}</th>
+      {COLUMNS.map(([name, text]) => (
+        <td data-column={name}>{text(props.node)}</td>
+      ))}
+    </tr>
+  );
+}
+
 export function Table(props: { frame: Frame }) {
   return (
     <div class="scrolls" role="region" aria-label="Nodes" tabindex={0}>
@@ -38,14 +49,13 @@ export function Table(props: { frame: Frame }) {
           </tr>
         </thead>
         <tbody>
-          {props.frame.nodes.map((node) => (
-            <tr key={node.node} data-row={node.node}>
-              <th scope="row">{node.node}</th>
-              {COLUMNS.map(([name, text]) => (
-                <td data-column={name}>{text(node)}</td>
-              ))}
-            </tr>
-          ))}
+          {props.frame.nodes.flatMap((node) => [
+            <Row key={node.node} name={node.node} node={node} />,
+            ...node.inside.map((inner) => {
+              const name = `${node.node} > ${inner.node}`;
+              return <Row key={name} name={name} node={inner} />;
+            }),
+          ])}
         </tbody>
       </table>
     </div>
