@@ -11,6 +11,7 @@ from typing import Any
 from modelflow.config.placement import PlacementConfig
 from modelflow.errors import Location, ReplicaLostError
 from modelflow.ipc.channel import Channel
+from modelflow.ipc.process import END_TIMEOUT
 from modelflow.ipc.socket_channel import SocketChannel, call
 from modelflow.ray.actor import Door, Origin, PartActor
 from modelflow.ray.cluster import (
@@ -33,7 +34,7 @@ __all__ = ["RayEngine", "RayReplica"]
 
 # Seconds in which a machine that a replica needs may still join the cluster.
 _PATIENCE = 20.0
-_STOP_TIMEOUT = 10.0
+_STOP_TIMEOUT = END_TIMEOUT
 _CONNECT = 5.0
 # In which Ray hears of the end of an actor that was seen to end.
 _HEARD_OF = 1.0
