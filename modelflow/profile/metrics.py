@@ -75,18 +75,20 @@ class FlowCollector(Collector):  # type: ignore[misc]  # it is not always there
         flows = list(self._stats())
         yield from _flows(flows)
         nodes = [([flow.name], node) for flow in flows for node in flow.values()]
+        told: dict[tuple[str, ...], float] = {}  # of what there is now: replicas come and go
         for family in node_families(("flow",), nodes):
             if family.type == "counter":
-                family.samples = [self._risen(sample) for sample in family.samples]
+                family.samples = [self._risen(sample, told) for sample in family.samples]
             yield family
+        self._told = told
 
-    def _risen(self, sample: Sample) -> Sample:
-        """Returns a counter's sample that is no lower than the one before.
+    def _risen(self, sample: Sample, told: dict[tuple[str, ...], float]) -> Sample:
+        """Returns a counter's sample that is no lower than the one before, and notes it.
 
         A call that ends while the figures of its worker are read is missing from the seconds.
         """
         key = (sample.name, *sample.labels.values())
-        self._told[key] = value = max(sample.value, self._told.get(key, 0.0))
+        told[key] = value = max(sample.value, self._told.get(key, 0.0))
         return sample._replace(value=value)
 
 

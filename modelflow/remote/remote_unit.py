@@ -103,7 +103,7 @@ class RemoteUnit(FlowUnit):
         states = {"ready": seen.replicas, "starting": seen.starting, "lost": seen.lost}
         return {"replicas": states}
 
-    def replicas(self) -> dict[str, dict[str, NodeStats]]:
+    def elsewhere(self) -> dict[str, dict[str, NodeStats]]:
         """Returns what its replicas have done, as far as they tell at once: see `Pool.reports`."""
         return self._pool.reports(self._node, _TELLING)
 

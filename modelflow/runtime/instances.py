@@ -82,12 +82,12 @@ class UnitInstances:
                 if self._users[device]:
                     return
                 self._figures[device] = unit.figures()
-                self._replicas[device] = unit.replicas()
+                self._replicas[device] = unit.elsewhere()
                 del self._shared[device]
         self._made.pop(id(unit), None)
         unit.close()
         if self.plan.spec.is_shared:  # what runs elsewhere has told all now
-            last = unit.replicas()
+            last = unit.elsewhere()
             with self._lock:
                 self._replicas[device] = last
 
@@ -149,7 +149,7 @@ class UnitInstances:
         """Returns what nodes have done that run elsewhere for the shared instances."""
         with self._lock:
             units, before = dict(self._shared), dict(self._replicas)
-        now = {device: unit.replicas() for device, unit in units.items()}  # it may wait
+        now = {device: unit.elsewhere() for device, unit in units.items()}  # it may wait
         found = {**before, **now}.values()
         return {name: dict(nodes) for replicas in found for name, nodes in replicas.items()}
 

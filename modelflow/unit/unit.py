@@ -107,7 +107,7 @@ class FlowUnit:
         """Returns counters of the unit's own, for the node's statistics; for shared units."""
         return {}
 
-    def replicas(self) -> Mapping[str, Mapping[str, Any]]:
+    def elsewhere(self) -> Mapping[str, Mapping[str, Any]]:
         """Returns what nodes have done that run elsewhere for it; for shared units.
 
         Returns:

@@ -85,6 +85,30 @@ def test_nodes_that_run_elsewhere_are_told_of_by_replica():
     assert value(found, "modelflow_node_buffers_total", **at) == 27
 
 
+def test_counters_do_not_fall_and_nothing_is_kept_of_replicas_that_are_gone():
+    stats = used_flow(ok=20).stats()
+    moment = stats
+
+    def look():
+        return [moment]
+
+    collector = FlowCollector(look)
+    app = metrics_app(collector)
+    busy = "modelflow_node_busy_seconds_total"
+    at = {"node": "odd", "unit": "odd"}
+    first = value(values(asked(app)), busy, **at)
+    less = replace(stats["odd"], busy=first / 2)
+    moment = replace(stats, nodes={"odd": less})
+    assert value(values(asked(app)), busy, **at) == first
+    sizes = []
+    for number in range(5):
+        replicas = {f"host/{number}": {"in": replace(less, node="in")}}
+        moment = replace(stats, nodes={"odd": replace(less, replicas=replicas)})
+        assert value(values(asked(app)), busy, **at, replica="") <= first
+        sizes.append(len(collector._told))
+    assert len(set(sizes)) == 1
+
+
 def test_the_other_form_is_read_by_its_own_parser():
     text = scraped(used_flow().stats, "application/openmetrics-text; version=1.0.0")
     families = {f.name: f for f in openmetrics.text_string_to_metric_families(text)}
