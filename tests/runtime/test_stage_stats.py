@@ -21,7 +21,7 @@ def stats_of(threads=2, batch_size=4, is_noting=False):
         stats=SimpleNamespace(dropped=0, closed={}),
         policy=SimpleNamespace(batch_timeout=0.0),
     )
-    instances: Any = SimpleNamespace(plan=plan.unit, figures=dict)
+    instances: Any = SimpleNamespace(plan=plan.unit, figures=dict, replicas=dict)
     return plan, inbox, StageStats(plan, inbox, [instances], FakeClock())
 
 
