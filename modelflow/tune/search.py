@@ -90,11 +90,13 @@ class Search:
     def run(self, start: Settings) -> list[Ranked]:
         """Returns settings, the best first, with the present ones among them.
 
-        It begins with the present ones, and with plenty of everything: where two stages hold each
-        other up, neither gains by growing alone, but each can do with less.
+        It begins with the present ones; with plenty of everything: where two stages hold each other
+        up, neither gains by growing alone, but each can do with less; and with large batches alone,
+        for where threads take the processors from one another it is they that hold each other up.
         """
         self._climb(start, start)
-        self._climb(self._plenty(start), start)
+        self._climb(self._plenty(start, ("batch_size", "threads")), start)
+        self._climb(self._plenty(start, ("batch_size",)), start)
         return sorted(
             self._known.values(),
             key=lambda one: (one.score, *(-part for part in one.settings.size)),
@@ -134,11 +136,11 @@ class Search:
         cost, stage = self._costs[name], settings.stages[name]
         return cost.visits * cost.seconds(stage.batch_size) / stage.batch_size / stage.threads
 
-    def _plenty(self, start: Settings) -> Settings:
-        """Returns settings in which no stage is short of anything but processors."""
+    def _plenty(self, start: Settings, what: Collection[str]) -> Settings:
+        """Returns settings in which no stage is short of ``threads``, ``batch_size``, or both."""
         found = {}
         for name, stage in start.stages.items():
-            keys, one = self._free.get(name, ()), stage
+            keys, one = [key for key in self._free.get(name, ()) if key in what], stage
             if "batch_size" in keys:
                 one = one.with_batch(self._most_rows(name), stage.queue_size)
             if "threads" in keys:
