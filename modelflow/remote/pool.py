@@ -237,7 +237,7 @@ class Pool:
                 before.
         """
         with self._changed:
-            replicas = [slot.replica for slot in self._slots.values()]
+            replicas = {slot.replica for slot in self._slots.values()} | self._reports.ending
         due = SYSTEM_CLOCK.now() + timeout
         told_of = [
             replica.report(max(0.0, due - SYSTEM_CLOCK.now()))

@@ -15,6 +15,7 @@ from modelflow.runtime.stats import GONE, NodeStats
 
 if TYPE_CHECKING:
     from modelflow.remote.part import PartFlow
+    from modelflow.remote.replica import Replica
 
 __all__ = ["Inquiry", "Report", "Reporting", "Reports"]
 
@@ -121,15 +122,25 @@ class Reporting:
 
 
 class Reports:
-    """What the replicas of a pool have told, also those that are gone. Not locked."""
+    """What the replicas of a pool have told, also those that are gone. Not locked.
+
+    Attributes:
+        ending: Replicas that nobody uses any more, and that can tell still.
+    """
 
     def __init__(self) -> None:
         """Begins with nothing."""
+        self.ending: set[Replica] = set()
         self._gone: dict[str, Report] = {}
         self._before: dict[str, dict[str, NodeStats]] = {}
 
-    def has_gone(self, last: Report) -> None:
-        """Keeps the last report of a replica that ends."""
+    def has_gone(self, replica: "Replica", last: Report | None) -> None:
+        """Keeps the last report of a replica that ends; None: it has told nothing."""
+        self.ending.discard(replica)
+        if last is not None:
+            self._keep(last)
+
+    def _keep(self, last: Report) -> None:
         self._gone.pop(last.replica, None)
         self._gone[last.replica] = last
         if len(self._gone) > _MOST_GONE:

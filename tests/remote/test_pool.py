@@ -10,7 +10,9 @@ from modelflow.errors import NoReplicaError, ReplicaLostError
 from modelflow.remote.message import Answers, Rows
 from modelflow.remote.pool import Pool
 from modelflow.remote.replica import Replica
+from modelflow.remote.report import Report
 from modelflow.remote.slot import IDLE
+from modelflow.runtime.stats import GONE, NodeStats
 from tests.runtime.fake_clock import FakeClock
 
 ROWS = Rows("part", {"in": ([1], [None])}, [None])
@@ -52,6 +54,9 @@ class Told(Replica):
         if self.is_killed:
             raise ReplicaLostError(f"replica {self.number} is gone")
         return Answers({"out": ([self.number], [None])})
+
+    def report(self, timeout):
+        return Report(f"r{self.number}", {"part": {"n": NodeStats("n", "u", buffers=self.calls)}})
 
     def is_alive(self):
         return not self.is_killed
@@ -338,6 +343,26 @@ def test_an_abort_lets_replicas_close_that_work_on_nothing():
     pool.leave(user)
     assert [made[n].is_killed for n in (0, 1)] == [True, False]
     assert all(made[n].is_closed for n in (0, 1))
+
+
+def test_what_replicas_have_done_is_told_while_they_end_and_when_they_are_gone():
+    made = Made()
+    pool = pool_of(made)
+    user = opened(pool)
+    pool.call(user, ROWS)
+    made[0].may_close.clear()
+    leaving = threading.Thread(target=pool.leave, args=(user,), name="modelflow/test/leave")
+    leaving.start()
+    until(pool, lambda: not pool._slots)
+    assert pool.reports("part", 0.0)["r0"]["n"].buffers == 1
+    made[0].may_close.set()
+    leaving.join()
+    assert pool.reports("part", 0.0)[GONE]["n"].buffers == 1
+    again = opened(pool)
+    assert {name: nodes["n"].buffers for name, nodes in pool.reports("part", 0.0).items()} == {
+        "r0": 0
+    }
+    pool.leave(again)
 
 
 def test_an_abort_of_one_user_leaves_the_replicas_to_the_other():
