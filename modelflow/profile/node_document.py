@@ -1,7 +1,7 @@
 """The figures of a node as JSON has them, and back."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import Any
 
 from modelflow.runtime.stats import Histogram, NodeStats
@@ -13,7 +13,7 @@ _SIZED = ("batch_sizes", "batch_seconds")  # whose keys are numbers, which JSON 
 
 def node_document(node: NodeStats) -> dict[str, Any]:
     """Returns figures as what JSON can hold; `read_node` is the inverse."""
-    found = asdict(node)
+    found = dict(vars(node))
     for name in _SIZED:
         found[name] = {str(size): value for size, value in found[name].items()}
     found["figures"] = {

@@ -34,7 +34,6 @@ __all__ = ["RayEngine", "RayReplica"]
 
 # Seconds in which a machine that a replica needs may still join the cluster.
 _PATIENCE = 20.0
-_STOP_TIMEOUT = END_TIMEOUT
 _CONNECT = 5.0
 # In which Ray hears of the end of an actor that was seen to end.
 _HEARD_OF = 1.0
@@ -252,10 +251,10 @@ class RayReplica(ChannelReplica):
         from ray.exceptions import RayError
 
         if not self._is_over:
-            self._leave(_STOP_TIMEOUT)
+            self._leave(END_TIMEOUT)
             if self._actor is not None and not self._is_shared:
                 with contextlib.suppress(RayError):  # it has ended, or hangs
-                    ray.get(self._actor.stop.remote(), timeout=_STOP_TIMEOUT)
+                    ray.get(self._actor.stop.remote(), timeout=END_TIMEOUT)
         self.kill()
         self._close_channels()
 

@@ -90,7 +90,7 @@ class Pool:
             self._reports,
         )
         self._slots: dict[int, Slot] = {}
-        self._old: list[threading.Thread] = []
+        self._old: list[Slot] = []  # whose threads end
         self._users: set[User] = set()
         self._is_closing = False
         self._grow_from = clock.now()
@@ -181,7 +181,7 @@ class Pool:
                 return
             self._is_closing = True
             slots = list(self._slots.values())
-            threads = [*self._old, *(slot.thread for slot in slots)]
+            threads = [slot.thread for slot in (*self._old, *slots)]
             starting = [slot.replica for slot in slots if not slot.is_ready]
         try:
             for replica in starting:
@@ -237,7 +237,7 @@ class Pool:
                 before.
         """
         with self._changed:
-            replicas = {slot.replica for slot in self._slots.values()} | self._reports.ending
+            replicas = [slot.replica for slot in (*self._slots.values(), *self._old)]
         due = SYSTEM_CLOCK.now() + timeout
         told_of = [
             replica.report(max(0.0, due - SYSTEM_CLOCK.now()))
@@ -383,7 +383,7 @@ class Pool:
 
     def _fill(self, number: int) -> None:
         """Has a slot of a number begin."""
-        self._old = [thread for thread in self._old if thread.is_alive()]
+        self._old = [slot for slot in self._old if slot.thread.is_alive()]
         slot = self._slots[number] = Slot(number, self._terms)
         slot.thread.start()
 
@@ -393,5 +393,5 @@ class Pool:
             self._grow_from = self._clock.now() + IDLE
         if self._slots.get(slot.number) is slot:
             del self._slots[slot.number]
-            self._old.append(slot.thread)
+            self._old.append(slot)
             self._changed.notify_all()

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from modelflow.ipc.channel import Channel, MessageError
-from modelflow.runtime.stats import GONE, NodeStats
+from modelflow.runtime.stats import GONE, NodeStats, add_nodes
 
 if TYPE_CHECKING:
     from modelflow.remote.part import PartFlow
-    from modelflow.remote.replica import Replica
 
 __all__ = ["Inquiry", "Report", "Reporting", "Reports"]
 
@@ -122,25 +121,15 @@ class Reporting:
 
 
 class Reports:
-    """What the replicas of a pool have told, also those that are gone. Not locked.
-
-    Attributes:
-        ending: Replicas that nobody uses any more, and that can tell still.
-    """
+    """What the replicas of a pool have told, also those that are gone. Not locked."""
 
     def __init__(self) -> None:
         """Begins with nothing."""
-        self.ending: set[Replica] = set()
         self._gone: dict[str, Report] = {}
         self._before: dict[str, dict[str, NodeStats]] = {}
 
-    def has_gone(self, replica: "Replica", last: Report | None) -> None:
-        """Keeps the last report of a replica that ends; None: it has told nothing."""
-        self.ending.discard(replica)
-        if last is not None:
-            self._keep(last)
-
-    def _keep(self, last: Report) -> None:
+    def has_gone(self, last: Report) -> None:
+        """Keeps the last report of a replica that ends."""
         self._gone.pop(last.replica, None)
         self._gone[last.replica] = last
         if len(self._gone) > _MOST_GONE:
@@ -167,6 +156,4 @@ def _add(
     total: dict[str, dict[str, NodeStats]], more: Mapping[str, Mapping[str, NodeStats]]
 ) -> None:
     for part, nodes in more.items():
-        known = total.setdefault(part, {})
-        for name, stats in nodes.items():
-            known[name] = known[name] + stats if name in known else stats
+        add_nodes(total.setdefault(part, {}), nodes)

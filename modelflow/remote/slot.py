@@ -39,7 +39,7 @@ class Terms:
         changed: Guards every slot, and is told of whatever changes.
         is_over: Whether nobody is left who waits for anything; ``changed`` is held.
         give_up: Takes a slot out of the pool, for its thread ends; ``changed`` is held.
-        reports: What replicas that end, or are gone, tell of themselves; ``changed`` is held.
+        reports: What replicas that are gone had told of themselves; ``changed`` is held.
     """
 
     placement: PlacementConfig
@@ -150,7 +150,6 @@ class Slot:
                 terms.clock.wait(terms.changed, None if left is None else max(left, 1.0))
             is_lost = self._is_lost
             self.is_ready = False
-            terms.reports.ending.add(replica)
             is_over = terms.is_over() or not is_lost
             if is_over:
                 terms.give_up(self)
@@ -164,7 +163,8 @@ class Slot:
         _quietly(replica.close)
         with terms.changed:
             self.replica = None
-            terms.reports.has_gone(replica, last)
+            if last is not None:
+                terms.reports.has_gone(last)
         return is_over
 
     def _tell_of_loss(self, replica: Replica) -> None:

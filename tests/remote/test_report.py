@@ -92,8 +92,8 @@ def test_who_asks_no_more_says_so(reporting):
 
 def test_those_that_run_stand_by_themselves_and_those_that_are_gone_together():
     reports = Reports()
-    reports.has_gone(None, report("r", 1, threads=2, queue=3))
-    reports.has_gone(None, report("s", 10))
+    reports.has_gone(report("r", 1, threads=2, queue=3))
+    reports.has_gone(report("s", 10))
     found = reports.of("part", {"t": report("t", 100, threads=2)})
     assert {name: nodes["a"].buffers for name, nodes in found.items()} == {"t": 100, GONE: 11}
     assert (found["t"]["a"].threads, found[GONE]["a"].threads, found[GONE]["a"].queue) == (2, 0, 0)
@@ -101,8 +101,8 @@ def test_those_that_run_stand_by_themselves_and_those_that_are_gone_together():
 
 def test_one_that_is_there_again_is_counted_once():
     reports = Reports()
-    reports.has_gone(None, report("r", 1))
-    reports.has_gone(None, report("r", 5))
+    reports.has_gone(report("r", 1))
+    reports.has_gone(report("r", 5))
     assert reports.of("part", {})[GONE]["a"].buffers == 5
     assert set(reports.of("part", {"r": report("r", 7)})) == {"r"}
 
@@ -110,12 +110,12 @@ def test_one_that_is_there_again_is_counted_once():
 def test_however_many_are_gone_all_count():
     reports = Reports()
     for number in range(1000):
-        reports.has_gone(None, report(f"r{number}", 1))
+        reports.has_gone(report(f"r{number}", 1))
     assert reports.of("part", {})[GONE]["a"].buffers == 1000
     assert len(reports._gone) < 100
 
 
 def test_a_part_is_told_of_its_own_nodes():
     reports = Reports()
-    reports.has_gone(None, report("r", 1, part="other"))
+    reports.has_gone(report("r", 1, part="other"))
     assert reports.of("part", {"s": report("s", 1, part="other")}) == {"s": {}}

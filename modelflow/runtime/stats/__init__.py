@@ -3,7 +3,7 @@
 from modelflow.runtime.stats.counters import QueueStats, WorkerStats
 from modelflow.runtime.stats.flow_stats import FlowStats, RequestStats
 from modelflow.runtime.stats.histogram import Histogram
-from modelflow.runtime.stats.node_stats import GONE, NodeStats
+from modelflow.runtime.stats.node_stats import GONE, NodeStats, add_nodes
 from modelflow.runtime.stats.processor_time import ThreadTime
 
 __all__ = [
@@ -15,4 +15,5 @@ __all__ = [
     "RequestStats",
     "ThreadTime",
     "WorkerStats",
+    "add_nodes",
 ]

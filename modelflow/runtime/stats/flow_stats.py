@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from modelflow.runtime.stats.histogram import Histogram, Record
-from modelflow.runtime.stats.node_stats import NodeStats
+from modelflow.runtime.stats.node_stats import NodeStats, add_nodes
 from modelflow.table import html_table, text_table, time_text
 
 __all__ = ["FlowStats", "RequestStats"]
@@ -87,8 +87,7 @@ class FlowStats(Mapping[str, NodeStats]):
     def __add__(self, other: "FlowStats") -> "FlowStats":
         """Returns the figures of both together: of the same flow in another process."""
         nodes = dict(self.nodes)
-        for name, node in other.nodes.items():
-            nodes[name] = nodes[name] + node if name in nodes else node
+        add_nodes(nodes, other.nodes)
         return FlowStats(
             self.name,
             max(self.time, other.time),

@@ -9,7 +9,7 @@ from modelflow.runtime.stats.counters import WorkerStats
 from modelflow.runtime.stats.histogram import Histogram
 from modelflow.runtime.stats.processor_time import NOTHING
 
-__all__ = ["GONE", "NodeStats"]
+__all__ = ["GONE", "NodeStats", "add_nodes"]
 
 GONE = "gone"
 """In the place of a replica's name: all those that are not there any more, together."""
@@ -106,7 +106,7 @@ class NodeStats:
         """The nodes that stand behind a far one, by name, over all its replicas."""
         found: dict[str, NodeStats] = {}
         for nodes in self.replicas.values():
-            _add(found, nodes)
+            add_nodes(found, nodes)
         return found
 
     @property
@@ -138,7 +138,7 @@ class NodeStats:
         # Several processes may use one replica, and tell the same of it.
         replicas = {**self.replicas, **other.replicas}
         gone = dict(self.replicas.get(GONE, {}))
-        _add(gone, other.replicas.get(GONE, {}))
+        add_nodes(gone, other.replicas.get(GONE, {}))
         if gone:
             replicas[GONE] = gone
         return replace(
@@ -246,7 +246,7 @@ _ADDED = (
 _MIXED = ("failures", "batch_sizes", "batch_seconds", "closed")
 
 
-def _add(total: dict[str, NodeStats], more: Mapping[str, NodeStats]) -> None:
+def add_nodes(total: dict[str, NodeStats], more: Mapping[str, NodeStats]) -> None:
     """Adds figures of nodes to those of the same names."""
     for name, node in more.items():
         total[name] = total[name] + node if name in total else node

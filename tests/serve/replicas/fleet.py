@@ -136,20 +136,17 @@ class Fleet:
 
     def who(self, connection=None, name="m"):
         """Which process answers."""
-        status, found = self.ask(
-            f"/v1/models/{name}:predict", {"instances": ["x"]}, connection=connection
-        )
-        assert status == 200, found
-        return int(found["predictions"][0])
+        return _process_of(*self._predicted(connection, name))
 
     def who_is_back(self, connection=None, name="m"):
         """Which process answers, once one does: until then clients are told to come again."""
-        path, asked = f"/v1/models/{name}:predict", {"instances": ["x"]}
-        while True:
-            status, found = self.ask(path, asked, connection=connection)
-            if status == 200:
-                return int(found["predictions"][0])
-            assert status == 503, found
+        while (answer := self._predicted(connection, name))[0] == 503:
+            pass
+        return _process_of(*answer)
+
+    def _predicted(self, connection, name):
+        path = f"/v1/models/{name}:predict"
+        return self.ask(path, {"instances": ["x"]}, connection=connection)
 
     def metrics(self):
         from prometheus_client.parser import text_string_to_metric_families
@@ -184,6 +181,11 @@ def serving(folder, *arguments, count=2, said="serves ", option="--replicas"):
         finally:
             process.kill()
             fleet.end()
+
+
+def _process_of(status, found):
+    assert status == 200, found
+    return int(found["predictions"][0])
 
 
 def is_alive(pid):
