@@ -72,14 +72,21 @@ class Loading:
             tuple(port.name for port in file.inputs),
             tuple(port.name for port in file.outputs),
             types,
-            self.allowed_batch_sizes,
+            self._allowed_sizes,
         )
+
+    @property
+    def _allowed_sizes(self) -> tuple[int, ...]:
+        if self.allowed_batch_sizes or not self.options.has_few_sizes:
+            return self.allowed_batch_sizes
+        powers = (1 << power for power in range((self.batch_size - 1).bit_length()))
+        return (*powers, self.batch_size)
 
     def _load_version(self, version: int, request: LoadRequest) -> Servable:
         model = load_model(find_engine(self.model_file.engine), request)
         try:
             self._check_types(model)
-            sizes = CallSizes(_fixed_batch(model), self.allowed_batch_sizes, self.batch_size)
+            sizes = CallSizes(_fixed_batch(model), self._allowed_sizes, self.batch_size)
             ports = tuple(
                 InputPort(self.name, tensor, self.options.allow_cast, model.memory)
                 for tensor in model.inputs

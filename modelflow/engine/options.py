@@ -75,6 +75,11 @@ class InferenceOptions:
             )
             raise ValueError(message)
 
+    @property
+    def has_few_sizes(self) -> bool:
+        """Whether the engine prepares each batch size, so that only a few may occur."""
+        return False
+
 
 @dataclass(frozen=True)
 class ThreadOptions(InferenceOptions):

@@ -17,7 +17,8 @@ from modelflow.unit.unit import FlowUnit
 __all__ = ["Registry", "specs_in"]
 
 GROUP = "modelflow.flowunits"
-
+# The built-in units: found in a checkout that is not installed, too. Loaded like any other package.
+_BUILT_IN = importlib.metadata.EntryPoint("builtin", "flowunits:SPECS", GROUP)
 
 Unit = FlowUnitSpec | UnusableUnit
 # Name or alias -> the units that bear it; more than one where nothing says which is meant.
@@ -137,7 +138,7 @@ class Registry:
 
     def _load_installed(self) -> Table:
         found: list[FlowUnitSpec] = []
-        for entry in importlib.metadata.entry_points(group=GROUP):
+        for entry in (_BUILT_IN, *importlib.metadata.entry_points(group=GROUP)):
             package = entry.dist.name if entry.dist is not None else entry.value
             try:
                 found += specs_in(entry.load())

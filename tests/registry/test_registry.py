@@ -78,6 +78,11 @@ def test_specs_gives_every_unit_once_by_name():
     assert {"mine", "resize", "image_decoder"} <= set(names)
 
 
+def test_built_in_units_are_found_where_modelflow_is_not_installed(monkeypatch):
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **k: [])
+    assert Registry().find("resize").name == "resize"
+
+
 def test_a_broken_package_is_named_and_disturbs_no_other(monkeypatch):
     broken = importlib.metadata.EntryPoint("x", "no_such_package:SPECS", registry_module.GROUP)
     real = importlib.metadata.entry_points

@@ -12,6 +12,10 @@ __all__ = ["CudaGraphs"]
 # PyTorch's own advice: a few runs on a side stream before the capture, for lazy initialisation.
 _WARM_UP_RUNS = 3
 
+# While a stream records, nobody may wait for its whole device: two nodes that open at once would
+# end each other's capture.
+_capturing = threading.Lock()
+
 
 @dataclass(frozen=True)
 class _Captured:
@@ -64,13 +68,15 @@ class CudaGraphs:
         inputs = [tensor.clone() for tensor in tensors]
         for _ in range(_WARM_UP_RUNS):
             self._call(inputs)
-        torch.cuda.synchronize(self._device)
         if self._pool is None:
             self._pool = torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
         # Other workers go on using the device meanwhile: only this thread's calls are recorded.
-        with torch.cuda.graph(
-            graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"
+        with (
+            _capturing,
+            torch.cuda.graph(
+                graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"
+            ),
         ):
             outputs = self._call(inputs)
         return _Captured(graph, inputs, outputs)

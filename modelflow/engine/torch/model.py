@@ -55,6 +55,9 @@ class TorchModel(LoadedModel):
         self._sizes = frozenset(request.batch_sizes)
         # Until its last call has shown it, a module may write to its inputs, which others read too.
         self._is_reader = False
+        if self._device.type == "cuda":
+            # This thread's stream moves and converts the weights; the workers' streams read them.
+            torch.cuda.current_stream(self._device).synchronize()
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Runs one batch; see `LoadedModel.run`."""

@@ -23,6 +23,11 @@ class TorchOptions(ThreadOptions):
     )
     cuda_graph: bool = option(
         False,
-        help="Capture the model as a CUDA graph for each allowed batch size, which spares the "
-        "launches of its kernels.",
+        help="Capture the model as a CUDA graph for each of allowed_batch_sizes, which spares the "
+        "launches of its kernels; without these for 1, 2, 4, 8 ... and batch_size.",
     )
+
+    @property
+    def has_few_sizes(self) -> bool:
+        """Whether CUDA graphs are captured, one for each batch size."""
+        return self.cuda_graph
