@@ -1,17 +1,23 @@
-"""The code of CUDA, run with torch on the CPU."""
+"""The device ``cuda`` of the tests: a GPU where there is one, else torch on the CPU by that name."""
+
+from functools import cache
 
 from modelflow.device import lookup
-from modelflow.device.torch_memory import TorchMemory
+from modelflow.device.torch_memory import TorchMemory, load_torch
 
-__all__ = ["OnCpu", "install"]
+__all__ = ["OnCpu", "has_gpu", "install"]
 
 
 class OnCpu(TorchMemory):
     kind = "cuda"
 
 
+@cache
+def has_gpu():
+    return load_torch().cuda.is_available()
+
+
 def install(monkeypatch):
-    """Makes ``cuda`` a device of this machine, whose memory is torch's on the CPU."""
-    memory = OnCpu()
-    monkeypatch.setitem(lookup.MEMORIES.instances, "cuda", memory)
-    return memory
+    """Makes ``cuda`` a device of this machine, if it is none."""
+    if not has_gpu():
+        monkeypatch.setitem(lookup.MEMORIES.instances, "cuda", OnCpu())

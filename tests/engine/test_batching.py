@@ -124,6 +124,22 @@ def test_batches_are_filled_up_to_the_next_allowed_size(opened):
     }
 
 
+@dataclasses.dataclass(frozen=True)
+class OfFewSizes(InferenceOptions):
+    @property
+    def has_few_sizes(self):
+        return True
+
+
+@pytest.mark.parametrize(("allowed", "sizes"), [((), [1, 4, 8, 12]), ((3, 12), [3, 3, 12, 12])])
+def test_an_engine_that_prepares_each_size_is_given_few(opened, engine, allowed, sizes):
+    engine.options = OfFewSizes
+    unit, model = opened("? 2", batch_size=12, allowed=allowed)
+    for rows in (1, 3, 5, 9):
+        assert call(unit, items(*range(rows))) == [2 * row for row in range(rows)]
+    assert [len(x) for x in model.calls] == sizes
+
+
 @given(
     fixed=st.none() | st.integers(1, 9),
     allowed=st.lists(st.integers(1, 16), max_size=4),

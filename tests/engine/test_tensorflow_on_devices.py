@@ -55,7 +55,8 @@ def test_xla_is_refused_for_a_model_that_cannot_be_frozen(text_model):
 @pytest.fixture
 def cuda(monkeypatch):
     torch_as_cuda.install(monkeypatch)
-    monkeypatch.setattr(tensorflow_engine, "device_name", lambda _: "/device:CPU:0")
+    if not torch_as_cuda.has_gpu():
+        monkeypatch.setattr(tensorflow_engine, "device_name", lambda _: "/device:CPU:0")
     return Device("cuda", 0)
 
 

@@ -5,21 +5,27 @@ import io
 import numpy as np
 import pytest
 from PIL import Image as PilImage
-from sklearn.datasets import load_sample_image
 
 from modelflow import Buffer
+
+
+def sample_image(name):
+    """A photograph of scikit-learn's, BGR; loaded here, since other tests use this module alone."""
+    from sklearn.datasets import load_sample_image
+
+    return load_sample_image(name)[..., ::-1]
 
 
 @pytest.fixture(scope="session")
 def photo():
     """A photograph with odd sides: uint8 (201, 319, 3), BGR."""
-    return np.ascontiguousarray(load_sample_image("china.jpg")[:201, :319, ::-1])
+    return np.ascontiguousarray(sample_image("china.jpg")[:201, :319])
 
 
 @pytest.fixture(scope="session")
 def other_photo():
     """Another one, of another size: uint8 (427, 640, 3), BGR."""
-    return np.ascontiguousarray(load_sample_image("flower.jpg")[..., ::-1])
+    return np.ascontiguousarray(sample_image("flower.jpg"))
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,6 @@ from flowunits import video_demuxer
 from modelflow import Buffer
 from modelflow.image import Box
 from modelflow.testing import check_flow_unit, run_unit
-from tests.flowunits.videos import write_video
 
 RNG = np.random.default_rng(7)
 
@@ -31,6 +30,8 @@ ENCODED = [cv2.imencode(end, pixels(19, 23))[1].tobytes() for end in (".jpg", ".
 
 def packets(folder):
     """Two packets of a video, which a decoder can begin with."""
+    from tests.flowunits.videos import write_video  # PyAV is not where the samples of images are
+
     file = write_video(folder / "a.mp4", 2, codec="mpeg4")
     found = run_unit(video_demuxer.SPEC, {"in_video_url": [str(file)]})["out_video_packet"]
     return {"in_video_packet": found}
@@ -38,6 +39,8 @@ def packets(folder):
 
 def addresses(folder):
     """Two videos."""
+    from tests.flowunits.videos import write_video
+
     files = [write_video(folder / name, 3, codec="mpeg4") for name in ("a.mp4", "b.mkv")]
     return {"in_video_url": [str(file) for file in files]}
 

@@ -1,23 +1,18 @@
-"""Tensors: gathered, moved, recognised as rows of one; the code of CUDA, with torch on the CPU."""
+"""Tensors: gathered, moved, recognised as rows of one."""
 
 import numpy as np
 import pytest
 
 from modelflow.device import CPU, Device
-from modelflow.device.torch_memory import CudaMemory, load_torch, stacked
-from tests.torch_as_cuda import OnCpu
+from modelflow.device.torch_memory import TorchMemory, load_torch, stacked
 
 torch = load_torch()
 
 
 @pytest.fixture
-def memory():
-    return OnCpu()
-
-
-@pytest.fixture
-def device():
-    return Device("cuda", 0)
+def tensor(memory, cuda):
+    """A function: an array's values on the device."""
+    return lambda array: torch.from_numpy(array).to(memory.torch_device(cuda))
 
 
 def test_rows_of_one_tensor_are_stacked_without_a_copy():
@@ -43,37 +38,37 @@ def test_views_of_one_storage_that_are_no_rows_are_copied():
 
 
 @pytest.mark.parametrize("where", ["host", "device", "both"])
-def test_gather_fills_up_with_zeros(memory, device, where):
+def test_gather_fills_up_with_zeros(memory, cuda, tensor, where):
     items = [np.full((2, 3), row, np.float32) for row in range(3)]
     given = [
-        torch.from_numpy(item) if where == "device" or (where == "both" and row) else item
+        tensor(item) if where == "device" or (where == "both" and row) else item
         for row, item in enumerate(items)
     ]
-    found = memory.gather(given, 5, np.float32, device)
+    found = memory.gather(given, 5, np.float32, cuda)
     assert found.shape == (5, 2, 3)
-    np.testing.assert_array_equal(found[:3].numpy(), np.stack(items))
+    np.testing.assert_array_equal(found[:3].cpu().numpy(), np.stack(items))
     assert not found[3:].any()
 
 
-def test_gather_converts(memory, device):
-    found = memory.gather([torch.ones(2, dtype=torch.float64)], 2, np.float32, device)
+def test_gather_converts(memory, cuda, tensor):
+    found = memory.gather([tensor(np.ones(2))], 2, np.float32, cuda)
     assert found.dtype == torch.float32
-    assert memory.gather([np.ones(2)], 1, np.float32, device).dtype == torch.float32
+    assert memory.gather([np.ones(2)], 1, np.float32, cuda).dtype == torch.float32
 
 
-def test_upload_and_download_keep_order_shapes_and_types(memory, device):
+def test_upload_and_download_keep_order_shapes_and_types(memory, cuda):
     arrays = [np.arange(3), np.ones((2, 2), np.uint8), np.arange(3) + 5, np.float32(1)[...]]
-    tensors = memory.upload(arrays, device)
+    tensors = memory.upload(arrays, cuda)
     assert all(memory.holds(tensor) for tensor in tensors)
     for array, found in zip(arrays, memory.download(tensors), strict=True):
         assert found.dtype == array.dtype
         np.testing.assert_array_equal(found, array)
 
 
-def test_uploaded_memory_is_not_the_callers(memory, device):
+def test_uploaded_memory_is_not_the_callers(memory, cuda):
     array = np.zeros(3)
     array.flags.writeable = False
-    (tensor,) = memory.upload([array], device)
+    (tensor,) = memory.upload([array], cuda)
     tensor += 1
     assert not array.any()
 
@@ -83,8 +78,12 @@ def test_dtypes_have_numpys_names(memory):
     assert memory.dtype_of(torch.zeros(1, dtype=torch.bfloat16)) is None
 
 
-def test_only_tensors_of_its_kind_are_held(memory):
-    assert memory.holds(torch.zeros(1))
+def test_only_tensors_of_its_kind_are_held(memory, cuda, tensor):
+    class Other(TorchMemory):
+        kind, torch_type = "other", "meta"
+
+    given = tensor(np.zeros(1, np.float32))
+    assert memory.holds(given)
     assert not memory.holds(np.zeros(1))
-    assert not CudaMemory().holds(torch.zeros(1))
-    assert memory.device_of(torch.zeros(1)) == Device("cuda", 0) != CPU
+    assert not Other().holds(given)
+    assert memory.device_of(given) == Device("cuda", 0) == cuda != CPU

@@ -1,0 +1,91 @@
+"""What the tests of the CUDA path run on, and what they look at.
+
+They take their device from the fixture ``cuda``: a GPU where there is one, else torch's memory on
+the CPU under that name, with libjpeg-turbo in the place of nvJPEG. A test that makes no sense there
+(streams, CUDA graphs) has the mark ``cuda``.
+
+They run where modelflow is not installed, with what ``benchmarks/gpu_machine.md`` lists; so the
+pictures are made up.
+"""
+
+import cv2
+import numpy as np
+import pytest
+import simplejpeg
+
+from flowunits.image_decoder import nvjpeg
+from modelflow.device import Device, memory_of
+from modelflow.device.torch_memory import load_torch
+from tests import torch_as_cuda
+from tests.flowunits.conftest import encode  # noqa: F401 - a fixture
+
+torch = load_torch()
+
+
+def pytest_configure(config):
+    # TorchScript is what users have; making it is what the tests need.
+    config.addinivalue_line("filterwarnings", "ignore:.torch.jit:DeprecationWarning")
+
+
+def decode_as_nvjpeg(encoded, is_gray, device):
+    """What nvJPEG gives, made by libjpeg-turbo."""
+    found = []
+    for tensor in encoded:
+        try:
+            pixels = simplejpeg.decode_jpeg(
+                tensor.numpy(),
+                "GRAY" if is_gray else "RGB",
+                fastdct=False,
+                fastupsample=False,
+                strict=True,
+            )
+        except ValueError as error:
+            raise RuntimeError(str(error)) from error
+        found.append(torch.from_numpy(pixels.transpose(2, 0, 1).copy()).to(device))
+    return found
+
+
+@pytest.fixture(autouse=True)
+def cuda(request, monkeypatch):
+    """The device ``cuda:0``."""
+    is_gpu = torch_as_cuda.has_gpu()
+    if not is_gpu and request.node.get_closest_marker("cuda"):
+        pytest.skip("needs a GPU")
+    torch_as_cuda.install(monkeypatch)
+    if not is_gpu:
+        monkeypatch.setattr(nvjpeg, "load_torchvision_io", lambda: None)
+        monkeypatch.setattr(nvjpeg, "decode_jpegs", decode_as_nvjpeg)
+    yield Device("cuda", 0)
+    if is_gpu:
+        torch.cuda.synchronize()  # what a kernel did wrong is an error of the test that launched it
+
+
+@pytest.fixture
+def memory(cuda):
+    """The memory of the device."""
+    return memory_of(cuda.kind)
+
+
+def made_up_picture(width, height, seed):
+    """BGR like a photograph's: large smooth fields of colour, edges, and a little noise."""
+    random = np.random.default_rng(seed)
+    fields = random.integers(0, 256, (height // 24 + 2, width // 24 + 2, 3), np.uint8)
+    pixels = cv2.resize(fields, (width, height), interpolation=cv2.INTER_CUBIC)
+    for _ in range(6):
+        centre = tuple(int(random.integers(0, side)) for side in (width, height))
+        colour = tuple(int(value) for value in random.integers(0, 256, 3))
+        cv2.circle(pixels, centre, int(random.integers(8, 60)), colour, -1, cv2.LINE_AA)
+    noise = random.normal(0, 3, pixels.shape)
+    return np.clip(pixels + noise, 0, 255).astype(np.uint8)
+
+
+@pytest.fixture(scope="session")
+def photo():
+    """A picture with odd sides: uint8 (201, 319, 3), BGR."""
+    return made_up_picture(319, 201, 1)
+
+
+@pytest.fixture(scope="session")
+def other_photo():
+    """Another one, of another size: uint8 (427, 640, 3), BGR."""
+    return made_up_picture(640, 427, 2)
