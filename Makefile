@@ -1,9 +1,13 @@
 # Three verbs: make check, make test, make docs. `make help` lists everything.
 PYTHON ?= python3
 
-.PHONY: help install check format test docs site studio benchmarks mutants release-check
+.PHONY: help install check format test docs site studio benchmarks gpu-wheels mutants release-check
 
 RELEASE = build/release
+GPU_WHEELS = build/gpu-wheels
+GPU_PYTHON = 3.12
+# pip takes a wheel only for a platform that is named, not for an older one.
+GPU_PLATFORMS = $(foreach glibc,17 24 27 28 31 34 35,manylinux_2_$(glibc)_x86_64) manylinux2014_x86_64 manylinux1_x86_64
 EXTRAS = serve onnx tensorflow torch cuda text video pillow parquet ray watch otel all
 
 help:  ## this list
@@ -40,6 +44,12 @@ mutants:  ## break the runtime on purpose, and list what no test notices (hours;
 benchmarks:  ## the benchmark tables of the runtime (a quarter of an hour; on a quiet machine)
 	for program in bounds overhead sessions image_pipeline chains saturated http_load import_time; do \
 		echo; echo "== $$program"; $(PYTHON) benchmarks/$$program.py || exit 1; done
+
+gpu-wheels:  ## the small packages that a GPU machine without a network lacks, in build/gpu-wheels (GPU_PYTHON=3.12)
+	rm -rf $(GPU_WHEELS)
+	$(PYTHON) -m pip download --quiet --no-deps --only-binary=:all: --implementation cp --python-version $(GPU_PYTHON) \
+		$(GPU_PLATFORMS:%=--platform %) --dest $(GPU_WHEELS) --requirement benchmarks/gpu_wheels.txt
+	@du -sm $(GPU_WHEELS) | { read size folder; echo "$$folder: $$size MiB"; test $$size -le 30; }
 
 release-check:  ## a release in build/release, built and checked: wheel, sdist, hashed locks of the extras, SBOM of serve (needs '.[release]')
 	rm -rf $(RELEASE) && mkdir -p $(RELEASE)/locks

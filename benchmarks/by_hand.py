@@ -1,9 +1,11 @@
 """The pipeline of `gpu_pipeline.py` as one would write it by hand."""
 
+import itertools
 import os
 import queue
 import threading
 import time
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import cv2
 import numpy as np
 import torch
+from measure import steady_rate
 
 __all__ = ["MEAN", "ByHand", "decoded", "hand_rate"]
 
@@ -69,32 +72,45 @@ class _Ready(queue.Queue[Any]):
     """Batches on their way to the model; None: a maker has ended."""
 
 
-def hand_rate(hand: ByHand, jpegs: list[bytes], count: int, *, on_gpu: bool) -> float:
-    """Returns images a second of three stages written by hand."""
-    batches, ready = count // hand.batch, _Ready(4)
-    makers = [threading.Thread(target=_make_on_cpu, args=(hand, jpegs, batches, ready))]
-    if on_gpu:
-        makers = [
-            threading.Thread(target=_make_on_gpu, args=(hand, jpegs, range(n, batches, 2), ready))
-            for n in range(2)
-        ]
-    start = time.perf_counter()
+def hand_rate(hand: ByHand, jpegs: list[bytes], seconds: float, *, on_gpu: bool) -> float:
+    """Returns images a second of three stages written by hand, which run for so long."""
+    ready, until = _Ready(4), time.perf_counter() + seconds
+    make, count = (_make_on_gpu, 2) if on_gpu else (_make_on_cpu, 1)
+    makers = [
+        threading.Thread(target=_feed, args=(make(hand, jpegs, number, until), ready))
+        for number in range(count)
+    ]
     for maker in makers:
         maker.start()
-    done, ended = 0, 0
-    while ended < len(makers):
-        images = ready.get()
-        if images is None:
-            ended += 1
-        else:
-            hand.run(images)
-            done += hand.batch
-    for maker in makers:
-        maker.join()
-    return done / (time.perf_counter() - start)
+    moments, ended = [time.perf_counter()], 0
+    try:
+        while ended < len(makers):
+            images = ready.get()
+            if images is None:
+                ended += 1
+            elif isinstance(images, Exception):
+                raise images
+            else:
+                hand.run(images)
+                moments.append(time.perf_counter())
+    finally:
+        while ended < len(makers):  # they end by themselves, if they can give what they have
+            ended += ready.get() is None
+        for maker in makers:
+            maker.join()
+    return steady_rate(moments, hand.batch)
 
 
-def _make_on_cpu(hand: ByHand, jpegs: list[bytes], batches: int, ready: _Ready) -> None:
+def _feed(batches: Iterable[Any], ready: _Ready) -> None:
+    try:
+        for images in batches:
+            ready.put(images)
+    except Exception as error:  # noqa: BLE001 - raised by whoever takes the batches
+        ready.put(error)
+    ready.put(None)
+
+
+def _make_on_cpu(hand: ByHand, jpegs: list[bytes], first: int, until: float) -> Iterator[Any]:
     ring = [torch.empty(hand.batch, 224, 224, 3, dtype=torch.uint8) for _ in range(8)]
     if hand.device == "cuda":
         ring = [slot.pin_memory() for slot in ring]
@@ -103,24 +119,26 @@ def _make_on_cpu(hand: ByHand, jpegs: list[bytes], batches: int, ready: _Ready) 
         target[place] = decoded(jpegs[(first + place) % len(jpegs)])
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        for number in range(batches):
+        for number in itertools.count(first):
             slot = ring[number % len(ring)]
             list(pool.map(partial(fill, slot.numpy(), number), range(hand.batch)))
-            ready.put(slot.permute(0, 3, 1, 2))
-    ready.put(None)
+            yield slot.permute(0, 3, 1, 2)
+            if time.perf_counter() >= until:
+                return
 
 
-def _make_on_gpu(hand: ByHand, jpegs: list[bytes], numbers: range, ready: _Ready) -> None:
+def _make_on_gpu(hand: ByHand, jpegs: list[bytes], first: int, until: float) -> Iterator[Any]:
     import torchvision
 
     stream = torch.cuda.Stream()
     encoded = [torch.frombuffer(bytearray(jpeg), dtype=torch.uint8) for jpeg in jpegs]
     with torch.cuda.stream(stream), torch.inference_mode():
-        for number in numbers:
+        for number in itertools.count(first):
             data = [encoded[(number + place) % len(jpegs)] for place in range(hand.batch)]
             images = torch.stack(torchvision.io.decode_jpeg(data, device="cuda"))
             small = torch.nn.functional.interpolate(images.half(), (224, 224), mode="bilinear")
             small = small.to(torch.uint8)
             stream.synchronize()
-            ready.put(small)
-    ready.put(None)
+            yield small
+            if time.perf_counter() >= until:
+                return

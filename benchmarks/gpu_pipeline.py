@@ -1,20 +1,25 @@
-"""JPEG 640x480 to top-1 with ResNet-101 (P1): naive, by hand, and as a graph; one table.
+"""JPEG 640x480 to top-1 with ResNet-101 (P1): naive, by hand, and as a graph.
 
-python benchmarks/gpu_pipeline.py [--precisions fp32,tf32,fp16] [--batches 32,64,128] [--quick]
+python benchmarks/gpu_pipeline.py [--precisions tf32,fp16] [--batches 64,128] [--quick]
 
-On a machine with an NVIDIA GPU, without a network: NumPy, OpenCV, torch and torchvision beside
-modelflow. ``--device cpu`` runs what can run without a GPU, to show that the program does.
+Prints two tables: rates, and where the time of the graph's workers goes. On a machine with an
+NVIDIA GPU, without a network: see ``gpu_machine.md``. ``--device cpu`` runs what can run without a
+GPU, to show that the program does.
 
 The graph is one file; preprocessing moves to the GPU by overriding the devices of its nodes.
 """
 
 import argparse
+import contextlib
+import itertools
 import os
 import statistics
+import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,11 +28,14 @@ import cv2
 import numpy as np
 import torch
 from by_hand import MEAN, ByHand, decoded, hand_rate
-from image_pipeline import photograph
-from measure import print_table
+from jpegs import make_jpeg
+from machine import GpuSamples
+from measure import print_table, steady_rate
 from resnet import torch_resnet
 
 import modelflow
+
+__all__ = ["GRAPH", "graph_rate", "settings_of", "write_project"]
 
 GRAPH = """digraph classify {
     input [type=input]
@@ -101,47 +109,56 @@ def naive_rate(network: Any, jpegs: list[bytes], device: str, dtype: Any, second
         return rate_of(lambda: list(pool.map(one, jpegs)), len(jpegs), seconds)
 
 
-def graph_rate(flow: modelflow.Flow, jpegs: list[bytes], count: int) -> float:
-    """Returns images a second of one session."""
-    stream = flow.create_stream_io()
+def graph_rate(flow: modelflow.Flow, jpegs: list[bytes], seconds: float) -> float:
+    """Returns images a second of one session that lasts so long; what is in its queues is left."""
+    with flow.create_stream_io() as stream:
 
-    def send() -> None:
-        for place in range(count):
-            stream.send("input", jpegs[place % len(jpegs)])
-        stream.close_input()
+        def send() -> None:
+            with contextlib.suppress(modelflow.Cancelled):
+                for jpeg in itertools.cycle(jpegs):
+                    stream.send("input", jpeg)
 
-    sender = threading.Thread(target=send)
-    start = time.perf_counter()
-    sender.start()
-    failed = [buffer for buffer in stream if buffer.has_error()]
-    seconds = time.perf_counter() - start
+        sender = threading.Thread(target=send)
+        until = time.perf_counter() + seconds
+        sender.start()
+        moments: list[float] = []
+        while len(moments) < 2 or moments[-1] < until:
+            buffer = stream.recv_buffer("output")
+            if buffer.has_error():
+                raise RuntimeError(buffer.get_error_msg())
+            moments.append(time.perf_counter())
     sender.join()
-    assert not failed, failed[0].get_error_msg()
-    return count / seconds
+    return steady_rate(moments)
 
 
-def flow_of(folder: Path, device: str, batch: int, precision: str, on_gpu: bool) -> modelflow.Flow:
-    """Returns the graph with its devices and batches set, as ``--set`` does."""
-    settings: dict[str, object] = {
-        "infer.device": device,
-        "infer.batch_size": batch,
-        "infer.queue_size": 4 * batch,
-        "infer.batch_timeout_ms": 50,
-        "infer.allowed_batch_sizes": str(batch),
-        "infer.precision": precision,
-        "infer.channels_last": True,
-        "infer.warmup": "none",
-        "preprocess.device": device,
-        "preprocess.batch_size": batch,
-        "preprocess.queue_size": 4 * batch,
+def settings_of(
+    device: str, batch: int, precision: str, *, on_gpu: bool, timeout_ms: float, sizes: str
+) -> dict[str, object]:
+    """Returns what ``--set`` sets: devices and batches of the graph's nodes.
+
+    Args:
+        device: Where the model runs.
+        batch: The most images of a call.
+        precision: What the model calculates in.
+        on_gpu: Preprocessing is on ``device``, too.
+        timeout_ms: How long an image waits for others.
+        sizes: The allowed sizes of batches, ``"8,64"``.
+    """
+    more = {"batch_size": batch, "queue_size": 4 * batch}
+    infer = {
+        **more,
+        "device": device,
+        "batch_timeout_ms": timeout_ms,
+        "allowed_batch_sizes": sizes,
+        "precision": precision,
+        "channels_last": True,
+        "warmup": "none",
+        "cuda_graph": device == "cuda",
     }
-    if device == "cuda":
-        settings["infer.cuda_graph"] = True
+    nodes: dict[str, dict[str, object]] = {"infer": infer, "preprocess": {**more, "device": device}}
     if on_gpu:
-        for node in ("decode", "resize"):
-            settings |= {f"{node}.device": "cuda", f"{node}.batch_size": batch}
-            settings[f"{node}.queue_size"] = 4 * batch
-    return modelflow.Flow(folder / "graph.toml", overrides=settings)
+        nodes |= {node: {**more, "device": device} for node in ("decode", "resize")}
+    return {f"{node}.{name}": value for node, to in nodes.items() for name, value in to.items()}
 
 
 def write_project(folder: Path, network: Any, device: str) -> None:
@@ -156,79 +173,169 @@ def write_project(folder: Path, network: Any, device: str) -> None:
     (folder / "graph.toml").write_text(text)
 
 
+class Measured:
+    """The rows of both tables, printed as they come."""
+
+    def __init__(self, title: str, *, as_json: bool) -> None:
+        """Begins with none."""
+        self._title, self._as_json = title, as_json
+        self._rates: list[list[object]] = []
+        self._times: list[list[object]] = []
+
+    def add(self, *row: object) -> None:
+        """Adds a row of the first table."""
+        self._rates.append([*row, *[""] * (len(_RATES) - len(row))])
+
+    def add_times(self, title: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+        """Adds a row a node: what its workers did between two moments of `Flow.stats`."""
+        for name, node in after.items():
+            spent = {key: getattr(node, key) - getattr(before[name], key) for key in _SPENT}
+            seconds, buffers = spent["seconds"] or 1.0, max(1, spent["buffers"])
+            row = [f"{title}: {name}", node.threads, buffers / max(1, spent["batches"])]
+            row += [100 * spent[key] / seconds for key in _SHARES]
+            self._times.append([*row, 1e6 * spent["on_core"] / buffers])
+
+    def print(self, *, is_last: bool = False) -> None:
+        """Prints them: as JSON each time, as text at the end."""
+        if self._as_json or is_last:
+            print_table(self._title, _RATES, self._rates, as_json=self._as_json)
+            print_table(_TIMES_TITLE, _TIMES, self._times, as_json=self._as_json)
+
+
+_RATES = ["", "img/s", "of by hand", "of the bare forward", "of naive", "GPU %", "GPU MiB", "rounds"]
+_TIMES_TITLE = "Where the time of the graph's workers goes, in percent of it"
+_SHARES = ["busy", "starved", "blocked", "order", "moving"]
+_SPENT = ["seconds", "buffers", "batches", "on_core", *_SHARES]
+_TIMES = ["", "threads", "batch", *_SHARES, "us on core an image"]
+
+
 def main() -> None:
-    """Prints the table."""
+    """Measures, and prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda")
-    parser.add_argument("--precisions", default="fp32,tf32,fp16")
-    parser.add_argument("--batches", default="32,64,128")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--images", type=int, default=6400, help="of each measurement")
+    parser.add_argument("--precisions", default="tf32,fp16", help="of fp32, tf32, fp16")
+    parser.add_argument("--batches", default="64,128")
+    parser.add_argument("--rounds", type=int, default=3, help="at the most")
+    parser.add_argument("--seconds", type=float, default=160.0, help="of everything")
     parser.add_argument("--quick", action="store_true", help="only show that the program runs")
+    parser.add_argument("--json", action="store_true", help="tables as lines of JSON, as they come")
     given = parser.parse_args()
     cv2.setNumThreads(1)
-    device, is_gpu = given.device, given.device == "cuda"
-    batches = [2] if given.quick else [int(size) for size in given.batches.split(",")]
-    precisions = ["fp32"] if given.quick or not is_gpu else given.precisions.split(",")
-    rounds, count, seconds = (1, 4, 0.1) if given.quick else (given.rounds, given.images, 2.0)
-    depth = 26 if given.quick else 101
-    jpegs = [photograph(640, 480)] * 8
-    rows: list[list[object]] = []
-    for precision in precisions:
+    if given.device == "cpu" or given.quick:
+        given.precisions, given.batches = "fp32", "2"
+    if given.quick:
+        given.rounds, given.seconds = 1, 6.0
+    sys.exit(measure(given))
+
+
+def measure(given: argparse.Namespace) -> int:
+    """Measures every case in its share of the time; returns 1 where one failed or had none."""
+    device, began = given.device, time.perf_counter()
+    wheres = ("CPU", "GPU") if device == "cuda" else ("CPU",)
+    cases = [
+        (precision, int(batch), where)
+        for precision in given.precisions.split(",")
+        for batch in given.batches.split(",")
+        for where in wheres
+    ]
+    depth = 101 if device == "cuda" else 26
+    title = f"JPEG 640x480 -> ResNet-{depth} -> top-1, {_machine(device)}, medians"
+    measured, failed = Measured(title, as_json=given.json), 0
+    # Half of the time is for loading and capturing; three programs in each round.
+    slot = given.seconds / 2 / len(cases) / given.rounds / 3
+    jpegs = [make_jpeg(640, 480, seed) for seed in range(8)]
+    with tempfile.TemporaryDirectory() as name, GpuSamples() as samples:
+        case = Case(Path(name), device, depth, jpegs, slot, samples)
+        for number, (precision, batch, where) in enumerate(cases, 1):
+            until = began + given.seconds * number / len(cases)
+            text = f"{precision}, batch {batch}, {where} preprocessing"
+            try:
+                if time.perf_counter() > began + given.seconds:
+                    message = "the time was over"
+                    raise TimeoutError(message)
+                case.measure(measured, precision, batch, where, given.rounds, until)
+            except Exception:  # noqa: BLE001 - told here, and the other cases are measured
+                failed = 1
+                traceback.print_exc()
+                reason = traceback.format_exc().strip().splitlines()[-1]
+                measured.add(f"{text}: FAILED: {reason[:200]}")
+            measured.print()
+    measured.print(is_last=not given.json)
+    return failed
+
+
+class Case:
+    """What all cases share: the network, and how fast the naive service is in each precision."""
+
+    def __init__(  # noqa: PLR0913
+        self,
+        folder: Path,
+        device: str,
+        depth: int,
+        jpegs: list[bytes],
+        slot: float,
+        samples: GpuSamples,
+    ) -> None:
+        """Writes the model.
+
+        Args:
+            folder: Where.
+            device: Where it runs.
+            depth: The layers of the ResNet.
+            jpegs: What is asked.
+            slot: Seconds of one measurement.
+            samples: Of the GPU.
+        """
+        self._network = Top1(torch_resnet(depth)).eval().to(device)
+        write_project(folder, self._network, device)
+        self._graph, self._device, self._jpegs = folder / "graph.toml", device, jpegs
+        self._slot, self._samples = slot, samples
+        self._naive: dict[str, float] = {}
+
+    def measure(  # noqa: PLR0913
+        self,
+        measured: Measured,
+        precision: str,
+        batch: int,
+        where: str,
+        rounds: int,
+        until: float,
+    ) -> None:
+        """Measures a case: at least one round, and no further one after ``until``."""
+        device, jpegs, slot = self._device, self._jpegs, self._slot
         set_precision(precision)
-        dtype = DTYPES[precision]
-        with tempfile.TemporaryDirectory() as name:
-            network = Top1(torch_resnet(depth)).eval().to(device)
-            write_project(Path(name), network, device)
-            network = network.to(dtype).to(memory_format=torch.channels_last)
-            naive = naive_rate(network, jpegs, device, dtype, seconds)
-            rows.append([f"{precision}: naive, 4 threads, batch 1", naive, "", "", 1.0])
-            for batch in batches:
-                hand = ByHand(network, batch, device, dtype)
-                flows = {"CPU": flow_of(Path(name), device, batch, precision, on_gpu=False)}
-                if is_gpu:
-                    flows["GPU"] = flow_of(Path(name), device, batch, precision, on_gpu=True)
-                found = _measured(hand, flows, jpegs, (rounds, count, seconds))
-                rows += _rows(f"{precision}, batch {batch}", found, naive)
-    print_table(
-        f"JPEG 640x480 -> ResNet-{depth} -> top-1, {_machine(device)}, medians of {rounds}",
-        ["", "img/s", "of by hand", "of the bare forward", "of naive"],
-        rows,
-    )
-
-
-def _measured(
-    hand: ByHand,
-    flows: dict[str, modelflow.Flow],
-    jpegs: list[bytes],
-    plan: tuple[int, int, float],
-) -> dict[str, float]:
-    rounds, count, seconds = plan
-    found: dict[str, list[float]] = {}
-    for flow in flows.values():
-        flow.start()
-        graph_rate(flow, jpegs, min(count, 4 * hand.batch))  # captures, and fills the pools
-    for _ in range(rounds):
-        found.setdefault("bare forward", []).append(bare_rate(hand, seconds))
-        for where, flow in flows.items():
-            rate = hand_rate(hand, jpegs, count, on_gpu=where == "GPU")
-            found.setdefault(f"by hand, {where} preprocessing", []).append(rate)
-            rate = graph_rate(flow, jpegs, count)
-            found.setdefault(f"modelflow, {where} preprocessing", []).append(rate)
-    for flow in flows.values():
-        flow.stop()
-    return {name: statistics.median(rates) for name, rates in found.items()}
-
-
-def _rows(title: str, found: dict[str, float], naive: float) -> list[list[object]]:
-    bare = found["bare forward"]
-    rows: list[list[object]] = []
-    for name, rate in found.items():
-        by_hand = found.get(name.replace("modelflow", "by hand"), rate)
-        is_ours = name.startswith("modelflow")
-        share = rate / by_hand if is_ours else ""
-        rows.append([f"{title}: {name}", rate, share, rate / bare, rate / naive])
-    return rows
+        dtype, on_gpu = DTYPES[precision], where == "GPU"
+        network = self._network.to(dtype).to(memory_format=torch.channels_last)
+        if precision not in self._naive:
+            self._naive[precision] = naive_rate(network, jpegs, device, dtype, slot)
+            measured.add(f"{precision}: naive, 4 threads, batch 1", self._naive[precision])
+        settings = settings_of(
+            device, batch, precision, on_gpu=on_gpu, timeout_ms=50, sizes=str(batch)
+        )
+        hand = ByHand(network, batch, device, dtype)
+        found: dict[str, list[float]] = {}
+        with modelflow.Flow(self._graph, overrides=settings) as flow:
+            graph_rate(flow, jpegs, slot / 2)  # captures, and fills the pools
+            hand_rate(hand, jpegs, slot / 2, on_gpu=on_gpu)
+            use: list[tuple[float | str, float | str]] = []
+            for number in range(rounds):
+                if number and time.perf_counter() > until:
+                    break
+                found.setdefault("bare forward", []).append(bare_rate(hand, slot))
+                rate = hand_rate(hand, jpegs, slot, on_gpu=on_gpu)
+                found.setdefault("by hand", []).append(rate)
+                start, before = time.perf_counter(), flow.stats()
+                found.setdefault("modelflow", []).append(graph_rate(flow, jpegs, slot))
+                use.append(self._samples.between(start, time.perf_counter()))
+                after = flow.stats()
+        rates = {name: statistics.median(values) for name, values in found.items()}
+        title = f"{precision}, batch {batch}, {where} preprocessing"
+        for name, rate in rates.items():
+            row: list[object] = [f"{title}: {name}", rate, rate / rates["by hand"]]
+            row += [rate / rates["bare forward"], rate / self._naive[precision]]
+            row += use[-1] if name == "modelflow" else ("", "")
+            measured.add(*row, len(found[name]))
+        measured.add_times(title, before, after)
 
 
 def _machine(device: str) -> str:

@@ -1,10 +1,20 @@
-"""What a benchmark runs on, and the processor time that is spent there."""
+"""What a benchmark runs on, and the processor time and GPU time that are spent there."""
 
+import contextlib
 import os
+import platform
+import shutil
+import subprocess
+import sys
+import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["cpu_seconds", "machine", "switches"]
+from child import started
+from measure import print_table
+
+__all__ = ["GpuSamples", "cpu_seconds", "machine", "switches"]
 
 _TICK = os.sysconf("SC_CLK_TCK")
 
@@ -49,6 +59,53 @@ def _family(process: int) -> list[int]:
     return found
 
 
+class GpuSamples:
+    """How busy the first GPU was, and how much of its memory was taken, while a block ran.
+
+    ``nvidia-smi`` measures five times a second; without it there is nothing.
+    """
+
+    _COMMAND = (
+        *("nvidia-smi", "--id=0", "--loop-ms=200", "--format=csv,noheader,nounits"),
+        "--query-gpu=utilization.gpu,memory.used",
+    )
+
+    def __enter__(self) -> "GpuSamples":
+        """Begins to measure."""
+        self._found: list[tuple[float, float, float]] = []  # moment, percent, MiB
+        with contextlib.ExitStack() as stack:
+            if shutil.which(self._COMMAND[0]):
+                process = stack.enter_context(started(self._COMMAND, stdout=subprocess.PIPE))
+                reader = threading.Thread(target=self._read, args=(process.stdout,))
+                reader.start()
+                stack.callback(reader.join)
+                stack.callback(process.kill)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        """Ends measuring."""
+        self._stack.close()
+
+    def between(self, start: float, end: float) -> tuple[float | str, float | str]:
+        """Returns the mean use in percent and the most memory in MiB; ``""`` without samples.
+
+        Args:
+            start: A moment of `time.perf_counter`.
+            end: A later one.
+        """
+        found = [sample for sample in self._found if start <= sample[0] <= end]
+        if not found:
+            return "", ""
+        return sum(sample[1] for sample in found) / len(found), max(s[2] for s in found)
+
+    def _read(self, lines: Iterable[bytes]) -> None:
+        for line in lines:
+            with contextlib.suppress(ValueError):  # "[N/A]": this GPU does not say
+                percent, memory = map(float, line.decode().split(","))
+                self._found.append((time.perf_counter(), percent, memory))
+
+
 class machine:  # noqa: N801 - a block: with machine() as ran_on
     """What a benchmark ran on: its processors, and what others took of them meanwhile."""
 
@@ -77,3 +134,43 @@ def _own() -> float:
     """Processor seconds of this process and of those that it has started and that have ended."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
+
+
+def rows() -> list[list[object]]:
+    """Returns what there is here: GPU, processors, and the versions that figures depend on."""
+    import cv2
+    import numpy as np
+    import torch
+
+    found: list[list[object]] = [
+        ["processors", len(os.sched_getaffinity(0))],
+        ["memory, GiB", os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)],
+        ["Python", platform.python_version()],
+        ["system", platform.platform()],
+        ["NumPy", np.__version__],
+        ["OpenCV", cv2.__version__],
+        ["PyTorch", torch.__version__],
+    ]
+    with contextlib.suppress(ModuleNotFoundError):
+        import torchvision
+
+        found.append(["torchvision", torchvision.__version__])
+    if not torch.cuda.is_available():
+        return [*found, ["GPU", "none"]]
+    gpu = torch.cuda.get_device_properties(0)
+    query = ["nvidia-smi", "--query-gpu=driver_version,clocks.max.sm", "--format=csv,noheader"]
+    with contextlib.suppress(OSError):
+        said = subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
+        found.append(["driver, largest clock", said])
+    capability = f"{gpu.major}.{gpu.minor}"
+    return [
+        *found,
+        ["GPU", gpu.name],
+        ["GPU memory, GiB", gpu.total_memory / (1 << 30)],
+        ["GPU multiprocessors, capability", f"{gpu.multi_processor_count}, {capability}"],
+        ["CUDA, cuDNN", f"{torch.version.cuda}, {torch.backends.cudnn.version()}"],
+    ]
+
+
+if __name__ == "__main__":
+    print_table("What there is", ["", "what"], rows(), as_json="--json" in sys.argv[1:])

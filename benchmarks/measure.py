@@ -1,5 +1,6 @@
 """What the benchmark programs share: taking turns, medians, the rate of a session, tables."""
 
+import json
 import statistics
 import threading
 import time
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import modelflow
 
-__all__ = ["medians", "print_table", "session_rate"]
+__all__ = ["format_cell", "medians", "print_table", "session_rate", "steady_rate"]
 
 
 def medians(programs: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
@@ -43,9 +44,33 @@ def session_rate(flow: "modelflow.Flow", value: object, count: int) -> float:
     return count / seconds
 
 
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Prints a table with aligned columns; floats with three significant digits."""
-    texts = [[_shown(cell) for cell in row] for row in rows]
+def steady_rate(moments: Sequence[float], items: int = 1) -> float:
+    """Returns items a second from the moments at which they came, without the first fifth.
+
+    Args:
+        moments: Seconds, rising, at least two.
+        items: How many came at each.
+    """
+    first = len(moments) // 5
+    return (len(moments) - 1 - first) * items / (moments[-1] - moments[first])
+
+
+def print_table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, as_json: bool = False
+) -> None:
+    """Prints a table with aligned columns; floats with three significant digits.
+
+    Args:
+        title: Stands above it.
+        columns: Their names; the first one may be empty.
+        rows: A cell a column.
+        as_json: Print it as one line of JSON instead, at once: ``{"title", "columns", "rows"}``. A
+            table that is printed again, with more rows, replaces the one before (`gpu.py`).
+    """
+    if as_json:
+        print(json.dumps({"title": title, "columns": columns, "rows": rows}), flush=True)
+        return
+    texts = [[format_cell(cell) for cell in row] for row in rows]
     widths = [
         max([len(name), *(len(row[place]) for row in texts)]) for place, name in enumerate(columns)
     ]
@@ -56,7 +81,8 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
         print("  ".join(cells))
 
 
-def _shown(cell: object) -> str:
+def format_cell(cell: object) -> str:
+    """Returns the text of a cell: a float with three significant digits."""
     if not isinstance(cell, float):
         return str(cell)
     return f"{cell:.0f}" if abs(cell) >= 1000 else f"{cell:.3g}"

@@ -7,11 +7,13 @@ naive service: as many threads as there are clients, each calling the engine wit
 """
 
 import argparse
+import contextlib
 import os
 import tempfile
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,10 +28,13 @@ from modelflow.engine import LoadRequest, find_engine
 class Alone:
     """The engine without modelflow's batching."""
 
-    def __init__(self, engine: str, path: Path, device: str, options: dict[str, object]) -> None:
+    def __init__(self, given: argparse.Namespace, path: Path, options: dict[str, object]) -> None:
         """Loads the model."""
-        found = find_engine(engine)
-        self._model = found.load(LoadRequest(path, Device(device), found.options(**options)))
+        found, device = find_engine(given.engine), Device(given.device)
+        # CUDA graphs for the sizes below, not for the naive service's batches of one.
+        sizes = tuple(size for size in given.sizes if size > 1)
+        request = LoadRequest(path, device, found.options(**options), batch_sizes=sizes)
+        self._model = found.load(request)
         self._memory = memory_of(self._model.memory.kind)
         (self._input,) = self._model.inputs
 
@@ -65,10 +70,12 @@ def staging_blocks(device: str) -> int:
 def clients_rate(ask: Callable[[], object], clients: int, lump: int, seconds: float) -> float:
     """Returns answers a second to threads that each wait for theirs.
 
-    Answers come a batch at a time: it is measured from the end of one lump to the last answer.
+    Answers come a lump at a time: it is measured from the end of the first one to the last answer;
+    from the beginning where there are not two.
     """
     ends: list[list[float]] = [[] for _ in range(clients)]
-    stop = time.perf_counter() + seconds
+    start = time.perf_counter()
+    stop = start + seconds
 
     def use(mine: list[float]) -> None:
         while time.perf_counter() < stop:
@@ -81,8 +88,9 @@ def clients_rate(ask: Callable[[], object], clients: int, lump: int, seconds: fl
     for thread in threads:
         thread.join()
     answers = sorted(moment for mine in ends for moment in mine)
-    first = min(lump, len(answers) - 1)
-    return (len(answers) - first) / (answers[-1] - answers[first - 1])
+    if len(answers) < 2 * lump:
+        return len(answers) / (answers[-1] - start)
+    return (len(answers) - lump) / (answers[-1] - answers[lump - 1])
 
 
 def measured(given: argparse.Namespace, path: Path) -> None:
@@ -92,53 +100,76 @@ def measured(given: argparse.Namespace, path: Path) -> None:
         options["precision"] = given.precision
     if given.device == "cuda" and given.engine == "torch":
         options |= {"channels_last": True, "cuda_graph": given.cuda_graph}
-    alone = Alone(given.engine, path, given.device, options)
+    alone = Alone(given, path, options)
     item = np.random.default_rng(0).random(ITEM_SHAPES[given.engine], np.float32)
     clients, seconds = given.clients, given.seconds
-    found = {size: alone.rate(item, size, seconds) for size in given.sizes}
+    rows: list[list[object]] = []
+    found = {}
+    for size in given.sizes:
+        alone.rate(item, size, seconds / 4)
+        found[size] = alone.rate(item, size, seconds)
+        rows.append([f"engine alone, batch {size}", found[size], "", ""])
+        print_rows(given, rows, is_last=False)
     best = max(found, key=lambda size: found[size])
     if given.threads:
         options["threads"] = given.threads
-    with modelflow.Model(
-        path,
-        batch_size=best,
-        device=given.device,
-        engine=given.engine,
-        batch_timeout_ms=20,
-        **options,
-    ) as model:
-        clients_rate(lambda: model.infer([item]), clients, best, seconds / 4)
+    # A batch larger than there are clients would always wait for its time-out.
+    sizes = [best]
+    if given.device == "cuda":
+        sizes = [size for size in given.sizes if size <= clients] or [clients]
+    with contextlib.ExitStack() as stack:
+        models = {
+            size: stack.enter_context(model_of(given, path, size, options)) for size in sizes
+        }
+        programs = {
+            size: partial(clients_rate, partial(model.infer, [item]), clients, size, seconds)
+            for size, model in models.items()
+        }
+        for size, model in models.items():
+            clients_rate(partial(model.infer, [item]), clients, size, seconds / 4)
+        one_by_one = partial(alone.call, [item])
         blocks = staging_blocks(given.device)
         rates = medians(
             {
-                "naive": lambda: clients_rate(lambda: alone.call([item]), clients, 1, seconds),
+                "naive": lambda: clients_rate(one_by_one, clients, clients, seconds),
                 "alone": lambda: alone.rate(item, best, seconds),
-                "model": lambda: clients_rate(lambda: model.infer([item]), clients, best, seconds),
+                **{str(size): program for size, program in programs.items()},
             },
             given.rounds,
         )
-        stats, blocks = model.stats(), staging_blocks(given.device) - blocks
+        blocks = staging_blocks(given.device) - blocks
+        calls = {size: model.stats().figures["engine_calls"] for size, model in models.items()}
     alone.close()
-    rows: list[list[object]] = [
-        [f"engine alone, batch {size}", rate, ""] for size, rate in found.items()
-    ]
-    for name, rate in (
-        (f"engine alone, batch {best}, again", rates["alone"]),
-        (f"naive, {clients} threads, batch 1", rates["naive"]),
-        (f"Model.infer, {clients} threads", rates["model"]),
-    ):
-        rows.append([name, rate, rate / rates["alone"]])
-    cores = len(os.sched_getaffinity(0))
-    print_table(
-        f"ResNet-{given.depth}, {given.engine} on {given.device}, {cores} processors, medians of "
-        f"{given.rounds}",
-        ["what", "items/s", "of the engine alone"],
-        rows,
-    )
-    sizes_seen = ", ".join(f"{size}: {n}" for size, n in stats.figures["engine_calls"].items())
-    print(f"\nModel.infer is {rates['model'] / rates['naive']:.2f}x the naive service")
-    print(f"sizes of the engine's calls: {sizes_seen}")
-    print(f"blocks of staging memory allocated in the measured part: {blocks}")
+    naive, bound = rates["naive"], rates["alone"]
+    rows.append([f"engine alone, batch {best}, again", bound, 1.0, bound / naive])
+    rows.append([f"naive, {clients} threads, batch 1", naive, naive / bound, 1.0])
+    for size in sizes:
+        rate, seen = rates[str(size)], max(calls[size], key=lambda rows: calls[size][rows])
+        title = f"Model.infer, {clients} threads, batch_size {size} (most calls had {seen} rows)"
+        rows.append([title, rate, rate / bound, rate / naive])
+    rows.append(["blocks of staging memory allocated while measured", blocks, "", ""])
+    print_rows(given, rows, is_last=True)
+
+
+def model_of(
+    given: argparse.Namespace, path: Path, size: int, options: dict[str, object]
+) -> modelflow.Model:
+    """Returns the model with batches of ``size``, to be started."""
+    how = {"device": given.device, "engine": given.engine, "batch_timeout_ms": 20, **options}
+    return modelflow.Model(path, batch_size=size, **how)
+
+
+def print_rows(given: argparse.Namespace, rows: list[list[object]], *, is_last: bool) -> None:
+    """Prints the table: as JSON each time, as text at the end."""
+    if given.json or is_last:
+        cores = len(os.sched_getaffinity(0))
+        print_table(
+            f"ResNet-{given.depth}, {given.engine} on {given.device}, {cores} processors, medians "
+            f"of {given.rounds}",
+            ["what", "items/s", "of the engine alone", "of the naive service"],
+            rows,
+            as_json=given.json,
+        )
 
 
 def main() -> None:
@@ -155,8 +186,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=6.0, help="of each measurement")
     parser.add_argument("--quick", action="store_true", help="only show that the program runs")
+    parser.add_argument("--json", action="store_true", help="the table as lines of JSON")
     given = parser.parse_args()
-    usual = "8,16,32" if given.device == "cpu" else "16,32,64,128"
+    usual = "8,16,32" if given.device == "cpu" else "8,16,32,64,128"
     if given.quick:
         given.rounds, given.seconds, usual = 1, 0.5, "1,2"
         given.depth = given.depth if given.engine == "tensorflow" else 26

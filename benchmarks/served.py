@@ -56,6 +56,11 @@ class Served:
         """Ends it, however it stands."""
         self._stack.close()
 
+    @property
+    def pid(self) -> int:
+        """The process."""
+        return self._process.pid
+
     def said(self) -> str:
         """Returns what it has written to its standard error."""
         self._said.seek(0)

@@ -1,0 +1,187 @@
+"""JPEGs by HTTP into the graph of `gpu_pipeline.py`, against the same flow without HTTP.
+
+python benchmarks/http_images.py [--device cuda] [--workers 0,4,8] [--connections 64] [--quick]
+
+The body of a request is the JPEG, 640x480; the answer is its class. The servers run one after
+another: ``modelflow serve`` alone, then with worker processes in front of the process that has the
+GPU. Without HTTP: one session, and as many threads as connections that each ask and wait.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from pathlib import Path
+
+from child import started
+from gpu_pipeline import Top1, graph_rate, settings_of, write_project
+from jpegs import make_jpeg
+from machine import GpuSamples, cpu_seconds
+from measure import print_table, steady_rate
+from resnet import torch_resnet
+from served import Served
+
+import modelflow
+
+COLUMNS = [
+    *("", "requests/s", "of one session", "p50, ms", "p99, ms", "ms CPU", "GPU %", "statuses"),
+]
+SERVE = """
+[serve.input.input]
+datatype = "BYTES"
+shape = []
+"""
+CLIENT = Path(__file__).resolve().parent / "http_client.py"
+
+
+def request_of(jpeg: bytes) -> bytes:
+    """Returns the request, head and body."""
+    head = "POST /v2/models/graph/generate HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    head += f"Content-Type: image/jpeg\r\nContent-Length: {len(jpeg)}\r\n\r\n"
+    return head.encode() + jpeg
+
+
+def served_row(
+    title: str, server: Served, file: Path, given: argparse.Namespace, samples: GpuSamples
+) -> list[object]:
+    """Asks a server over all connections; returns its row, but for what it is compared with."""
+    clients = min(given.clients, given.connections)
+    command = [sys.executable, str(CLIENT), str(server.port), str(file)]
+    command += ["--connections", str(given.connections // clients)]
+    command += ["--seconds", str(given.seconds)]
+    cpu, start = cpu_seconds(server.pid), time.perf_counter()
+    with contextlib.ExitStack() as stack:
+        asking = [
+            stack.enter_context(started(command, stdout=subprocess.PIPE)) for _ in range(clients)
+        ]
+        seen = [json.load(process.stdout) for process in asking]
+    cpu = cpu_seconds(server.pid) - cpu
+    use, _ = samples.between(start, time.perf_counter())
+    answers = sum(one["answers"] for one in seen)
+    statuses: dict[str, int] = {}
+    for one in seen:
+        for status, count in one["statuses"].items():
+            statuses[status] = statuses.get(status, 0) + count
+    text = " ".join(f"{status}:{count}" for status, count in sorted(statuses.items()))
+    if sum(one["lost"] for one in seen):
+        text += f" lost:{sum(one['lost'] for one in seen)}"
+    p50, p99 = (max(one[name] for one in seen) / 1000 for name in ("p50_us", "p99_us"))
+    rate = sum(one["rate"] for one in seen)
+    return [title, rate, p50, p99, 1000 * cpu / max(1, answers), use, text]
+
+
+def threads_rate(flow: modelflow.Flow, jpegs: list[bytes], threads: int, seconds: float) -> float:
+    """Returns answers a second to threads that each ask with `Flow.infer` and wait."""
+    moments: list[list[float]] = [[] for _ in range(threads)]
+    until = time.perf_counter() + seconds
+
+    def ask(place: int) -> None:
+        while time.perf_counter() < until:
+            flow.infer(jpegs[place % len(jpegs)])
+            moments[place].append(time.perf_counter())
+
+    asking = [threading.Thread(target=ask, args=(place,)) for place in range(threads)]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join()
+    return steady_rate(sorted(moment for mine in moments for moment in mine))
+
+
+def main() -> None:
+    """Measures, and prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda")
+    parser.add_argument("--precision", default="", help="fp16 on cuda, fp32 on cpu")
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--workers", default="0,4,8", help="worker processes; 0: serve alone")
+    parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument("--clients", type=int, default=4, help="processes that ask")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
+    parser.add_argument("--quick", action="store_true", help="only show that the program runs")
+    parser.add_argument("--json", action="store_true", help="the table as lines of JSON")
+    given = parser.parse_args()
+    if given.quick:
+        given.seconds, given.workers, given.connections, given.clients = 1.0, "0", 4, 1
+    if given.device == "cpu":
+        given.batch = 2
+    given.precision = given.precision or ("fp16" if given.device == "cuda" else "fp32")
+    sys.exit(measure(given))
+
+
+def measure(given: argparse.Namespace) -> int:
+    """Measures one way after another; returns 1 if one of them failed."""
+    depth = 101 if given.device == "cuda" else 26
+    sizes = sorted({min(size, given.batch) for size in (1, 8, 16, 32, 64, 128)})
+    # What waits is a few dozen requests: no batch waits long for a full one.
+    settings = settings_of(
+        given.device,
+        given.batch,
+        given.precision,
+        on_gpu=given.device == "cuda",
+        timeout_ms=2,
+        sizes=",".join(map(str, sizes)),
+    )
+    jpegs = [make_jpeg(640, 480, seed) for seed in range(8)]
+    rows: list[list[object]] = []
+    title = (
+        f"A JPEG of 640x480 -> ResNet-{depth} ({given.precision}) -> class, {given.connections} "
+        f"connections, {len(os.sched_getaffinity(0))} processors"
+    )
+
+    def show(*, is_last: bool = False) -> None:
+        if given.json or is_last:
+            print_table(title, COLUMNS, rows, as_json=given.json)
+
+    failed = 0
+    with tempfile.TemporaryDirectory() as name, GpuSamples() as samples:
+        folder = Path(name)
+        write_project(folder, Top1(torch_resnet(depth)).eval().to(given.device), given.device)
+        with (folder / "graph.toml").open("a") as graph:
+            graph.write(SERVE)
+        (folder / "request").write_bytes(request_of(jpegs[0]))
+        with modelflow.Flow(folder / "graph.toml", overrides=settings) as flow:
+            threads_rate(flow, jpegs, given.connections, given.seconds / 4)  # captures
+            start = time.perf_counter()
+            whole = graph_rate(flow, jpegs, given.seconds)
+            use, _ = samples.between(start, time.perf_counter())
+            rows.append(["one session, no HTTP", whole, 1.0, "", "", "", use, ""])
+            start = time.perf_counter()
+            rate = threads_rate(flow, jpegs, given.connections, given.seconds)
+            use, _ = samples.between(start, time.perf_counter())
+            rows.append(["Flow.infer from threads", rate, rate / whole, "", "", "", use, ""])
+        show()
+        options = [f"{name}={_text(value)}" for name, value in settings.items()]
+        for workers in map(int, given.workers.split(",")):
+            way = f"serve --workers {workers}" if workers else "serve"
+            command = [str(folder / "graph.toml"), "--workers", str(workers)]
+            command += [word for option in options for word in ("--set", option)]
+            try:
+                with Served(*command) as server:
+                    warm = argparse.Namespace(**vars(given) | {"seconds": given.seconds / 4})
+                    served_row(way, server, folder / "request", warm, samples)
+                    row = served_row(way, server, folder / "request", given, samples)
+                rows.append([*row[:2], row[1] / whole, *row[2:]])
+                failed |= not row[-1].startswith("200:") or " " in row[-1]
+            except Exception:  # noqa: BLE001 - told here, and the other ways are measured
+                failed = 1
+                traceback.print_exc()
+                reason = traceback.format_exc().strip().splitlines()[-1]
+                rows.append([f"{way}: FAILED: {reason[:200]}", *[""] * (len(COLUMNS) - 1)])
+            show()
+    show(is_last=not given.json)
+    return failed
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+if __name__ == "__main__":
+    main()
