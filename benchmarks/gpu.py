@@ -185,7 +185,7 @@ class Tables:
     """Finds tables in what a step prints: its own lines of JSON, or what pytest says of tests."""
 
     _OUTCOME = re.compile(r"\b(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS) +tests/")
-    _REASON = re.compile(r"^(?:FAILED|ERROR) (tests/\S+(?: \S+)*?) - (.*)")
+    _REASON = re.compile(r"^(?:FAILED|ERROR) (tests/[^\s\[]+(?:\[.*?\])?)(?: - (.*))?$")
 
     def __init__(self) -> None:
         """Has seen no test yet."""
@@ -198,7 +198,7 @@ class Tables:
             found: dict[str, Any] = json.loads(line)
             return found
         if reason := self._REASON.match(line):
-            self._reasons.append([reason[1], reason[2][:200]])
+            self._reasons.append([reason[1], (reason[2] or "")[:200]])
             return {"title": "What failed", "columns": ["test", "why"], "rows": self._reasons}
         if outcome := self._OUTCOME.search(line):
             name = outcome[1].lower()
@@ -281,7 +281,8 @@ def _tail(path: Path) -> str:
 def _environment() -> dict[str, str]:
     """Returns the environment of the steps: modelflow is the checkout's, installed or not."""
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    # pytest cuts what it says of a failure to the width of its terminal.
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "COLUMNS": "240"}
 
 
 def missing(device: str) -> list[str]:

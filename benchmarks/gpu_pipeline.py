@@ -11,6 +11,7 @@ The graph is one file; preprocessing moves to the GPU by overriding the devices 
 
 import argparse
 import contextlib
+import dataclasses
 import itertools
 import os
 import statistics
@@ -18,7 +19,6 @@ import sys
 import tempfile
 import threading
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -30,7 +30,7 @@ import torch
 from by_hand import MEAN, ByHand, decoded, hand_rate
 from jpegs import make_jpeg
 from machine import GpuSamples
-from measure import print_table, steady_rate
+from measure import Table, steady_rate
 from resnet import torch_resnet
 
 import modelflow
@@ -173,40 +173,25 @@ def write_project(folder: Path, network: Any, device: str) -> None:
     (folder / "graph.toml").write_text(text)
 
 
-class Measured:
-    """The rows of both tables, printed as they come."""
-
-    def __init__(self, title: str, *, as_json: bool) -> None:
-        """Begins with none."""
-        self._title, self._as_json = title, as_json
-        self._rates: list[list[object]] = []
-        self._times: list[list[object]] = []
-
-    def add(self, *row: object) -> None:
-        """Adds a row of the first table."""
-        self._rates.append([*row, *[""] * (len(_RATES) - len(row))])
-
-    def add_times(self, title: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-        """Adds a row a node: what its workers did between two moments of `Flow.stats`."""
-        for name, node in after.items():
-            spent = {key: getattr(node, key) - getattr(before[name], key) for key in _SPENT}
-            seconds, buffers = spent["seconds"] or 1.0, max(1, spent["buffers"])
-            row = [f"{title}: {name}", node.threads, buffers / max(1, spent["batches"])]
-            row += [100 * spent[key] / seconds for key in _SHARES]
-            self._times.append([*row, 1e6 * spent["on_core"] / buffers])
-
-    def print(self, *, is_last: bool = False) -> None:
-        """Prints them: as JSON each time, as text at the end."""
-        if self._as_json or is_last:
-            print_table(self._title, _RATES, self._rates, as_json=self._as_json)
-            print_table(_TIMES_TITLE, _TIMES, self._times, as_json=self._as_json)
+RATES = ["", "img/s", "of by hand", "of the bare forward", "of naive", "GPU %", "GPU MiB", "rounds"]
+SHARES = ["busy", "starved", "blocked", "order", "moving"]
+TIMES = ["", "threads", "batch", *SHARES, "us on core an image"]
 
 
-_RATES = ["", "img/s", "of by hand", "of the bare forward", "of naive", "GPU %", "GPU MiB", "rounds"]
-_TIMES_TITLE = "Where the time of the graph's workers goes, in percent of it"
-_SHARES = ["busy", "starved", "blocked", "order", "moving"]
-_SPENT = ["seconds", "buffers", "batches", "on_core", *_SHARES]
-_TIMES = ["", "threads", "batch", *_SHARES, "us on core an image"]
+def add_times(
+    table: Table, title: str, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> None:
+    """Adds a row a node: what its workers did between two moments of `Flow.stats`."""
+    for name, node in after.items():
+        spent = {
+            key: getattr(node, key) - getattr(before[name], key)
+            for key in ("seconds", "buffers", "batches", "on_core", *SHARES)
+        }
+        shares = [100 * spent[key] / (spent["seconds"] or 1.0) for key in SHARES]
+        buffers = max(1, spent["buffers"])
+        batch = buffers / max(1, spent["batches"])
+        on_core = 1e6 * spent["on_core"] / buffers
+        table.add(f"{title}: {name}", node.threads, batch, *shares, on_core)
 
 
 def main() -> None:
@@ -240,41 +225,41 @@ def measure(given: argparse.Namespace) -> int:
     ]
     depth = 101 if device == "cuda" else 26
     title = f"JPEG 640x480 -> ResNet-{depth} -> top-1, {_machine(device)}, medians"
-    measured, failed = Measured(title, as_json=given.json), 0
+    rates = Table(title, RATES, as_json=given.json)
+    title = "Where the time of the graph's workers goes, in percent of it"
+    times = Table(title, TIMES, as_json=given.json)
     # Half of the time is for loading and capturing; three programs in each round.
     slot = given.seconds / 2 / len(cases) / given.rounds / 3
-    jpegs = [make_jpeg(640, 480, seed) for seed in range(8)]
     with tempfile.TemporaryDirectory() as name, GpuSamples() as samples:
-        case = Case(Path(name), device, depth, jpegs, slot, samples)
+        common = Common(Path(name), device, depth, slot, samples)
         for number, (precision, batch, where) in enumerate(cases, 1):
             until = began + given.seconds * number / len(cases)
-            text = f"{precision}, batch {batch}, {where} preprocessing"
-            try:
-                if time.perf_counter() > began + given.seconds:
+            case = Case(f"{precision}, batch {batch}, {where} preprocessing", precision, batch)
+            with rates.attempt(case.title):
+                if number > 1 and time.perf_counter() > began + given.seconds:
                     message = "the time was over"
                     raise TimeoutError(message)
-                case.measure(measured, precision, batch, where, given.rounds, until)
-            except Exception:  # noqa: BLE001 - told here, and the other cases are measured
-                failed = 1
-                traceback.print_exc()
-                reason = traceback.format_exc().strip().splitlines()[-1]
-                measured.add(f"{text}: FAILED: {reason[:200]}")
-            measured.print()
-    measured.print(is_last=not given.json)
-    return failed
+                stats = common.measure(rates, case, given.rounds, until, on_gpu=where == "GPU")
+                add_times(times, case.title, *stats)
+    rates.close()
+    times.close()
+    return int(rates.has_failed)
 
 
+@dataclasses.dataclass(frozen=True)
 class Case:
+    """What is measured: a title, what the model calculates in, and the most images of a call."""
+
+    title: str
+    precision: str
+    batch: int
+
+
+class Common:
     """What all cases share: the network, and how fast the naive service is in each precision."""
 
-    def __init__(  # noqa: PLR0913
-        self,
-        folder: Path,
-        device: str,
-        depth: int,
-        jpegs: list[bytes],
-        slot: float,
-        samples: GpuSamples,
+    def __init__(
+        self, folder: Path, device: str, depth: int, slot: float, samples: GpuSamples
     ) -> None:
         """Writes the model.
 
@@ -282,60 +267,55 @@ class Case:
             folder: Where.
             device: Where it runs.
             depth: The layers of the ResNet.
-            jpegs: What is asked.
             slot: Seconds of one measurement.
             samples: Of the GPU.
         """
         self._network = Top1(torch_resnet(depth)).eval().to(device)
         write_project(folder, self._network, device)
-        self._graph, self._device, self._jpegs = folder / "graph.toml", device, jpegs
-        self._slot, self._samples = slot, samples
+        self._graph, self._device, self._slot = folder / "graph.toml", device, slot
+        self._jpegs = [make_jpeg(640, 480, seed) for seed in range(8)]
+        self._samples = samples
         self._naive: dict[str, float] = {}
 
-    def measure(  # noqa: PLR0913
-        self,
-        measured: Measured,
-        precision: str,
-        batch: int,
-        where: str,
-        rounds: int,
-        until: float,
-    ) -> None:
-        """Measures a case: at least one round, and no further one after ``until``."""
-        device, jpegs, slot = self._device, self._jpegs, self._slot
+    def measure(
+        self, table: Table, case: Case, rounds: int, until: float, *, on_gpu: bool
+    ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """Measures a case: at least one round, and no further one after ``until``.
+
+        Returns:
+            The flow's figures before and after its last round.
+        """
+        device, jpegs, slot, precision = self._device, self._jpegs, self._slot, case.precision
         set_precision(precision)
-        dtype, on_gpu = DTYPES[precision], where == "GPU"
+        dtype = DTYPES[precision]
         network = self._network.to(dtype).to(memory_format=torch.channels_last)
         if precision not in self._naive:
             self._naive[precision] = naive_rate(network, jpegs, device, dtype, slot)
-            measured.add(f"{precision}: naive, 4 threads, batch 1", self._naive[precision])
+            table.add(f"{precision}: naive, 4 threads, batch 1", self._naive[precision])
+        sizes = str(case.batch)
         settings = settings_of(
-            device, batch, precision, on_gpu=on_gpu, timeout_ms=50, sizes=str(batch)
+            device, case.batch, precision, on_gpu=on_gpu, timeout_ms=50, sizes=sizes
         )
-        hand = ByHand(network, batch, device, dtype)
-        found: dict[str, list[float]] = {}
+        hand = ByHand(network, case.batch, device, dtype)
+        found: dict[str, list[float]] = {"bare forward": [], "by hand": [], "modelflow": []}
         with modelflow.Flow(self._graph, overrides=settings) as flow:
             graph_rate(flow, jpegs, slot / 2)  # captures, and fills the pools
             hand_rate(hand, jpegs, slot / 2, on_gpu=on_gpu)
-            use: list[tuple[float | str, float | str]] = []
             for number in range(rounds):
                 if number and time.perf_counter() > until:
                     break
-                found.setdefault("bare forward", []).append(bare_rate(hand, slot))
-                rate = hand_rate(hand, jpegs, slot, on_gpu=on_gpu)
-                found.setdefault("by hand", []).append(rate)
+                found["bare forward"].append(bare_rate(hand, slot))
+                found["by hand"].append(hand_rate(hand, jpegs, slot, on_gpu=on_gpu))
                 start, before = time.perf_counter(), flow.stats()
-                found.setdefault("modelflow", []).append(graph_rate(flow, jpegs, slot))
-                use.append(self._samples.between(start, time.perf_counter()))
-                after = flow.stats()
+                found["modelflow"].append(graph_rate(flow, jpegs, slot))
+                use, after = self._samples.between(start, time.perf_counter()), flow.stats()
         rates = {name: statistics.median(values) for name, values in found.items()}
-        title = f"{precision}, batch {batch}, {where} preprocessing"
         for name, rate in rates.items():
-            row: list[object] = [f"{title}: {name}", rate, rate / rates["by hand"]]
-            row += [rate / rates["bare forward"], rate / self._naive[precision]]
-            row += use[-1] if name == "modelflow" else ("", "")
-            measured.add(*row, len(found[name]))
-        measured.add_times(title, before, after)
+            ratios = [rate / rates["by hand"], rate / rates["bare forward"]]
+            ratios.append(rate / self._naive[precision])
+            shown = use if name == "modelflow" else ("", "")
+            table.add(f"{case.title}: {name}", rate, *ratios, *shown, len(found[name]))
+        return before, after
 
 
 def _machine(device: str) -> str:

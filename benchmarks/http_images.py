@@ -16,22 +16,21 @@ import sys
 import tempfile
 import threading
 import time
-import traceback
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 from child import started
 from gpu_pipeline import Top1, graph_rate, settings_of, write_project
 from jpegs import make_jpeg
 from machine import GpuSamples, cpu_seconds
-from measure import print_table, steady_rate
+from measure import Table, steady_rate
 from resnet import torch_resnet
 from served import Served
 
 import modelflow
 
-COLUMNS = [
-    *("", "requests/s", "of one session", "p50, ms", "p99, ms", "ms CPU", "GPU %", "statuses"),
-]
+COLUMNS = ["", "requests/s", "of one session", "p50, ms", "p99, ms", "ms CPU", "GPU %"]
 SERVE = """
 [serve.input.input]
 datatype = "BYTES"
@@ -48,13 +47,12 @@ def request_of(jpeg: bytes) -> bytes:
 
 
 def served_row(
-    title: str, server: Served, file: Path, given: argparse.Namespace, samples: GpuSamples
+    server: Served, file: Path, given: argparse.Namespace, seconds: float, samples: GpuSamples
 ) -> list[object]:
-    """Asks a server over all connections; returns its row, but for what it is compared with."""
+    """Asks a server over all connections for so long; returns the cells from requests/s on."""
     clients = min(given.clients, given.connections)
-    command = [sys.executable, str(CLIENT), str(server.port), str(file)]
+    command = [sys.executable, str(CLIENT), str(server.port), str(file), "--seconds", str(seconds)]
     command += ["--connections", str(given.connections // clients)]
-    command += ["--seconds", str(given.seconds)]
     cpu, start = cpu_seconds(server.pid), time.perf_counter()
     with contextlib.ExitStack() as stack:
         asking = [
@@ -63,17 +61,14 @@ def served_row(
         seen = [json.load(process.stdout) for process in asking]
     cpu = cpu_seconds(server.pid) - cpu
     use, _ = samples.between(start, time.perf_counter())
-    answers = sum(one["answers"] for one in seen)
-    statuses: dict[str, int] = {}
-    for one in seen:
-        for status, count in one["statuses"].items():
-            statuses[status] = statuses.get(status, 0) + count
-    text = " ".join(f"{status}:{count}" for status, count in sorted(statuses.items()))
-    if sum(one["lost"] for one in seen):
-        text += f" lost:{sum(one['lost'] for one in seen)}"
+    statuses = sum((Counter(one["statuses"]) for one in seen), Counter())
+    lost = sum(one["lost"] for one in seen)
+    if set(statuses) != {"200"} or lost:
+        message = f"answers {dict(statuses)}, connections lost: {lost}"
+        raise RuntimeError(message)
     p50, p99 = (max(one[name] for one in seen) / 1000 for name in ("p50_us", "p99_us"))
     rate = sum(one["rate"] for one in seen)
-    return [title, rate, p50, p99, 1000 * cpu / max(1, answers), use, text]
+    return [rate, p50, p99, 1000 * cpu / statuses["200"], use]
 
 
 def threads_rate(flow: modelflow.Flow, jpegs: list[bytes], threads: int, seconds: float) -> float:
@@ -118,6 +113,11 @@ def main() -> None:
 def measure(given: argparse.Namespace) -> int:
     """Measures one way after another; returns 1 if one of them failed."""
     depth = 101 if given.device == "cuda" else 26
+    title = (
+        f"A JPEG of 640x480 -> ResNet-{depth} ({given.precision}) -> class, {given.connections} "
+        f"connections, {len(os.sched_getaffinity(0))} processors"
+    )
+    table = Table(title, COLUMNS, as_json=given.json)
     sizes = sorted({min(size, given.batch) for size in (1, 8, 16, 32, 64, 128)})
     # What waits is a few dozen requests: no batch waits long for a full one.
     settings = settings_of(
@@ -129,54 +129,41 @@ def measure(given: argparse.Namespace) -> int:
         sizes=",".join(map(str, sizes)),
     )
     jpegs = [make_jpeg(640, 480, seed) for seed in range(8)]
-    rows: list[list[object]] = []
-    title = (
-        f"A JPEG of 640x480 -> ResNet-{depth} ({given.precision}) -> class, {given.connections} "
-        f"connections, {len(os.sched_getaffinity(0))} processors"
-    )
-
-    def show(*, is_last: bool = False) -> None:
-        if given.json or is_last:
-            print_table(title, COLUMNS, rows, as_json=given.json)
-
-    failed = 0
     with tempfile.TemporaryDirectory() as name, GpuSamples() as samples:
         folder = Path(name)
         write_project(folder, Top1(torch_resnet(depth)).eval().to(given.device), given.device)
         with (folder / "graph.toml").open("a") as graph:
             graph.write(SERVE)
         (folder / "request").write_bytes(request_of(jpegs[0]))
-        with modelflow.Flow(folder / "graph.toml", overrides=settings) as flow:
-            threads_rate(flow, jpegs, given.connections, given.seconds / 4)  # captures
-            start = time.perf_counter()
-            whole = graph_rate(flow, jpegs, given.seconds)
-            use, _ = samples.between(start, time.perf_counter())
-            rows.append(["one session, no HTTP", whole, 1.0, "", "", "", use, ""])
-            start = time.perf_counter()
-            rate = threads_rate(flow, jpegs, given.connections, given.seconds)
-            use, _ = samples.between(start, time.perf_counter())
-            rows.append(["Flow.infer from threads", rate, rate / whole, "", "", "", use, ""])
-        show()
-        options = [f"{name}={_text(value)}" for name, value in settings.items()]
+        whole = measure_flow(table, folder / "graph.toml", settings, jpegs, given)
         for workers in map(int, given.workers.split(",")):
             way = f"serve --workers {workers}" if workers else "serve"
             command = [str(folder / "graph.toml"), "--workers", str(workers)]
-            command += [word for option in options for word in ("--set", option)]
-            try:
-                with Served(*command) as server:
-                    warm = argparse.Namespace(**vars(given) | {"seconds": given.seconds / 4})
-                    served_row(way, server, folder / "request", warm, samples)
-                    row = served_row(way, server, folder / "request", given, samples)
-                rows.append([*row[:2], row[1] / whole, *row[2:]])
-                failed |= not row[-1].startswith("200:") or " " in row[-1]
-            except Exception:  # noqa: BLE001 - told here, and the other ways are measured
-                failed = 1
-                traceback.print_exc()
-                reason = traceback.format_exc().strip().splitlines()[-1]
-                rows.append([f"{way}: FAILED: {reason[:200]}", *[""] * (len(COLUMNS) - 1)])
-            show()
-    show(is_last=not given.json)
-    return failed
+            for key, value in settings.items():
+                command += ["--set", f"{key}={_text(value)}"]
+            with table.attempt(way), Served(*command) as server:
+                served_row(server, folder / "request", given, given.seconds / 4, samples)
+                rate, *cells = served_row(server, folder / "request", given, given.seconds, samples)
+                table.add(way, rate, rate / whole, *cells)
+    table.close()
+    return int(table.has_failed)
+
+
+def measure_flow(
+    table: Table,
+    graph: Path,
+    settings: Mapping[str, object],
+    jpegs: list[bytes],
+    given: argparse.Namespace,
+) -> float:
+    """Measures the flow without HTTP; returns images a second of one session."""
+    with modelflow.Flow(graph, overrides=settings) as flow:
+        threads_rate(flow, jpegs, given.connections, given.seconds / 4)  # captures
+        whole = graph_rate(flow, jpegs, given.seconds)
+        table.add("one session, no HTTP", whole, 1.0)
+        rate = threads_rate(flow, jpegs, given.connections, given.seconds)
+        table.add("Flow.infer from threads", rate, rate / whole)
+    return whole
 
 
 def _text(value: object) -> str:

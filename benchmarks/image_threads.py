@@ -11,7 +11,6 @@ import os
 import statistics
 import sys
 import time
-import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -22,7 +21,7 @@ from by_hand import MEAN, decoded
 from gpu_pipeline import graph_rate
 from jpegs import make_jpeg
 from machine import cpu_seconds
-from measure import print_table
+from measure import Table
 
 import modelflow
 
@@ -82,22 +81,15 @@ def measure_all(given: argparse.Namespace) -> int:
     counts = [int(count) for count in given.threads.split(",")]
     jpegs = [make_jpeg(640, 480, seed) for seed in range(8)]
     slot = given.seconds * 0.7 / len(counts) / given.rounds / 3
-    began, failed, rows = time.perf_counter(), 0, []
     title = f"JPEG 640x480 -> decode, resize, mean, {len(os.sched_getaffinity(0))} processors"
+    table, began = Table(title, COLUMNS, as_json=given.json), time.perf_counter()
     for number, threads in enumerate(counts, 1):
         until = began + given.seconds * number / len(counts)
-        try:
-            rows += measure_threads(threads, jpegs, slot, given.rounds, until)
-        except Exception:  # noqa: BLE001 - told here, and the others are measured
-            failed = 1
-            traceback.print_exc()
-            reason = traceback.format_exc().strip().splitlines()[-1]
-            rows.append([f"{threads} threads: FAILED: {reason[:200]}", *[""] * 4])
-        if given.json:
-            print_table(title, COLUMNS, rows, as_json=True)
-    if not given.json:
-        print_table(title, COLUMNS, rows)
-    return failed
+        with table.attempt(f"{threads} threads"):
+            for row in measure_threads(threads, jpegs, slot, given.rounds, until):
+                table.add(*row)
+    table.close()
+    return int(table.has_failed)
 
 
 def measure_threads(

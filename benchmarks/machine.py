@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from child import started
-from measure import print_table
+from measure import Table
 
 __all__ = ["GpuSamples", "cpu_seconds", "machine", "switches"]
 
@@ -173,4 +173,7 @@ def rows() -> list[list[object]]:
 
 
 if __name__ == "__main__":
-    print_table("What there is", ["", "what"], rows(), as_json="--json" in sys.argv[1:])
+    table = Table("What there is", ["", "what"], as_json="--json" in sys.argv[1:])
+    for row in rows():
+        table.add(*row)
+    table.close()

@@ -1,16 +1,18 @@
 """What the benchmark programs share: taking turns, medians, the rate of a session, tables."""
 
+import contextlib
 import json
 import statistics
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import modelflow
 
-__all__ = ["format_cell", "medians", "print_table", "session_rate", "steady_rate"]
+__all__ = ["Table", "format_cell", "medians", "print_table", "session_rate", "steady_rate"]
 
 
 def medians(programs: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
@@ -55,21 +57,57 @@ def steady_rate(moments: Sequence[float], items: int = 1) -> float:
     return (len(moments) - 1 - first) * items / (moments[-1] - moments[first])
 
 
-def print_table(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, as_json: bool = False
-) -> None:
-    """Prints a table with aligned columns; floats with three significant digits.
+class Table:
+    """A table that is filled row by row.
 
-    Args:
-        title: Stands above it.
-        columns: Their names; the first one may be empty.
-        rows: A cell a column.
-        as_json: Print it as one line of JSON instead, at once: ``{"title", "columns", "rows"}``. A
-            table that is printed again, with more rows, replaces the one before (`gpu.py`).
+    Attributes:
+        rows: The rows so far.
+        has_failed: An `attempt` has failed.
     """
-    if as_json:
-        print(json.dumps({"title": title, "columns": columns, "rows": rows}), flush=True)
-        return
+
+    def __init__(self, title: str, columns: Sequence[str], *, as_json: bool = False) -> None:
+        """Begins without a row.
+
+        Args:
+            title: Stands above it.
+            columns: Their names; the first one may be empty.
+            as_json: Print the whole table at each row, as a line ``{"title", "columns", "rows"}``,
+                for `gpu.py`; otherwise `close` prints it, with aligned columns.
+        """
+        self._title, self._columns, self._as_json = title, columns, as_json
+        self.rows: list[list[object]] = []
+        self.has_failed = False
+
+    def add(self, *cells: object) -> None:
+        """Adds a row; cells that are not given are empty."""
+        self.rows.append([*cells, *[""] * (len(self._columns) - len(cells))])
+        if self._as_json:
+            found = {"title": self._title, "columns": self._columns, "rows": self.rows}
+            print(json.dumps(found), flush=True)
+
+    @contextlib.contextmanager
+    def attempt(self, what: str) -> Iterator[None]:
+        """Turns an exception of a block into a row; its traceback goes to standard error.
+
+        Args:
+            what: What the block measures.
+        """
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - told here, and the others are measured
+            self.has_failed = True
+            traceback.print_exc()
+            reason = " ".join(str(error).split())[:200]
+            self.add(f"{what}: FAILED: {type(error).__name__}: {reason}")
+
+    def close(self) -> None:
+        """Prints the table, unless it was printed row by row."""
+        if not self._as_json:
+            print_table(self._title, self._columns, self.rows)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Prints a table with aligned columns; floats with three significant digits."""
     texts = [[format_cell(cell) for cell in row] for row in rows]
     widths = [
         max([len(name), *(len(row[place]) for row in texts)]) for place, name in enumerate(columns)

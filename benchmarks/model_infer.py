@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from measure import medians, print_table
+from measure import Table, medians
 from resnet import ITEM_SHAPES, write_resnet
 
 import modelflow
@@ -103,13 +103,12 @@ def measured(given: argparse.Namespace, path: Path) -> None:
     alone = Alone(given, path, options)
     item = np.random.default_rng(0).random(ITEM_SHAPES[given.engine], np.float32)
     clients, seconds = given.clients, given.seconds
-    rows: list[list[object]] = []
+    table = table_of(given)
     found = {}
     for size in given.sizes:
         alone.rate(item, size, seconds / 4)
         found[size] = alone.rate(item, size, seconds)
-        rows.append([f"engine alone, batch {size}", found[size], "", ""])
-        print_rows(given, rows, is_last=False)
+        table.add(f"engine alone, batch {size}", found[size])
     best = max(found, key=lambda size: found[size])
     if given.threads:
         options["threads"] = given.threads
@@ -118,9 +117,7 @@ def measured(given: argparse.Namespace, path: Path) -> None:
     if given.device == "cuda":
         sizes = [size for size in given.sizes if size <= clients] or [clients]
     with contextlib.ExitStack() as stack:
-        models = {
-            size: stack.enter_context(model_of(given, path, size, options)) for size in sizes
-        }
+        models = {size: stack.enter_context(model_of(given, path, size, options)) for size in sizes}
         programs = {
             size: partial(clients_rate, partial(model.infer, [item]), clients, size, seconds)
             for size, model in models.items()
@@ -141,14 +138,14 @@ def measured(given: argparse.Namespace, path: Path) -> None:
         calls = {size: model.stats().figures["engine_calls"] for size, model in models.items()}
     alone.close()
     naive, bound = rates["naive"], rates["alone"]
-    rows.append([f"engine alone, batch {best}, again", bound, 1.0, bound / naive])
-    rows.append([f"naive, {clients} threads, batch 1", naive, naive / bound, 1.0])
+    table.add(f"engine alone, batch {best}, again", bound, 1.0, bound / naive)
+    table.add(f"naive, {clients} threads, batch 1", naive, naive / bound, 1.0)
     for size in sizes:
         rate, seen = rates[str(size)], max(calls[size], key=lambda rows: calls[size][rows])
         title = f"Model.infer, {clients} threads, batch_size {size} (most calls had {seen} rows)"
-        rows.append([title, rate, rate / bound, rate / naive])
-    rows.append(["blocks of staging memory allocated while measured", blocks, "", ""])
-    print_rows(given, rows, is_last=True)
+        table.add(title, rate, rate / bound, rate / naive)
+    table.add("blocks of staging memory allocated while measured", blocks)
+    table.close()
 
 
 def model_of(
@@ -159,17 +156,12 @@ def model_of(
     return modelflow.Model(path, batch_size=size, **how)
 
 
-def print_rows(given: argparse.Namespace, rows: list[list[object]], *, is_last: bool) -> None:
-    """Prints the table: as JSON each time, as text at the end."""
-    if given.json or is_last:
-        cores = len(os.sched_getaffinity(0))
-        print_table(
-            f"ResNet-{given.depth}, {given.engine} on {given.device}, {cores} processors, medians "
-            f"of {given.rounds}",
-            ["what", "items/s", "of the engine alone", "of the naive service"],
-            rows,
-            as_json=given.json,
-        )
+def table_of(given: argparse.Namespace) -> Table:
+    """Returns the table, empty."""
+    cores = len(os.sched_getaffinity(0))
+    title = f"ResNet-{given.depth}, {given.engine} on {given.device}, {cores} processors, medians"
+    columns = ["what", "items/s", "of the engine alone", "of the naive service"]
+    return Table(f"{title} of {given.rounds}", columns, as_json=given.json)
 
 
 def main() -> None:

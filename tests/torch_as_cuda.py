@@ -1,4 +1,4 @@
-"""The device ``cuda`` of the tests: a GPU where there is one, else torch on the CPU by that name."""
+"""The device ``cuda`` of the tests: a GPU where there is one, else torch on the CPU."""
 
 from functools import cache
 

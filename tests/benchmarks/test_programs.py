@@ -32,7 +32,15 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
         ("bursts", ("one by one, 4 threads", "batched, 4 threads", "quick, 4 threads")),
         ("kinds", ("condition, merged", "most buffers by which", "KiB an idle session")),
         ("model_infer --engine onnx", ("Model.infer, 32 threads", "naive, 32 threads", "blocks")),
-        ("gpu_pipeline --device cpu", ("fp32, batch 2: by hand, CPU", "fp32, batch 2: modelflow")),
+        (
+            "gpu_pipeline --device cpu",
+            (
+                "fp32, batch 2, CPU preprocessing: by hand",
+                "fp32, batch 2, CPU preprocessing: infer",
+            ),
+        ),
+        ("image_threads", ("1 threads, pool", "1 threads, graph", "1 processes a node")),
+        ("http_images --device cpu", ("one session, no HTTP", "Flow.infer", "serve ")),
         ("split", ("as they come", "split_size=8")),
         ("reload", ("3 ", "failed requests: 0 of", "memory at the end")),
         ("warmup", ("torch, none", "torch, recorded")),

@@ -1,6 +1,7 @@
 """The engine ``torch`` on a GPU: precision, CUDA graphs, several devices, memory that is short."""
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -115,7 +116,7 @@ def test_cuda_graphs_of_every_allowed_size_give_the_same(model_file, network, pr
 
 @pytest.mark.cuda
 def test_answers_of_a_cuda_graph_stay_when_the_next_batch_runs(model_file, cuda):
-    engine = find_engine("torch")
+    engine: Any = find_engine("torch")
     options = engine.options(cuda_graph=True)
     model = engine.load(LoadRequest(model_file, cuda, options, batch_sizes=(4,)))
     (port,) = model.inputs
@@ -130,25 +131,17 @@ def test_answers_of_a_cuda_graph_stay_when_the_next_batch_runs(model_file, cuda)
 @pytest.mark.cuda
 def test_models_that_capture_at_once_do_not_disturb_each_other(model_file, network):
     items = images(8)
-    failed = []
+    expected = right(network, items)
 
-    def use():
-        try:
-            with modelflow.Model(
-                model_file, batch_size=8, device="cuda", cuda_graph=True, threads=2
-            ) as model:
-                for count in (8, 1, 4, 2, 8):
-                    found = answers(model, items[:count])
-                    assert distance(found, right(network, items[:count])) < 1e-3
-        except Exception as error:
-            failed.append(error)
+    def use(_):
+        with modelflow.Model(
+            model_file, batch_size=8, device="cuda", cuda_graph=True, threads=2
+        ) as model:
+            return [distance(answers(model, items[:n]), expected[:n]) for n in (8, 1, 4, 2, 8)]
 
-    threads = [threading.Thread(target=use) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failed == []
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(use, range(4)):
+            assert max(found) < 1e-3
 
 
 @pytest.mark.parametrize("device", ["cuda:0;cpu:0", "auto", "cuda", "cuda:0"])
@@ -180,9 +173,7 @@ def test_a_batch_for_which_memory_is_short_fails_alone(tmp_path):
 @pytest.mark.cuda
 @pytest.mark.parametrize("cuda_graph", [False, True])
 def test_reloads_give_memory_back(model_file, cuda_graph):
-    with modelflow.Model(
-        model_file, batch_size=8, device="cuda", cuda_graph=cuda_graph
-    ) as model:
+    with modelflow.Model(model_file, batch_size=8, device="cuda", cuda_graph=cuda_graph) as model:
         used = []
         for _ in range(12):
             answers(model, images(8))

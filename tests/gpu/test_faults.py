@@ -1,5 +1,7 @@
 """Memory that is short, and an end while kernels run."""
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,7 @@ _MIB = 1 << 20
 class Large(modelflow.FlowUnit):
     """Needs 256 MiB of the GPU for each item of a batch."""
 
-    calls: list[int] = []
+    calls: ClassVar[list[int]] = []
 
     def process(self, ctx):
         buffers = ctx.input()
