@@ -50,6 +50,7 @@ class Plugins(Generic[Base]):
         self._built_in = dict(built_in)
         self._error = error
         self._points: Mapping[str, EntryPoint] | None = None
+        self._names: tuple[str, ...] | None = None
         self._classes: dict[str, type[Base]] = {}
         self.instances = {}
         self._lock = threading.RLock()
@@ -57,7 +58,7 @@ class Plugins(Generic[Base]):
     def refresh(self) -> None:
         """Forgets what was found: packages may have been installed since."""
         with self._lock:
-            self._points = None
+            self._points = self._names = None
             self._classes, self.instances = {}, {}
 
     def _entry_points(self) -> Mapping[str, EntryPoint]:
@@ -67,8 +68,10 @@ class Plugins(Generic[Base]):
 
     def names(self) -> tuple[str, ...]:
         """Returns every name, the built-in ones first."""
-        others = sorted(self._entry_points().keys() - self._built_in.keys())
-        return (*self._built_in, *others)
+        if self._names is None:
+            others = sorted(self._entry_points().keys() - self._built_in.keys())
+            self._names = (*self._built_in, *others)
+        return self._names
 
     def find(self, name: str) -> Base:
         """Returns the one instance of the class of that name, made without arguments.

@@ -166,9 +166,11 @@ class TorchMemory(Memory):
         if fence is None:
             return
         torch = load_torch()
-        for place, array in enumerate(arrays):
-            stream = torch.cuda.current_stream(array.device)
-            if not place:
+        streams: dict[Any, Any] = {}  # asking for a stream costs more than all else here
+        for array in arrays:
+            stream = streams.get(array.device)
+            if stream is None:
+                stream = streams[array.device] = torch.cuda.current_stream(array.device)
                 stream.wait_event(fence)
             array.record_stream(stream)
 

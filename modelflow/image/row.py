@@ -56,7 +56,7 @@ def unrolled(buffer: Buffer, where: str) -> Any:
     if isinstance(data, bytes | bytearray | memoryview):
         row = np.frombuffer(data, np.uint8)
         return row.reshape(shape) if row.size == math.prod(shape) else data
-    if array_dtype(data) != np.uint8 or data.ndim != 1:
+    if getattr(data, "ndim", 0) != 1 or array_dtype(data) != np.uint8:
         return data
     if data.shape[0] != math.prod(shape):
         size = " x ".join(map(str, shape))
