@@ -1,11 +1,11 @@
-"""Everything that is to be seen on a GPU, in one command: tests, P1, P2, HTTP, the CPU chain.
+"""Tests and benchmarks of a GPU machine in one command, each step with a time limit.
 
 python benchmarks/gpu.py --out FOLDER [--seconds 480] [--steps tests,pipeline] [--device cpu]
 
-Each step is a program with a time limit. A step that is over early leaves its time to the next
-steps. A step that fails or hangs is ended with every process that it has started, and the next step
-begins. At every moment FOLDER holds the results so far: ``results.md``, ``results.json``, and a
-``STEP.log`` for each step, with full tracebacks.
+Each step is a program. A step that ends early leaves its time to the next steps. A step that fails
+or hangs is killed with every process that it started, and the next step begins. At every moment
+FOLDER holds the results so far: ``results.md``, ``results.json``, and a ``STEP.log`` for each step,
+with full tracebacks.
 
 Exit codes: 0, 1 if a step failed or ran out of time, 2 if no step could begin.
 ``gpu_machine.md`` lists what the machine must have, and how to bring the missing packages.
@@ -33,7 +33,7 @@ from measure import format_cell
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 _OF_THE_MACHINE = ("torch", "torchvision", "numpy", "cv2", "pytest", "PIL")
-_GRACE = 3.0  # seconds in which a program that hangs writes where it stands
+_GRACE = 3.0  # seconds for a program that hangs to write the stacks of its threads
 _LAST_LINES = 30
 
 
@@ -42,9 +42,9 @@ class Step:
     """A program to run.
 
     Attributes:
-        name: Its name on the command line, and of its log.
-        title: Its heading.
-        seconds: Its share of 480.
+        name: The name on the command line, and of the log.
+        title: The heading in the results.
+        seconds: The share of 480 seconds.
         command: Called with the device and the limit in seconds; returns arguments of Python.
         has_quick: The program knows ``--quick``.
     """
@@ -57,8 +57,7 @@ class Step:
 
 
 def _tests(device: str, _: float) -> Sequence[object]:
-    # The packages of that machine are not those that the project is tested with: what they warn of
-    # is no error there.
+    # The machine has other versions of the packages than CI: their warnings are no errors there.
     options = ["-v", "-W", "default", "-p", "no:cacheprovider", "--timeout=60"]
     return ["-m", "pytest", "tests/gpu", "-n", 4 if device == "cuda" else 2, *options]
 
@@ -69,7 +68,7 @@ def _pipeline(device: str, seconds: float) -> Sequence[object]:
 
 def _model_infer(device: str, seconds: float) -> Sequence[object]:
     command = [HERE / "model_infer.py", "--json", "--engine", "torch", "--device", device]
-    if device == "cuda":  # 22 measurements; half of the time is for loading
+    if device == "cuda":  # 22 measurements take half of the time, loading the rest
         model = ["--depth", 101, "--precision", "fp16", "--cuda-graph", "--rounds", 3]
         return [*command, *model, "--seconds", seconds / 44]
     return [*command, "--depth", 26, "--sizes", "2,8", "--rounds", 1, "--seconds", seconds / 12]
@@ -87,7 +86,7 @@ def _cpu_chain(device: str, seconds: float) -> Sequence[object]:
 
 
 STEPS = (
-    # PyTorch is read from a cold disk here.
+    # The first step reads PyTorch from a cold disk.
     Step("machine", "The machine", 20, lambda *_: [HERE / "machine.py", "--json"], False),
     Step("tests", "The tests of the CUDA path", 100, _tests, False),
     Step(
@@ -108,16 +107,24 @@ STEPS = (
 )
 
 
+_NAMES = ",".join(step.name for step in STEPS)
+
+
 class Results:
-    """What was found so far, in the folder at every moment."""
+    """The results of all steps so far; every change is written to the folder at once."""
 
     def __init__(self, folder: Path, title: str) -> None:
-        """Takes where to write, and the heading."""
+        """Starts without a step.
+
+        Args:
+            folder: Receives ``results.md`` and ``results.json``.
+            title: The heading.
+        """
         self._folder, self._title = folder, title
         self._steps: list[dict[str, Any]] = []
 
     def begin(self, step: Step, limit: float) -> None:
-        """Adds a step, which runs."""
+        """Adds a step in the state "running"."""
         self._steps.append(
             {"name": step.name, "title": step.title, "state": "running", "limit": limit}
         )
@@ -125,7 +132,7 @@ class Results:
         self.write()
 
     def add(self, table: dict[str, Any]) -> None:
-        """Adds a table of the step, in the place of one with the same title."""
+        """Adds a table to the current step, or replaces the table with the same title."""
         tables = self._steps[-1]["tables"]
         for place, known in enumerate(tables):
             if known["title"] == table["title"]:
@@ -136,42 +143,48 @@ class Results:
         self.write()
 
     def end(self, state: str, seconds: float, log: str) -> None:
-        """Says how the step has ended; ``log``: the end of what it wrote, where that matters."""
+        """Sets the state of the current step when it has ended.
+
+        Args:
+            state: ``done``, ``failed (STATUS)`` or ``out of time``.
+            seconds: How long the step ran.
+            log: The last lines of the log, for a step that is not done.
+        """
         self._steps[-1] |= {"state": state, "seconds": round(seconds, 1), "log": log}
         self.write()
 
     @property
     def has_failed(self) -> bool:
-        """Whether a step did not do all of its work."""
+        """Whether a step is not done."""
         return any(step["state"] != "done" for step in self._steps)
 
     def write(self) -> None:
-        """Writes both files, each whole."""
+        """Replaces both files."""
         _replace(self._folder / "results.json", json.dumps(self._steps, indent=1))
         _replace(self._folder / "results.md", self.markdown())
 
     def markdown(self) -> str:
-        """Returns everything as text."""
+        """Returns the results as Markdown."""
         rows = [[s["name"], s["state"], s["seconds"], round(s["limit"], 1)] for s in self._steps]
         lines = [f"# {self._title}", ""]
-        lines += _table({"columns": ["step", "state", "seconds", "of"], "rows": rows})
+        lines += _format_table({"columns": ["step", "state", "seconds", "of"], "rows": rows})
         for step in self._steps:
             lines += ["", f"## {step['title']}"]
             for table in step["tables"]:
-                lines += ["", f"**{table['title']}**", "", *_table(table)]
+                lines += ["", f"**{table['title']}**", "", *_format_table(table)]
             if step["log"]:
                 lines += ["", f"{step['state']}; the end of {step['name']}.log:", ""]
                 lines += ["```text", step["log"], "```"]
         return "\n".join(lines) + "\n"
 
 
-def _table(table: dict[str, Any]) -> Iterator[str]:
-    yield _line(table["columns"])
-    yield _line(["---"] * len(table["columns"]))
-    yield from map(_line, table["rows"])
+def _format_table(table: dict[str, Any]) -> Iterator[str]:
+    yield _format_row(table["columns"])
+    yield _format_row(["---"] * len(table["columns"]))
+    yield from map(_format_row, table["rows"])
 
 
-def _line(cells: Sequence[object]) -> str:
+def _format_row(cells: Sequence[object]) -> str:
     return f"| {' | '.join(format_cell(cell).replace('|', '/') for cell in cells)} |"
 
 
@@ -181,19 +194,19 @@ def _replace(path: Path, text: str) -> None:
     beside.replace(path)
 
 
-class Tables:
-    """Finds tables in what a step prints: its own lines of JSON, or what pytest says of tests."""
+class TableParser:
+    """Parses the tables in the output of a step: lines of JSON, or the outcomes of pytest."""
 
     _OUTCOME = re.compile(r"\b(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS) +tests/")
     _REASON = re.compile(r"^(?:FAILED|ERROR) (tests/[^\s\[]+(?:\[.*?\])?)(?: - (.*))?$")
 
     def __init__(self) -> None:
-        """Has seen no test yet."""
+        """Starts without an outcome."""
         self._outcomes: dict[str, int] = {}
         self._reasons: list[list[object]] = []
 
     def read(self, line: str) -> dict[str, Any] | None:
-        """Returns the table that a line gives, or None."""
+        """Returns the table that a line of output completes, or None."""
         if line.startswith('{"title": '):
             found: dict[str, Any] = json.loads(line)
             return found
@@ -209,7 +222,7 @@ class Tables:
 
 
 def run(step: Step, given: argparse.Namespace, limit: float, results: Results) -> None:
-    """Runs a step to its end or its limit, and adds its tables to the results."""
+    """Runs a step until it ends or the limit is over, and adds its tables to the results."""
     command = ["-u", "-X", "faulthandler", *map(str, step.command(given.device, limit))]
     command += ["--quick"] if given.quick and step.has_quick else []
     results.begin(step, limit)
@@ -221,21 +234,21 @@ def run(step: Step, given: argparse.Namespace, limit: float, results: Results) -
         with started(
             [sys.executable, *command], cwd=ROOT, env=_environment(), stdout=-1, stderr=log
         ) as process:
-            tables = Tables()
-            for line in _lines(process.stdout, start + limit):
+            parser = TableParser()
+            for line in _read_lines(process.stdout, start + limit):
                 if not line.startswith('{"title": '):
                     log.write(line)
                     log.flush()
-                if table := tables.read(line):
+                if table := parser.read(line):
                     results.add(table)
-            status = _end(process, start + limit)
+            status = _finish(process, start + limit)
     state = "done" if status == 0 else "out of time" if status is None else f"failed ({status})"
-    text = "" if status == 0 else _tail(path)
+    text = "" if status == 0 else _read_tail(path)
     results.end(state, time.monotonic() - start, text)
 
 
-def _lines(stream: IO[bytes], until: float) -> Iterator[str]:
-    """Gives the lines of a stream until it ends, or the time is over."""
+def _read_lines(stream: IO[bytes], until: float) -> Iterator[str]:
+    """Yields the lines of a stream until the stream ends or the time is over."""
     held = b""
     with selectors.DefaultSelector() as selector:
         selector.register(stream, selectors.EVENT_READ)
@@ -250,8 +263,8 @@ def _lines(stream: IO[bytes], until: float) -> Iterator[str]:
         yield held.decode(errors="replace") + "\n"
 
 
-def _end(process: Any, until: float) -> int | None:
-    """Returns the exit status; None where it had to be ended, after it said where it stands."""
+def _finish(process: Any, until: float) -> int | None:
+    """Returns the exit status; None for a process that had to be aborted."""
     with contextlib.suppress(TimeoutError):
         return _wait(process, max(0.5, until - time.monotonic()))
     process.send_signal(signal.SIGABRT)  # faulthandler writes the stacks of all threads
@@ -273,20 +286,20 @@ def _wait(process: Any, seconds: float) -> int:
     return status
 
 
-def _tail(path: Path) -> str:
+def _read_tail(path: Path) -> str:
     lines = path.read_text(errors="replace").splitlines()[-_LAST_LINES:]
     return "\n".join(line[:300] for line in lines)
 
 
 def _environment() -> dict[str, str]:
-    """Returns the environment of the steps: modelflow is the checkout's, installed or not."""
+    """Returns the environment of the steps, where ``modelflow`` is the checkout."""
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    # pytest cuts what it says of a failure to the width of its terminal.
+    # pytest cuts the reason of a failure to the width of the terminal.
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "COLUMNS": "240"}
 
 
-def missing(device: str) -> list[str]:
-    """Returns what is not installed, of the machine's and of ``gpu_wheels.txt``."""
+def find_missing(device: str) -> list[str]:
+    """Returns the packages that are not installed: the machine's own, and ``gpu_wheels.txt``."""
     names = [name for name in _OF_THE_MACHINE if device == "cuda" or name != "torchvision"]
     found = [name for name in names if util.find_spec(name) is None]
     for line in (HERE / "gpu_wheels.txt").read_text().splitlines():
@@ -299,17 +312,17 @@ def missing(device: str) -> list[str]:
     return found
 
 
-def chosen(text: str) -> list[Step]:
-    """Returns the steps of a list of names, in their own order.
+def parse_steps(text: str) -> list[Step]:
+    """Returns the steps that ``text`` names, in the order in which they run.
 
     Raises:
-        argparse.ArgumentTypeError: one is none of them.
+        argparse.ArgumentTypeError: a name is unknown.
     """
     names = text.split(",")
     known = [step.name for step in STEPS]
     for name in names:
         if name not in known:
-            message = f"got {name!r}; expected some of {','.join(known)}"
+            message = f"got {name!r}; expected some of {_NAMES}"
             raise argparse.ArgumentTypeError(message)
     return [step for step in STEPS if step.name in names]
 
@@ -317,13 +330,20 @@ def chosen(text: str) -> list[Step]:
 def main() -> int:
     """Runs the steps; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True, help="the folder for what is found")
-    parser.add_argument("--seconds", type=float, default=480.0, help="of everything")
+    parser.add_argument("--out", type=Path, required=True, help="the folder for the results")
+    parser.add_argument(
+        "--seconds", type=float, default=480.0, help="time for all steps (default: 480)"
+    )
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda")
-    parser.add_argument("--steps", type=chosen, default=list(STEPS), help="some of them, a,b")
-    parser.add_argument("--quick", action="store_true", help="only show that the programs run")
+    parser.add_argument(
+        "--steps",
+        type=parse_steps,
+        default=list(STEPS),
+        help=f"some of {_NAMES}",
+    )
+    parser.add_argument("--quick", action="store_true", help="show that the programs run")
     given = parser.parse_args()
-    if absent := missing(given.device):
+    if absent := find_missing(given.device):
         print(f"not installed: {', '.join(absent)}; see benchmarks/gpu_machine.md", file=sys.stderr)
         return 2
     sys.path.insert(0, str(ROOT))
@@ -333,7 +353,7 @@ def main() -> int:
         text = "the driver sees no GPU; --device cpu shows that the program runs"
         print(text, file=sys.stderr)
         return 2
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # what hangs is aborted
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a step that hangs is aborted
     given.out.mkdir(parents=True, exist_ok=True)
     results = Results(given.out, f"modelflow on {given.device}, {time.strftime('%Y-%m-%d %H:%M')}")
     until, steps = time.monotonic() + given.seconds - _GRACE, list(given.steps)

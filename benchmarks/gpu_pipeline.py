@@ -110,7 +110,7 @@ def naive_rate(network: Any, jpegs: list[bytes], device: str, dtype: Any, second
 
 
 def graph_rate(flow: modelflow.Flow, jpegs: list[bytes], seconds: float) -> float:
-    """Returns images a second of one session that lasts so long; what is in its queues is left."""
+    """Returns images a second of one session; after the time the session is cancelled."""
     with flow.create_stream_io() as stream:
 
         def send() -> None:
@@ -134,15 +134,15 @@ def graph_rate(flow: modelflow.Flow, jpegs: list[bytes], seconds: float) -> floa
 def settings_of(
     device: str, batch: int, precision: str, *, on_gpu: bool, timeout_ms: float, sizes: str
 ) -> dict[str, object]:
-    """Returns what ``--set`` sets: devices and batches of the graph's nodes.
+    """Returns overrides of the graph's nodes, as ``--set`` takes them.
 
     Args:
-        device: Where the model runs.
-        batch: The most images of a call.
-        precision: What the model calculates in.
-        on_gpu: Preprocessing is on ``device``, too.
-        timeout_ms: How long an image waits for others.
-        sizes: The allowed sizes of batches, ``"8,64"``.
+        device: The device of the model and of ``preprocess``.
+        batch: The largest batch.
+        precision: The precision of the model: ``fp32``, ``tf32`` or ``fp16``.
+        on_gpu: Whether ``decode`` and ``resize`` run on ``device``, too.
+        timeout_ms: The batch time-out of the model in milliseconds.
+        sizes: The allowed batch sizes, as in ``"8,64"``.
     """
     more = {"batch_size": batch, "queue_size": 4 * batch}
     infer = {
@@ -181,7 +181,7 @@ TIMES = ["", "threads", "batch", *SHARES, "us on core an image"]
 def add_times(
     table: Table, title: str, before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> None:
-    """Adds a row a node: what its workers did between two moments of `Flow.stats`."""
+    """Adds a row for each node: the shares of its workers' time between two `Flow.stats`."""
     for name, node in after.items():
         spent = {
             key: getattr(node, key) - getattr(before[name], key)
@@ -214,7 +214,7 @@ def main() -> None:
 
 
 def measure(given: argparse.Namespace) -> int:
-    """Measures every case in its share of the time; returns 1 where one failed or had none."""
+    """Measures every case in its share of the time; returns 1 if a case failed or got no time."""
     device, began = given.device, time.perf_counter()
     wheres = ("CPU", "GPU") if device == "cuda" else ("CPU",)
     cases = [
@@ -228,10 +228,10 @@ def measure(given: argparse.Namespace) -> int:
     rates = Table(title, RATES, as_json=given.json)
     title = "Where the time of the graph's workers goes, in percent of it"
     times = Table(title, TIMES, as_json=given.json)
-    # Half of the time is for loading and capturing; three programs in each round.
+    # Loading and capturing take half of the time; a round measures three programs.
     slot = given.seconds / 2 / len(cases) / given.rounds / 3
     with tempfile.TemporaryDirectory() as name, GpuSamples() as samples:
-        common = Common(Path(name), device, depth, slot, samples)
+        pipelines = Pipelines(Path(name), device, depth, slot, samples)
         for number, (precision, batch, where) in enumerate(cases, 1):
             until = began + given.seconds * number / len(cases)
             case = Case(f"{precision}, batch {batch}, {where} preprocessing", precision, batch)
@@ -239,7 +239,7 @@ def measure(given: argparse.Namespace) -> int:
                 if number > 1 and time.perf_counter() > began + given.seconds:
                     message = "the time was over"
                     raise TimeoutError(message)
-                stats = common.measure(rates, case, given.rounds, until, on_gpu=where == "GPU")
+                stats = pipelines.measure(rates, case, given.rounds, until, on_gpu=where == "GPU")
                 add_times(times, case.title, *stats)
     rates.close()
     times.close()
@@ -248,27 +248,27 @@ def measure(given: argparse.Namespace) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """What is measured: a title, what the model calculates in, and the most images of a call."""
+    """A combination to measure: its title, the precision of the model and the batch size."""
 
     title: str
     precision: str
     batch: int
 
 
-class Common:
-    """What all cases share: the network, and how fast the naive service is in each precision."""
+class Pipelines:
+    """The naive service, the pipeline by hand and the graph, which all cases share."""
 
     def __init__(
         self, folder: Path, device: str, depth: int, slot: float, samples: GpuSamples
     ) -> None:
-        """Writes the model.
+        """Writes the graph and the model.
 
         Args:
-            folder: Where.
-            device: Where it runs.
+            folder: Receives both.
+            device: The device of the model.
             depth: The layers of the ResNet.
-            slot: Seconds of one measurement.
-            samples: Of the GPU.
+            slot: The seconds of one measurement.
+            samples: Samples of the GPU's use.
         """
         self._network = Top1(torch_resnet(depth)).eval().to(device)
         write_project(folder, self._network, device)
@@ -283,7 +283,7 @@ class Common:
         """Measures a case: at least one round, and no further one after ``until``.
 
         Returns:
-            The flow's figures before and after its last round.
+            The flow's statistics before and after the last round.
         """
         device, jpegs, slot, precision = self._device, self._jpegs, self._slot, case.precision
         set_precision(precision)

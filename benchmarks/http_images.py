@@ -2,9 +2,10 @@
 
 python benchmarks/http_images.py [--device cuda] [--workers 0,4,8] [--connections 64] [--quick]
 
-The body of a request is the JPEG, 640x480; the answer is its class. The servers run one after
-another: ``modelflow serve`` alone, then with worker processes in front of the process that has the
-GPU. Without HTTP: one session, and as many threads as connections that each ask and wait.
+The body of a request is a JPEG of 640x480, the reply its class. The servers run one after another:
+``modelflow serve`` alone, then with worker processes in front of the process with the GPU. Without
+HTTP the flow is measured in two ways: by one session, and by `Flow.infer` from as many threads as
+there are connections.
 """
 
 import argparse
@@ -46,10 +47,10 @@ def request_of(jpeg: bytes) -> bytes:
     return head.encode() + jpeg
 
 
-def served_row(
+def measure_server(
     server: Served, file: Path, given: argparse.Namespace, seconds: float, samples: GpuSamples
 ) -> list[object]:
-    """Asks a server over all connections for so long; returns the cells from requests/s on."""
+    """Sends requests over all connections; returns the cells of the table from requests/s on."""
     clients = min(given.clients, given.connections)
     command = [sys.executable, str(CLIENT), str(server.port), str(file), "--seconds", str(seconds)]
     command += ["--connections", str(given.connections // clients)]
@@ -71,8 +72,8 @@ def served_row(
     return [rate, p50, p99, 1000 * cpu / statuses["200"], use]
 
 
-def threads_rate(flow: modelflow.Flow, jpegs: list[bytes], threads: int, seconds: float) -> float:
-    """Returns answers a second to threads that each ask with `Flow.infer` and wait."""
+def infer_rate(flow: modelflow.Flow, jpegs: list[bytes], threads: int, seconds: float) -> float:
+    """Returns requests a second of threads that call `Flow.infer` again and again."""
     moments: list[list[float]] = [[] for _ in range(threads)]
     until = time.perf_counter() + seconds
 
@@ -97,7 +98,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--workers", default="0,4,8", help="worker processes; 0: serve alone")
     parser.add_argument("--connections", type=int, default=64)
-    parser.add_argument("--clients", type=int, default=4, help="processes that ask")
+    parser.add_argument("--clients", type=int, default=4, help="client processes")
     parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
     parser.add_argument("--quick", action="store_true", help="only show that the program runs")
     parser.add_argument("--json", action="store_true", help="the table as lines of JSON")
@@ -111,7 +112,7 @@ def main() -> None:
 
 
 def measure(given: argparse.Namespace) -> int:
-    """Measures one way after another; returns 1 if one of them failed."""
+    """Measures the flow, then each server; returns 1 if a server failed."""
     depth = 101 if given.device == "cuda" else 26
     title = (
         f"A JPEG of 640x480 -> ResNet-{depth} ({given.precision}) -> class, {given.connections} "
@@ -119,7 +120,7 @@ def measure(given: argparse.Namespace) -> int:
     )
     table = Table(title, COLUMNS, as_json=given.json)
     sizes = sorted({min(size, given.batch) for size in (1, 8, 16, 32, 64, 128)})
-    # What waits is a few dozen requests: no batch waits long for a full one.
+    # There are no more requests than connections: a batch must not wait long for a full one.
     settings = settings_of(
         given.device,
         given.batch,
@@ -142,8 +143,10 @@ def measure(given: argparse.Namespace) -> int:
             for key, value in settings.items():
                 command += ["--set", f"{key}={_text(value)}"]
             with table.attempt(way), Served(*command) as server:
-                served_row(server, folder / "request", given, given.seconds / 4, samples)
-                rate, *cells = served_row(server, folder / "request", given, given.seconds, samples)
+                measure_server(server, folder / "request", given, given.seconds / 4, samples)
+                rate, *cells = measure_server(
+                    server, folder / "request", given, given.seconds, samples
+                )
                 table.add(way, rate, rate / whole, *cells)
     table.close()
     return int(table.has_failed)
@@ -158,10 +161,10 @@ def measure_flow(
 ) -> float:
     """Measures the flow without HTTP; returns images a second of one session."""
     with modelflow.Flow(graph, overrides=settings) as flow:
-        threads_rate(flow, jpegs, given.connections, given.seconds / 4)  # captures
+        infer_rate(flow, jpegs, given.connections, given.seconds / 4)  # captures
         whole = graph_rate(flow, jpegs, given.seconds)
         table.add("one session, no HTTP", whole, 1.0)
-        rate = threads_rate(flow, jpegs, given.connections, given.seconds)
+        rate = infer_rate(flow, jpegs, given.connections, given.seconds)
         table.add("Flow.infer from threads", rate, rate / whole)
     return whole
 

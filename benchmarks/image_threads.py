@@ -1,9 +1,9 @@
-"""The CPU image chain at 1, 4, 8, 16 threads: where one interpreter limits many processors.
+"""The CPU image chain at 1, 4, 8, 16 threads: how far one interpreter uses many processors.
 
 python benchmarks/image_threads.py [--threads 1,4,8,16] [--seconds 40] [--quick]
 
-JPEG 640x480 -> decode -> resize 224 -> mean, in one session: the graph with so many threads a node,
-the graph with so many processes, and the same OpenCV calls in a plain pool of so many threads.
+JPEG 640x480 -> decode -> resize 224 -> mean in one session: the graph with N threads a node, the
+graph with N processes a node, and the same OpenCV calls in a pool of N threads.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def pool_rate(jpegs: list[bytes], threads: int, seconds: float) -> float:
 
 
 def measure(rate: Callable[[float], float], seconds: float) -> tuple[float, float]:
-    """Returns a rate, and how many processors were busy meanwhile."""
+    """Returns a rate, and the number of processors that were busy meanwhile."""
     before, start = cpu_seconds(os.getpid()), time.perf_counter()
     found = rate(seconds)
     used = cpu_seconds(os.getpid()) - before
@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="only show that the program runs")
     parser.add_argument("--json", action="store_true", help="the table as lines of JSON")
     given = parser.parse_args()
-    cv2.setNumThreads(1)  # the threads are those of the pool and of the nodes
+    cv2.setNumThreads(1)  # the pool and the nodes have the threads
     if given.quick:
         given.threads, given.seconds, given.rounds = "1", 2.0, 1
     sys.exit(measure_all(given))
@@ -95,7 +95,7 @@ def measure_all(given: argparse.Namespace) -> int:
 def measure_threads(
     threads: int, jpegs: list[bytes], slot: float, rounds: int, until: float
 ) -> list[list[object]]:
-    """Measures pool, graph and processes in turn: one round at least, no more after ``until``."""
+    """Measures pool, graph and processes: one round, and further ones before ``until``."""
     with (
         modelflow.Flow(GRAPH.format(threads=threads, workers="thread")) as flow,
         modelflow.Flow(GRAPH.format(threads=threads, workers="process")) as apart,

@@ -1,4 +1,4 @@
-"""JPEGs whose size and cost of decoding are those of photographs, made without any file."""
+"""Synthetic JPEGs with the size and the decoding cost of photographs."""
 
 import cv2
 import numpy as np
@@ -7,10 +7,7 @@ __all__ = ["make_jpeg"]
 
 
 def make_jpeg(width: int, height: int, seed: int = 0) -> bytes:
-    """Returns a JPEG of quality 85: smooth fields of colour with noise, 60 KiB at 640x480.
-
-    The figures of `gpu_pipeline.py` are for such pictures.
-    """
+    """Returns a JPEG of quality 85: smooth fields of colour with noise, 60 KiB at 640x480."""
     random = np.random.default_rng(seed)
     fields = random.integers(0, 256, (height // 16, width // 16, 3), np.uint8)
     pixels = cv2.resize(fields, (width, height), interpolation=cv2.INTER_CUBIC)

@@ -60,9 +60,9 @@ def _family(process: int) -> list[int]:
 
 
 class GpuSamples:
-    """How busy the first GPU was, and how much of its memory was taken, while a block ran.
+    """Samples of the use and memory of the first GPU while a block runs, five a second.
 
-    ``nvidia-smi`` measures five times a second; without it there is nothing.
+    Without ``nvidia-smi`` there are no samples.
     """
 
     _COMMAND = (
@@ -71,7 +71,7 @@ class GpuSamples:
     )
 
     def __enter__(self) -> "GpuSamples":
-        """Begins to measure."""
+        """Starts ``nvidia-smi``."""
         self._found: list[tuple[float, float, float]] = []  # moment, percent, MiB
         with contextlib.ExitStack() as stack:
             if shutil.which(self._COMMAND[0]):
@@ -84,15 +84,15 @@ class GpuSamples:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        """Ends measuring."""
+        """Stops ``nvidia-smi``."""
         self._stack.close()
 
     def between(self, start: float, end: float) -> tuple[float | str, float | str]:
-        """Returns the mean use in percent and the most memory in MiB; ``""`` without samples.
+        """Returns the mean use in percent and the largest memory in MiB; ``""`` without samples.
 
         Args:
-            start: A moment of `time.perf_counter`.
-            end: A later one.
+            start: The begin of the period, by `time.perf_counter`.
+            end: The end of the period.
         """
         found = [sample for sample in self._found if start <= sample[0] <= end]
         if not found:
@@ -101,7 +101,7 @@ class GpuSamples:
 
     def _read(self, lines: Iterable[bytes]) -> None:
         for line in lines:
-            with contextlib.suppress(ValueError):  # "[N/A]": this GPU does not say
+            with contextlib.suppress(ValueError):  # "[N/A]": the GPU does not report it
                 percent, memory = map(float, line.decode().split(","))
                 self._found.append((time.perf_counter(), percent, memory))
 
@@ -136,8 +136,8 @@ def _own() -> float:
     return times.user + times.system + times.children_user + times.children_system
 
 
-def rows() -> list[list[object]]:
-    """Returns what there is here: GPU, processors, and the versions that figures depend on."""
+def describe_machine() -> list[list[object]]:
+    """Returns rows of name and value: processors, GPU, and the versions of the packages."""
     import cv2
     import numpy as np
     import torch
@@ -173,7 +173,7 @@ def rows() -> list[list[object]]:
 
 
 if __name__ == "__main__":
-    table = Table("What there is", ["", "what"], as_json="--json" in sys.argv[1:])
-    for row in rows():
+    table = Table("The machine", ["", "what"], as_json="--json" in sys.argv[1:])
+    for row in describe_machine():
         table.add(*row)
     table.close()

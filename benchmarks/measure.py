@@ -47,39 +47,39 @@ def session_rate(flow: "modelflow.Flow", value: object, count: int) -> float:
 
 
 def steady_rate(moments: Sequence[float], items: int = 1) -> float:
-    """Returns items a second from the moments at which they came, without the first fifth.
+    """Returns items a second, without the first fifth of the time stamps (the start-up).
 
     Args:
-        moments: Seconds, rising, at least two.
-        items: How many came at each.
+        moments: Time stamps of results in seconds, rising, at least two.
+        items: The items at each time stamp.
     """
     first = len(moments) // 5
     return (len(moments) - 1 - first) * items / (moments[-1] - moments[first])
 
 
 class Table:
-    """A table that is filled row by row.
+    """A table to which a benchmark adds rows.
 
     Attributes:
         rows: The rows so far.
-        has_failed: An `attempt` has failed.
+        has_failed: Whether an `attempt` has failed.
     """
 
     def __init__(self, title: str, columns: Sequence[str], *, as_json: bool = False) -> None:
-        """Begins without a row.
+        """Starts without a row.
 
         Args:
-            title: Stands above it.
-            columns: Their names; the first one may be empty.
-            as_json: Print the whole table at each row, as a line ``{"title", "columns", "rows"}``,
-                for `gpu.py`; otherwise `close` prints it, with aligned columns.
+            title: The line above the table.
+            columns: The names of the columns; the first one may be empty.
+            as_json: `add` prints the whole table as a line ``{"title", "columns", "rows"}``, for
+                `gpu.py`. Otherwise `close` prints the table with aligned columns.
         """
         self._title, self._columns, self._as_json = title, columns, as_json
         self.rows: list[list[object]] = []
         self.has_failed = False
 
     def add(self, *cells: object) -> None:
-        """Adds a row; cells that are not given are empty."""
+        """Adds a row; missing cells at its end are empty."""
         self.rows.append([*cells, *[""] * (len(self._columns) - len(cells))])
         if self._as_json:
             found = {"title": self._title, "columns": self._columns, "rows": self.rows}
@@ -87,14 +87,14 @@ class Table:
 
     @contextlib.contextmanager
     def attempt(self, what: str) -> Iterator[None]:
-        """Turns an exception of a block into a row; its traceback goes to standard error.
+        """Adds a row for an exception of the block, and prints the traceback to standard error.
 
         Args:
-            what: What the block measures.
+            what: The name of the measurement.
         """
         try:
             yield
-        except Exception as error:  # noqa: BLE001 - told here, and the others are measured
+        except Exception as error:  # noqa: BLE001 - printed here; the next measurement runs
             self.has_failed = True
             traceback.print_exc()
             reason = " ".join(str(error).split())[:200]

@@ -1,10 +1,10 @@
 """JPEG decoding on the GPU: NVIDIA's nvJPEG through torchvision.
 
-torchvision takes the pixels' memory from the pool of the calling thread's stream, and writes to it
-on a stream of its own, which waits for no other. Memory that the calling stream still reads (the
-images before, freed by Python but not yet read by the GPU) would be overwritten. So the memory
-comes from a stream on which nothing else runs: the allocator then gives it out again only when the
-stream that reads it is done (``record_stream``).
+torchvision allocates the pixels for the current stream, but writes them on a stream of its own,
+which does not wait for the current one. PyTorch's allocator hands a block out again as soon as
+Python has freed it, because work on one stream runs in order. nvJPEG would then overwrite images
+that the current stream has not read yet. Therefore the pixels are allocated for a stream on which
+no work runs, and ``record_stream`` names the stream that reads them: the allocator waits for that.
 """
 
 from collections.abc import Sequence
@@ -55,5 +55,5 @@ def decode_jpegs(encoded: Sequence[Any], is_gray: bool, device: Any) -> list[Any
 
 @cache
 def _memory_stream(device: Any) -> Any:
-    """Returns the stream that the pixels' memory belongs to; nothing runs on it."""
+    """Returns the stream that the pixels are allocated for; no work runs on it."""
     return load_torch().cuda.Stream(device)

@@ -77,7 +77,7 @@ class InferenceOptions:
 
     @property
     def has_few_sizes(self) -> bool:
-        """Whether the engine prepares each batch size, so that only a few may occur."""
+        """Whether the engine prepares the model for each batch size, of which there may be few."""
         return False
 
 

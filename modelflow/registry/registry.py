@@ -17,7 +17,7 @@ from modelflow.unit.unit import FlowUnit
 __all__ = ["Registry", "specs_in"]
 
 GROUP = "modelflow.flowunits"
-# The built-in units: found in a checkout that is not installed, too. Loaded like any other package.
+# The built-in units are named here, not by metadata: a checkout that is not installed has none.
 _BUILT_IN = importlib.metadata.EntryPoint("builtin", "flowunits:SPECS", GROUP)
 
 Unit = FlowUnitSpec | UnusableUnit

@@ -12,8 +12,8 @@ __all__ = ["CudaGraphs"]
 # PyTorch's own advice: a few runs on a side stream before the capture, for lazy initialisation.
 _WARM_UP_RUNS = 3
 
-# While a stream records, nobody may wait for its whole device: two nodes that open at once would
-# end each other's capture.
+# A process captures one graph at a time (PyTorch's own rule): torch.cuda.graph begins by waiting
+# for the whole device, which ends the capture of another thread with an error.
 _capturing = threading.Lock()
 
 

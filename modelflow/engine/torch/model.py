@@ -56,7 +56,7 @@ class TorchModel(LoadedModel):
         # Until its last call has shown it, a module may write to its inputs, which others read too.
         self._is_reader = False
         if self._device.type == "cuda":
-            # This thread's stream moves and converts the weights; the workers' streams read them.
+            # The weights are moved and converted on this thread's stream; workers have others.
             torch.cuda.current_stream(self._device).synchronize()
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
