@@ -123,6 +123,26 @@ def test_what_was_found_is_in_the_folder_while_a_step_runs(tmp_path):
         process.wait()
 
 
+SAMPLE = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+from machine import GpuSamples
+with GpuSamples() as samples:
+    while samples.between(0, time.perf_counter())[0] == "":
+        pass
+    print(samples.between(0, time.perf_counter()), samples.between(0, 1e-9))
+"""
+
+
+def test_use_and_memory_of_the_gpu_are_sampled(tmp_path):
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text("#!/bin/sh\nprintf '[N/A], 7\\n97, 1234\\n'\nexec sleep 3600\n")
+    smi.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = programs.run([sys.executable, "-c", SAMPLE, FOLDER], env=environment, check=True)
+    assert done.stdout == "(97.0, 1234.0) ('', '')\n"
+
+
 PYTEST = """
 print("[gw0] [ 10%] PASSED tests/gpu/test_a.py::test_one[a b] ")
 print("[gw1] [ 20%] FAILED tests/gpu/test_a.py::test_two[x - y] ")
