@@ -60,6 +60,11 @@ class Controlled(Bounded):
         """Rows that a worker could be given now."""
         return self._order.ready
 
+    @property
+    def dropped(self) -> int:
+        """Rows of cancelled sessions that no worker was given."""
+        return self.stats.dropped + self._order.dropped
+
     def pause(self, session: Session) -> None:
         """Hands out nothing of a session until `resume`; called under the outbox's lock."""
         with self._lock:

@@ -137,7 +137,7 @@ class StageStats:
             whole = self._whole(0, NodeStats.of(plan.name, "", plan.name, self.workers, now))
         return replace(
             first,
-            dropped=self._inbox.stats.dropped,
+            dropped=self._inbox.dropped,
             seconds=whole.seconds,
             starved=whole.starved,
             blocked=whole.blocked,

@@ -18,7 +18,8 @@ def stats_of(threads=2, batch_size=4, is_noting=False):
     inbox: Any = SimpleNamespace(
         ready=6,
         is_noting=is_noting,
-        stats=SimpleNamespace(dropped=0, closed={}),
+        stats=SimpleNamespace(closed={}),
+        dropped=0,
         policy=SimpleNamespace(batch_timeout=0.0),
     )
     instances: Any = SimpleNamespace(plan=plan.unit, figures=dict, replicas=dict)

@@ -81,6 +81,7 @@ class Fair(Fifo):
         while self._turns and lacking:
             session = self._turns[0]
             if session.is_cancelled:
+                self.dropped += sum(len(one.positions) for one in self._segments[session])
                 self.drop(session)
                 continue
             share = lacking if is_alone else min(lacking, self._split_size)

@@ -30,6 +30,7 @@ class Fifo:
         """Takes the policy, and how many ports a row has."""
         self.ready = 0
         self.ready_bytes = 0
+        self.dropped = 0
         self._policy = policy
         self._width = width
         self._bound = min(policy.bounds)
@@ -183,6 +184,7 @@ class Fifo:
 
     def _put_aside(self, session: Session, segment: Segment) -> None:
         if session.is_cancelled:
+            self.dropped += len(segment.positions)
             self._forget(session)
         else:
             self._paused[session].append(segment)

@@ -53,6 +53,8 @@ class Order(Protocol):
     """Rows that a worker could be given now."""
     ready_bytes: int
     """The bytes of their data, where the policy bounds them."""
+    dropped: int
+    """Rows that came or were met after their session was cancelled, and are not handed out."""
     has_delays: bool
     """`next_due` has something to do."""
     add_whole: Callable[[Batch], None] | None

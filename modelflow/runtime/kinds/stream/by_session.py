@@ -32,6 +32,7 @@ class BySession:
     def __init__(self, policy: InboxPolicy, width: int, clock: Clock) -> None:
         """Takes the policy, how many ports a row has, and what delayed events go by."""
         self.ready = 0
+        self.dropped = 0
         self.ready_bytes = 0
         self.has_delays = False
         self.add_whole: Callable[[Batch], None] | None = None
@@ -56,6 +57,7 @@ class BySession:
         for segment in segments:
             session = segment.stream.session
             if session.is_cancelled:
+                self.dropped += len(segment.positions)
                 continue
             lane = self._lanes.get(session)
             if lane is None:
