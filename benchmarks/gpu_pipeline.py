@@ -152,7 +152,7 @@ def settings_of(
         "allowed_batch_sizes": sizes,
         "precision": precision,
         "channels_last": True,
-        "warmup": "none",
+        "warmup": "recorded",  # captures every allowed size before the first image
         "cuda_graph": device == "cuda",
     }
     nodes: dict[str, dict[str, object]] = {"infer": infer, "preprocess": {**more, "device": device}}
@@ -162,20 +162,22 @@ def settings_of(
 
 
 def write_project(folder: Path, network: Any, device: str) -> None:
-    """Writes the graph, the unit and the model."""
+    """Writes the graph, the unit, the model and a request to warm it up."""
     unit = folder / "units" / "top1"
     unit.mkdir(parents=True)
     example = torch.zeros(2, 3, 224, 224, device=device)
     with torch.inference_mode():
         torch.jit.save(torch.jit.trace(network, example), str(unit / "top1.pt"))
+    np.savez(unit / "warmup.npz", image=np.zeros((1, 3, 224, 224), np.float32))
     (unit / "top1.toml").write_text(UNIT.format(device=device, entry="./top1.pt"))
     text = f"[driver]\ndir = ['units']\n[graph]\ngraphconf = '''{GRAPH}'''\n"
     (folder / "graph.toml").write_text(text)
 
 
-RATES = ["", "img/s", "of by hand", "of the bare forward", "of naive", "GPU %", "GPU MiB", "rounds"]
+RATIOS = ["of by hand", "of the bare forward", "of naive"]
+RATES = ["", "img/s", *RATIOS, "least", "most", "rounds", *GpuSamples.columns]
 SHARES = ["busy", "starved", "blocked", "order", "moving"]
-TIMES = ["", "threads", "batch", *SHARES, "us on core an image"]
+TIMES = ["", "threads", "mean batch", *(f"{name} %" for name in SHARES), "us of CPU an image"]
 
 
 def add_times(
@@ -226,7 +228,7 @@ def measure(given: argparse.Namespace) -> int:
     depth = 101 if device == "cuda" else 26
     title = f"JPEG 640x480 -> ResNet-{depth} -> top-1, {_machine(device)}, medians"
     rates = Table(title, RATES, as_json=given.json)
-    title = "Where the time of the graph's workers goes, in percent of it"
+    title = "Where the time of the graph's worker threads went in the last round"
     times = Table(title, TIMES, as_json=given.json)
     # Loading and capturing take half of the time; a round measures three programs.
     slot = given.seconds / 2 / len(cases) / given.rounds / 3
@@ -297,24 +299,30 @@ class Pipelines:
             device, case.batch, precision, on_gpu=on_gpu, timeout_ms=50, sizes=sizes
         )
         hand = ByHand(network, case.batch, device, dtype)
-        found: dict[str, list[float]] = {"bare forward": [], "by hand": [], "modelflow": []}
+        found: dict[str, list[float]] = {}
+        use: dict[str, list[float | str]] = {}
         with modelflow.Flow(self._graph, overrides=settings) as flow:
-            graph_rate(flow, jpegs, slot / 2)  # captures, and fills the pools
+            graph_rate(flow, jpegs, slot / 2)  # fills the pools
             hand_rate(hand, jpegs, slot / 2, on_gpu=on_gpu)
             for number in range(rounds):
                 if number and time.perf_counter() > until:
                     break
-                found["bare forward"].append(bare_rate(hand, slot))
-                found["by hand"].append(hand_rate(hand, jpegs, slot, on_gpu=on_gpu))
-                start, before = time.perf_counter(), flow.stats()
-                found["modelflow"].append(graph_rate(flow, jpegs, slot))
-                use, after = self._samples.between(start, time.perf_counter()), flow.stats()
+                before = flow.stats()
+                for name, program in {
+                    "bare forward": lambda: bare_rate(hand, slot),
+                    "by hand": lambda: hand_rate(hand, jpegs, slot, on_gpu=on_gpu),
+                    "modelflow": lambda: graph_rate(flow, jpegs, slot),
+                }.items():
+                    start = time.perf_counter()
+                    found.setdefault(name, []).append(program())
+                    use[name] = self._samples.between(start, time.perf_counter())
+            after = flow.stats()
         rates = {name: statistics.median(values) for name, values in found.items()}
         for name, rate in rates.items():
             ratios = [rate / rates["by hand"], rate / rates["bare forward"]]
             ratios.append(rate / self._naive[precision])
-            shown = use if name == "modelflow" else ("", "")
-            table.add(f"{case.title}: {name}", rate, *ratios, *shown, len(found[name]))
+            spread = [min(found[name]), max(found[name]), len(found[name])]
+            table.add(f"{case.title}: {name}", rate, *ratios, *spread, *use[name])
         return before, after
 
 

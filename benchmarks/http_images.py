@@ -31,7 +31,8 @@ from served import Served
 
 import modelflow
 
-COLUMNS = ["", "requests/s", "of one session", "p50, ms", "p99, ms", "ms CPU", "GPU %"]
+COST = "the server's CPU, ms a request"
+COLUMNS = ["", "requests/s", "of one session", "p50, ms", "p99, ms", COST, *GpuSamples.columns]
 SERVE = """
 [serve.input.input]
 datatype = "BYTES"
@@ -61,7 +62,7 @@ def measure_server(
         ]
         seen = [json.load(process.stdout) for process in asking]
     cpu = cpu_seconds(server.pid) - cpu
-    use, _ = samples.between(start, time.perf_counter())
+    use = samples.between(start, time.perf_counter())
     statuses = sum((Counter(one["statuses"]) for one in seen), Counter())
     lost = sum(one["lost"] for one in seen)
     if set(statuses) != {"200"} or lost:
@@ -69,7 +70,7 @@ def measure_server(
         raise RuntimeError(message)
     p50, p99 = (max(one[name] for one in seen) / 1000 for name in ("p50_us", "p99_us"))
     rate = sum(one["rate"] for one in seen)
-    return [rate, p50, p99, 1000 * cpu / statuses["200"], use]
+    return [rate, p50, p99, 1000 * cpu / statuses["200"], *use]
 
 
 def infer_rate(flow: modelflow.Flow, jpegs: list[bytes], threads: int, seconds: float) -> float:
@@ -115,8 +116,9 @@ def measure(given: argparse.Namespace) -> int:
     """Measures the flow, then each server; returns 1 if a server failed."""
     depth = 101 if given.device == "cuda" else 26
     title = (
-        f"A JPEG of 640x480 -> ResNet-{depth} ({given.precision}) -> class, {given.connections} "
-        f"connections, {len(os.sched_getaffinity(0))} processors"
+        f"A JPEG of 640x480 -> ResNet-{depth} ({given.precision}, batches to {given.batch}, 2 ms) "
+        f"-> class, all on {given.device}, {given.connections} connections, "
+        f"{len(os.sched_getaffinity(0))} processors"
     )
     table = Table(title, COLUMNS, as_json=given.json)
     sizes = sorted({min(size, given.batch) for size in (1, 8, 16, 32, 64, 128)})
@@ -142,7 +144,7 @@ def measure(given: argparse.Namespace) -> int:
             command = [str(folder / "graph.toml"), "--workers", str(workers)]
             for key, value in settings.items():
                 command += ["--set", f"{key}={_text(value)}"]
-            with table.attempt(way), Served(*command) as server:
+            with table.attempt(way), Served(*command, log=sys.stderr) as server:
                 measure_server(server, folder / "request", given, given.seconds / 4, samples)
                 rate, *cells = measure_server(
                     server, folder / "request", given, given.seconds, samples
@@ -161,7 +163,7 @@ def measure_flow(
 ) -> float:
     """Measures the flow without HTTP; returns images a second of one session."""
     with modelflow.Flow(graph, overrides=settings) as flow:
-        infer_rate(flow, jpegs, given.connections, given.seconds / 4)  # captures
+        infer_rate(flow, jpegs, given.connections, given.seconds / 4)
         whole = graph_rate(flow, jpegs, given.seconds)
         table.add("one session, no HTTP", whole, 1.0)
         rate = infer_rate(flow, jpegs, given.connections, given.seconds)

@@ -33,7 +33,7 @@ GRAPH = """digraph preprocess {{
     output [type=output]
     input -> decode -> resize -> mean -> output
 }}"""
-COLUMNS = ["", "img/s", "of the pool", "processors", "us CPU an image"]
+COLUMNS = ["", "img/s", "of the pool", "processors busy", "us of CPU an image"]
 
 
 def pool_rate(jpegs: list[bytes], threads: int, seconds: float) -> float:

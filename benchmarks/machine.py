@@ -3,18 +3,21 @@
 import contextlib
 import os
 import platform
+import re
 import shutil
+import statistics
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from importlib import metadata
 from pathlib import Path
 
 from child import started
 from measure import Table
 
-__all__ = ["GpuSamples", "cpu_seconds", "machine", "switches"]
+__all__ = ["GpuSamples", "cpu_seconds", "family", "machine", "switches"]
 
 _TICK = os.sysconf("SC_CLK_TCK")
 
@@ -25,7 +28,7 @@ def cpu_seconds(process: int) -> float:
     In ticks of the system, of a hundredth of a second mostly.
     """
     total = 0.0
-    for one in _family(process):
+    for one in family(process):
         try:
             fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
         except OSError:  # it has just ended
@@ -46,36 +49,40 @@ def switches(process: int) -> int:
     return total
 
 
-def _family(process: int) -> list[int]:
-    """Returns a process and all that it has started."""
-    found = [process]
-    for thread in Path(f"/proc/{process}/task").glob("*"):
+def family(process: int) -> list[int]:
+    """Returns a process and all its descendants, itself first, parents before their children."""
+    children: dict[int, list[int]] = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
         try:
-            children = (thread / "children").read_text().split()
-        except OSError:  # the thread has just ended
+            parent = int(status.read_text().rpartition(")")[2].split()[1])
+        except OSError:  # it has just ended
             continue
-        for child in children:
-            found += _family(int(child))
+        children.setdefault(parent, []).append(int(status.parent.name))
+    found = [process]
+    for one in found:  # grows
+        found += children.get(one, [])
     return found
 
 
 class GpuSamples:
-    """Samples of the use and memory of the first GPU while a block runs, five a second.
+    """Samples of the first GPU while a block runs, five a second.
 
     Without ``nvidia-smi`` there are no samples.
     """
 
-    _COMMAND = (
-        *("nvidia-smi", "--id=0", "--loop-ms=200", "--format=csv,noheader,nounits"),
-        "--query-gpu=utilization.gpu,memory.used",
-    )
+    columns = ("GPU %", "GPU MiB", "GPU MHz", "GPU W")
+    """What `between` returns: mean use, largest memory, mean clock, mean power."""
+
+    _QUERY = "utilization.gpu,memory.used,clocks.sm,power.draw"
+    _COMMAND = ("nvidia-smi", "--id=0", "--loop-ms=200", "--format=csv,noheader,nounits")
 
     def __enter__(self) -> "GpuSamples":
         """Starts ``nvidia-smi``."""
-        self._found: list[tuple[float, float, float]] = []  # moment, percent, MiB
+        self._found: list[tuple[float, list[float | None]]] = []
+        command = [*self._COMMAND, f"--query-gpu={self._QUERY}"]
         with contextlib.ExitStack() as stack:
-            if shutil.which(self._COMMAND[0]):
-                process = stack.enter_context(started(self._COMMAND, stdout=subprocess.PIPE))
+            if shutil.which(command[0]):
+                process = stack.enter_context(started(command, stdout=subprocess.PIPE))
                 reader = threading.Thread(target=self._read, args=(process.stdout,))
                 reader.start()
                 stack.callback(reader.join)
@@ -87,23 +94,33 @@ class GpuSamples:
         """Stops ``nvidia-smi``."""
         self._stack.close()
 
-    def between(self, start: float, end: float) -> tuple[float | str, float | str]:
-        """Returns the mean use in percent and the largest memory in MiB; ``""`` without samples.
+    def between(self, start: float, end: float) -> list[float | str]:
+        """Returns a value for each of `columns`; ``""`` where the GPU does not report it.
 
         Args:
             start: The begin of the period, by `time.perf_counter`.
             end: The end of the period.
         """
-        found = [sample for sample in self._found if start <= sample[0] <= end]
-        if not found:
-            return "", ""
-        return sum(sample[1] for sample in found) / len(found), max(s[2] for s in found)
+        rows = [values for moment, values in self._found if start <= moment <= end]
+        found: list[float | str] = []
+        for name, column in zip(self.columns, zip(*rows, strict=True), strict=False):
+            known = [value for value in column if value is not None]
+            summary = max if name == "GPU MiB" else statistics.fmean
+            found.append(summary(known) if known else "")
+        return found or [""] * len(self.columns)
 
     def _read(self, lines: Iterable[bytes]) -> None:
         for line in lines:
-            with contextlib.suppress(ValueError):  # "[N/A]": the GPU does not report it
-                percent, memory = map(float, line.decode().split(","))
-                self._found.append((time.perf_counter(), percent, memory))
+            cells = line.decode().split(",")
+            if len(cells) == len(self.columns):  # else an error, in words
+                self._found.append((time.perf_counter(), list(map(_number, cells))))
+
+
+def _number(text: str) -> float | None:
+    """Returns a number; None for ``[N/A]``."""
+    with contextlib.suppress(ValueError):
+        return float(text)
+    return None
 
 
 class machine:  # noqa: N801 - a block: with machine() as ran_on
@@ -117,11 +134,14 @@ class machine:  # noqa: N801 - a block: with machine() as ran_on
     def __exit__(self, *raised: object) -> None:
         """Ends counting."""
 
+    def others(self) -> float:
+        """Returns how many processors others took until now."""
+        seconds = time.monotonic() - self._began
+        return max(0.0, (_busy() - self._busy - (_own() - self._own)) / seconds)
+
     def __str__(self) -> str:
         """Says it, for the time until now."""
-        seconds = time.monotonic() - self._began
-        others = (_busy() - self._busy - (_own() - self._own)) / seconds
-        return f"ran on {os.cpu_count()} processors, of which others took {max(0.0, others):.1f}"
+        return f"ran on {os.cpu_count()} processors, of which others took {self.others():.1f}"
 
 
 def _busy() -> float:
@@ -136,40 +156,38 @@ def _own() -> float:
     return times.user + times.system + times.children_user + times.children_system
 
 
-def describe_machine() -> list[list[object]]:
-    """Returns rows of name and value: processors, GPU, and the versions of the packages."""
-    import cv2
-    import numpy as np
+PACKAGES = ("numpy", "opencv-python-headless", "torch", "torchvision", "simplejpeg", "pytest")
+
+
+def describe_machine() -> Iterator[tuple[str, object]]:
+    """Yields names and values: processors, versions, GPU; the slow ones (of PyTorch) last."""
+    yield "processors that may be used, in all", f"{len(os.sched_getaffinity(0))}, {os.cpu_count()}"
+    with contextlib.suppress(OSError):
+        yield "processor time by cgroup", Path("/sys/fs/cgroup/cpu.max").read_text().strip()
+    with contextlib.suppress(OSError):
+        models = re.findall(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+        yield "processor", models[0] if models else platform.machine()
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    yield "memory, GiB", memory / (1 << 30)
+    yield "Python", f"{platform.python_version()}, {platform.platform()}"
+    for package in PACKAGES:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            yield package, metadata.version(package)
+    if shutil.which("nvidia-smi"):
+        query = "name,driver_version,memory.total,clocks.max.sm,power.limit,pstate"
+        command = ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"]
+        said = subprocess.run(command, capture_output=True, text=True, check=False)
+        yield f"GPU: {query}", " ".join((said.stdout + said.stderr).split())
     import torch
 
-    found: list[list[object]] = [
-        ["processors", len(os.sched_getaffinity(0))],
-        ["memory, GiB", os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)],
-        ["Python", platform.python_version()],
-        ["system", platform.platform()],
-        ["NumPy", np.__version__],
-        ["OpenCV", cv2.__version__],
-        ["PyTorch", torch.__version__],
-    ]
-    with contextlib.suppress(ModuleNotFoundError):
-        import torchvision
-
-        found.append(["torchvision", torchvision.__version__])
+    yield "PyTorch's CUDA, cuDNN", f"{torch.version.cuda}, {torch.backends.cudnn.version()}"
     if not torch.cuda.is_available():
-        return [*found, ["GPU", "none"]]
+        yield "GPU that PyTorch sees", "none"
+        return
     gpu = torch.cuda.get_device_properties(0)
-    query = ["nvidia-smi", "--query-gpu=driver_version,clocks.max.sm", "--format=csv,noheader"]
-    with contextlib.suppress(OSError):
-        said = subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
-        found.append(["driver, largest clock", said])
-    capability = f"{gpu.major}.{gpu.minor}"
-    return [
-        *found,
-        ["GPU", gpu.name],
-        ["GPU memory, GiB", gpu.total_memory / (1 << 30)],
-        ["GPU multiprocessors, capability", f"{gpu.multi_processor_count}, {capability}"],
-        ["CUDA, cuDNN", f"{torch.version.cuda}, {torch.backends.cudnn.version()}"],
-    ]
+    capability = f"capability {gpu.major}.{gpu.minor}"
+    found = f"{gpu.name}, {capability}, {gpu.multi_processor_count} multiprocessors"
+    yield "GPU that PyTorch sees", found
 
 
 if __name__ == "__main__":

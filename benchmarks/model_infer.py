@@ -159,7 +159,9 @@ def model_of(
 def table_of(given: argparse.Namespace) -> Table:
     """Returns the table, empty."""
     cores = len(os.sched_getaffinity(0))
-    title = f"ResNet-{given.depth}, {given.engine} on {given.device}, {cores} processors, medians"
+    how = [given.engine, given.precision, "CUDA graphs" if given.cuda_graph else ""]
+    title = f"ResNet-{given.depth}, {' '.join(filter(None, how))} on {given.device}"
+    title += f", {cores} processors, medians"
     columns = ["what", "items/s", "of the engine alone", "of the naive service"]
     return Table(f"{title} of {given.rounds}", columns, as_json=given.json)
 

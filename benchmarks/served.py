@@ -13,6 +13,7 @@ import urllib.error
 import urllib.request
 from collections import Counter
 from pathlib import Path
+from typing import IO
 
 from child import started
 
@@ -27,17 +28,23 @@ _SECONDS = 60.0
 class Served:
     """A server, ready, for the time of a block."""
 
-    def __init__(self, *command: str) -> None:
-        """Takes what stands behind ``modelflow serve``, and chooses a port."""
+    def __init__(self, *command: str, log: IO[str] | None = None) -> None:
+        """Takes what stands behind ``modelflow serve``, and chooses a port.
+
+        Args:
+            command: The arguments.
+            log: Receives its standard error; None: `said` returns it.
+        """
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         self._command = [sys.executable, "-m", "modelflow", "serve", *command]
+        self._log = log
         self._command += ["--http", f"127.0.0.1:{self.port}", "--grpc", "off"]
 
     def __enter__(self) -> "Served":
         """Starts it, and waits until it is ready."""
         with contextlib.ExitStack() as stack:
-            self._said = stack.enter_context(tempfile.TemporaryFile("w+"))
+            self._said = self._log or stack.enter_context(tempfile.TemporaryFile("w+"))
             quiet = {"stdout": subprocess.DEVNULL, "stderr": self._said}
             environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "OPENBLAS_NUM_THREADS": "1"}
             self._process = stack.enter_context(
@@ -46,7 +53,8 @@ class Served:
             deadline = time.monotonic() + _SECONDS
             while self.get("/readyz")[0] != 200:
                 if self._process.poll() is not None or time.monotonic() > deadline:
-                    message = f"{' '.join(self._command)} does not get ready:\n{self.said()}"
+                    text = "" if self._log else f":\n{self.said()}"
+                    message = f"{' '.join(self._command)} does not get ready{text}"
                     raise RuntimeError(message)
                 time.sleep(0.1)
             self._stack = stack.pop_all()

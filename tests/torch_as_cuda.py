@@ -1,5 +1,6 @@
 """The device ``cuda`` of the tests: a GPU where there is one, else torch on the CPU."""
 
+import os
 from functools import cache
 
 from modelflow.device import lookup
@@ -14,7 +15,10 @@ class OnCpu(TorchMemory):
 
 @cache
 def has_gpu():
-    return load_torch().cuda.is_available()
+    """Tells whether PyTorch sees a GPU; ``MODELFLOW_GPU=1`` says that it must."""
+    found = load_torch().cuda.is_available()
+    assert found or not os.environ.get("MODELFLOW_GPU"), "PyTorch sees no GPU"
+    return found
 
 
 def install(monkeypatch):

@@ -3,15 +3,15 @@
 torchvision allocates the pixels for the current stream, but writes them on a stream of its own,
 which does not wait for the current one. PyTorch's allocator hands a block out again as soon as
 Python has freed it, because work on one stream runs in order. nvJPEG would then overwrite images
-that the current stream has not read yet. Therefore the pixels are allocated for a stream on which
-no work runs, and ``record_stream`` names the stream that reads them: the allocator waits for that.
+that the current stream has not read yet. Therefore the pixels are allocated for a private stream,
+and ``record_stream`` names the stream that reads them: the allocator waits for that one.
 """
 
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from modelflow.device.torch_memory import load_torch
+from modelflow.device.torch_memory import load_torch, make_private_stream
 from modelflow.errors import MissingDependencyError
 
 __all__ = ["decode_jpegs", "load_torchvision_io"]
@@ -41,12 +41,18 @@ def decode_jpegs(encoded: Sequence[Any], is_gray: bool, device: Any) -> list[Any
 
     Raises:
         RuntimeError: one of them does not decode.
+        torch.cuda.OutOfMemoryError: the device has no memory for them.
     """
     io, torch = load_torchvision_io(), load_torch()
     mode = io.ImageReadMode.GRAY if is_gray else io.ImageReadMode.RGB
     reader, own = torch.cuda.current_stream(device), _memory_stream(device)
-    with torch.cuda.stream(own):
-        found: list[Any] = io.decode_jpeg(list(encoded), mode=mode, device=device)
+    try:
+        with torch.cuda.stream(own):
+            found: list[Any] = io.decode_jpeg(list(encoded), mode=mode, device=device)
+    except RuntimeError as error:
+        if "out of memory" in str(error):  # torchvision gives all errors one class
+            raise torch.cuda.OutOfMemoryError(str(error)) from error
+        raise
     reader.wait_stream(own)
     for tensor in found:
         tensor.record_stream(reader)
@@ -56,4 +62,4 @@ def decode_jpegs(encoded: Sequence[Any], is_gray: bool, device: Any) -> list[Any
 @cache
 def _memory_stream(device: Any) -> Any:
     """Returns the stream that the pixels are allocated for; no work runs on it."""
-    return load_torch().cuda.Stream(device)
+    return make_private_stream(device)

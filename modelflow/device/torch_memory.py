@@ -17,7 +17,7 @@ from modelflow.device.memory import Memory
 from modelflow.device.pool import ArrayPool, empty
 from modelflow.errors import MissingDependencyError
 
-__all__ = ["CudaMemory", "TorchMemory", "load_torch", "stacked"]
+__all__ = ["CudaMemory", "TorchMemory", "load_torch", "make_private_stream", "stacked"]
 
 
 def load_torch(extra: str = "cuda", needed_by: str = "device 'cuda'") -> Any:
@@ -36,6 +36,18 @@ def load_torch(extra: str = "cuda", needed_by: str = "device 'cuda'") -> Any:
         package = "torch"
         raise MissingDependencyError(package, extra, needed_by) from error
     return torch
+
+
+def make_private_stream(device: Any) -> Any:
+    """Returns a stream of a CUDA device that no worker uses.
+
+    PyTorch hands out 32 streams for each priority, then the same ones again; workers have streams
+    of the default priority.
+
+    Args:
+        device: The ``torch.device``.
+    """
+    return load_torch().cuda.Stream(device, priority=-1)
 
 
 class TorchMemory(Memory):

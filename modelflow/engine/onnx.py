@@ -137,10 +137,13 @@ class OnnxDeviceModel(OnnxModel):
             message = f"model {self._path}: {_reason(error)}"
             raise EngineError(message) from error
         values = binding.get_outputs()
-        return {
-            name: torch.as_tensor(_DeviceValue(value), device=f"{where}:{index}")
+        results = {
+            name: torch.as_tensor(_DeviceValue(value), device=f"{where}:{index}").clone()
             for name, value in zip(self._fetches, values, strict=True)
         }
+        # The next run may write where these values lie: the runtime knows no reader of them.
+        torch.cuda.current_stream(index).synchronize()
+        return results
 
 
 class _DeviceValue:

@@ -1,10 +1,12 @@
 """`benchmarks/gpu.py`: a step that fails or hangs costs its own time only, and loses nothing."""
 
+import importlib.util
 import json
 import os
 import re
 import select
 import signal
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests import programs
+from tests.torch_as_cuda import has_gpu
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "benchmarks"
@@ -23,7 +26,7 @@ sys.path.insert(0, sys.argv.pop(1))
 import gpu
 steps = json.loads(sys.argv.pop(1))
 gpu.STEPS = tuple(
-    gpu.Step(name, name, 1, lambda *_, code=code: ["-c", code], False)
+    gpu.Step(name, name, 1, lambda *_, code=code: ["-c", code])
     for name, code in steps.items()
 )
 sys.exit(gpu.main())
@@ -44,7 +47,7 @@ def run(tmp_path):
         done = programs.run([*command_of(steps), "--out", tmp_path, *options])
         assert (tmp_path / "results.json").is_file(), done.stderr
         found = json.loads((tmp_path / "results.json").read_text())
-        return done, {step["name"]: step for step in found}
+        return done, {step["name"]: step for step in found["steps"]}
 
     return run_steps
 
@@ -75,10 +78,17 @@ def test_every_step_that_fails_is_told_and_the_next_one_runs(run, tmp_path):
     assert "ValueError: no such kernel" in (tmp_path / "raises.log").read_text()
 
 
+# Its child is in a session of its own, keeps the pipe open, and ignores SIGTERM and SIGABRT.
+STUBBORN = """
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+signal.signal(signal.SIGABRT, signal.SIG_IGN)
+time.sleep(3600)
+"""
 HANGS = f"""
 import subprocess, sys, threading
 {TABLE}
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
+child = subprocess.Popen([sys.executable, "-c", {STUBBORN!r}], start_new_session=True)
 print(child.pid, flush=True)
 def in_this_function():
     threading.Event().wait()
@@ -106,6 +116,82 @@ def test_a_step_that_hangs_is_ended_with_what_it_started_and_says_where_it_stood
     assert found["last"]["tables"]
 
 
+def test_a_child_that_outlives_its_step_is_killed_and_costs_no_time(run, tmp_path):
+    leaves = HANGS[: HANGS.index("def in_this_function")]
+    done, found = run({"leaves": leaves, "last": TABLE}, "--seconds", programs.LIMIT)
+    assert done.returncode == 0
+    assert found["leaves"]["tables"] == found["last"]["tables"]
+    (child,) = re.findall(r"^(\d+)$", (tmp_path / "leaves.log").read_text(), re.MULTILINE)
+    assert has_ended(int(child))
+
+
+ENDLESS = "import os\nwhile True: os.write(1, b'words\\n' * 1000)"
+ONE_LINE = "import os\nfor _ in range(300): os.write(1, b'x' * 65536)"
+NO_TABLES = """
+import os
+os.write(1, b'{"title": "t", "columns": ["a\\n')
+os.write(1, b'{"title": 1}\\n')
+os.write(1, b"\\xff\\xfe\\n")
+os.write(1, b'{"title": "t", "columns": [""], "rows": [["kept"]]}')
+"""
+
+
+def test_whatever_a_step_writes_ends_neither_the_command_nor_its_time(run, tmp_path):
+    done, found = run({"endless": ENDLESS, "long": ONE_LINE, "odd": NO_TABLES}, "--seconds", "24")
+    assert done.returncode == 1
+    assert [step["state"] for step in found.values()] == ["out of time", "done", "done"]
+    for name in ("endless", "long"):
+        log = (tmp_path / f"{name}.log").read_text()
+        assert len(log) < 13 << 20
+        assert log.count("\n... the log is full\n") == 1
+    (table,) = found["odd"]["tables"]  # of the last line, which has no end
+    assert table["rows"] == [["kept"]]
+    assert '{"title": 1}' in (tmp_path / "odd.log").read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_step_and_prints_what_was_found(tmp_path, number):
+    told = tmp_path / "told"
+    os.mkfifo(told)
+    code = f"{TABLE}\nopen({str(told)!r}, 'w').close()\nimport time; time.sleep(3600)"
+    out = tmp_path / "out"
+    command = [*command_of({"one": code, "two": TABLE}), "--out", out]
+    with programs.started(command, stdout=subprocess.PIPE, text=True) as process:
+        told.read_text()
+        process.send_signal(number)
+        output, _ = process.communicate(timeout=programs.LIMIT)
+    assert process.returncode == 128 + number
+    (step,) = json.loads((out / "results.json").read_text())["steps"]
+    assert step["state"] == "cut off"
+    assert (out / "results.md").read_text() in output
+    assert "| a | 1 |" in output
+
+
+def test_results_of_another_run_are_not_overwritten(run, tmp_path):
+    run({"one": TABLE})
+    before = (tmp_path / "results.json").read_text()
+    done, _ = run({"two": TABLE})
+    assert done.returncode == 2
+    assert "File exists" in done.stderr
+    assert "give a folder without results" in done.stderr
+    assert (tmp_path / "results.json").read_text() == before
+
+
+def test_the_results_say_what_they_are_of(run, tmp_path):
+    done, _ = run({"one": TABLE}, "--seconds", "100")
+    about = json.loads((tmp_path / "results.json").read_text())["about"]
+    assert about["command"].endswith("--seconds 100")
+    assert about["device"] == "cpu"
+    assert re.fullmatch("[0-9a-f]{16}", about["sources (SHA-256)"])
+    assert f"| sources (SHA-256) | {about['sources (SHA-256)']} |" in done.stdout
+
+
+def test_time_that_a_step_leaves_goes_to_the_next(run):
+    _, found = run({"one": TABLE, "two": TABLE}, "--seconds", "1000")
+    assert 490 < found["one"]["limit"] < 500
+    assert found["two"]["limit"] > 600
+
+
 def test_what_was_found_is_in_the_folder_while_a_step_runs(tmp_path):
     """A command that is cut off leaves what it has."""
     told = tmp_path / "told"
@@ -116,7 +202,7 @@ def test_what_was_found_is_in_the_folder_while_a_step_runs(tmp_path):
     out = tmp_path / "out"
     with programs.started([*command_of({"one": code}), "--out", out]) as process:
         told.read_text()
-        (step,) = json.loads((out / "results.json").read_text())
+        (step,) = json.loads((out / "results.json").read_text())["steps"]
         assert step["state"] == "running"
         assert step["tables"][0]["rows"] == [["a", 1.0]]
         process.send_signal(signal.SIGKILL)
@@ -128,27 +214,31 @@ import sys, time
 sys.path.insert(0, sys.argv[1])
 from machine import GpuSamples
 with GpuSamples() as samples:
-    while samples.between(0, time.perf_counter())[0] == "":
+    while samples.between(0, time.perf_counter())[0] != 75.0:
         pass
-    print(samples.between(0, time.perf_counter()), samples.between(0, 1e-9))
+    print(samples.between(0, time.perf_counter()))
+    print(samples.between(0, 1e-9))
 """
 
 
 def test_use_and_memory_of_the_gpu_are_sampled(tmp_path):
     smi = tmp_path / "nvidia-smi"
-    smi.write_text("#!/bin/sh\nprintf '[N/A], 7\\n97, 1234\\n'\nexec sleep 3600\n")
+    lines = r"Unable to ask\n50, 1234, [N/A], 100.5\n100, 34, [N/A], 200.5\n"
+    smi.write_text(f"#!/bin/sh\nprintf '{lines}'\nexec sleep 3600\n")
     smi.chmod(0o755)
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = programs.run([sys.executable, "-c", SAMPLE, FOLDER], env=environment, check=True)
-    assert done.stdout == "(97.0, 1234.0) ('', '')\n"
+    assert done.stdout == "[75.0, 1234.0, '', 150.5]\n['', '', '', '']\n"
 
 
 PYTEST = """
+print("4 workers [9 items]")
 print("[gw0] [ 10%] PASSED tests/gpu/test_a.py::test_one[a b] ")
 print("[gw1] [ 20%] FAILED tests/gpu/test_a.py::test_two[x - y] ")
 print("[gw1] [ 30%] SKIPPED tests/gpu/test_a.py::test_three ")
 print("[gw1] [ 40%] PASSED tests/gpu/test_a.py::test_four ")
 print("=== short test summary info ===")
+print("SKIPPED [2] tests/gpu/test_a.py:3: needs a GPU")
 print("FAILED tests/gpu/test_a.py::test_two[x - y] - AssertionError: half | a copy")
 raise SystemExit(1)
 """
@@ -157,9 +247,10 @@ raise SystemExit(1)
 def test_outcomes_of_tests_become_tables(run, tmp_path):
     _, found = run({"tests": PYTEST})
     outcomes, failures = found["tests"]["tables"]
-    assert outcomes["rows"] == [["failed", 1], ["passed", 2], ["skipped", 1]]
+    assert outcomes["rows"] == [["failed", 1], ["of", 9], ["passed", 2], ["skipped", 1]]
     assert failures["rows"] == [
-        ["tests/gpu/test_a.py::test_two[x - y]", "AssertionError: half | a copy"]
+        ["skipped: 2", "tests/gpu/test_a.py:3", "needs a GPU"],
+        ["failed", "tests/gpu/test_a.py::test_two[x - y]", "AssertionError: half | a copy"],
     ]
     assert "| AssertionError: half / a copy |" in (tmp_path / "results.md").read_text()
 
@@ -176,13 +267,15 @@ def test_the_real_steps_run_without_a_gpu(tmp_path):
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (["--steps", "tests,pipelin"], "got 'pipelin'; expected some of machine,tests,pipeline,"),
+        (["--steps", "tests, pipelin"], "got 'pipelin'; expected some of machine,tests,pipeline,"),
+        (["--seconds", "nan"], "got 'nan'; expected a number of at least 16"),
+        (["--seconds", "-5"], "got '-5'; expected a number of at least 16"),
         (["--device", "cuda"], "the driver sees no GPU; --device cpu shows that the program runs"),
     ],
 )
 def test_what_cannot_begin_is_told_at_once(tmp_path, options, text):
-    if "cuda" in options:
-        pytest.importorskip("torchvision")
+    if "cuda" in options and (importlib.util.find_spec("torchvision") is None or has_gpu()):
+        pytest.skip("needs torchvision, and no GPU")
     done = programs.run([sys.executable, FOLDER / "gpu.py", "--out", tmp_path / "out", *options])
     assert done.returncode == 2
     assert text in done.stderr

@@ -59,9 +59,10 @@ class SumEngine(Engine):
     suffixes = (".sum",)
 
     def __init__(self):
-        self.models = []
+        self.models, self.requests = [], []
 
     def load(self, request):
+        self.requests.append(request)
         parts = request.path.read_text().split()
         self.models.append(SumModel(tuple(None if p == "?" else int(p) for p in parts)))
         return self.models[-1]
@@ -138,6 +139,7 @@ def test_an_engine_that_prepares_each_size_is_given_few(opened, engine, allowed,
     for rows in (1, 3, 5, 9):
         assert call(unit, items(*range(rows))) == [2 * row for row in range(rows)]
     assert [len(x) for x in model.calls] == sizes
+    assert engine.requests[-1].batch_sizes == (allowed or (1, 2, 4, 8, 12))
 
 
 @given(

@@ -2,6 +2,7 @@
 
 import sys
 import zipfile
+from typing import Any
 
 import numpy as np
 import pytest
@@ -258,6 +259,12 @@ def test_a_module_that_only_reads_is_given_read_only_arrays_uncopied(torch, tmp_
     array.flags.writeable = False
     model.run({"a": array})
     assert np.shares_memory(model.run({"a": array})["output"], array)
+
+
+def test_cuda_graphs_are_for_few_batch_sizes():
+    options: Any = find_engine("torch").options
+    assert options(cuda_graph=True).has_few_sizes
+    assert not options().has_few_sizes
 
 
 def test_cuda_graph_needs_a_cuda_device(torchscript_model):

@@ -18,6 +18,7 @@ from modelflow.device import Device, memory_of
 from modelflow.device.torch_memory import load_torch
 from tests import torch_as_cuda
 from tests.flowunits.conftest import encode  # noqa: F401 - a fixture
+from tests.gpu.fake_cuda import FakeCuda
 
 torch = load_torch()
 
@@ -58,6 +59,15 @@ def cuda(request, monkeypatch):
     yield Device("cuda", 0)
     if is_gpu:
         torch.cuda.synchronize()  # what a kernel did wrong is an error of the test that launched it
+
+
+@pytest.fixture
+def fake_cuda(cuda, monkeypatch):
+    """Streams and graphs that note what is asked of them, in the place of torch's."""
+    if torch_as_cuda.has_gpu():
+        pytest.skip("is for machines without a GPU")
+    yield FakeCuda(monkeypatch)
+    nvjpeg._memory_stream.cache_clear()
 
 
 @pytest.fixture

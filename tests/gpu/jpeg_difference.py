@@ -4,8 +4,9 @@ from tests.torch_as_cuda import has_gpu
 
 __all__ = ["jpeg_difference"]
 
-# Of 255, in the mean of an image: nvJPEG rounds otherwise, and makes chroma larger otherwise.
-_OF_NVJPEG = 3.0
+# The mean over an image, of 255. Enlarging chroma by repetition alone gives 2.1 to 2.5 for ordinary
+# pictures, with another DCT 3.1 at quality 1.
+_OF_NVJPEG = 5.0
 
 
 def jpeg_difference():

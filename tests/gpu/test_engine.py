@@ -58,6 +58,11 @@ def model_file(network, tmp_path_factory):
 def any_precision(monkeypatch):
     """Lets a test choose TF32 or not: a process has one of the two."""
     monkeypatch.setattr(settings, "_is_tf32", {})
+    backends = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = [backend.allow_tf32 for backend in backends]
+    yield
+    for backend, is_allowed in zip(backends, before, strict=True):
+        backend.allow_tf32 = is_allowed
 
 
 def images(count, seed=0):

@@ -110,10 +110,17 @@ def test_options_are_obeyed_as_on_the_cpu(files, other_photo, encode):
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_only_the_guilty_item_of_a_batch_fails(photo, other_photo, encode, damage):
     good = [encode(photo), encode(other_photo), encode(photo, progressive=True)]
-    files = [*good, damage(encode(photo, quality=95)), *good, None]
-    check_same(files)
-    found = decode(files, "cuda")
-    assert [buffer.has_error() for buffer in found] == [False] * 3 + [True] + [False] * 3 + [True]
+    bad = damage(encode(photo, quality=95))
+    check_same([*good, *good, None])
+    found = decode([*good, bad, *good, None], "cuda")
+    failed = [buffer.has_error() for buffer in found]
+    assert failed[:3] + failed[4:] == [False] * 6 + [True]
+    for buffer, same in zip(found[:3], found[4:7], strict=True):
+        np.testing.assert_array_equal(buffer.data, same.data)
+    # The hardware decoder may pass over damage inside the picture's data.
+    if not (torch_as_cuda.has_gpu() and damage is garbled):
+        assert failed[3]
+        assert found[3].get_error_msg() == decode([bad], "cpu")[0].get_error_msg()
 
 
 def test_jpegs_are_decoded_in_one_call_unless_one_is_damaged(photo, encode, monkeypatch):
@@ -137,14 +144,27 @@ def test_jpegs_are_decoded_in_one_call_unless_one_is_damaged(photo, encode, monk
     assert sizes == [5, 2, 1, 1]
 
 
-def test_out_of_memory_is_not_taken_for_a_damaged_image(photo, encode, monkeypatch):
-    def exhausted(encoded, is_gray, device):
-        message = "no memory"
-        raise torch.cuda.OutOfMemoryError(message)
+def test_out_of_memory_is_not_taken_for_a_damaged_image(fake_cuda, photo, encode, monkeypatch):
+    def exhausted(encoded, mode, device):
+        message = "Error while decoding JPEG images: CUDA out of memory. Tried to allocate 9 GiB."
+        raise RuntimeError(message)
 
-    monkeypatch.setattr(nvjpeg, "decode_jpegs", exhausted)
+    fake_cuda.use_torchvision(exhausted)
     (buffer,) = decode([encode(photo)], "cuda")
-    assert "OutOfMemoryError: no memory" in buffer.get_error_msg()
+    assert "OutOfMemoryError: Error while decoding JPEG images" in buffer.get_error_msg()
+
+
+def test_pixels_are_allocated_for_a_private_stream_and_kept_for_their_reader(
+    fake_cuda, photo, encode
+):
+    def decode_jpeg(encoded, mode, device):
+        assert fake_cuda.current is not fake_cuda.worker
+        return decode_as_nvjpeg(encoded, False, "cpu")
+
+    fake_cuda.use_torchvision(decode_jpeg)
+    (buffer,) = decode([encode(photo)], "cuda")
+    assert buffer.data.shape == photo.shape
+    assert fake_cuda.events[:2] == [("wait", "worker", "private 1"), ("record", "worker")]
 
 
 def test_the_decoder_says_what_to_install(monkeypatch):

@@ -1,13 +1,17 @@
 """CUDA graphs: a model's kernels recorded once a batch size, and launched together."""
 
+import logging
 import threading
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from modelflow.device.torch_memory import load_torch
+from modelflow.device.torch_memory import load_torch, make_private_stream
 
 __all__ = ["CudaGraphs"]
+
+_log = logging.getLogger(__name__)
 
 # PyTorch's own advice: a few runs on a side stream before the capture, for lazy initialisation.
 _WARM_UP_RUNS = 3
@@ -15,6 +19,10 @@ _WARM_UP_RUNS = 3
 # A process captures one graph at a time (PyTorch's own rule): torch.cuda.graph begins by waiting
 # for the whole device, which ends the capture of another thread with an error.
 _capturing = threading.Lock()
+
+# Streams of models that were closed, by device: the next models take them. cuBLAS keeps memory for
+# every stream that it was used on, 32 MiB on Hopper.
+_free_streams: defaultdict[Any, list[Any]] = defaultdict(list)
 
 
 @dataclass(frozen=True)
@@ -29,41 +37,55 @@ class CudaGraphs:
 
     The captured memory is used by one batch after another, on a stream of its own; that order is
     the GPU's, no thread waits for it. Safe from any thread.
+
+    A worker's stream may be the same CUDA stream as another's (PyTorch has 32 of them); what
+    another thread put on it during a capture would be recorded, not run. So the stream is a private
+    one.
     """
 
     def __init__(self, call: Callable[[list[Any]], list[Any]], device: Any) -> None:
         """Takes what is to be captured, and where."""
         self._call = call
         self._device = device
-        self._captured: dict[tuple[Any, ...], _Captured] = {}
+        # None: the shape could not be captured.
+        self._captured: dict[tuple[Any, ...], _Captured | None] = {}
         self._lock = threading.Lock()
-        self._stream: Any = None
+        free = _free_streams[device]
+        self._stream: Any = free.pop() if free else make_private_stream(device)
         self._pool: Any = None
+
+    def close(self) -> None:
+        """Frees the graphs; another model may use the stream."""
+        with self._lock:
+            self._captured.clear()
+            _free_streams[self._device].append(self._stream)
 
     def run(self, tensors: list[Any]) -> list[Any]:
         """Runs a batch; the results are copies, since the next batch overwrites the graph's own."""
         torch = load_torch()
         key = tuple((tuple(tensor.shape), tensor.dtype) for tensor in tensors)
+        results: list[Any] = []
         with self._lock:
-            if self._stream is None:
-                self._stream = torch.cuda.Stream(self._device)
             current = torch.cuda.current_stream(self._device)
             self._stream.wait_stream(current)
             with torch.cuda.stream(self._stream):
-                captured = self._captured.get(key)
-                if captured is None:
-                    captured = self._captured[key] = self._capture(tensors)
-                for target, tensor in zip(captured.inputs, tensors, strict=True):
-                    target.copy_(tensor, non_blocking=True)
-                    tensor.record_stream(self._stream)
-                captured.graph.replay()
-                results = [output.clone() for output in captured.outputs]
+                if key not in self._captured:
+                    self._captured[key] = self._capture(tensors)
+                captured = self._captured[key]
+                if captured is not None:
+                    for target, tensor in zip(captured.inputs, tensors, strict=True):
+                        target.copy_(tensor, non_blocking=True)
+                        tensor.record_stream(self._stream)
+                    captured.graph.replay()
+                    results = [output.clone() for output in captured.outputs]
             current.wait_stream(self._stream)
+        if captured is None:
+            return self._call(tensors)
         for result in results:
             result.record_stream(current)
         return results
 
-    def _capture(self, tensors: list[Any]) -> _Captured:
+    def _capture(self, tensors: list[Any]) -> _Captured | None:
         torch = load_torch()
         inputs = [tensor.clone() for tensor in tensors]
         for _ in range(_WARM_UP_RUNS):
@@ -72,11 +94,13 @@ class CudaGraphs:
             self._pool = torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
         # Other workers go on using the device meanwhile: only this thread's calls are recorded.
-        with (
-            _capturing,
-            torch.cuda.graph(
-                graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"
-            ),
-        ):
-            outputs = self._call(inputs)
+        mode = {"stream": self._stream, "capture_error_mode": "thread_local"}
+        try:
+            with _capturing, torch.cuda.graph(graph, pool=self._pool, **mode):
+                outputs = self._call(inputs)
+        except RuntimeError as error:
+            shapes = ", ".join(str(tuple(tensor.shape)) for tensor in tensors)
+            text = "cuda_graph: no graph for inputs of %s, they run without one: %s"
+            _log.warning(text, shapes, error)
+            return None
         return _Captured(graph, inputs, outputs)

@@ -52,7 +52,8 @@ class TorchModel(LoadedModel):
             module = torch.jit.freeze(module)
         self._module: Any = module
         self._graphs = CudaGraphs(self._call, self._device) if options.cuda_graph else None
-        self._sizes = frozenset(request.batch_sizes)
+        fixed = {spec.batch_size for spec in self.inputs if spec.batch_size is not None}
+        self._sizes = frozenset(fixed or request.batch_sizes)
         # Until its last call has shown it, a module may write to its inputs, which others read too.
         self._is_reader = False
         if self._device.type == "cuda":
@@ -70,10 +71,10 @@ class TorchModel(LoadedModel):
                     results = self._graphs.run(tensors)
                 else:
                     results = self._call(tensors)
-            except torch.OutOfMemoryError as error:
-                torch.cuda.empty_cache()
-                raise self._error(error) from error
             except (RuntimeError, IndexError, ValueError, TypeError) as error:
+                # TorchScript gives all errors one class.
+                if "out of memory" in str(error) and not self._is_on_host:
+                    torch.cuda.empty_cache()
                 raise self._error(error) from error
             if self._is_on_host:
                 self._is_reader = not any(tensor._version for tensor in tensors)
@@ -82,6 +83,8 @@ class TorchModel(LoadedModel):
 
     def close(self) -> None:
         """Frees the module and what was captured of it."""
+        if self._graphs is not None:
+            self._graphs.close()
         self._module = self._graphs = None
         if self._device.type == "cuda":
             self._torch.cuda.empty_cache()

@@ -1,0 +1,143 @@
+"""A program with a time limit: its lines as they come, and no process of it left at the end."""
+
+import contextlib
+import ctypes
+import os
+import selectors
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from child import started
+from machine import family
+
+__all__ = ["LimitedProgram", "adopt_orphans"]
+
+_GRACE = 3.0  # seconds for the processes of a program that hangs to write their stacks
+_LONGEST_LINE = 1 << 22
+_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
+
+
+def adopt_orphans() -> None:
+    """Makes this process the parent of descendants whose own parent has ended, to kill them."""
+    ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1)
+
+
+class LimitedProgram:
+    """A Python program that runs until it ends or its time is over.
+
+    Attributes:
+        status: The exit status; None until it has ended, and for a program that was aborted.
+    """
+
+    def __init__(
+        self, arguments: Sequence[str], until: float, errors: IO[str], folder: Path
+    ) -> None:
+        """Describes the program; the ``with`` statement starts it, and kills what is left of it.
+
+        Args:
+            arguments: The arguments of Python.
+            until: The end of its time, by `time.monotonic`.
+            errors: Receives its standard error.
+            folder: The current folder.
+        """
+        self.status: int | None = None
+        self._arguments, self._until = arguments, until
+        self._errors, self._folder = errors, folder
+
+    def __enter__(self) -> "LimitedProgram":
+        """Starts the program, in a session of its own."""
+        command = [sys.executable, *self._arguments]
+        with contextlib.ExitStack() as stack:
+            stack.callback(_kill_descendants)
+            self._process = stack.enter_context(
+                started(command, cwd=self._folder, stdout=-1, stderr=self._errors)
+            )
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        """Kills every process that the program has started."""
+        self._stack.close()
+
+    def lines(self) -> Iterator[str]:
+        """Yields the lines of standard output; ends with the program, or with its time.
+
+        A program whose time is over is aborted: Python then writes the stacks of all threads to
+        standard error, in each of its processes (``PYTHONFAULTHANDLER``).
+        """
+        output, held = self._process.stdout.fileno(), b""
+        os.set_blocking(output, False)
+        with (
+            _open(os.pidfd_open(self._process.pid)) as ended,
+            selectors.DefaultSelector() as selector,
+        ):
+            selector.register(output, selectors.EVENT_READ)
+            selector.register(ended, selectors.EVENT_READ)
+            while True:
+                left = self._until - time.monotonic()
+                ready = selector.select(max(0.0, left))
+                # A child may keep the pipe open after the end of the program.
+                has_ended = any(key.fd == ended for key, _ in ready)
+                data = _read_all(output)
+                *whole, held = (held + data).split(b"\n")
+                yield from (line.decode(errors="replace") + "\n" for line in whole)
+                if has_ended or left <= 0:
+                    break
+                if ready and not data:
+                    selector.unregister(output)  # closed; the program goes on
+                if len(held) > _LONGEST_LINE:
+                    yield held.decode(errors="replace") + "\n"
+                    held = b""
+            if has_ended:
+                self.status = self._process.wait()
+            else:
+                for process in reversed(family(self._process.pid)):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(process, signal.SIGABRT)
+                _wait(ended, _GRACE)
+        if held:
+            yield held.decode(errors="replace") + "\n"
+
+
+def _read_all(descriptor: int) -> bytes:
+    """Returns the bytes that are there now."""
+    found = []
+    with contextlib.suppress(BlockingIOError):
+        while data := os.read(descriptor, 1 << 16):
+            found.append(data)
+            if len(found) > 1024:  # the rest comes in the next turn
+                break
+    return b"".join(found)
+
+
+def _kill_descendants() -> None:
+    """Kills all descendants of this process, and those that they start meanwhile."""
+    until = time.monotonic() + _GRACE  # a process that hangs in a driver cannot be killed
+    while (others := family(os.getpid())[1:]) and time.monotonic() < until:
+        for process in others:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        for process in others:
+            with contextlib.suppress(ProcessLookupError), _open(os.pidfd_open(process)) as ended:
+                _wait(ended, until - time.monotonic())
+            with contextlib.suppress(ChildProcessError):  # its own parent has to wait for it
+                os.waitpid(process, os.WNOHANG)
+
+
+@contextlib.contextmanager
+def _open(descriptor: int) -> Iterator[int]:
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _wait(ended: int, seconds: float) -> None:
+    """Waits until the process of a descriptor has ended, or the time is over."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(ended, selectors.EVENT_READ)
+        selector.select(max(0.0, seconds))
