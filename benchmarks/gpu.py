@@ -152,9 +152,9 @@ def _run(command: Sequence[str], until: float, log: IO[str], results: Results) -
             if table := parser.read(line):
                 results.add(table)
             if not line.startswith('{"title": ') and room > 0:
-                log.write(line)
+                log.write(line[:room])
                 room -= len(line)
-                log.write("" if room > 0 else "... the log is full\n")
+                log.write("" if room > 0 else "\n... the log is full\n")
     return program.status
 
 

@@ -238,7 +238,8 @@ def measure(given: argparse.Namespace) -> int:
             until = began + given.seconds * number / len(cases)
             case = Case(f"{precision}, batch {batch}, {where} preprocessing", precision, batch)
             with rates.attempt(case.title):
-                if number > 1 and time.perf_counter() > began + given.seconds:
+                is_over = time.perf_counter() > began + given.seconds
+                if is_over and number > 1 and not given.quick:
                     message = "the time was over"
                     raise TimeoutError(message)
                 stats = pipelines.measure(rates, case, given.rounds, until, on_gpu=where == "GPU")
@@ -285,7 +286,7 @@ class Pipelines:
         """Measures a case: at least one round, and no further one after ``until``.
 
         Returns:
-            The flow's statistics before and after the last round.
+            The flow's statistics before and after the graph's last measurement.
         """
         device, jpegs, slot, precision = self._device, self._jpegs, self._slot, case.precision
         set_precision(precision)
@@ -307,16 +308,15 @@ class Pipelines:
             for number in range(rounds):
                 if number and time.perf_counter() > until:
                     break
-                before = flow.stats()
                 for name, program in {
                     "bare forward": lambda: bare_rate(hand, slot),
                     "by hand": lambda: hand_rate(hand, jpegs, slot, on_gpu=on_gpu),
                     "modelflow": lambda: graph_rate(flow, jpegs, slot),
                 }.items():
-                    start = time.perf_counter()
+                    start, before = time.perf_counter(), flow.stats()
                     found.setdefault(name, []).append(program())
                     use[name] = self._samples.between(start, time.perf_counter())
-            after = flow.stats()
+                after = flow.stats()
         rates = {name: statistics.median(values) for name, values in found.items()}
         for name, rate in rates.items():
             ratios = [rate / rates["by hand"], rate / rates["bare forward"]]

@@ -18,7 +18,6 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 
 from child import started
@@ -138,7 +137,8 @@ def measure(given: argparse.Namespace) -> int:
         with (folder / "graph.toml").open("a") as graph:
             graph.write(SERVE)
         (folder / "request").write_bytes(request_of(jpegs[0]))
-        whole = measure_flow(table, folder / "graph.toml", settings, jpegs, given)
+        flow = modelflow.Flow(folder / "graph.toml", overrides=settings)
+        whole = measure_flow(table, flow, jpegs, given, samples)
         for workers in map(int, given.workers.split(",")):
             way = f"serve --workers {workers}" if workers else "serve"
             command = [str(folder / "graph.toml"), "--workers", str(workers)]
@@ -156,18 +156,26 @@ def measure(given: argparse.Namespace) -> int:
 
 def measure_flow(
     table: Table,
-    graph: Path,
-    settings: Mapping[str, object],
+    flow: modelflow.Flow,
     jpegs: list[bytes],
     given: argparse.Namespace,
+    samples: GpuSamples,
 ) -> float:
     """Measures the flow without HTTP; returns images a second of one session."""
-    with modelflow.Flow(graph, overrides=settings) as flow:
+    with flow:
         infer_rate(flow, jpegs, given.connections, given.seconds / 4)
-        whole = graph_rate(flow, jpegs, given.seconds)
-        table.add("one session, no HTTP", whole, 1.0)
-        rate = infer_rate(flow, jpegs, given.connections, given.seconds)
-        table.add("Flow.infer from threads", rate, rate / whole)
+        whole = 0.0
+        for name, program in {
+            "one session, no HTTP": lambda: graph_rate(flow, jpegs, given.seconds),
+            f"Flow.infer from {given.connections} threads": lambda: infer_rate(
+                flow, jpegs, given.connections, given.seconds
+            ),
+        }.items():
+            start = time.perf_counter()
+            rate = program()
+            whole = whole or rate
+            use = samples.between(start, time.perf_counter())
+            table.add(name, rate, rate / whole, "", "", "", *use)
     return whole
 
 

@@ -132,7 +132,7 @@ class TableParser:
         elif skipped := self._SKIPPED.match(line):
             self._reasons.append([f"skipped: {skipped[1]}", skipped[2], skipped[3]])
         elif collected := self._COLLECTED.search(line):
-            return self._count("of", int(collected[1]))
+            return self._count("all", int(collected[1]))
         elif outcome := self._OUTCOME.search(line):
             return self._count(outcome[1].lower(), 1)
         else:

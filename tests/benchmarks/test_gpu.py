@@ -247,7 +247,7 @@ raise SystemExit(1)
 def test_outcomes_of_tests_become_tables(run, tmp_path):
     _, found = run({"tests": PYTEST})
     outcomes, failures = found["tests"]["tables"]
-    assert outcomes["rows"] == [["failed", 1], ["of", 9], ["passed", 2], ["skipped", 1]]
+    assert outcomes["rows"] == [["all", 9], ["failed", 1], ["passed", 2], ["skipped", 1]]
     assert failures["rows"] == [
         ["skipped: 2", "tests/gpu/test_a.py:3", "needs a GPU"],
         ["failed", "tests/gpu/test_a.py::test_two[x - y]", "AssertionError: half | a copy"],
