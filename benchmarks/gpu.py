@@ -235,8 +235,9 @@ def parse_seconds(text: str) -> float:
 def describe_run(given: argparse.Namespace) -> dict[str, object]:
     """Returns what belongs to the figures: when, of which sources, by which command."""
     command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"]
-    with contextlib.suppress(OSError):
-        git = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    commit = ""
+    with contextlib.suppress(OSError):  # a copy of the checkout may have no git
+        commit = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     sources = hashlib.sha256()
     for folder in ("modelflow", "flowunits", "benchmarks"):
         for path in sorted((ROOT / folder).rglob("*.py")):
@@ -245,7 +246,7 @@ def describe_run(given: argparse.Namespace) -> dict[str, object]:
         "command": f"benchmarks/gpu.py {' '.join(sys.argv[1:])}",
         "device": given.device,
         "began": time.strftime("%Y-%m-%d %H:%M:%S %z"),
-        "commit": git or "unknown: no git here",
+        "commit": commit.strip() or "unknown",
         "sources (SHA-256)": sources.hexdigest()[:16],
     }
 

@@ -295,6 +295,15 @@ def test_packages_that_are_missing_are_named_at_once(tmp_path):
     assert "see benchmarks/gpu_machine.md" in done.stderr
 
 
+def test_the_page_names_every_step():
+    code = f"import sys; sys.path.insert(0, {str(FOLDER)!r}); import gpu; "
+    code += "print(*(step.name for step in gpu.STEPS))"
+    steps = programs.run([sys.executable, "-c", code], check=True).stdout.split()
+    page = (FOLDER / "gpu_machine.md").read_text()
+    table = page[page.index("| step | program |") : page.index("The folder of `--out`")]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == steps
+
+
 def names(requirements):
     return {re.split(r"[\[<>=;!~ ]", line)[0].lower() for line in requirements}
 
