@@ -1,5 +1,6 @@
 """The engine ``torch`` on a GPU: precision, CUDA graphs, several devices, memory that is short."""
 
+import gc
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -185,6 +186,7 @@ def test_reloads_give_memory_back(model_file, cuda_graph):
             model.reload()
             answers(model, images(8))
             torch.cuda.synchronize()
+            gc.collect()
             used.append((torch.cuda.memory_allocated(), torch.cuda.memory_reserved()))
     assert used[-1][0] <= used[2][0]
     assert used[-1][1] <= used[2][1] * 1.05
