@@ -17,7 +17,8 @@ from machine import family
 __all__ = ["LimitedProgram", "adopt_orphans"]
 
 _GRACE = 3.0  # seconds for the processes of a program that hangs to write their stacks
-_LONGEST_LINE = 1 << 22
+_LONGEST_LINE = 1 << 20
+_LAST_READS = 64  # of 64 KiB, after the end of the program: a pipe holds at most 1 MiB
 _SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
 
 
@@ -77,21 +78,24 @@ class LimitedProgram:
         ):
             selector.register(output, selectors.EVENT_READ)
             selector.register(ended, selectors.EVENT_READ)
-            while True:
+            has_ended = is_over = False
+            while not (has_ended or is_over):
                 left = self._until - time.monotonic()
                 ready = selector.select(max(0.0, left))
                 # A child may keep the pipe open after the end of the program.
-                has_ended = any(key.fd == ended for key, _ in ready)
-                data = _read_all(output)
-                *whole, held = (held + data).split(b"\n")
-                yield from (line.decode(errors="replace") + "\n" for line in whole)
-                if has_ended or left <= 0:
-                    break
-                if ready and not data:
+                has_ended, is_over = any(key.fd == ended for key, _ in ready), left <= 0
+                data: bytes | None = None
+                for _ in range(_LAST_READS if has_ended or is_over else 1):
+                    data = _read(output)
+                    *whole, held = (held + (data or b"")).split(b"\n")
+                    yield from (line.decode(errors="replace") + "\n" for line in whole)
+                    if len(held) > _LONGEST_LINE:
+                        yield held.decode(errors="replace") + "\n"
+                        held = b""
+                    if not data:
+                        break
+                if data == b"" and not has_ended and output in selector.get_map():
                     selector.unregister(output)  # closed; the program goes on
-                if len(held) > _LONGEST_LINE:
-                    yield held.decode(errors="replace") + "\n"
-                    held = b""
             if has_ended:
                 self.status = self._process.wait()
             else:
@@ -103,15 +107,11 @@ class LimitedProgram:
             yield held.decode(errors="replace") + "\n"
 
 
-def _read_all(descriptor: int) -> bytes:
-    """Returns the bytes that are there now."""
-    found = []
+def _read(descriptor: int) -> bytes | None:
+    """Returns bytes that are there now; None where there are none, ``b""`` at the end."""
     with contextlib.suppress(BlockingIOError):
-        while data := os.read(descriptor, 1 << 16):
-            found.append(data)
-            if len(found) > 1024:  # the rest comes in the next turn
-                break
-    return b"".join(found)
+        return os.read(descriptor, 1 << 16)
+    return None
 
 
 def _kill_descendants() -> None:

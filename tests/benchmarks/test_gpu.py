@@ -52,6 +52,13 @@ def run(tmp_path):
     return run_steps
 
 
+def tells(told):
+    """A step that gives a table, opens a FIFO when the table has been read, and hangs."""
+    # A pipe holds 64 KiB: when more is written, what came before has been read.
+    more = f"print(('x' * 1000 + '\\n') * 300, flush=True)\nopen({str(told)!r}, 'w').close()"
+    return f"{TABLE}\n{more}\nimport time; time.sleep(3600)"
+
+
 def test_every_step_that_fails_is_told_and_the_next_one_runs(run, tmp_path):
     done, found = run(
         {
@@ -153,7 +160,7 @@ def test_whatever_a_step_writes_ends_neither_the_command_nor_its_time(run, tmp_p
 def test_a_signal_ends_the_step_and_prints_what_was_found(tmp_path, number):
     told = tmp_path / "told"
     os.mkfifo(told)
-    code = f"{TABLE}\nopen({str(told)!r}, 'w').close()\nimport time; time.sleep(3600)"
+    code = tells(told)
     out = tmp_path / "out"
     command = [*command_of({"one": code, "two": TABLE}), "--out", out]
     with programs.started(command, stdout=subprocess.PIPE, text=True) as process:
@@ -196,9 +203,7 @@ def test_what_was_found_is_in_the_folder_while_a_step_runs(tmp_path):
     """A command that is cut off leaves what it has."""
     told = tmp_path / "told"
     os.mkfifo(told)
-    # More than a pipe holds: when it is written, what came before it has been read.
-    code = f"{TABLE}\nprint('x' * 300_000, flush=True)\nopen({str(told)!r}, 'w').close()\n"
-    code += "import time; time.sleep(3600)"
+    code = tells(told)
     out = tmp_path / "out"
     with programs.started([*command_of({"one": code}), "--out", out]) as process:
         told.read_text()
