@@ -205,7 +205,10 @@ def test_what_was_found_is_in_the_folder_while_a_step_runs(tmp_path):
     os.mkfifo(told)
     code = tells(told)
     out = tmp_path / "out"
-    with programs.started([*command_of({"one": code}), "--out", out]) as process:
+    command = [*command_of({"one": code}), "--out", out]
+    # A killed command leaves the folder of its temporary files.
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with programs.started(command, env=environment) as process:
         told.read_text()
         (step,) = json.loads((out / "results.json").read_text())["steps"]
         assert step["state"] == "running"
