@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ import torch
 from by_hand import MEAN, ByHand, decoded, hand_rate
 from jpegs import make_jpeg
 from machine import GpuSamples
-from measure import Table, steady_rate
+from measure import Table, steady_rate, take_turns
 from resnet import torch_resnet
 
 import modelflow
@@ -218,12 +219,11 @@ def main() -> None:
 def measure(given: argparse.Namespace) -> int:
     """Measures every case in its share of the time; returns 1 if a case failed or got no time."""
     device, began = given.device, time.perf_counter()
-    wheres = ("CPU", "GPU") if device == "cuda" else ("CPU",)
     cases = [
-        (precision, int(batch), where)
+        Case(precision, int(batch), on_gpu)
         for precision in given.precisions.split(",")
         for batch in given.batches.split(",")
-        for where in wheres
+        for on_gpu in ((False, True) if device == "cuda" else (False,))
     ]
     depth = 101 if device == "cuda" else 26
     title = f"JPEG 640x480 -> ResNet-{depth} -> top-1, {_machine(device)}, medians"
@@ -234,15 +234,14 @@ def measure(given: argparse.Namespace) -> int:
     slot = given.seconds / 2 / len(cases) / given.rounds / 3
     with tempfile.TemporaryDirectory() as name, GpuSamples() as samples:
         pipelines = Pipelines(Path(name), device, depth, slot, samples)
-        for number, (precision, batch, where) in enumerate(cases, 1):
+        for number, case in enumerate(cases, 1):
             until = began + given.seconds * number / len(cases)
-            case = Case(f"{precision}, batch {batch}, {where} preprocessing", precision, batch)
             with rates.attempt(case.title):
                 is_over = time.perf_counter() > began + given.seconds
                 if is_over and number > 1 and not given.quick:
                     message = "the time was over"
                     raise TimeoutError(message)
-                stats = pipelines.measure(rates, case, given.rounds, until, on_gpu=where == "GPU")
+                stats = pipelines.measure(rates, case, given.rounds, until)
                 add_times(times, case.title, *stats)
     rates.close()
     times.close()
@@ -251,11 +250,17 @@ def measure(given: argparse.Namespace) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A combination to measure: its title, the precision of the model and the batch size."""
+    """A combination to measure: precision and batch size of the model, where images are made."""
 
-    title: str
     precision: str
     batch: int
+    on_gpu: bool
+
+    @property
+    def title(self) -> str:
+        """The name of the case in the tables."""
+        where = "GPU" if self.on_gpu else "CPU"
+        return f"{self.precision}, batch {self.batch}, {where} preprocessing"
 
 
 class Pipelines:
@@ -281,7 +286,7 @@ class Pipelines:
         self._naive: dict[str, float] = {}
 
     def measure(
-        self, table: Table, case: Case, rounds: int, until: float, *, on_gpu: bool
+        self, table: Table, case: Case, rounds: int, until: float
     ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         """Measures a case: at least one round, and no further one after ``until``.
 
@@ -295,34 +300,40 @@ class Pipelines:
         if precision not in self._naive:
             self._naive[precision] = naive_rate(network, jpegs, device, dtype, slot)
             table.add(f"{precision}: naive, 4 threads, batch 1", self._naive[precision])
-        sizes = str(case.batch)
         settings = settings_of(
-            device, case.batch, precision, on_gpu=on_gpu, timeout_ms=50, sizes=sizes
+            device,
+            case.batch,
+            precision,
+            on_gpu=case.on_gpu,
+            timeout_ms=50,
+            sizes=str(case.batch),
         )
         hand = ByHand(network, case.batch, device, dtype)
-        found: dict[str, list[float]] = {}
-        use: dict[str, list[float | str]] = {}
         with modelflow.Flow(self._graph, overrides=settings) as flow:
             graph_rate(flow, jpegs, slot / 2)  # fills the pools
-            hand_rate(hand, jpegs, slot / 2, on_gpu=on_gpu)
-            for number in range(rounds):
-                if number and time.perf_counter() > until:
-                    break
-                for name, program in {
-                    "bare forward": lambda: bare_rate(hand, slot),
-                    "by hand": lambda: hand_rate(hand, jpegs, slot, on_gpu=on_gpu),
-                    "modelflow": lambda: graph_rate(flow, jpegs, slot),
-                }.items():
-                    start, before = time.perf_counter(), flow.stats()
-                    found.setdefault(name, []).append(program())
-                    use[name] = self._samples.between(start, time.perf_counter())
-                after = flow.stats()
-        rates = {name: statistics.median(values) for name, values in found.items()}
-        for name, rate in rates.items():
-            ratios = [rate / rates["by hand"], rate / rates["bare forward"]]
-            ratios.append(rate / self._naive[precision])
-            spread = [min(found[name]), max(found[name]), len(found[name])]
-            table.add(f"{case.title}: {name}", rate, *ratios, *spread, *use[name])
+            hand_rate(hand, jpegs, slot / 2, on_gpu=case.on_gpu)
+
+            def observe(program: Callable[[], float]) -> tuple[float, list[Any], Any, Any]:
+                start, before = time.perf_counter(), flow.stats()
+                rate = program()
+                use = self._samples.between(start, time.perf_counter())
+                return rate, use, before, flow.stats()
+
+            programs = {
+                "bare forward": partial(bare_rate, hand, slot),
+                "by hand": partial(hand_rate, hand, jpegs, slot, on_gpu=case.on_gpu),
+                "modelflow": partial(graph_rate, flow, jpegs, slot),
+            }
+            observed = {name: partial(observe, program) for name, program in programs.items()}
+            found = take_turns(observed, rounds, until)
+        rates = {name: [rate for rate, *_ in seen] for name, seen in found.items()}
+        hand_median, bare = (statistics.median(rates[n]) for n in ("by hand", "bare forward"))
+        for name, values in rates.items():
+            rate = statistics.median(values)
+            ratios = [rate / hand_median, rate / bare, rate / self._naive[precision]]
+            spread = [min(values), max(values), len(values)]
+            table.add(f"{case.title}: {name}", rate, *ratios, *spread, *found[name][-1][1])
+        _, _, before, after = found["modelflow"][-1]
         return before, after
 
 

@@ -9,24 +9,20 @@ there are connections.
 """
 
 import argparse
-import contextlib
-import json
 import os
-import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections import Counter
+from functools import partial
 from pathlib import Path
 
-from child import started
 from gpu_pipeline import Top1, graph_rate, settings_of, write_project
 from jpegs import make_jpeg
-from machine import GpuSamples, cpu_seconds
-from measure import Table, steady_rate
+from machine import GpuSamples
+from measure import Table, clients_rate
 from resnet import torch_resnet
 from served import Served
+from serving_replicas import load
 
 import modelflow
 
@@ -37,7 +33,6 @@ SERVE = """
 datatype = "BYTES"
 shape = []
 """
-CLIENT = Path(__file__).resolve().parent / "http_client.py"
 
 
 def request_of(jpeg: bytes) -> bytes:
@@ -51,43 +46,11 @@ def measure_server(
     server: Served, file: Path, given: argparse.Namespace, seconds: float, samples: GpuSamples
 ) -> list[object]:
     """Sends requests over all connections; returns the cells of the table from requests/s on."""
-    clients = min(given.clients, given.connections)
-    command = [sys.executable, str(CLIENT), str(server.port), str(file), "--seconds", str(seconds)]
-    command += ["--connections", str(given.connections // clients)]
-    cpu, start = cpu_seconds(server.pid), time.perf_counter()
-    with contextlib.ExitStack() as stack:
-        asking = [
-            stack.enter_context(started(command, stdout=subprocess.PIPE)) for _ in range(clients)
-        ]
-        seen = [json.load(process.stdout) for process in asking]
-    cpu = cpu_seconds(server.pid) - cpu
+    start = time.perf_counter()
+    seen = load(server.pid, server.port, file, given.connections, seconds)
     use = samples.between(start, time.perf_counter())
-    statuses = sum((Counter(one["statuses"]) for one in seen), Counter())
-    lost = sum(one["lost"] for one in seen)
-    if set(statuses) != {"200"} or lost:
-        message = f"answers {dict(statuses)}, connections lost: {lost}"
-        raise RuntimeError(message)
-    p50, p99 = (max(one[name] for one in seen) / 1000 for name in ("p50_us", "p99_us"))
-    rate = sum(one["rate"] for one in seen)
-    return [rate, p50, p99, 1000 * cpu / statuses["200"], *use]
-
-
-def infer_rate(flow: modelflow.Flow, jpegs: list[bytes], threads: int, seconds: float) -> float:
-    """Returns requests a second of threads that call `Flow.infer` again and again."""
-    moments: list[list[float]] = [[] for _ in range(threads)]
-    until = time.perf_counter() + seconds
-
-    def ask(place: int) -> None:
-        while time.perf_counter() < until:
-            flow.infer(jpegs[place % len(jpegs)])
-            moments[place].append(time.perf_counter())
-
-    asking = [threading.Thread(target=ask, args=(place,)) for place in range(threads)]
-    for thread in asking:
-        thread.start()
-    for thread in asking:
-        thread.join()
-    return steady_rate(sorted(moment for mine in moments for moment in mine))
+    times = [seen[name] / 1000 for name in ("p50_us", "p99_us", "cpu_us")]
+    return [seen["rate"], *times, *use]
 
 
 def main() -> None:
@@ -98,13 +61,12 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--workers", default="0,4,8", help="worker processes; 0: serve alone")
     parser.add_argument("--connections", type=int, default=64)
-    parser.add_argument("--clients", type=int, default=4, help="client processes")
     parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
     parser.add_argument("--quick", action="store_true", help="only show that the program runs")
     parser.add_argument("--json", action="store_true", help="the table as lines of JSON")
     given = parser.parse_args()
     if given.quick:
-        given.seconds, given.workers, given.connections, given.clients = 1.0, "0", 4, 1
+        given.seconds, given.workers, given.connections = 1.0, "0", 4
     if given.device == "cpu":
         given.batch = 2
     given.precision = given.precision or ("fp16" if given.device == "cuda" else "fp32")
@@ -145,10 +107,9 @@ def measure(given: argparse.Namespace) -> int:
             for key, value in settings.items():
                 command += ["--set", f"{key}={_text(value)}"]
             with table.attempt(way), Served(*command, log=sys.stderr) as server:
-                measure_server(server, folder / "request", given, given.seconds / 4, samples)
-                rate, *cells = measure_server(
-                    server, folder / "request", given, given.seconds, samples
-                )
+                file = folder / "request"
+                measure_server(server, file, given, given.seconds / 4, samples)
+                rate, *cells = measure_server(server, file, given, given.seconds, samples)
                 table.add(way, rate, rate / whole, *cells)
     table.close()
     return int(table.has_failed)
@@ -162,21 +123,19 @@ def measure_flow(
     samples: GpuSamples,
 ) -> float:
     """Measures the flow without HTTP; returns images a second of one session."""
+    count, rates = given.connections, []
+    infer = partial(clients_rate, partial(flow.infer, jpegs[0]), count, count)
     with flow:
-        infer_rate(flow, jpegs, given.connections, given.seconds / 4)
-        whole = 0.0
+        infer(given.seconds / 4)
         for name, program in {
-            "one session, no HTTP": lambda: graph_rate(flow, jpegs, given.seconds),
-            f"Flow.infer from {given.connections} threads": lambda: infer_rate(
-                flow, jpegs, given.connections, given.seconds
-            ),
+            "one session, no HTTP": partial(graph_rate, flow, jpegs),
+            f"Flow.infer from {count} threads": infer,
         }.items():
             start = time.perf_counter()
-            rate = program()
-            whole = whole or rate
+            rates.append(program(given.seconds))
             use = samples.between(start, time.perf_counter())
-            table.add(name, rate, rate / whole, "", "", "", *use)
-    return whole
+            table.add(name, rates[-1], rates[-1] / rates[0], "", "", "", *use)
+    return rates[0]
 
 
 def _text(value: object) -> str:

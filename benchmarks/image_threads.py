@@ -21,7 +21,7 @@ from by_hand import MEAN, decoded
 from gpu_pipeline import graph_rate
 from jpegs import make_jpeg
 from machine import cpu_seconds
-from measure import Table
+from measure import Table, take_turns
 
 import modelflow
 
@@ -105,12 +105,8 @@ def measure_threads(
             f"{threads} threads, graph": partial(graph_rate, flow, jpegs),
             f"{threads} processes a node, graph": partial(graph_rate, apart, jpegs),
         }
-        found: dict[str, list[tuple[float, float]]] = {name: [] for name in programs}
-        for number in range(rounds):
-            if number and time.perf_counter() > until:
-                break
-            for name, program in programs.items():
-                found[name].append(measure(program, slot))
+        observed = {name: partial(measure, program, slot) for name, program in programs.items()}
+        found = take_turns(observed, rounds, until)
     rates = {name: statistics.median(rate for rate, _ in seen) for name, seen in found.items()}
     used = {name: statistics.median(use for _, use in seen) for name, seen in found.items()}
     (pool, *_) = rates.values()

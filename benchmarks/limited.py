@@ -73,7 +73,7 @@ class LimitedProgram:
         output, held = self._process.stdout.fileno(), b""
         os.set_blocking(output, False)
         with (
-            _open(os.pidfd_open(self._process.pid)) as ended,
+            os.fdopen(os.pidfd_open(self._process.pid)) as ended,
             selectors.DefaultSelector() as selector,
         ):
             selector.register(output, selectors.EVENT_READ)
@@ -83,7 +83,7 @@ class LimitedProgram:
                 left = self._until - time.monotonic()
                 ready = selector.select(max(0.0, left))
                 # A child may keep the pipe open after the end of the program.
-                has_ended, is_over = any(key.fd == ended for key, _ in ready), left <= 0
+                has_ended, is_over = any(key.fileobj is ended for key, _ in ready), left <= 0
                 data: bytes | None = None
                 for _ in range(_LAST_READS if has_ended or is_over else 1):
                     data = _read(output)
@@ -122,22 +122,17 @@ def _kill_descendants() -> None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
         for process in others:
-            with contextlib.suppress(ProcessLookupError), _open(os.pidfd_open(process)) as ended:
+            with (
+                contextlib.suppress(ProcessLookupError),
+                os.fdopen(os.pidfd_open(process)) as ended,
+            ):
                 _wait(ended, until - time.monotonic())
             with contextlib.suppress(ChildProcessError):  # its own parent has to wait for it
                 os.waitpid(process, os.WNOHANG)
 
 
-@contextlib.contextmanager
-def _open(descriptor: int) -> Iterator[int]:
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _wait(ended: int, seconds: float) -> None:
-    """Waits until the process of a descriptor has ended, or the time is over."""
+def _wait(ended: IO[str], seconds: float) -> None:
+    """Waits until the process of a pidfd has ended, or the time is over."""
     with selectors.DefaultSelector() as selector:
         selector.register(ended, selectors.EVENT_READ)
         selector.select(max(0.0, seconds))

@@ -2,28 +2,55 @@
 
 import contextlib
 import json
+import math
 import statistics
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     import modelflow
 
-__all__ = ["Table", "format_cell", "medians", "print_table", "session_rate", "steady_rate"]
+__all__ = [
+    "Table",
+    "clients_rate",
+    "format_cell",
+    "medians",
+    "print_table",
+    "session_rate",
+    "steady_rate",
+    "take_turns",
+]
+
+Found = TypeVar("Found")
+
+
+def take_turns(
+    programs: Mapping[str, Callable[[], Found]], rounds: int, until: float = math.inf
+) -> dict[str, list[Found]]:
+    """Runs the programs in turn (A B A B ...) and returns the figures of each one.
+
+    Machines are shared and noisy: figures are only to be compared within one run.
+
+    Args:
+        programs: Name -> the program.
+        rounds: The most rounds; there is one at least.
+        until: No further round begins after this time, by `time.perf_counter`.
+    """
+    found: dict[str, list[Found]] = {name: [] for name in programs}
+    for number in range(rounds):
+        if number and time.perf_counter() > until:
+            break
+        for name, program in programs.items():
+            found[name].append(program())
+    return found
 
 
 def medians(programs: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
-    """Runs the programs in turn (A B A B ...) and returns the median of each one's figures.
-
-    Machines are shared and noisy: figures are only to be compared within one run.
-    """
-    found: dict[str, list[float]] = {name: [] for name in programs}
-    for _ in range(rounds):
-        for name, program in programs.items():
-            found[name].append(program())
+    """Runs the programs in turn and returns the median of each one's figures."""
+    found = take_turns(programs, rounds)
     return {name: statistics.median(values) for name, values in found.items()}
 
 
@@ -44,6 +71,32 @@ def session_rate(flow: "modelflow.Flow", value: object, count: int) -> float:
     sender.join()
     assert received == count
     return count / seconds
+
+
+def clients_rate(ask: Callable[[], object], clients: int, lump: int, seconds: float) -> float:
+    """Returns answers a second to threads that each wait for theirs.
+
+    Answers come a lump at a time: it is measured from the end of the first one to the last answer;
+    from the beginning where there are not two.
+    """
+    ends: list[list[float]] = [[] for _ in range(clients)]
+    start = time.perf_counter()
+    stop = start + seconds
+
+    def use(mine: list[float]) -> None:
+        while time.perf_counter() < stop:
+            ask()
+            mine.append(time.perf_counter())
+
+    threads = [threading.Thread(target=use, args=(mine,)) for mine in ends]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    answers = sorted(moment for mine in ends for moment in mine)
+    if len(answers) < 2 * lump:
+        return len(answers) / (answers[-1] - start)
+    return (len(answers) - lump) / (answers[-1] - answers[lump - 1])
 
 
 def steady_rate(moments: Sequence[float], items: int = 1) -> float:

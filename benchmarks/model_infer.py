@@ -10,14 +10,12 @@ import argparse
 import contextlib
 import os
 import tempfile
-import threading
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-from measure import Table, medians
+from measure import Table, clients_rate, medians
 from resnet import ITEM_SHAPES, write_resnet
 
 import modelflow
@@ -65,32 +63,6 @@ def staging_blocks(device: str) -> int:
     """Returns how many blocks of staging memory were taken from the system so far."""
     pool = getattr(memory_of(device), "pinned", None) or host_pool()
     return pool.allocations
-
-
-def clients_rate(ask: Callable[[], object], clients: int, lump: int, seconds: float) -> float:
-    """Returns answers a second to threads that each wait for theirs.
-
-    Answers come a lump at a time: it is measured from the end of the first one to the last answer;
-    from the beginning where there are not two.
-    """
-    ends: list[list[float]] = [[] for _ in range(clients)]
-    start = time.perf_counter()
-    stop = start + seconds
-
-    def use(mine: list[float]) -> None:
-        while time.perf_counter() < stop:
-            ask()
-            mine.append(time.perf_counter())
-
-    threads = [threading.Thread(target=use, args=(mine,)) for mine in ends]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    answers = sorted(moment for mine in ends for moment in mine)
-    if len(answers) < 2 * lump:
-        return len(answers) / (answers[-1] - start)
-    return (len(answers) - lump) / (answers[-1] - answers[lump - 1])
 
 
 def measured(given: argparse.Namespace, path: Path) -> None:

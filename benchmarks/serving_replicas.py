@@ -75,7 +75,9 @@ def load(process: int, port: int, file: Path, connections: int, seconds: float) 
     if set(seen["statuses"]) != {"200"} or seen["lost"]:
         message = f"answers {seen['statuses']}, connections lost: {seen['lost']}"
         raise RuntimeError(message)
-    return {**seen, "cpu_us": (cpu_seconds(process) - before) / seen["answers"] * 1e6}
+    # Of all answers: the last ones come after the time in which the rate was counted.
+    answers = seen["statuses"]["200"]
+    return {**seen, "cpu_us": (cpu_seconds(process) - before) / answers * 1e6}
 
 
 def measure(command: list[str], port: int, file: Path, seconds: float) -> list[dict[str, float]]:

@@ -14,10 +14,17 @@ def run(code):
 
 
 def test_a_steady_rate_leaves_out_the_first_fifth():
-    # Two items in the first second, then eight in four: the start-up does not count.
+    # The start-up, of which nothing counts, takes until 1.5.
     moments = [0.1, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0]
     code = f"from measure import steady_rate; print(steady_rate({moments}, 4))"
     assert float(run(code).stdout) == 7 * 4 / 3.5
+
+
+def test_programs_take_turns_for_one_round_at_least_and_none_after_the_time():
+    code = "from measure import take_turns; seen = []\n"
+    code += "programs = {n: lambda n=n: seen.append(n) or len(seen) for n in 'ab'}\n"
+    code += "print(take_turns(programs, 2), take_turns(programs, 2, until=0.0), *seen)"
+    assert run(code).stdout == "{'a': [1, 3], 'b': [2, 4]} {'a': [5], 'b': [6]} a b a b a b\n"
 
 
 ATTEMPTS = """

@@ -19,9 +19,6 @@ class FakeStream:
     def wait_stream(self, other):
         self.cuda.events.append(("wait", self.name, other.name))
 
-    def synchronize(self):
-        self.cuda.events.append(("synchronize", self.name))
-
 
 class FakeCuda:
     """What is put in the place of parts of ``torch.cuda``.
@@ -33,8 +30,7 @@ class FakeCuda:
     """
 
     def __init__(self, monkeypatch):
-        self.events, self.captures = [], 0
-        self._private = 0
+        self.events, self._private = [], 0
         self.current = self.worker = FakeStream(self, "worker")
         self._patch = monkeypatch
         for name, value in {
@@ -70,5 +66,7 @@ class FakeCuda:
     @contextlib.contextmanager
     def _use_stream(self, stream):
         before, self.current = self.current, stream
-        yield
-        self.current = before
+        try:
+            yield
+        finally:
+            self.current = before

@@ -11,8 +11,7 @@ from modelflow.device.torch_memory import load_torch
 from modelflow.errors import MissingDependencyError
 from modelflow.testing import run_unit
 from tests import torch_as_cuda
-from tests.gpu.conftest import decode_as_nvjpeg
-from tests.gpu.jpeg_difference import jpeg_difference
+from tests.gpu.conftest import decode_as_nvjpeg, jpeg_difference
 
 torch = load_torch()
 

@@ -14,7 +14,7 @@ from modelflow.image import Box, Image, convert_color
 from modelflow.testing import check_flow_unit, run_unit
 from tests.flowunits.conftest import planar_buffer
 from tests.flowunits.test_conformance import SAMPLES
-from tests.gpu.jpeg_difference import jpeg_difference
+from tests.gpu.conftest import jpeg_difference
 
 SPECS = {spec.name: spec for spec in flowunits.SPECS}
 ON_CUDA = sorted(name for name, spec in SPECS.items() if "cuda" in spec.devices)
