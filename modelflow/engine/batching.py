@@ -18,12 +18,20 @@ class CallSizes:
         allowed: The sizes to fill up to, rising; empty: any.
     """
 
-    def __init__(self, fixed: int | None, allowed: Sequence[int], batch_size: int) -> None:
+    def __init__(
+        self,
+        fixed: int | None,
+        allowed: Sequence[int],
+        batch_size: int,
+        batch_range: tuple[int, int | None] = (1, None),
+    ) -> None:
         """Takes the model's own size, those that the node allows, and the node's batch size."""
+        self._least, most = batch_range
         self.fixed = fixed
-        self.allowed = tuple(sorted(allowed)) if fixed is None else ()
-        self._largest = fixed or (self.allowed[-1] if self.allowed else None)
-        self._batch_size = batch_size
+        fitting = (size for size in allowed if self._least <= size <= (most or size))
+        self.allowed = tuple(sorted(fitting)) if fixed is None else ()
+        self._largest = fixed or (self.allowed[-1] if self.allowed else most)
+        self._batch_size = min(batch_size, most or batch_size)
 
     def step(self, rows: int) -> int:
         """Returns how many of ``rows`` rows go into the next call."""
@@ -33,13 +41,22 @@ class CallSizes:
         """Returns the size of the call that gets ``rows`` rows; the rest is padding."""
         if self.fixed is not None:
             return self.fixed
-        return next((size for size in self.allowed if size >= rows), rows)
+        return next((size for size in self.allowed if size >= rows), max(rows, self._least))
 
     def all(self) -> list[int]:
         """Returns the sizes to warm up: all that there can be where they are few."""
         if self.fixed is not None:
             return [self.fixed]
-        return list(self.allowed) or sorted({1, self._batch_size})
+        return list(self.allowed) or sorted({self._least, max(self._least, self._batch_size)})
+
+    def trials(self) -> list[int]:
+        """Returns two sizes that show which outputs follow the batch; a fixed one alone."""
+        if self.fixed is not None:
+            return [self.fixed]
+        few = self.allowed[-2:]
+        if len(few) == 2:
+            return list(few)
+        return [self._least] if self._largest == self._least else [self._least, self._least + 1]
 
 
 class BatchFigures:

@@ -60,12 +60,24 @@ class LoadedModel(ABC):
         inputs, outputs: The ports, by the names and in the order of the `LoadRequest`.
         memory: Where `run` wants its inputs, and leaves its outputs.
         warm_up_runs: How often a batch must run before the next is as fast as all that follow.
+        batch_range: The smallest and the largest batch that it takes; None: no largest one.
+        text_type: What the elements of text inputs are: ``bytes`` (UTF-8), or ``str``.
+        is_stateful: A call changes what later calls give: none is made for nothing (a warm-up).
     """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     memory: Device = CPU
     warm_up_runs: int = 1
+    batch_range: tuple[int, int | None] = (1, None)
+    text_type: type[bytes | str] = bytes
+    is_stateful: bool = False
+
+    @property
+    def fixed_batch(self) -> int | None:
+        """The only batch size that the model takes; None: any within `batch_range`."""
+        sizes = {size for tensor in self.inputs if (size := tensor.batch_size) is not None}
+        return max(sizes, default=None)
 
     @abstractmethod
     def run(self, inputs: Arrays) -> dict[str, npt.NDArray[Any]]:
@@ -73,11 +85,12 @@ class LoadedModel(ABC):
 
         Args:
             inputs: Input port -> C-contiguous array of the port's dtype in `memory`, axis 0 the
-                batch. It belongs to the caller, who reuses it after the call; it is not to be
+                batch; the value itself where the port has no batch axis. It belongs to the caller, who reuses it after the call; it is not to be
                 written to, as it may be the memory of the items themselves.
 
         Returns:
-            Output port -> array. One that shares memory with an input is copied by the caller.
+            Output port -> array. The caller copies one that shares memory with an input, or that
+            the model still refers to (its own buffer, which the next call writes to).
 
         Raises:
             EngineError: the model refuses the batch, or runs out of memory.

@@ -2,14 +2,14 @@
 
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
-
-import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.device.heap import give_memory_back
 from modelflow.engine.batching import BatchFigures, grouped, padded_shape
+from modelflow.engine.engine import Arrays
 from modelflow.engine.loading import Loading
 from modelflow.engine.lookup import find_engine
 from modelflow.engine.model_file import ModelFile
@@ -23,9 +23,6 @@ from modelflow.unit.unit import Context, FlowUnit
 from modelflow.wire.tensor import TensorSpec, shape_text
 
 __all__ = ["InferenceUnit", "inference_spec", "inference_unit"]
-
-# Stands for an item that did not fit; its row is left out of every call.
-_NOTHING = np.empty(0)
 
 
 class InferenceUnit(FlowUnit):
@@ -89,10 +86,11 @@ class InferenceUnit(FlowUnit):
     def tensors(self) -> dict[str, TensorSpec]:
         """Returns one item of each port, as the newest version of the model has it."""
         with self._opened().using() as servable:
-            model = servable.model
+            axes = servable.axes
+            outputs = servable.model.outputs if axes is None else axes.outputs
             return {
-                tensor.name: TensorSpec(tensor.name, tensor.dtype, tensor.item_shape)
-                for tensor in (*model.inputs, *model.outputs)
+                tensor.name: replace(tensor, shape=tensor.item_shape)
+                for tensor in (*servable.model.inputs, *outputs)
             }
 
     def figures(self) -> dict[str, dict[Any, int]]:
@@ -129,35 +127,42 @@ class InferenceUnit(FlowUnit):
             column = ctx.inputs[port.name]
             for row in rows:
                 try:
-                    arrays[port.name][row] = port.arrive(column[row].data)
+                    arrays[port.name][row] = port.arrive(column[row].data, column[row].get("shape"))
                 except EngineError as error:
                     failed.setdefault(row, error)
         for row, failure in failed.items():
             _fail(results, [row], failure)
         good = [row for row in rows if row not in failed]
-        groups = self._by_shape(arrays, good)
+        if good and servable.axes is None:
+            servable.find_axes({name: column[good[0]] for name, column in arrays.items()})
+        groups = self._by_shape(servable, arrays, good)
         if len(groups) > 1:
             self._figures.split(len(groups))
         for group in groups:
             start = 0
             while start < len(group):
-                step = servable.sizes.step(len(group) - start)
-                self._infer(servable, arrays, group[start : start + step], results)
-                start += step
+                sizes = servable.sizes
+                taken = group[start : start + sizes.step(len(group) - start)]
+                self._infer(servable, arrays, taken, sizes.size(len(taken)), results)
+                start += len(taken)
 
     def _by_shape(
-        self, arrays: Mapping[str, Mapping[int, Any]], rows: list[int]
+        self, servable: Servable, arrays: Mapping[str, Mapping[int, Any]], rows: list[int]
     ) -> list[list[int]]:
         is_padded = self._options.pad_variable
-        if rows and all(
+        shared = [port for port in servable.ports if not port.is_batched]
+        if not shared and all(
             len({column[row].shape for row in rows}) == 1 for column in arrays.values()
         ):
-            return [rows]
+            return [rows] if rows else []
         return grouped(
             {
-                row: tuple(
-                    len(column[row].shape) if is_padded else tuple(column[row].shape)
-                    for column in arrays.values()
+                row: (
+                    *(
+                        len(column[row].shape) if is_padded else tuple(column[row].shape)
+                        for column in arrays.values()
+                    ),
+                    *(port.value_of(arrays[port.name][row]) for port in shared),
                 )
                 for row in rows
             }
@@ -168,35 +173,60 @@ class InferenceUnit(FlowUnit):
         servable: Servable,
         arrays: Mapping[str, Mapping[int, Any]],
         rows: list[int],
+        size: int,
         results: dict[str, list[Any]],
     ) -> None:
-        size = servable.sizes.size(len(rows))
         staged = {}
         for port in servable.ports:
             items = [arrays[port.name][row] for row in rows]
             shape = None
-            if self._options.pad_variable:
+            if self._options.pad_variable and port.is_batched:
                 shape = padded_shape([tuple(item.shape) for item in items])
                 if all(tuple(item.shape) == shape for item in items):
                     shape = None
             staged[port.name] = port.gather(items, size, shape)
         outputs = servable.model.run(staged)
         self._figures.call(len(rows), size)
+        axes = servable.axes
+        assert axes is not None  # decided before the first call
+        for output in axes.outputs:
+            if output.is_batched and not self._has_rows(servable, output.name, outputs, size):
+                axes = servable.axes
+                assert axes is not None  # it was
+        if axes.reason and size > 1:  # the first result to show it: once more, one by one
+            for row in rows:
+                self._infer(servable, arrays, [row], 1, results)
+            return
         seen = list(staged.values())
-        for name, values in results.items():
-            output = owned(outputs[name], seen)
-            self._check_batch(name, output, size)
-            for row, item in zip(rows, items_of(output), strict=False):  # the rest is padding
-                values[row] = item
+        for output in axes.outputs:
+            values = results.get(output.name)
+            if values is None:  # nobody reads it
+                continue
+            value = owned(outputs.pop(output.name), seen)
+            if output.is_batched:
+                for row, item in zip(rows, items_of(value), strict=False):  # the rest is padding
+                    values[row] = item
+            else:
+                values[rows[0]] = value
 
-    def _check_batch(self, name: str, output: Any, size: int) -> None:
-        if not output.ndim or len(output) != size:
+    def _has_rows(self, servable: Servable, name: str, outputs: Arrays, size: int) -> bool:
+        """Tells whether an output has a row for each of a batch, and corrects what was shown.
+
+        Raises:
+            EngineError: it has none, against what the model file says.
+        """
+        output = outputs[name]
+        if output.ndim and len(output) == size:
+            return True
+        if servable.axes is None or servable.axes.is_stated or servable.sizes.fixed is not None:
             message = (
                 f"unit {self.name!r}, output {name!r}: got the shape {shape_text(output.shape)} "
                 f"for a batch of {size}; expected axis 0 to be the batch; "
                 "name an output of the model that has a value for each item"
             )
             raise EngineError(message)
+        servable.correct_axes(name)
+        return False
 
     def _opened(self) -> Serving:
         serving = self._serving

@@ -100,6 +100,8 @@ class _Kept(LoadedModel):
         self._model, self._key, self._keeper = model, key, keeper
         self.inputs, self.outputs = model.inputs, model.outputs
         self.memory, self.warm_up_runs = model.memory, model.warm_up_runs
+        self.batch_range, self.text_type = model.batch_range, model.text_type
+        self.is_stateful = model.is_stateful
 
     def run(self, inputs: Arrays) -> dict[str, npt.NDArray[Any]]:
         return self._model.run(inputs)

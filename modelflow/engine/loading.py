@@ -1,5 +1,6 @@
 """From a model file to what serves a unit: each version loaded, its ports checked, warmed up."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from modelflow.engine.options import InferenceOptions
 from modelflow.engine.servable import Servable
 from modelflow.engine.staging import InputPort
 from modelflow.engine.versions import chosen_versions
-from modelflow.engine.warmup import in_sizes, recorded_requests, synthetic_requests
+from modelflow.engine.warmup import Request, in_sizes, recorded_requests, synthetic_requests
 from modelflow.errors import EngineError
 from modelflow.unit.declared import DECLARED_TYPES
 
@@ -86,12 +87,14 @@ class Loading:
         model = load_model(find_engine(self.model_file.engine), request)
         try:
             self._check_types(model)
-            sizes = CallSizes(_fixed_batch(model), self._allowed_sizes, self.batch_size)
+            sizes = CallSizes(
+                model.fixed_batch, self._allowed_sizes, self.batch_size, model.batch_range
+            )
             ports = tuple(
-                InputPort(self.name, tensor, self.options.allow_cast, model.memory)
+                InputPort(self.name, tensor, self.options.allow_cast, model.memory, model.text_type)
                 for tensor in model.inputs
             )
-            servable = Servable(version, model, ports, sizes)
+            servable = Servable(self.name, version, model, ports, sizes)
             self._warm_up(servable, request)
         except BaseException:
             model.close()
@@ -100,11 +103,17 @@ class Loading:
 
     def _warm_up(self, servable: Servable, request: LoadRequest) -> None:
         options, model = self.options, servable.model
-        if options.warmup == "synthetic":
-            servable.run(synthetic_requests(model, self.name, servable.sizes.all()))
-        elif options.warmup == "recorded":
+        requests: Sequence[Request] = ()
+        if options.warmup == "recorded":
             requests = recorded_requests(model, request.path, options.warmup_requests)
+        elif not model.is_stateful:
+            requests = list(synthetic_requests(model, self.name))
+        if servable.axes is None and requests:
+            with servable.memory.running(model.memory):
+                servable.find_axes({name: rows[0, ...] for name, rows in requests[0].items()})
+        if options.warmup == "recorded":
             servable.run(requests)
+        if options.warmup != "none" and requests:
             servable.run(in_sizes(requests[0], servable.sizes.all()))
 
     def _check_types(self, model: LoadedModel) -> None:
@@ -121,8 +130,3 @@ class Loading:
 
 def _dtype(declared: str) -> str:
     return DECLARED_TYPES.get(declared.lower(), declared.lower())
-
-
-def _fixed_batch(model: LoadedModel) -> int | None:
-    sizes = {size for tensor in model.inputs if (size := tensor.batch_size) is not None}
-    return max(sizes, default=None)

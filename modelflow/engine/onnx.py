@@ -1,6 +1,7 @@
 """The engine ``onnx``: ONNX files, by ONNX Runtime."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence, Set
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -25,7 +26,12 @@ from modelflow.wire.tensor import TensorSpec
 
 __all__ = ["OnnxEngine"]
 
+# Where in the runtime's source an error was raised: a path, a line, a function.
+_SOURCE = re.compile(r"/\S+\.(?:cc|h):\d+ (?:\S+ )?[\w:~<>]+\([^)]*\)(?: const)? ")
 _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
+# Names that converters make up for an axis of unknown length, each axis another one: those of
+# tf2onnx ("unk__12"), and of PyTorch ("x_dynamic_axes_1", "Reshapey_dim_0").
+_MADE_UP = re.compile(r"^unk__\d+$|_dynamic_axes_\d+$|_dim_\d+$")
 _DTYPES = {
     "float": "float32",
     "double": "float64",
@@ -57,8 +63,8 @@ class OnnxEngine(Engine):
             )
         except _errors() as error:
             message = (
-                f"model {path}: {looks_like(path)}; ONNX Runtime {runtime.__version__} does not "
-                f"load it: {_reason(error)}"
+                f"model {path}: {_form(path)}ONNX Runtime {runtime.__version__} does not load it: "
+                f"{_reason(error)}"
             )
             raise EngineError(message) from error
         if request.device.kind == "cpu":
@@ -69,6 +75,8 @@ class OnnxEngine(Engine):
 class OnnxModel(LoadedModel):
     """A session on the CPU: reads NumPy arrays where they lie."""
 
+    text_type = str
+
     def __init__(self, session: Any, request: LoadRequest) -> None:
         """Checks the ports.
 
@@ -76,11 +84,17 @@ class OnnxModel(LoadedModel):
             EngineError: no such port, an input that no port feeds, or a type that is no array.
         """
         self._path = request.path
-        known_inputs = _specs(request.path, session.get_inputs())
-        known_outputs = _specs(request.path, session.get_outputs())
-        self.inputs = _chosen(request.path, "input", request.inputs, known_inputs)
-        self.outputs = _chosen(request.path, "output", request.outputs, known_outputs)
-        _require_fed(request.path, self.inputs, known_inputs)
+        inputs, outputs = session.get_inputs(), session.get_outputs()
+        batch = {value.shape[0] for value in inputs if value.shape}
+        self.inputs = tuple(
+            _spec(request.path, value, bool(value.shape))
+            for value in _chosen(request.path, "input", request.inputs, inputs)
+        )
+        self.outputs = tuple(
+            _spec(request.path, value, _is_batched(value.shape, batch))
+            for value in _chosen(request.path, "output", request.outputs, outputs)
+        )
+        _require_fed(request.path, self.inputs, inputs)
         self._fetches = [spec.name for spec in self.outputs]
         self._session = session
 
@@ -210,18 +224,32 @@ def _limit(memory: float, device: Device) -> int:
     return int(memory * (1 << 20) if memory > 1 else memory * total_memory(device.index))
 
 
-def _specs(path: Path, values: Sequence[Any]) -> list[TensorSpec]:
-    specs = []
-    for value in values:
-        name = _dtype_name(value.type)
-        if name is None:
-            message = (
-                f"model {path}: the port {value.name!r} is of type {value.type}; expected an array"
-            )
-            raise EngineError(message)
-        shape = tuple(extent if isinstance(extent, int) else None for extent in value.shape)
-        specs.append(TensorSpec(value.name, np.dtype(name), shape))
-    return specs
+def _spec(path: Path, value: Any, is_batched: bool | None) -> TensorSpec:
+    name = _dtype_name(value.type)
+    if name is None:
+        advice = "name the outputs to use"
+        if value.type.startswith(("seq(map", "map(")):
+            advice = "convert it with zipmap=False (skl2onnx), or name the other outputs"
+        message = (
+            f"model {path}: the port {value.name!r} is of type {value.type}; expected an array; "
+            f"{advice}"
+        )
+        raise EngineError(message)
+    shape = tuple(extent if isinstance(extent, int) else None for extent in value.shape)
+    return TensorSpec(value.name, np.dtype(name), shape, is_batched)
+
+
+def _is_batched(shape: Sequence[Any], batch: Set[Any]) -> bool | None:
+    """Tells whether axis 0 is the batch by its symbolic name; None: the names do not say it."""
+    if not shape:
+        return False
+    length = shape[0]
+    if not isinstance(length, str) or _MADE_UP.search(length):
+        return None  # a number, or nothing that anybody has named
+    if length in batch:
+        return True
+    names = [name for name in batch if isinstance(name, str) and not _MADE_UP.search(name)]
+    return False if names or all(isinstance(size, int) for size in batch) else None
 
 
 def _dtype_name(text: str) -> str | None:
@@ -237,18 +265,26 @@ def _dtype_name(text: str) -> str | None:
     return found
 
 
-def _chosen(
-    path: Path, what: str, names: Sequence[str], known: Sequence[TensorSpec]
-) -> tuple[TensorSpec, ...]:
-    by_name = {spec.name: spec for spec in known}
+def _chosen(path: Path, what: str, names: Sequence[str], known: Sequence[Any]) -> Sequence[Any]:
+    by_name = {value.name: value for value in known}
     for name in names:
         if name not in by_name:
-            raise EngineError(unknown_port(path, what, name, known))
-    return tuple(by_name[name] for name in names) if names else tuple(known)
+            raise EngineError(unknown_port(path, what, name, list(map(_text, known))))
+    return [by_name[name] for name in names] if names else known
 
 
-def _require_fed(path: Path, given: Sequence[TensorSpec], known: Sequence[TensorSpec]) -> None:
-    absent = [str(spec) for spec in known if spec not in given]
+def _text(value: Any) -> Any:
+    """Describes a port of any type, for messages."""
+    try:
+        return _spec(Path(), value, None)
+    except EngineError:  # no array
+        return value.name
+
+
+def _require_fed(path: Path, given: Sequence[TensorSpec], values: Sequence[Any]) -> None:
+    names = {spec.name for spec in given}
+    known = [_text(value) for value in values]
+    absent = [str(_text(value)) for value in values if value.name not in names]
     if absent:
         message = (
             f"model {path}: its input {absent[0]} is fed by no port; declare an input for each: "
@@ -265,6 +301,12 @@ def _errors() -> tuple[type[Exception], ...]:
     return (*(found for found in own if issubclass(found, Exception)), RuntimeError, ValueError)
 
 
+def _form(path: Path) -> str:
+    """Says what a file looks like that is no model's: of protobuf messages the runtime says it."""
+    found = looks_like(path)
+    return "" if found.endswith(", or cut off") else f"{found}; "
+
+
 def _reason(error: Exception) -> str:
-    # "[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : the sentence"
-    return one_sentence(str(error).split(" : ", 3)[-1])
+    # "[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : /src/graph.cc:91 Graph::Load(...) the sentence"
+    return one_sentence(_SOURCE.sub("", str(error).split(" : ", 3)[-1]))

@@ -1,18 +1,23 @@
 """A version of a model in memory, and the handing over from one version to the next."""
 
+import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from modelflow.device import Memory, memory_of
+from modelflow.engine.batch_axis import BatchAxes, find_batch_axes, state_batch_axes
 from modelflow.engine.batching import CallSizes
 from modelflow.engine.engine import LoadedModel
 from modelflow.engine.staging import InputPort
 from modelflow.errors import EngineError
+from modelflow.log import LEVELS
 
 __all__ = ["Servable", "Serving"]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
@@ -20,18 +25,88 @@ class Servable:
     """A loaded model, warmed up.
 
     Attributes:
+        unit: The unit's name, for messages.
         version: Its number; 0 where the model has no versions.
         model: The model.
         ports: Its inputs, as items are checked and gathered.
         sizes: The sizes of batch that it is called with.
         users: How many batches run on it now.
+        axes: Which of its outputs are batched; None: the model does not say, and no item has shown
+            it yet.
     """
 
+    unit: str
     version: int
     model: LoadedModel
     ports: tuple[InputPort, ...]
     sizes: CallSizes
     users: int = field(default=0)
+    axes: BatchAxes | None = field(init=False)
+    _deciding: threading.Lock = field(init=False, default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        """Reads what the model says of its outputs.
+
+        Raises:
+            EngineError: it takes batches of a fixed size, and has an output without batch axis.
+        """
+        self.axes = state_batch_axes(self.model.outputs, self.sizes.fixed)
+        if self.axes is None and self.model.is_stateful:
+            outputs = [replace(o, is_batched=bool(o.is_batched)) for o in self.model.outputs]
+            self.axes = state_batch_axes(outputs, self.sizes.fixed)
+        if self.axes is not None:
+            self._decided(self.axes)
+
+    def find_axes(self, example: Mapping[str, Any]) -> BatchAxes:
+        """Returns which outputs are batched; runs the model a few times where nobody knows yet.
+
+        Args:
+            example: An item of each input, as `InputPort.arrive` gives it.
+
+        Raises:
+            EngineError: see `__post_init__`.
+        """
+        with self._deciding:
+            if self.axes is None:
+                self._decided(
+                    find_batch_axes(
+                        self.model.inputs,
+                        self.model.outputs,
+                        self._run_equal,
+                        example,
+                        self.sizes.trials(),
+                    )
+                )
+            assert self.axes is not None  # decided now or before
+            return self.axes
+
+    def correct_axes(self, output: str) -> None:
+        """Notes that an output is not batched, as a result has shown."""
+        with self._deciding:
+            assert self.axes is not None  # else there would be no result
+            if output in {o.name for o in self.axes.outputs if o.is_batched}:
+                self._decided(self.axes.without(output))
+
+    def _decided(self, axes: BatchAxes) -> None:
+        fixed = self.sizes.fixed
+        if axes.reason and fixed is not None and fixed > 1:
+            message = (
+                f"unit {self.unit!r}: the model takes batches of {fixed}, and {axes.reason}; "
+                "name outputs that have a value for each item"
+            )
+            raise EngineError(message)
+        if axes.reason:
+            self.sizes = CallSizes(1, (), 1)
+            text = "unit %r: the model is called with one item at a time: %s"
+            _log.log(LEVELS["NOTICE"], text, self.unit, axes.reason)
+        self.axes = axes
+
+    def _run_equal(self, item: Mapping[str, Any], size: int) -> Mapping[str, Any]:
+        staged = {
+            port.name: port.gather([port.arrive(item[port.name])] * size, size)
+            for port in self.ports
+        }
+        return self.model.run(staged)
 
     @property
     def memory(self) -> Memory:

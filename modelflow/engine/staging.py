@@ -1,6 +1,7 @@
 """How items become the array that an engine reads: checked on arrival, gathered once."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy.typing as npt
 from modelflow.device import CPU, Device, memory_of
 from modelflow.errors import EngineError
 from modelflow.wire.tensor import TensorSpec, shape_text
+from modelflow.wire.view import view
 
 __all__ = ["InputPort"]
 
@@ -25,36 +27,49 @@ class InputPort:
     """
 
     def __init__(
-        self, unit: str, tensor: TensorSpec, is_cast_allowed: bool, device: Device = CPU
+        self,
+        unit: str,
+        tensor: TensorSpec,
+        is_cast_allowed: bool,
+        device: Device = CPU,
+        text_type: type[bytes | str] = bytes,
     ) -> None:
         """Takes the unit's name, for messages, and what the model expects, and where."""
         self.name = tensor.name
+        self.is_batched = tensor.is_batched is not False
+        """Each item has a value of its own; else all items of a call share one."""
         self._unit = unit
         self._tensor = tensor
         self._dtype = tensor.dtype
         self._is_text = tensor.dtype == object
+        self._text_type = text_type
         self._is_cast_allowed = is_cast_allowed
         self._device = device
         self._memory = memory_of(device.kind)
         # The shape that passed last: most batches hold one shape only.
         self._passed: tuple[int, ...] | None = None
 
-    def arrive(self, data: Any) -> Any:
+    def arrive(self, data: Any, meta_shape: Any = None) -> Any:
         """Returns one item as an array that fits the model, without copying one that does.
 
-        An array on the model's device stays there.
+        An array on the model's device stays there. Bytes and flat arrays that fill the item exactly
+        are seen as it.
+
+        Args:
+            data: The item's data.
+            meta_shape: The item's meta ``shape``, for `modelflow.wire.view`.
 
         Raises:
             EngineError: naming unit, port, what was expected and what came.
         """
         if type(data) is np.ndarray:
             if data.dtype == self._dtype and data.shape == self._passed:
-                return data
+                return self._texts(data) if self._is_text else data
         elif self._device.kind != CPU.kind and self._memory.holds(data):
             return self._on_device(data)
-        array = self._text(data) if self._is_text else self._numbers(data)
+        array = self._text(data) if self._is_text else self._numbers(data, meta_shape)
         if not self._fits(array.shape):
-            raise EngineError(self._message(_described(data), "of that shape"))
+            array = self._without_batch_axis(array)
         self._passed = array.shape
         return array
 
@@ -62,11 +77,22 @@ class InputPort:
         """Returns ``items`` as one C-contiguous array of ``size`` rows on the model's device.
 
         Args:
-            items: What `arrive` gave.
+            items: What `arrive` gave; of a port that is not batched, equal values.
             size: The length of axis 0; what is behind the items is zeros.
             shape: See `Memory.gather`.
         """
-        return self._memory.gather(items, size, self._dtype, self._device, shape)
+        if not self.is_batched:
+            return self._memory.gather(items[:1], 1, self._dtype, self._device)[0, ...]
+        staged = self._memory.gather(items, size, self._dtype, self._device, shape)
+        if self._text_type is str and self._is_text and size > len(items):
+            staged[len(items) :] = ""
+        return staged
+
+    def value_of(self, item: Any) -> Hashable:
+        """Returns what tells an item of a port that is not batched from those of other values."""
+        if self._memory.holds(item):
+            (item,) = self._memory.download([item])
+        return repr(item.tolist()) if item.dtype.hasobject else item.tobytes()
 
     def _on_device(self, data: Any) -> Any:
         dtype, shape = self._memory.dtype_of(data), tuple(data.shape)
@@ -77,46 +103,103 @@ class InputPort:
                 advice = "; convert it before, or set allow_cast=true" if is_near else ""
                 raise EngineError(self._message(got, f"of that type{advice}"))
         if not self._fits(shape):
-            raise EngineError(self._message(got, "of that shape"))
+            raise EngineError(self._message(got, self._advice(shape)))
         return data
 
-    def _numbers(self, data: Any) -> Array:
+    def _numbers(self, data: Any, meta_shape: Any) -> Array:
+        seen = view(data, meta_shape, self._dtype, self._tensor.item_shape)
+        if seen is not None:
+            return seen
         try:
             array = np.asarray(data)
-        except ValueError as error:  # a ragged list
+        except (ValueError, OverflowError) as error:  # a ragged list
             raise EngineError(self._message(_described(data), "of one shape")) from error
+        if not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
         if array.dtype == self._dtype:
             return array
+        is_untyped = isinstance(data, _UNTYPED)
+        if is_untyped and not array.size:
+            return array.astype(self._dtype)
         if array.dtype.kind in "biufc" and np.can_cast(array.dtype, self._dtype, "same_kind"):
-            if self._is_cast_allowed:
-                return array
-            if isinstance(data, _UNTYPED):
-                return array.astype(self._dtype)
-            advice = "of that type; convert it before, or set allow_cast=true"
-            raise EngineError(self._message(_described(data), advice))
-        raise EngineError(self._message(_described(data), "of that type"))
+            if not (is_untyped or self._is_cast_allowed):
+                advice = "of that type; convert it before, or set allow_cast=true"
+                raise EngineError(self._message(_described(data), advice))
+            return self._converted(array)
+        raise EngineError(self._message(_odd_value(data, self._dtype), "of that type"))
+
+    def _converted(self, array: Array) -> Array:
+        """Returns numbers in the port's type; raises EngineError for one that it cannot hold."""
+        with np.errstate(over="ignore"):
+            converted = array.astype(self._dtype)
+        if self._dtype.kind in "iu":
+            lost = converted.astype(array.dtype) != array
+            lost |= (converted < 0) != (array < 0)
+        else:
+            lost = np.isfinite(array) & ~np.isfinite(converted)
+        if lost.any():
+            place = tuple(map(int, np.argwhere(lost)[0]))
+            where = f" at {list(place)}" if place else ""
+            got = f"{array[place]}{where}, which {self._dtype.name} cannot hold"
+            raise EngineError(self._message(got, "whose values it can hold"))
+        return converted
 
     def _text(self, data: Any) -> Array:
-        if isinstance(data, str):
-            data = data.encode()
-        if isinstance(data, bytes | bytearray | memoryview):
+        if isinstance(data, bytes | bytearray | memoryview | str):
             array = np.empty((), object)
-            array[()] = bytes(data)
-            return array
+            array[()] = data if isinstance(data, bytes | str) else bytes(data)
+            return self._texts(array)
         array = np.asarray(data)
-        if array.dtype.kind in "SU":
-            encoded = np.char.encode(array) if array.dtype.kind == "U" else array
-            return encoded.astype(object)
+        if array.dtype.kind in "SUT" or (array.dtype.kind == "f" and not array.size):
+            return self._texts(array.astype(object))
         if array.dtype == object and all(isinstance(text, bytes | str) for text in array.flat):
-            return array
+            return self._texts(array)
         raise EngineError(self._message(_described(data), "of text (str or bytes)"))
+
+    def _texts(self, array: Array) -> Array:
+        """Returns texts as elements of the model's type."""
+        if all(type(text) is self._text_type for text in array.flat):
+            return array
+        texts = np.empty(array.shape, object)
+        for place, text in np.ndenumerate(array):
+            texts[place] = self._of_text_type(text)
+        return texts
+
+    def _of_text_type(self, text: bytes | str) -> bytes | str:
+        if isinstance(text, str):
+            return str(text) if self._text_type is str else text.encode()
+        if self._text_type is bytes:
+            return bytes(text)
+        try:
+            return text.decode()
+        except UnicodeDecodeError as error:
+            got = f"{len(text)} bytes that are no UTF-8 (byte {text[error.start]:#x} at "
+            raise EngineError(self._message(f"{got}{error.start})", "of UTF-8 text")) from error
 
     def _fits(self, shape: tuple[int, ...]) -> bool:
         wanted = self._tensor.item_shape
-        return wanted is None or (
-            len(shape) == len(wanted)
-            and all(w is None or w == s for s, w in zip(shape, wanted, strict=True))
+        if wanted is None or not self._tensor.is_shape_checked:
+            return True
+        return len(shape) == len(wanted) and all(
+            w is None or w == s for s, w in zip(shape, wanted, strict=True)
         )
+
+    def _without_batch_axis(self, array: Array) -> Array:
+        """Returns the only row of a batch of one, where the model's batch is fixed to 1."""
+        is_row = self._tensor.batch_size == 1 and array.ndim and len(array) == 1
+        if is_row and self._fits(array.shape[1:]):
+            row: Array = array[0, ...]
+            return row
+        raise EngineError(self._message(_described(array), self._advice(array.shape)))
+
+    def _advice(self, shape: tuple[int, ...]) -> str:
+        if len(shape) > 1 and self._fits(shape[1:]):
+            return "of that shape: leave the batch axis out"
+        for axes in _orders(len(shape)):
+            turned = tuple(shape[axis] for axis in axes)
+            if self._fits(turned):
+                return f"of that shape: transpose it by {axes} to {shape_text(turned)}"
+        return "of that shape"
 
     def _message(self, got: str, advice: str) -> str:
         kind = "text" if self._is_text else self._dtype.name
@@ -126,6 +209,29 @@ class InputPort:
             f"unit {self._unit!r}, input {self.name!r}: got {got}; expected {expected}; "
             f"give an item {advice}"
         )
+
+
+def _orders(axes: int) -> Iterator[tuple[int, ...]]:
+    """Gives the orders of the axes of an image: of more axes nobody guesses."""
+    return itertools.permutations(range(axes)) if 1 < axes <= 3 else iter(())
+
+
+def _odd_value(data: Any, dtype: np.dtype[Any]) -> str:
+    """Describes data by its first value that is no number of the type's kind."""
+    allowed: tuple[type, ...] = (int,) if dtype.kind in "iu" else (int, float)
+    if isinstance(data, list | tuple):
+        for place, value in enumerate(_leaves(data)):
+            if not isinstance(value, allowed):
+                return f"{type(value).__name__} {value!r:.40} (value {place})"
+    return _described(data)
+
+
+def _leaves(data: Any) -> Iterator[Any]:
+    for value in data:
+        if isinstance(value, list | tuple):
+            yield from _leaves(value)
+        else:
+            yield value
 
 
 def _described(data: Any) -> str:

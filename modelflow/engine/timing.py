@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 
 from modelflow.device import memory_of
+from modelflow.engine.batching import CallSizes
 from modelflow.engine.engine import LoadedModel
+from modelflow.engine.servable import Servable
+from modelflow.engine.staging import InputPort
 from modelflow.errors import EngineError
 from modelflow.wire.tensor import TensorSpec
 
-__all__ = ["BatchTime", "batch_times", "item_shapes"]
+__all__ = ["BatchTime", "batch_times", "item_shapes", "single_item_reason"]
 
 Shape = tuple[int, ...]
 
@@ -81,18 +84,16 @@ def batch_times(
         sizes: The sizes of batch; only its own where the model fixes it.
         seconds: How long to measure each size, at the least three calls.
     """
-    fixed = {tensor.batch_size for tensor in model.inputs} - {None}
-    memory = memory_of(model.memory.kind)
-    for size in sorted({size for size in fixed if size is not None} or set(sizes)):
+    servable, zeros = _servable(model), {}
+    for tensor in model.inputs:
+        zeros[tensor.name] = np.zeros(shapes[tensor.name], tensor.dtype)
+    memory = servable.memory
+    with memory.running(model.memory):
+        servable.find_axes(zeros)
+    for size in sorted({servable.sizes.size(servable.sizes.step(size)) for size in sizes}):
         with memory.running(model.memory):
             staged = {
-                tensor.name: memory.gather(
-                    [np.zeros(shapes[tensor.name], tensor.dtype)] * size,
-                    size,
-                    tensor.dtype,
-                    model.memory,
-                )
-                for tensor in model.inputs
+                port.name: port.gather([zeros[port.name]] * size, size) for port in servable.ports
             }
             times: list[float] = []
             _run(model, staged)
@@ -102,6 +103,27 @@ def batch_times(
                 _run(model, staged)
                 times.append(time.perf_counter() - start)
         yield BatchTime(size, statistics.median(times), len(times))
+
+
+def single_item_reason(model: LoadedModel, shapes: Mapping[str, Shape]) -> str:
+    """Returns why a model is called with one item at a time; empty: it takes batches.
+
+    Args:
+        model: The model; it is run a few times where its file does not say it.
+        shapes: The shape of one item of each input.
+    """
+    servable = _servable(model)
+    with servable.memory.running(model.memory):
+        zeros = {t.name: np.zeros(shapes[t.name], t.dtype) for t in model.inputs}
+        return servable.find_axes(zeros).reason
+
+
+def _servable(model: LoadedModel) -> Servable:
+    ports = tuple(
+        InputPort("model", tensor, False, model.memory, model.text_type) for tensor in model.inputs
+    )
+    sizes = CallSizes(model.fixed_batch, (), 1, model.batch_range)
+    return Servable("model", 0, model, ports, sizes)
 
 
 def _run(model: LoadedModel, staged: Mapping[str, Any]) -> None:

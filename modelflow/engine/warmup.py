@@ -13,7 +13,7 @@ from modelflow.engine.engine import LoadedModel
 from modelflow.errors import EngineError
 from modelflow.wire.tensor import TensorSpec, shape_text
 
-__all__ = ["in_sizes", "recorded_requests", "synthetic_requests"]
+__all__ = ["Request", "in_sizes", "recorded_requests", "synthetic_requests"]
 
 _SERVING_FILE = Path("assets.extra") / "tf_serving_warmup_requests"
 _ARRAYS_FILE = "warmup.npz"
@@ -24,16 +24,15 @@ _log = logging.getLogger(__name__)
 Request = Mapping[str, npt.NDArray[Any]]
 
 
-def synthetic_requests(model: LoadedModel, unit: str, sizes: Sequence[int]) -> Iterator[Request]:
-    """Gives zeros of the model's shapes, a batch of each size; nothing where shapes are open."""
+def synthetic_requests(model: LoadedModel, unit: str) -> Iterator[Request]:
+    """Gives a request of zeros of the model's shapes; nothing where shapes are open."""
     unknown = [str(tensor) for tensor in model.inputs if not _is_fully_known(tensor)]
     if unknown:
         _log.info(
             "unit %r: no warm-up, the model leaves the shape of %s open", unit, ", ".join(unknown)
         )
         return
-    for size in sizes:
-        yield {tensor.name: _zeros(tensor, size) for tensor in model.inputs}
+    yield {tensor.name: _zeros(tensor) for tensor in model.inputs}
 
 
 def recorded_requests(model: LoadedModel, path: Path, file: str) -> Sequence[Request]:
@@ -129,6 +128,6 @@ def _is_fully_known(tensor: TensorSpec) -> bool:
     return shape is not None and None not in shape and not tensor.dtype.hasobject
 
 
-def _zeros(tensor: TensorSpec, size: int) -> npt.NDArray[Any]:
+def _zeros(tensor: TensorSpec) -> npt.NDArray[Any]:
     shape = [extent or 0 for extent in tensor.item_shape or ()]
-    return np.zeros((size, *shape), tensor.dtype)
+    return np.zeros((1, *shape), tensor.dtype)

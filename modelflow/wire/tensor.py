@@ -20,23 +20,31 @@ class TensorSpec:
     Attributes:
         name: The port's name, as the unit calls it.
         dtype: The element type; ``object`` for text (items are ``bytes``).
-        shape: The shape with the batch as axis 0, None for an axis that is free; None as a whole
-            where the model does not say how many axes there are.
+        shape: The shape, None for an axis that is free; None as a whole where the model does not
+            say how many axes there are.
+        is_batched: Axis 0 is the batch. False: there is no batch axis; the array is one request's
+            value (an input) or one item's (an output). None: the model does not say.
+        is_shape_checked: Values of another shape are refused. False: the shape only describes what
+            is usual, and the model itself judges the values.
     """
 
     name: str
     dtype: np.dtype[Any]
     shape: tuple[int | None, ...] | None = None
+    is_batched: bool | None = None
+    is_shape_checked: bool = True
 
     @property
     def item_shape(self) -> tuple[int | None, ...] | None:
-        """The shape of one item: without axis 0."""
-        return None if self.shape is None else self.shape[1:]
+        """The shape of one item: without axis 0, where that is or may be the batch."""
+        if self.shape is None or self.is_batched is False:
+            return self.shape
+        return self.shape[1:]
 
     @property
     def batch_size(self) -> int | None:
         """The length of axis 0 where the model fixes it; None where it is free or not known."""
-        return self.shape[0] if self.shape else None
+        return self.shape[0] if self.shape and self.is_batched is not False else None
 
     def __str__(self) -> str:
         if self.shape is None:

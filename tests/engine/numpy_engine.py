@@ -8,7 +8,7 @@ from modelflow.engine import Engine, LoadedModel, TensorSpec
 class DoublingModel(LoadedModel):
     def __init__(self, shape):
         self.inputs = (TensorSpec("x", np.dtype(np.float32), shape),)
-        self.outputs = (TensorSpec("y", np.dtype(np.float32), shape),)
+        self.outputs = (TensorSpec("y", np.dtype(np.float32), shape, is_batched=True),)
         self.batches = []
         self.staged = []
         self.closed = 0

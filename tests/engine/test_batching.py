@@ -37,7 +37,7 @@ class SumModel(LoadedModel):
 
     def __init__(self, shape):
         self.inputs = (TensorSpec("x", np.dtype(np.float32), shape),)
-        self.outputs = (TensorSpec("y", np.dtype(np.float32), (None,)),)
+        self.outputs = (TensorSpec("y", np.dtype(np.float32), (None,), is_batched=True),)
         self.calls = []
 
     def run(self, inputs):
