@@ -1,19 +1,27 @@
 """What an engine gives for a batch, as items."""
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 __all__ = ["items_of", "owned"]
 
 
 def owned(output: Any, others: list[Any]) -> Any:
-    """Returns an output that shares no memory with ``others``, to which it is added."""
+    """Returns an output that shares no memory with ``others`` or with the model; adds it to them.
+
+    Args:
+        output: The caller gives it away: a reference that it keeps would look like the model's.
+        others: The inputs, and the outputs before.
+    """
     # A model may hand an input through, or one result on two ports. The consumers of one would
-    # then see what those of the other write.
+    # then see what those of the other write. What it still refers to, its next call may overwrite.
     if isinstance(output, np.ndarray):
-        if any(np.may_share_memory(output, other) for other in others):
+        is_shared = _holders(output) > (_OF_OWN if output.base is None else _OF_BASE)
+        if is_shared or any(np.may_share_memory(output, other) for other in others):
             output = output.copy()
     elif any(output is other for other in others):
         output = output.clone()
@@ -30,3 +38,19 @@ def items_of(output: Any) -> Sequence[Any]:
     if output.ndim > 1 or output.dtype == object:
         return list(output)
     return [output[row, ...] for row in range(len(output))]
+
+
+def _holders(array: npt.NDArray[Any]) -> int:
+    """Counts the references to an array, or to what it is a view of."""
+    return sys.getrefcount(array if array.base is None else array.base)
+
+
+def _calibrate(array: npt.NDArray[Any]) -> int:
+    """Counts for an array that nobody else holds; as deep in calls as `owned`."""
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return -1  # such counts say nothing: every output is copied
+    return _holders(array)
+
+
+_OF_OWN = _calibrate(np.empty(2))
+_OF_BASE = _calibrate(np.empty(2)[:1])

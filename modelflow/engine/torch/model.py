@@ -1,6 +1,6 @@
 """A module in memory, ready to run on its device."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ class TorchModel(LoadedModel):
         self._is_on_host = request.device.kind == CPU.kind
         order = {spec.name: spec for spec in ports.inputs}
         self.inputs = tuple(order[name] for name in request.inputs) or ports.inputs
-        self.outputs = ports.outputs
+        self.outputs, self.batch_range = ports.outputs, ports.batch_range
         self._arguments = tuple(order)
         self._places = ports.places
         self._format = torch.channels_last if options.channels_last else None
@@ -48,8 +48,10 @@ class TorchModel(LoadedModel):
             module = module.to(self._dtype)
         if self._format is not None:
             module = module.to(memory_format=self._format)
+        self._own = set(_storages(module))
         if isinstance(module, torch.jit.ScriptModule):
             module = torch.jit.freeze(module)
+            self._own.update(_constants(module))
         self._module: Any = module
         self._graphs = CudaGraphs(self._call, self._device) if options.cuda_graph else None
         fixed = {spec.batch_size for spec in self.inputs if spec.batch_size is not None}
@@ -67,11 +69,11 @@ class TorchModel(LoadedModel):
         tensors = [self._tensor(inputs[name]) for name in self._arguments]
         with torch.inference_mode():
             try:
-                if self._graphs is not None and len(tensors[0]) in self._sizes:
+                if self._graphs is not None and self._batch_of(tensors) in self._sizes:
                     results = self._graphs.run(tensors)
                 else:
                     results = self._call(tensors)
-            except (RuntimeError, IndexError, ValueError, TypeError) as error:
+            except (RuntimeError, LookupError, ValueError, TypeError, AssertionError) as error:
                 # TorchScript gives all errors one class.
                 if "out of memory" in str(error) and not self._is_on_host:
                     torch.cuda.empty_cache()
@@ -105,7 +107,16 @@ class TorchModel(LoadedModel):
             ]
         result = self._module(*tensors)
         results = [result[place] for place in self._places] if self._places else [result]
-        return [r.float() if r.dtype == self._dtype else r for r in results]
+        return [self._given(result) for result in results]
+
+    def _given(self, result: Any) -> Any:
+        """Returns a result as it is given on: float32 for bfloat16, and no memory of the module."""
+        if result.dtype in (self._dtype, self._torch.bfloat16):
+            return result.float()
+        return result.clone() if _pointer(result) in self._own else result
+
+    def _batch_of(self, tensors: list[Any]) -> int:
+        return next((len(tensor) for tensor in tensors if tensor.ndim), 1)
 
     def _tensor(self, value: Any) -> Any:
         if isinstance(value, np.ndarray):
@@ -119,6 +130,23 @@ class TorchModel(LoadedModel):
         # TorchScript puts a listing of its code before the sentence that says what was wrong.
         _, _, behind = text.rpartition("RuntimeError: ")
         return EngineError(f"model {self._path}: {type(error).__name__}: {one_sentence(behind)}")
+
+
+def _storages(module: Any) -> Iterator[int]:
+    """Gives the addresses of a module's parameters and buffers."""
+    yield from (_pointer(tensor) for tensor in (*module.parameters(), *module.buffers()))
+
+
+def _constants(module: Any) -> Iterator[int]:
+    """Gives the addresses of the tensors that freezing has put into the graph."""
+    for node in module.graph.findAllNodes("prim::Constant"):
+        if node.hasAttribute("value") and node.kindOf("value") == "t":
+            yield _pointer(node.t("value"))
+
+
+def _pointer(tensor: Any) -> int:
+    pointer: int = tensor.untyped_storage().data_ptr()
+    return pointer
 
 
 def _array(tensor: Any) -> npt.NDArray[Any]:

@@ -1,8 +1,8 @@
 """What a TorchScript module or an exported program takes and gives."""
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -29,11 +29,13 @@ class Ports:
         inputs: In the order of ``forward``'s arguments.
         outputs: In the order of the unit.
         places: For each output its place in the result, or its key; empty: the result itself.
+        batch_range: The smallest and the largest batch that it takes; None: no largest one.
     """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     places: tuple[Any, ...]
+    batch_range: tuple[int, int | None] = (1, None)
 
 
 def script_ports(request: LoadRequest, module: Any) -> Ports:
@@ -48,7 +50,7 @@ def script_ports(request: LoadRequest, module: Any) -> Ports:
         EngineError: no argument of that name, one that no port feeds, or a result that is no
             tensor, tuple or dict of tensors.
     """
-    arguments = [a for a in module.forward.schema.arguments if a.name != "self"]
+    arguments = module.forward.schema.arguments[1:]  # the first is the module, by whatever name
     wanted = [a for a in arguments if not a.has_default_value() or a.name in request.inputs]
     known = [TensorSpec(a.name, request.types.get(a.name, _FLOAT)) for a in wanted]
     odd = [a for a in wanted if str(a.type) not in ("Tensor", "Optional[Tensor]")]
@@ -61,8 +63,9 @@ def script_ports(request: LoadRequest, module: Any) -> Ports:
     if request.inputs and not set(request.inputs) & {spec.name for spec in known}:
         known = _by_position(request, known)
     _check_inputs(request, known)
-    names = _result_names(request, str(module.forward.schema.returns[0].type))
-    return _ports(request, known, {name: TensorSpec(name, _FLOAT) for name in names})
+    kind = str(module.forward.schema.returns[0].type)
+    results = {name: TensorSpec(name, _FLOAT) for name in _result_names(request, kind)}
+    return _ports(request, known, results, is_dict=kind.startswith("Dict["))
 
 
 def exported_ports(request: LoadRequest, program: Any) -> Ports:
@@ -74,19 +77,17 @@ def exported_ports(request: LoadRequest, program: Any) -> Ports:
     values = {node.name: node.meta.get("val") for node in program.graph.nodes}
     signature = program.graph_signature
     known = [_spec(request, name, name, values) for name in signature.user_inputs]
+    symbols = {_first_axis(values[name]) for name in signature.user_inputs} - {None}
     _check_inputs(request, known)
     results = [name for name in signature.user_outputs if isinstance(name, str)]
     keys = _keys(program)
     names = keys or _numbered(len(results))
-    return _ports(
-        request,
-        known,
-        {
-            name: _spec(request, name, result, values)
-            for name, result in zip(names, results, strict=True)
-        },
-        is_dict=bool(keys),
-    )
+    outputs = {}
+    for name, result in zip(names, results, strict=True):
+        spec, axis = _spec(request, name, result, values), _first_axis(values[result])
+        outputs[name] = spec if axis is None else replace(spec, is_batched=axis in symbols)
+    ports = _ports(request, known, outputs, is_dict=bool(keys))
+    return replace(ports, batch_range=_batch_range(program, symbols))
 
 
 def numpy_dtype(dtype: Any) -> np.dtype[Any] | None:
@@ -112,7 +113,7 @@ def _ports(
     else:  # results without names are called as the unit likes
         places = list(range(len(names)))
     specs = tuple(
-        TensorSpec(name, outputs[own].dtype, outputs[own].shape)
+        replace(outputs[own], name=name)
         for name, own in zip(
             wanted, (names[p] if isinstance(p, int) else p for p in places), strict=True
         )
@@ -172,6 +173,8 @@ def _keys(program: Any) -> list[str]:
 def _spec(request: LoadRequest, name: str, node: str, values: Mapping[str, Any]) -> TensorSpec:
     value: Any = values.get(node)
     dtype = numpy_dtype(getattr(value, "dtype", None))
+    if getattr(value, "dtype", None) == load_torch().bfloat16:  # given as float32
+        dtype = _FLOAT
     if dtype is None:
         message = (
             f"model {request.path}: the port {name!r} is of type "
@@ -179,7 +182,24 @@ def _spec(request: LoadRequest, name: str, node: str, values: Mapping[str, Any])
         )
         raise EngineError(message)
     shape = tuple(extent if isinstance(extent, int) else None for extent in value.shape)
-    return TensorSpec(name, dtype, shape)
+    return TensorSpec(name, dtype, shape, None if shape else False)
+
+
+def _first_axis(value: Any) -> str | None:
+    """Returns the symbol of axis 0 (``"s77"``); None: a fixed length, or no axis."""
+    shape = getattr(value, "shape", ())
+    return str(shape[0]) if len(shape) and not isinstance(shape[0], int) else None
+
+
+def _batch_range(program: Any, symbols: Set[str]) -> tuple[int, int | None]:
+    """Returns the bounds that the program was exported with (``Dim(min=, max=)``)."""
+    least, most = 1, None
+    for symbol, bounds in program.range_constraints.items():
+        if str(symbol) in symbols:
+            least = max(least, int(bounds.lower))
+            if bounds.upper.is_Integer:  # else it is infinite
+                most = min(most or int(bounds.upper), int(bounds.upper))
+    return least, most
 
 
 @cache
