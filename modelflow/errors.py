@@ -18,6 +18,7 @@
     ├── NoReplicaError              nothing was there to work on what a graph places elsewhere
     ├── ReplicaLostError            what worked on it there has ended, or hangs
     ├── EngineError                 a model file that does not load, or does not fit its ports
+    │   └── ItemRefusedError        (also a BadRequest) an item that the model does not take
     ├── StreamError                 the life of a session
     │   ├── EndOfStream
     │   ├── StreamClosed
@@ -52,6 +53,7 @@ __all__ = [
     "FlowFailed",
     "FlowUnitError",
     "GraphError",
+    "ItemRefusedError",
     "Location",
     "MissingDependencyError",
     "ModelflowError",
@@ -349,6 +351,10 @@ class ReplicaLostError(ModelflowError):
 
 class EngineError(ModelflowError):
     """A model file that does not load, or whose ports, shapes or dtypes do not fit."""
+
+
+class ItemRefusedError(EngineError, BadRequest):
+    """An item that a model does not take: its type, its shape or its values are to blame."""
 
 
 class StreamError(ModelflowError):

@@ -74,7 +74,8 @@ class Model:
             ConfigError, GraphError: an option that does not exist or does not fit.
             MissingDependencyError: the engine's package is not installed.
         """
-        spec = model_spec(Path(path), name, inputs, outputs, engine)
+        signature = str(options.get("signature", ""))
+        spec = model_spec(Path(path), name, inputs, outputs, engine, signature)
         attributes = {"flowunit": spec.name, "device": device, **options}
         if batch_size is not None or not {"allowed_batch_sizes", "max_batch_size"} & set(options):
             attributes["batch_size"] = 1 if batch_size is None else batch_size

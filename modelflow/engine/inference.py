@@ -16,7 +16,7 @@ from modelflow.engine.model_file import ModelFile
 from modelflow.engine.options import InferenceOptions, options_with_defaults
 from modelflow.engine.outputs import items_of, owned
 from modelflow.engine.servable import Servable, Serving
-from modelflow.errors import ConfigError, EngineError, Location
+from modelflow.errors import ConfigError, EngineError, ItemRefusedError, Location
 from modelflow.unit.declared import UnitFile
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import Context, FlowUnit
@@ -185,7 +185,15 @@ class InferenceUnit(FlowUnit):
                 if all(tuple(item.shape) == shape for item in items):
                     shape = None
             staged[port.name] = port.gather(items, size, shape)
-        outputs = servable.model.run(staged)
+        try:
+            outputs = servable.model.run(staged)
+        except ItemRefusedError as error:
+            unusual = [port.describe_unusual(arrays[port.name][rows[0]]) for port in servable.ports]
+            hint = next(filter(None, unusual), "")
+            if not hint:
+                raise
+            message = f"{hint} ({error})"
+            raise ItemRefusedError(message) from error
         self._figures.call(len(rows), size)
         axes = servable.axes
         assert axes is not None  # decided before the first call

@@ -21,7 +21,12 @@ from modelflow.engine.engine import (
 )
 from modelflow.engine.file_form import looks_like
 from modelflow.engine.options import GpuMemoryOptions
-from modelflow.errors import DeviceUnavailableError, EngineError, MissingDependencyError
+from modelflow.errors import (
+    DeviceUnavailableError,
+    EngineError,
+    ItemRefusedError,
+    MissingDependencyError,
+)
 from modelflow.wire.tensor import TensorSpec
 
 __all__ = ["OnnxEngine"]
@@ -104,13 +109,16 @@ class OnnxModel(LoadedModel):
         try:
             values = session.run(self._fetches, dict(inputs))
         except _errors() as error:
-            message = f"model {self._path}: {_reason(error)}"
-            raise EngineError(message) from error
+            raise self._error(error) from error
         return dict(zip(self._fetches, values, strict=True))
 
     def close(self) -> None:
         """Frees the session and with it the weights."""
         self._session = None
+
+    def _error(self, error: Exception) -> EngineError:
+        kind = ItemRefusedError if type(error).__name__ == "InvalidArgument" else EngineError
+        return kind(f"model {self._path}: {_reason(error)}")
 
     def _opened(self) -> Any:
         if self._session is None:
@@ -148,8 +156,7 @@ class OnnxDeviceModel(OnnxModel):
         try:
             session.run_with_iobinding(binding)
         except _errors() as error:
-            message = f"model {self._path}: {_reason(error)}"
-            raise EngineError(message) from error
+            raise self._error(error) from error
         values = binding.get_outputs()
         results = {
             name: torch.as_tensor(_DeviceValue(value), device=f"{where}:{index}").clone()

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modelflow.device import CPU, Device, memory_of
-from modelflow.errors import EngineError
+from modelflow.errors import ItemRefusedError
 from modelflow.wire.tensor import TensorSpec, shape_text
 from modelflow.wire.view import view
 
@@ -60,7 +60,7 @@ class InputPort:
             meta_shape: The item's meta ``shape``, for `modelflow.wire.view`.
 
         Raises:
-            EngineError: naming unit, port, what was expected and what came.
+            ItemRefusedError: naming unit, port, what was expected and what came.
         """
         if type(data) is np.ndarray:
             if data.dtype == self._dtype and data.shape == self._passed:
@@ -94,6 +94,13 @@ class InputPort:
             (item,) = self._memory.download([item])
         return repr(item.tolist()) if item.dtype.hasobject else item.tobytes()
 
+    def describe_unusual(self, item: Any) -> str:
+        """Says what an item of another shape than the model's should be; empty: it is as usual."""
+        shape, wanted = tuple(item.shape), self._tensor.item_shape
+        if wanted is None or _matches(shape, wanted):
+            return ""
+        return self._message(f"{self._dtype.name} {shape_text(shape)}", "of that shape")
+
     def _on_device(self, data: Any) -> Any:
         dtype, shape = self._memory.dtype_of(data), tuple(data.shape)
         got = f"{data.dtype} {shape_text(shape)} on {self._device}"
@@ -101,9 +108,9 @@ class InputPort:
             is_near = dtype is not None and np.can_cast(dtype, self._dtype, "same_kind")
             if not (is_near and self._is_cast_allowed):
                 advice = "; convert it before, or set allow_cast=true" if is_near else ""
-                raise EngineError(self._message(got, f"of that type{advice}"))
+                raise ItemRefusedError(self._message(got, f"of that type{advice}"))
         if not self._fits(shape):
-            raise EngineError(self._message(got, self._advice(shape)))
+            raise ItemRefusedError(self._message(got, self._advice(shape)))
         return data
 
     def _numbers(self, data: Any, meta_shape: Any) -> Array:
@@ -113,7 +120,7 @@ class InputPort:
         try:
             array = np.asarray(data)
         except (ValueError, OverflowError) as error:  # a ragged list
-            raise EngineError(self._message(_described(data), "of one shape")) from error
+            raise ItemRefusedError(self._message(_described(data), "of one shape")) from error
         if not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))
         if array.dtype == self._dtype:
@@ -124,12 +131,12 @@ class InputPort:
         if array.dtype.kind in "biufc" and np.can_cast(array.dtype, self._dtype, "same_kind"):
             if not (is_untyped or self._is_cast_allowed):
                 advice = "of that type; convert it before, or set allow_cast=true"
-                raise EngineError(self._message(_described(data), advice))
+                raise ItemRefusedError(self._message(_described(data), advice))
             return self._converted(array)
-        raise EngineError(self._message(_odd_value(data, self._dtype), "of that type"))
+        raise ItemRefusedError(self._message(_odd_value(data, self._dtype), "of that type"))
 
     def _converted(self, array: Array) -> Array:
-        """Returns numbers in the port's type; raises EngineError for one that it cannot hold."""
+        """Returns numbers in the port's type; raises ItemRefusedError for one that it cannot hold."""
         with np.errstate(over="ignore"):
             converted = array.astype(self._dtype)
         if self._dtype.kind in "iu":
@@ -141,7 +148,7 @@ class InputPort:
             place = tuple(map(int, np.argwhere(lost)[0]))
             where = f" at {list(place)}" if place else ""
             got = f"{array[place]}{where}, which {self._dtype.name} cannot hold"
-            raise EngineError(self._message(got, "whose values it can hold"))
+            raise ItemRefusedError(self._message(got, "whose values it can hold"))
         return converted
 
     def _text(self, data: Any) -> Array:
@@ -154,7 +161,7 @@ class InputPort:
             return self._texts(array.astype(object))
         if array.dtype == object and all(isinstance(text, bytes | str) for text in array.flat):
             return self._texts(array)
-        raise EngineError(self._message(_described(data), "of text (str or bytes)"))
+        raise ItemRefusedError(self._message(_described(data), "of text (str or bytes)"))
 
     def _texts(self, array: Array) -> Array:
         """Returns texts as elements of the model's type."""
@@ -174,15 +181,13 @@ class InputPort:
             return text.decode()
         except UnicodeDecodeError as error:
             got = f"{len(text)} bytes that are no UTF-8 (byte {text[error.start]:#x} at "
-            raise EngineError(self._message(f"{got}{error.start})", "of UTF-8 text")) from error
+            raise ItemRefusedError(self._message(f"{got}{error.start})", "of UTF-8 text")) from error
 
     def _fits(self, shape: tuple[int, ...]) -> bool:
         wanted = self._tensor.item_shape
         if wanted is None or not self._tensor.is_shape_checked:
             return True
-        return len(shape) == len(wanted) and all(
-            w is None or w == s for s, w in zip(shape, wanted, strict=True)
-        )
+        return _matches(shape, wanted)
 
     def _without_batch_axis(self, array: Array) -> Array:
         """Returns the only row of a batch of one, where the model's batch is fixed to 1."""
@@ -190,7 +195,7 @@ class InputPort:
         if is_row and self._fits(array.shape[1:]):
             row: Array = array[0, ...]
             return row
-        raise EngineError(self._message(_described(array), self._advice(array.shape)))
+        raise ItemRefusedError(self._message(_described(array), self._advice(array.shape)))
 
     def _advice(self, shape: tuple[int, ...]) -> str:
         if len(shape) > 1 and self._fits(shape[1:]):
@@ -209,6 +214,12 @@ class InputPort:
             f"unit {self._unit!r}, input {self.name!r}: got {got}; expected {expected}; "
             f"give an item {advice}"
         )
+
+
+def _matches(shape: Sequence[int], wanted: Sequence[int | None]) -> bool:
+    return len(shape) == len(wanted) and all(
+        w is None or w == s for s, w in zip(shape, wanted, strict=True)
+    )
 
 
 def _orders(axes: int) -> Iterator[tuple[int, ...]]:

@@ -21,6 +21,9 @@ _NOTICE = re.compile(
     rb"(WARNING: All log messages before absl|[IW]\d{4} \d\d:\d\d:|To enable the following instr)"
 )
 
+# The process in which TensorFlow has run first: its threads are there alone.
+_started_in: dict[str, int] = {}
+
 # TensorFlow's import, Keras's loaders and tracing share state of the process.
 loading = threading.RLock()
 
@@ -36,6 +39,14 @@ def load_tensorflow() -> Any:
         EngineError: it is installed and cannot be imported.
     """
     with loading:
+        started = _started_in.setdefault("process", os.getpid())
+        if started != os.getpid():
+            message = (
+                f"engine 'tensorflow': process {os.getpid()} was forked from {started}, where "
+                "TensorFlow has run; its threads are not here, and a call would never return: load "
+                "models after the fork (gunicorn without --preload), or start processes by spawn"
+            )
+            raise EngineError(message)
         if sys.modules.get("tensorflow") is not None:
             return sys.modules["tensorflow"]
         try:

@@ -8,7 +8,7 @@ from typing import Any
 from modelflow.engine.engine import LoadedModel, LoadRequest, unknown_port
 from modelflow.engine.file_form import looks_like
 from modelflow.engine.tensorflow.library import load_tensorflow
-from modelflow.engine.tensorflow.runners.function import FunctionModel, can_freeze, freeze
+from modelflow.engine.tensorflow.runners.function import FunctionModel, freeze, is_assigning
 from modelflow.engine.tensorflow.runners.placed_graph import tensor_spec
 from modelflow.errors import EngineError
 
@@ -23,8 +23,8 @@ def load_keras_model(request: LoadRequest, device: str) -> LoadedModel:
     """
     tf = load_tensorflow()
     path = request.path
-    model = _read(path, "/device:CPU:0")
-    inputs, outputs = _named(path, model)
+    keras_model = _read(path, "/device:CPU:0")
+    inputs, outputs = _named(path, keras_model)
     chosen_inputs = _chosen(path, "input", request.inputs, list(inputs.values()))
     chosen_outputs = _chosen(path, "output", request.outputs, list(outputs.values()))
     if len(chosen_inputs) < len(inputs):
@@ -32,28 +32,31 @@ def load_keras_model(request: LoadRequest, device: str) -> LoadedModel:
         message = f"model {path}: its input {absent} is fed by no port; declare an input for it"
         raise EngineError(message)
     signature = [tf.TensorSpec(s.shape, tf.as_dtype(s.dtype)) for s in inputs.values()]
-    function = tf.function(_forward(model)).get_concrete_function(*signature)
-    if can_freeze(function):
-        return freeze(
-            request,
-            function,
-            [(name, list(inputs).index(name)) for name in chosen_inputs],
-            [(name, list(outputs).index(name)) for name in chosen_outputs],
-            device,
-        )
+    function = tf.function(_forward(keras_model)).get_concrete_function(*signature)
+    frozen = freeze(
+        request,
+        function,
+        [(name, list(inputs).index(name)) for name in chosen_inputs],
+        [(name, list(outputs).index(name)) for name in chosen_outputs],
+        device,
+    )
+    if frozen is not None:
+        return frozen
     forward = tf.function(_forward(_read(path, device)), input_signature=signature)
 
     def call(tensors: Mapping[str, Any]) -> Mapping[str, Any]:
         values = forward(*[tensors[name] for name in inputs])
         return dict(zip(outputs, values, strict=True))
 
-    return FunctionModel(
+    model = FunctionModel(
         request,
         call,
         tuple(inputs[name] for name in chosen_inputs),
         tuple(outputs[name] for name in chosen_outputs),
         device,
     )
+    model.is_stateful = is_assigning(function.graph.as_graph_def())
+    return model
 
 
 def _read(path: Path, device: str) -> Any:

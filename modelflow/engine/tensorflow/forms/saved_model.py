@@ -1,6 +1,7 @@
 """SavedModels, of TensorFlow 1 and 2: folders whose ports are the keys of a signature."""
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,10 @@ from modelflow.engine.engine import LoadedModel, LoadRequest, unknown_port
 from modelflow.engine.file_form import looks_like
 from modelflow.engine.tensorflow.forms.message import read_message
 from modelflow.engine.tensorflow.library import load_tensorflow
-from modelflow.engine.tensorflow.runners.function import FunctionModel, can_freeze, freeze
-from modelflow.engine.tensorflow.runners.placed_graph import tensor_spec
+from modelflow.engine.tensorflow.runners.function import freeze, is_assigning, refuse_xla
+from modelflow.engine.tensorflow.runners.graph import graph_model
+from modelflow.engine.tensorflow.runners.placed_graph import PlacedGraph, tensor_spec
+from modelflow.engine.tensorflow.runners.session import SessionModel
 from modelflow.errors import EngineError, did_you_mean
 from modelflow.wire.tensor import TensorSpec
 
@@ -24,6 +27,7 @@ class Signature:
     """One signature of a SavedModel.
 
     Attributes:
+        path: The SavedModel's folder.
         key: Its name.
         inputs, outputs: Key -> the tensor's description, with the key as its name.
         tensors: Key -> the name of the tensor in the graph, inputs and outputs together.
@@ -31,6 +35,7 @@ class Signature:
         is_version_1: Written by TensorFlow 1: the graph's tensors can be used as ports.
     """
 
+    path: Path
     key: str
     inputs: Mapping[str, TensorSpec]
     outputs: Mapping[str, TensorSpec]
@@ -71,6 +76,7 @@ def read_signature(path: Path, wanted: str) -> Signature:
         raise EngineError(message)
     definition = meta.signature_def[key]
     return Signature(
+        path,
         key,
         _described(path, definition.inputs),
         _described(path, definition.outputs),
@@ -94,7 +100,14 @@ def load_saved_model(request: LoadRequest, device: str) -> LoadedModel:
     output_keys = [_key(name, signature.outputs, signature.tensors) for name in outputs]
     is_tensor_used = None in (*input_keys, *output_keys)
     if is_tensor_used and signature.is_version_1:
-        return _load_tensors(request, signature, device)
+        known = signature.tensors
+        return _load_session(
+            request,
+            signature,
+            [(name, known[name] if name in signature.inputs else name) for name in inputs],
+            [(name, known[name] if name in signature.outputs else name) for name in outputs],
+            device,
+        )
     if is_tensor_used:
         _refuse_unknown(path, signature, zip(inputs, input_keys, strict=True), "input")
         _refuse_unknown(path, signature, zip(outputs, output_keys, strict=True), "output")
@@ -116,73 +129,111 @@ def _load_keys(
     device: str,
 ) -> LoadedModel:
     """Loads the signature's function; the mappings give the key of each port."""
-    path = request.path
-    loaded = _load(path, signature, "/device:CPU:0")
-    function = loaded.signatures[signature.key]
-    if can_freeze(function):
+    model = None
+    if not signature.is_version_1:
+        loaded = _load(request.path, signature)
         # The flat order of a signature's function is that of its sorted keys.
         input_places, output_places = sorted(signature.inputs), sorted(signature.outputs)
-        return freeze(
+        model = freeze(
             request,
-            function,
+            loaded.signatures[signature.key],
             [(port, input_places.index(key)) for port, key in inputs.items()],
             [(port, output_places.index(key)) for port, key in outputs.items()],
             device,
+            has_free_shapes=True,  # TensorFlow Serving checks names and types, no shapes
         )
-    loaded = _load(path, signature, device)
+    if model is None:
+        tensors = signature.tensors
+        model = _load_session(
+            request,
+            signature,
+            [(port, tensors[key]) for port, key in inputs.items()],
+            [(port, tensors[key]) for port, key in outputs.items()],
+            device,
+        )
+    return model
 
-    def call(tensors: Mapping[str, Any]) -> Mapping[str, Any]:
-        given = {inputs[port]: tensor for port, tensor in tensors.items()}
-        values = loaded.signatures[signature.key](**given)
-        return {port: values[key] for port, key in outputs.items()}
 
-    return FunctionModel(
-        request,
-        call,
-        tuple(_renamed(signature.inputs[key], port) for port, key in inputs.items()),
-        tuple(_renamed(signature.outputs[key], port) for port, key in outputs.items()),
-        device,
+def _load_session(
+    request: LoadRequest,
+    signature: Signature,
+    inputs: Sequence[tuple[str, str]],
+    outputs: Sequence[tuple[str, str]],
+    device: str,
+) -> LoadedModel:
+    """Loads a graph as TensorFlow Serving does, into a session with its variables and tables.
+
+    Args:
+        request: Path, device and options.
+        signature: Whose graph it is.
+        inputs: Pairs of port and tensor.
+        outputs: The same for the outputs.
+        device: TensorFlow's name of the device.
+    """
+    path, tf = request.path, load_tensorflow()
+    graph = tf.Graph()
+    session = tf.compat.v1.Session(
+        graph=graph, config=tf.compat.v1.ConfigProto(allow_soft_placement=True)
     )
+    model: LoadedModel | None = None
+    try:
+        with graph.as_default(), tf.device(device):
+            tf.compat.v1.saved_model.loader.load(session, list(signature.tags), str(path))
+        _require_tensors(signature, graph, "input", inputs)
+        _require_tensors(signature, graph, "output", outputs)
+        placed = PlacedGraph(path, graph, inputs, outputs, device)
+        names = [fetch.op.name for fetch in placed.fetches]
+        reached = tf.compat.v1.graph_util.extract_sub_graph(graph.as_graph_def(), names)
+        is_stateful = is_assigning(reached)
+        if signature.is_version_1 and not is_stateful and not _has_tables(reached):
+            constant = tf.compat.v1.graph_util.convert_variables_to_constants(
+                session, reached, names
+            )
+            return graph_model(request, constant, inputs, outputs, device, has_free_shapes=True)
+        refuse_xla(request)
+        model = SessionModel(placed, session)
+        model.accept_other_shapes(placed, is_constant=False)
+        model.is_stateful = is_stateful
+    except (OSError, ValueError, KeyError, tf.errors.OpError) as error:
+        raise _unloaded(path, error) from error
+    finally:
+        if model is None:
+            session.close()
+    return model
 
 
-def _load_tensors(request: LoadRequest, signature: Signature, device: str) -> LoadedModel:
-    """Loads the part of a TensorFlow 1 graph between tensors that need not be in the signature."""
-    path = request.path
-    loaded = _load(path, signature, "/device:CPU:0")
-    ports = {
-        "input": request.inputs or tuple(signature.inputs),
-        "output": request.outputs or tuple(signature.outputs),
-    }
-    tensors: dict[str, list[Any]] = {"input": [], "output": []}
-    for what, names in ports.items():
-        known = signature.inputs if what == "input" else signature.outputs
-        for name in names:
-            tensor = signature.tensors[name] if name in known else name
-            try:
-                tensor = loaded.graph.get_tensor_by_name(tensor if ":" in tensor else f"{tensor}:0")
-            except (KeyError, ValueError) as error:
-                message = unknown_port(path, what, name, list(known.values()))
-                raise EngineError(message) from error
-            tensors[what].append(tensor)
-    function = loaded.prune(tensors["input"], tensors["output"])
-    return freeze(
-        request,
-        function,
-        [(port, place) for place, port in enumerate(ports["input"])],
-        [(port, place) for place, port in enumerate(ports["output"])],
-        device,
-    )
+def _require_tensors(
+    signature: Signature, graph: Any, what: str, ports: Sequence[tuple[str, str]]
+) -> None:
+    known = signature.inputs if what == "input" else signature.outputs
+    for port, tensor in ports:
+        try:
+            graph.get_tensor_by_name(tensor if ":" in tensor else f"{tensor}:0")
+        except (KeyError, ValueError) as error:
+            message = unknown_port(signature.path, what, port, list(known.values()))
+            raise EngineError(message) from error
 
 
-def _load(path: Path, signature: Signature, device: str) -> Any:
+def _has_tables(graph_def: Any) -> bool:
+    functions = (function.node_def for function in graph_def.library.function)
+    nodes = itertools.chain(graph_def.node, *functions)
+    return any("Table" in node.op for node in nodes)
+
+
+def _load(path: Path, signature: Signature) -> Any:
     tf = load_tensorflow()
     try:
-        with tf.device(device):
+        with tf.device("/device:CPU:0"):
             return tf.saved_model.load(str(path), tags=list(signature.tags))
     except (OSError, ValueError, KeyError, tf.errors.OpError) as error:
-        reason = str(getattr(error, "message", error)).splitlines()[0]
-        message = f"model {path}: the SavedModel does not load, it may be incomplete: {reason}"
-        raise EngineError(message) from error
+        raise _unloaded(path, error) from error
+
+
+def _unloaded(path: Path, error: Any) -> EngineError:
+    reason = str(getattr(error, "message", error)).splitlines()[0]
+    return EngineError(
+        f"model {path}: the SavedModel does not load, it may be incomplete: {reason}"
+    )
 
 
 def _serving_graph(path: Path) -> Any:
@@ -246,7 +297,3 @@ def _require_all(path: Path, known: Mapping[str, TensorSpec], given: list[str | 
             f"{', '.join(map(str, known.values()))}"
         )
         raise EngineError(message)
-
-
-def _renamed(tensor: TensorSpec, name: str) -> TensorSpec:
-    return TensorSpec(name, tensor.dtype, tensor.shape)

@@ -1,5 +1,11 @@
-"""Traced functions: frozen into a session's graph where they can be, else called as they are."""
+"""Traced functions: frozen into a session's graph where they can be, else called as they are.
 
+What can be frozen holds variables alone, none of which it assigns: no table, no state.
+"""
+
+import itertools
+import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,14 +19,22 @@ from modelflow.engine.tensorflow.runners.session import engine_error
 from modelflow.errors import EngineError
 from modelflow.wire.tensor import TensorSpec
 
-__all__ = ["FunctionModel", "can_freeze", "freeze"]
+__all__ = ["FunctionModel", "freeze", "is_assigning", "refuse_xla"]
+
+_log = logging.getLogger(__name__)
+
+# Operations that change a variable, a table or a queue.
+_ASSIGNS = re.compile(
+    r"Assign|Resource(Apply|Scatter|StridedSliceAssign)|Scatter(Add|Sub|Update|NdUpdate)$|"
+    r"(LookupTable|Mutable\w*Table)(Insert|Remove)|Stack(Push|Pop)|Queue(Enqueue|Dequeue)"
+)
 
 # A graph is one protobuf message, which holds 2 GiB; half of it leaves room for the graph itself.
 _LARGEST = 1 << 30
 
 
 class FunctionModel(LoadedModel):
-    """A function that cannot be frozen: it holds tables, or more than a graph may."""
+    """A function that cannot be frozen: it has tables or state, or holds more than a graph may."""
 
     def __init__(
         self,
@@ -42,12 +56,7 @@ class FunctionModel(LoadedModel):
         Raises:
             EngineError: it is to be compiled by XLA, which is for graphs that can be frozen.
         """
-        if request.options.xla:
-            message = (
-                f"model {request.path}: xla=true: the model holds tables, or more than 1 GiB of "
-                "weights; such a model cannot be compiled: leave xla out"
-            )
-            raise EngineError(message)
+        refuse_xla(request)
         self._tf = load_tensorflow()
         self._path, self._call, self._device = request.path, call, device
         self.inputs, self.outputs = inputs, outputs
@@ -67,11 +76,25 @@ class FunctionModel(LoadedModel):
         self._call = _closed
 
 
-def can_freeze(function: Any) -> bool:
-    """Tells whether all that a concrete function holds are variables that fit into one graph."""
-    handles = {id(variable.handle) for variable in function.graph.variables}
-    size = sum(v.dtype.size * (v.shape.num_elements() or 0) for v in function.graph.variables)
-    return size < _LARGEST and all(id(tensor) in handles for tensor in function.captured_inputs)
+def refuse_xla(request: LoadRequest) -> None:
+    """Refuses to compile a model that cannot be frozen.
+
+    Raises:
+        EngineError: ``xla=true``.
+    """
+    if request.options.xla:
+        message = (
+            f"model {request.path}: xla=true: the model holds tables or state, or more than 1 GiB "
+            "of weights; such a model cannot be compiled: leave xla out"
+        )
+        raise EngineError(message)
+
+
+def is_assigning(graph_def: Any) -> bool:
+    """Tells whether a graph, or a function of its library, assigns a variable."""
+    functions = (function.node_def for function in graph_def.library.function)
+    nodes = itertools.chain(graph_def.node, *functions)
+    return any(_ASSIGNS.match(node.op) for node in nodes)
 
 
 def freeze(
@@ -80,27 +103,44 @@ def freeze(
     inputs: Sequence[tuple[str, int]],
     outputs: Sequence[tuple[str, int]],
     device: str,
-) -> LoadedModel:
+    *,
+    has_free_shapes: bool = False,
+) -> LoadedModel | None:
     """Returns a concrete function as a graph whose variables are constants.
 
     Args:
         request: Path, device and options.
-        function: One that `can_freeze`.
+        function: The function.
         inputs: Pairs of port and place among the function's flat inputs.
         outputs: Pairs of port and place among its flat outputs.
         device: TensorFlow's name of the device.
+        has_free_shapes: See `graph_model`.
+
+    Returns:
+        None: the function cannot be frozen.
     """
     from tensorflow.python.framework.convert_to_constants import (
         convert_variables_to_constants_v2,
     )
 
-    frozen = convert_variables_to_constants_v2(function)
+    handles = {id(variable.handle) for variable in function.graph.variables}
+    size = sum(v.dtype.size * (v.shape.num_elements() or 0) for v in function.graph.variables)
+    if size >= _LARGEST or any(id(tensor) not in handles for tensor in function.captured_inputs):
+        return None
+    if is_assigning(function.graph.as_graph_def()):
+        return None
+    try:
+        frozen = convert_variables_to_constants_v2(function)
+    except (ValueError, KeyError, NotImplementedError, load_tensorflow().errors.OpError) as error:
+        _log.info("model %s: it runs with its variables, TensorFlow: %s", request.path, error)
+        return None
     return graph_model(
         request,
         frozen.graph.as_graph_def(),
         [(port, frozen.inputs[place].name) for port, place in inputs],
         [(port, frozen.outputs[place].name) for port, place in outputs],
         device,
+        has_free_shapes=has_free_shapes,
     )
 
 

@@ -19,6 +19,8 @@ def graph_model(
     inputs: Sequence[tuple[str, str]],
     outputs: Sequence[tuple[str, str]],
     device: str,
+    *,
+    has_free_shapes: bool = False,
 ) -> LoadedModel:
     """Returns a model: on a GPU one that shares memory with PyTorch, where that is installed.
 
@@ -28,6 +30,8 @@ def graph_model(
         inputs: Pairs of port and tensor, in the order of the unit's ports.
         outputs: The same for the outputs.
         device: TensorFlow's name of the device.
+        has_free_shapes: Values of other shapes than the inputs' are taken, where the graph takes
+            them.
 
     Raises:
         EngineError: no such tensor, or an output that needs a placeholder without a port.
@@ -37,5 +41,8 @@ def graph_model(
     )
     holds_text = any(spec.dtype.hasobject for spec in (*placed.inputs, *placed.outputs))
     if request.device.kind == CPU.kind or holds_text or find_spec("torch") is None:
-        return SessionModel(placed)
+        model = SessionModel(placed)
+        if has_free_shapes:
+            model.accept_other_shapes(placed, is_constant=True)
+        return model
     return TensorModel(placed, request.device)

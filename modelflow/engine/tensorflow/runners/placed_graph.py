@@ -32,18 +32,19 @@ class PlacedGraph:
     def __init__(
         self,
         path: Path,
-        graph_def: Any,
+        graph: Any,
         inputs: Sequence[tuple[str, str]],
         outputs: Sequence[tuple[str, str]],
         device: str,
         *,
         is_compiled: bool = False,
     ) -> None:
-        """Imports the graph.
+        """Finds the ports; imports the graph where it is a ``GraphDef``.
 
         Args:
             path: See the class.
-            graph_def: The graph; changed (its nodes are put on ``device``).
+            graph: TensorFlow's graph, or a ``GraphDef``, which is changed (its nodes are put on
+                ``device``).
             inputs: Pairs of port and tensor, in the order of the unit's ports.
             outputs: The same for the outputs.
             device: See the class.
@@ -53,7 +54,9 @@ class PlacedGraph:
             EngineError: no such tensor, or an output that needs a placeholder without a port.
         """
         self.path, self.device, self.is_compiled = path, device, is_compiled
-        self.graph = _imported(path, graph_def, device, is_compiled)
+        if not isinstance(graph, load_tensorflow().Graph):
+            graph = _imported(path, graph, device, is_compiled)
+        self.graph = graph
         self.feeds = [_tensor(path, self.graph, "input", tensor) for _, tensor in inputs]
         self.fetches = [_tensor(path, self.graph, "output", tensor) for _, tensor in outputs]
         _require_fed(path, self.feeds, self.fetches)
@@ -79,7 +82,8 @@ def tensor_spec(path: Path, port: str, tensor: Any) -> TensorSpec:
     """Returns the description of a tensor (of anything with TensorFlow's dtype and shape)."""
     shape = load_tensorflow().TensorShape(tensor.shape)
     known = None if shape.rank is None else tuple(shape.as_list())
-    return TensorSpec(port, numpy_dtype(path, port, tensor.dtype), known)
+    is_batched = False if known == () else None
+    return TensorSpec(port, numpy_dtype(path, port, tensor.dtype), known, is_batched)
 
 
 def _imported(path: Path, graph_def: Any, device: str, is_compiled: bool) -> Any:

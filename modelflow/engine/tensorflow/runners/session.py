@@ -1,4 +1,4 @@
-"""A frozen graph, ready to run in a session.
+"""A graph, ready to run in a session: frozen, or with the variables and tables of a SavedModel.
 
 A session's callable costs about a fifth of a concrete function's call (28 against 150 us for a
 small network), reads NumPy arrays where they lie if they are aligned, and folds the constants that
@@ -6,6 +6,8 @@ the weights of a frozen graph are (25 % on ResNet-50 with one image).
 """
 
 import re
+import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +16,22 @@ import numpy.typing as npt
 from modelflow.engine.engine import Arrays, LoadedModel
 from modelflow.engine.tensorflow.library import load_tensorflow
 from modelflow.engine.tensorflow.runners.placed_graph import PlacedGraph
-from modelflow.errors import EngineError
+from modelflow.errors import EngineError, ItemRefusedError
 
 __all__ = ["SessionModel", "engine_error"]
 
 
+# Ranks of a model's inputs that are tried, beside those that its signature says.
+_MOST_RANKS = 16
 _LISTING = ("Graph execution error:", "Detected at node", "[[")
 _FUNCTION = re.compile(r"^\{\{function_node .*?\}\} ")
 
 
 class SessionModel(LoadedModel):
-    """A graph without variables, on one device; arrays go in and come out on the host."""
+    """A graph on one device; arrays go in and come out on the host."""
 
-    def __init__(self, placed: PlacedGraph) -> None:
-        """Makes the session."""
+    def __init__(self, placed: PlacedGraph, session: Any = None) -> None:
+        """Makes the session, unless one of this graph is given, which has its variables."""
         tf = load_tensorflow()
         self._path = placed.path
         self._errors = tf.errors
@@ -40,12 +44,31 @@ class SessionModel(LoadedModel):
             (spec.name, list(ways).index(fetch.name))
             for spec, fetch in zip(placed.outputs, placed.fetches, strict=True)
         )
-        self._session = tf.compat.v1.Session(graph=placed.graph, config=_settings(placed))
+        if session is None:
+            session = tf.compat.v1.Session(graph=placed.graph, config=_settings(placed))
+        self._session = session
         feeds = [tensor.name for tensor in placed.feeds]
         self._call = _callable(self._session, feeds, list(ways.values()))
+        self._other_ranks: OtherRanks | None = None
+
+    def accept_other_shapes(self, placed: PlacedGraph, *, is_constant: bool) -> None:
+        """Takes values of other shapes than the inputs', as far as the graph does.
+
+        Args:
+            placed: The graph of this model.
+            is_constant: It has no variables, so that it can be imported once more.
+        """
+        graph_def = placed.graph.as_graph_def()
+        if not graph_def.library.function:  # within functions TensorFlow proves no shapes
+            self._other_ranks = OtherRanks(self, placed, graph_def, is_constant)
+            self.inputs = tuple(replace(spec, is_shape_checked=False) for spec in self.inputs)
 
     def run(self, inputs: Arrays) -> dict[str, npt.NDArray[Any]]:
         """Runs one batch; see `LoadedModel.run`."""
+        if self._other_ranks is not None:
+            other = self._other_ranks.model_for(inputs)
+            if other is not self:
+                return other.run(inputs)
         try:
             values = self._call(*[inputs[port] for port in self._feeds])
         except self._errors.OpError as error:
@@ -56,6 +79,85 @@ class SessionModel(LoadedModel):
         """Frees the session and with it the weights."""
         self._call = _closed
         self._session.close()
+        if self._other_ranks is not None:
+            self._other_ranks.close()
+
+
+class OtherRanks:
+    """A model's graph for values of other ranks than its signature says: ``[1.0, 2.0]`` for (?, 1).
+
+    TensorFlow proves at the import whether the operations take such values. It must: some kernels
+    end the process where a value has less axes than the graph was made for.
+    """
+
+    def __init__(
+        self, model: SessionModel, placed: PlacedGraph, graph_def: Any, is_constant: bool
+    ) -> None:
+        """Takes a model and its graph.
+
+        Args:
+            model: The model.
+            placed: Its graph.
+            graph_def: The same as a message.
+            is_constant: It has no variables.
+        """
+        self._model, self._placed, self._graph_def = model, placed, graph_def
+        self._is_constant = is_constant
+        self._usual = [(spec.name, spec.shape) for spec in model.inputs]
+        self._lock = threading.Lock()
+        self._by_ranks: dict[tuple[int, ...], SessionModel | ItemRefusedError] = {}
+
+    def model_for(self, inputs: Arrays) -> SessionModel:
+        """Returns what runs these values.
+
+        Raises:
+            ItemRefusedError: the graph takes none of their ranks.
+        """
+        if all(shape is None or _is_of(inputs[name], shape) for name, shape in self._usual):
+            return self._model
+        ranks = tuple(inputs[name].ndim for name, _ in self._usual)
+        with self._lock:
+            found = self._by_ranks.get(ranks)
+            if found is None:
+                found = self._by_ranks[ranks] = self._import(ranks)
+        if isinstance(found, ItemRefusedError):
+            raise ItemRefusedError(str(found))
+        return found
+
+    def close(self) -> None:
+        """Frees the other models."""
+        for model in self._by_ranks.values():
+            if isinstance(model, SessionModel) and model is not self._model:
+                model.close()
+
+    def _import(self, ranks: tuple[int, ...]) -> SessionModel | ItemRefusedError:
+        if len(self._by_ranks) >= _MOST_RANKS:  # each may be a copy of the weights
+            return ItemRefusedError(f"model {self._placed.path}: values of too many kinds of rank")
+        by_node = {
+            feed.op.name: rank for feed, rank in zip(self._placed.feeds, ranks, strict=True)
+        }
+        graph_def = type(self._graph_def)()
+        graph_def.CopyFrom(self._graph_def)
+        for node in graph_def.node:
+            node.attr.pop("_output_shapes", None)
+            if node.name in by_node and node.op == "Placeholder":
+                shape = node.attr["shape"].shape
+                shape.Clear()
+                shape.dim.extend([shape.Dim(size=-1)] * by_node[node.name])
+        placed = self._placed
+        inputs = [(s.name, t.name) for s, t in zip(placed.inputs, placed.feeds, strict=True)]
+        outputs = [(s.name, t.name) for s, t in zip(placed.outputs, placed.fetches, strict=True)]
+        try:
+            other = PlacedGraph(placed.path, graph_def, inputs, outputs, placed.device)
+        except EngineError as error:
+            return ItemRefusedError(str(error))
+        return SessionModel(other) if self._is_constant else self._model
+
+
+def _is_of(array: npt.NDArray[Any], shape: tuple[int | None, ...]) -> bool:
+    return array.ndim == len(shape) and all(
+        wanted in (None, length) for length, wanted in zip(array.shape, shape, strict=True)
+    )
 
 
 def engine_error(path: Path, error: Any) -> EngineError:
@@ -64,7 +166,9 @@ def engine_error(path: Path, error: Any) -> EngineError:
     # What is indented belongs to the listing of the Python code that made the graph.
     own = [line for line in lines if line.strip() and not line[0].isspace()]
     sentence = next((line for line in own if not line.startswith(_LISTING)), "no message")
-    return EngineError(f"model {path}: {type(error).__name__}: {_FUNCTION.sub('', sentence)}")
+    name = type(error).__name__
+    kind = ItemRefusedError if name == "InvalidArgumentError" else EngineError
+    return kind(f"model {path}: {name}: {_FUNCTION.sub('', sentence)}")
 
 
 def _settings(placed: PlacedGraph) -> Any:
