@@ -85,8 +85,9 @@ class LoadedModel(ABC):
 
         Args:
             inputs: Input port -> C-contiguous array of the port's dtype in `memory`, axis 0 the
-                batch; the value itself where the port has no batch axis. It belongs to the caller, who reuses it after the call; it is not to be
-                written to, as it may be the memory of the items themselves.
+                batch; the value itself where the port has no batch axis. It belongs to the caller,
+                who reuses it after the call; it is not to be written to, as it may be the memory of
+                the items themselves.
 
         Returns:
             Output port -> array. The caller copies one that shares memory with an input, or that

@@ -176,46 +176,53 @@ class InferenceUnit(FlowUnit):
         size: int,
         results: dict[str, list[Any]],
     ) -> None:
-        staged = {}
-        for port in servable.ports:
-            items = [arrays[port.name][row] for row in rows]
-            shape = None
-            if self._options.pad_variable and port.is_batched:
-                shape = padded_shape([tuple(item.shape) for item in items])
-                if all(tuple(item.shape) == shape for item in items):
-                    shape = None
-            staged[port.name] = port.gather(items, size, shape)
-        try:
-            outputs = servable.model.run(staged)
-        except ItemRefusedError as error:
-            unusual = [port.describe_unusual(arrays[port.name][rows[0]]) for port in servable.ports]
-            hint = next(filter(None, unusual), "")
-            if not hint:
-                raise
-            message = f"{hint} ({error})"
-            raise ItemRefusedError(message) from error
+        items = {port.name: [arrays[port.name][row] for row in rows] for port in servable.ports}
+        staged = self._stage(servable, items, size)
+        outputs = self._run(servable, items, staged)
         self._figures.call(len(rows), size)
-        axes = servable.axes
-        assert axes is not None  # decided before the first call
-        for output in axes.outputs:
+        assert servable.axes is not None  # decided before the first call
+        for output in servable.axes.outputs:
             if output.is_batched and not self._has_rows(servable, output.name, outputs, size):
-                axes = servable.axes
-                assert axes is not None  # it was
+                break
+        axes = servable.axes  # the results may have corrected them
         if axes.reason and size > 1:  # the first result to show it: once more, one by one
             for row in rows:
                 self._infer(servable, arrays, [row], 1, results)
             return
         seen = list(staged.values())
         for output in axes.outputs:
-            values = results.get(output.name)
-            if values is None:  # nobody reads it
-                continue
-            value = owned(outputs.pop(output.name), seen)
-            if output.is_batched:
-                for row, item in zip(rows, items_of(value), strict=False):  # the rest is padding
-                    values[row] = item
-            else:
-                values[rows[0]] = value
+            values, value = results[output.name], owned(outputs.pop(output.name), seen)
+            # What is behind the rows is padding.
+            given = items_of(value)[: len(rows)] if output.is_batched else [value]
+            for row, item in zip(rows, given, strict=True):
+                values[row] = item
+
+    def _stage(
+        self, servable: Servable, items: Mapping[str, list[Any]], size: int
+    ) -> dict[str, Any]:
+        staged = {}
+        for port in servable.ports:
+            shape = None
+            if self._options.pad_variable and port.is_batched:
+                shapes = [tuple(item.shape) for item in items[port.name]]
+                shape = padded_shape(shapes)
+                if all(own == shape for own in shapes):
+                    shape = None
+            staged[port.name] = port.gather(items[port.name], size, shape)
+        return staged
+
+    def _run(
+        self, servable: Servable, items: Mapping[str, list[Any]], staged: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        try:
+            return servable.model.run(staged)
+        except ItemRefusedError as error:
+            unusual = [port.describe_unusual(items[port.name][0]) for port in servable.ports]
+            hint = next(filter(None, unusual), "")
+            if not hint:
+                raise
+            message = f"{hint} ({error})"
+            raise ItemRefusedError(message) from error
 
     def _has_rows(self, servable: Servable, name: str, outputs: Arrays, size: int) -> bool:
         """Tells whether an output has a row for each of a batch, and corrects what was shown.
@@ -267,8 +274,14 @@ def inference_spec(
 
     Raises:
         ConfigError: the name, the ports or the defaults of the options do not fit.
-        EngineError: no engine of that name.
+        EngineError: no engine of that name, or the model takes no input.
     """
+    if not model_file.inputs:
+        message = (
+            f"model {model_file.path}: it takes no input; expected one at least, as a unit runs "
+            "its model for each item that comes in; name another signature"
+        )
+        raise EngineError(message)
     create = partial(InferenceUnit, model_file, name)
     engine = find_engine(model_file.engine)
     return FlowUnitSpec(

@@ -1,8 +1,7 @@
 """From a model file to what serves a unit: each version loaded, its ports checked, warmed up."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,9 +15,14 @@ from modelflow.engine.options import InferenceOptions
 from modelflow.engine.servable import Servable
 from modelflow.engine.staging import InputPort
 from modelflow.engine.versions import chosen_versions
-from modelflow.engine.warmup import Request, in_sizes, recorded_requests, synthetic_requests
+from modelflow.engine.warmup import in_sizes, recorded_requests, synthetic_requests
 from modelflow.errors import EngineError
 from modelflow.unit.declared import DECLARED_TYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from modelflow.engine.warmup import Request
 
 __all__ = ["Loading"]
 

@@ -136,7 +136,7 @@ class InputPort:
         raise ItemRefusedError(self._message(_odd_value(data, self._dtype), "of that type"))
 
     def _converted(self, array: Array) -> Array:
-        """Returns numbers in the port's type; raises ItemRefusedError for one that it cannot hold."""
+        """Returns numbers in the port's type, or raises ItemRefusedError for one that does not fit."""
         with np.errstate(over="ignore"):
             converted = array.astype(self._dtype)
         if self._dtype.kind in "iu":
@@ -180,8 +180,9 @@ class InputPort:
         try:
             return text.decode()
         except UnicodeDecodeError as error:
-            got = f"{len(text)} bytes that are no UTF-8 (byte {text[error.start]:#x} at "
-            raise ItemRefusedError(self._message(f"{got}{error.start})", "of UTF-8 text")) from error
+            byte = f"byte {text[error.start]:#x} at {error.start}"
+            got = f"{len(text)} bytes that are no UTF-8 ({byte})"
+            raise ItemRefusedError(self._message(got, "of UTF-8 text")) from error
 
     def _fits(self, shape: tuple[int, ...]) -> bool:
         wanted = self._tensor.item_shape

@@ -6,6 +6,7 @@ nobody else knows ``[serve]`` may say; what somebody knows otherwise it may not.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 
 from modelflow.config.serve_port import ServePort
 from modelflow.errors import Finding, GraphError, did_you_mean
@@ -123,7 +124,7 @@ def _joined(name: str, said: ServePort, known: TensorSpec | None) -> TensorSpec 
         shape = shape or said.shape
     else:
         shape = tuple(ours or theirs for ours, theirs in zip(said.shape, shape, strict=True))
-    return TensorSpec(known.name, known.dtype, shape)
+    return replace(known, shape=shape)
 
 
 def _agree(said: ServePort, known: TensorSpec) -> bool:

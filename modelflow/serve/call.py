@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import numpy.typing as npt
 
 from modelflow.buffer import Buffer
@@ -64,6 +65,8 @@ class Call:
             on_result=on_result,
         )
         """What goes into the flow."""
+        self.is_without_axis = False
+        """Every input was one value without a batch axis; so are the outputs then."""
 
     @property
     def is_drained(self) -> bool:
@@ -161,7 +164,10 @@ class Call:
         """Returns the same as arrays, where they are: see `values_of`."""
         values: dict[str, npt.NDArray[Any] | list[Any]] = {}
         for name, found in self.buffers().items():
-            values[name] = values_of(self.model.outputs[name], found)
+            value = values_of(self.model.outputs[name], found)
+            if self.is_without_axis and isinstance(value, np.ndarray) and len(found) == 1:
+                value = value[0, ...] if value.ndim else value
+            values[name] = value
         return values
 
     def _check(self, buffers: Sequence[Buffer]) -> None:

@@ -12,41 +12,31 @@ from modelflow.serve.limits import ModelLimits
 from modelflow.serve.model import Inference, Model
 from modelflow.serve.tensorflow_serving import outputs_of
 from modelflow.wire.problem import Code, Problem, shown
-from modelflow.wire.tf_serving.documents import CLASSIFY_METHOD, REGRESS_METHOD
 from modelflow.wire.tf_serving.examples import Example, serialized
 
 __all__ = ["classes_of", "send_examples", "values_of_regression"]
 
-_WORDS = {CLASSIFY_METHOD: "classification", REGRESS_METHOD: "regression"}
-
 
 def send_examples(
     model: Model,
-    method: str,
     examples: Sequence[Example],
     done: Callable[[Inference], None],
     deadline: float | None,
     visit: Visit | None,
 ) -> Inference:
-    """Sends examples to a signature that takes them.
+    """Sends examples to a signature, of any method name: TensorFlow 2 writes none but predict.
 
     Args:
         model: The signature.
-        method: What it is to be for.
         examples: An item each.
         done: Called on this thread when there is an answer.
         deadline: Seconds for which the client waits; None: for ever.
         visit: What is noted of the request.
 
     Raises:
-        Problem: the signature is for something else, the examples are over a limit of the model,
-            or there is no room for the request.
+        Problem: the signature takes no examples, they are over a limit of the model, or there is
+            no room for the request.
     """
-    if model.method != method:
-        message = (
-            f"Expected {_WORDS[method]} signature method_name to be {method}. Was: {model.method}"
-        )
-        raise Problem(message)
     inputs = model.signature.inputs
     if len(inputs) != 1:
         message = f"Expected one input Tensor; signature {model.signature_name!r} has {len(inputs)}"

@@ -17,7 +17,7 @@ from modelflow.graph.graph_port import GraphPort, Signature
 from modelflow.wire.problem import Code, Problem
 from modelflow.wire.tensor import TensorSpec, shape_text
 
-__all__ = ["check_item", "items_of", "rows_of", "values_of"]
+__all__ = ["check_item", "is_whole", "items_of", "rows_of", "values_of"]
 
 Array = npt.NDArray[Any]
 _NUMBERS = (np.ndarray, np.generic, int, float)
@@ -44,13 +44,32 @@ def items_of(signature: Signature, arrays: Mapping[str, Array]) -> dict[str, lis
     for port in ports:
         array = arrays[port.name]
         _check_shape(port, array)
-        if not port.is_batched:
+        if not port.is_batched or is_whole(port, array):
             items[port.name] = [_item(array)]
         else:
             items[port.name] = list(array) if array.dtype != object else [*map(_item, array)]
     if len(items) > 1:
-        _check_lengths(signature, items)
+        _check_lengths(signature, items, arrays)
+        count = max(map(len, items.values()))
+        for port in ports:
+            if is_whole(port, arrays[port.name]):
+                items[port.name] *= count
     return items
+
+
+def is_whole(port: GraphPort, array: Array) -> bool:
+    """Tells whether an array of no axes is the value of all rows of a request.
+
+    It is where the model's input has no batch axis (a threshold), and where the model itself judges
+    the shapes.
+    """
+    tensor = port.tensor
+    return (
+        not array.ndim
+        and tensor is not None
+        and port.is_batched
+        and (tensor.is_batched is False or not tensor.is_shape_checked)
+    )
 
 
 def rows_of(signature: Signature, arrays: Mapping[str, Array]) -> int:
@@ -64,14 +83,17 @@ def rows_of(signature: Signature, arrays: Mapping[str, Array]) -> int:
     for port in signature.inputs:
         array = arrays[port.name]
         _check_shape(port, array)
-        lengths[port.name] = range(len(array) if port.is_batched else 1)
-    _check_lengths(signature, lengths)
+        is_one = not port.is_batched or is_whole(port, array)
+        lengths[port.name] = range(1 if is_one else len(array))
+    _check_lengths(signature, lengths, arrays)
     return max(map(len, lengths.values()), default=0)
 
 
 def _check_shape(port: GraphPort, array: Array) -> None:
     if not port.is_batched:
         _check_fits(port, array.shape, "the shape")
+    elif is_whole(port, array):
+        return
     elif array.ndim:
         _check_fits(port, array.shape[1:], "items of shape")
     else:
@@ -82,8 +104,14 @@ def _check_shape(port: GraphPort, array: Array) -> None:
         raise Problem(message)
 
 
-def _check_lengths(signature: Signature, items: Mapping[str, Sequence[Any]]) -> None:
-    lengths = {port.name: len(items[port.name]) for port in signature.inputs if port.is_batched}
+def _check_lengths(
+    signature: Signature, items: Mapping[str, Sequence[Any]], arrays: Mapping[str, Array]
+) -> None:
+    lengths = {
+        port.name: len(items[port.name])
+        for port in signature.inputs
+        if port.is_batched and not is_whole(port, arrays[port.name])
+    }
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"{name!r} has {length}" for name, length in lengths.items())
         message = f"the inputs have different numbers of rows: {told}; each row is one item"
@@ -180,9 +208,10 @@ def check_item(port: GraphPort, array: Array) -> None:
 
 
 def _check_fits(port: GraphPort, given: tuple[int, ...], what: str) -> None:
-    wanted = None if port.tensor is None else port.tensor.shape
-    if wanted is None:
+    tensor = port.tensor
+    if tensor is None or tensor.shape is None or not tensor.is_shape_checked:
         return
+    wanted = tensor.shape
     fits = len(given) == len(wanted)
     if fits:  # a loop of its own: every request passes here
         for length, own in zip(wanted, given, strict=True):

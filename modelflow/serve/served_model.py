@@ -19,7 +19,7 @@ from modelflow.serve.gangway import Gangway
 from modelflow.serve.limits import ModelLimits
 from modelflow.serve.model import with_signature
 from modelflow.serve.row_reader import Asker, RowReader
-from modelflow.serve.rows import items_of
+from modelflow.serve.rows import is_whole, items_of
 from modelflow.serve.unread import Unread
 from modelflow.wire.problem import Code
 from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE, PREDICT_METHOD
@@ -114,7 +114,10 @@ class ServedModel:
             if array.ndim and len(array) > limits.rows and self._is_batched(name):
                 limits.check_rows(len(array), f"input {name!r}")
         items = items_of(self.signature, arrays)
-        return self.send(items, done, deadline, visit, is_stream=is_stream)
+        call = self.send(items, done, deadline, visit, is_stream=is_stream)
+        ports = self.signature.inputs
+        call.is_without_axis = all(is_whole(port, arrays[port.name]) for port in ports)
+        return call
 
     def _is_batched(self, name: str) -> bool:
         return any(port.name == name and port.is_batched for port in self.signature.inputs)

@@ -99,7 +99,7 @@ class TensorflowRest:
         model = model.with_signature(body.signature_name)
         done = partial(settle, exchange, _results, method)
         exchange.on_gone = send_examples(
-            model, method, body.examples, done, seconds_of(exchange), exchange.visit
+            model, body.examples, done, seconds_of(exchange), exchange.visit
         ).cancel
 
     def _status(self, exchange: Exchange, path: Mapping[str, str]) -> None:

@@ -39,7 +39,8 @@ def view(
         payload = np.ascontiguousarray(payload).view(dtype)
     if payload.dtype != dtype or payload.size != math.prod(target):
         return None
-    return payload.reshape(target)
+    seen: npt.NDArray[Any] = payload.reshape(target)
+    return seen
 
 
 def _target(meta_shape: Any, shape: Sequence[int | None] | None) -> tuple[int, ...] | None:

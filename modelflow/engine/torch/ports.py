@@ -77,7 +77,8 @@ def exported_ports(request: LoadRequest, program: Any) -> Ports:
     values = {node.name: node.meta.get("val") for node in program.graph.nodes}
     signature = program.graph_signature
     known = [_spec(request, name, name, values) for name in signature.user_inputs]
-    symbols = {_first_axis(values[name]) for name in signature.user_inputs} - {None}
+    axes = (_first_axis(values[name]) for name in signature.user_inputs)
+    symbols = {axis for axis in axes if axis is not None}
     _check_inputs(request, known)
     results = [name for name in signature.user_outputs if isinstance(name, str)]
     keys = _keys(program)
@@ -187,7 +188,7 @@ def _spec(request: LoadRequest, name: str, node: str, values: Mapping[str, Any])
 
 def _first_axis(value: Any) -> str | None:
     """Returns the symbol of axis 0 (``"s77"``); None: a fixed length, or no axis."""
-    shape = getattr(value, "shape", ())
+    shape: Sequence[Any] = getattr(value, "shape", ())
     return str(shape[0]) if len(shape) and not isinstance(shape[0], int) else None
 
 

@@ -65,10 +65,9 @@ class Tasks:
         """
         self._rpc.on_gone = self._cancel
         try:
-            for place, (task, model) in enumerate(self._tasks):
+            for place, (_, model) in enumerate(self._tasks):
                 self._calls[place] = send_examples(
                     model,
-                    task.method_name,
                     examples,
                     partial(self._one_done, place),
                     self._rpc.seconds,

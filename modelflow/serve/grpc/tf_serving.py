@@ -90,7 +90,7 @@ class TensorflowGrpc:
         model = self._find(message.model_spec).with_signature(message.model_spec.signature_name)
         examples = examples_of_input(message.input)
         done = partial(rpc.settle, examples_response, method)
-        rpc.on_gone = send_examples(model, method, examples, done, rpc.seconds, rpc.visit).cancel
+        rpc.on_gone = send_examples(model, examples, done, rpc.seconds, rpc.visit).cancel
 
     def _tasks(self, rpc: Rpc, message: Any) -> None:
         tasks = read_tasks(message)

@@ -247,6 +247,6 @@ def _port(document: Sequence[Any]) -> GraphPort:
     name, description, found, is_single, is_batched, labels = document
     tensor = None
     if found is not None:
-        own, dtype, shape = found
-        tensor = TensorSpec(own, dtype_of(dtype), None if shape is None else tuple(shape))
+        own, dtype, shape, *flags = found
+        tensor = TensorSpec(own, dtype_of(dtype), None if shape is None else tuple(shape), *flags)
     return GraphPort(name, description, tensor, is_single, is_batched, tuple(labels))

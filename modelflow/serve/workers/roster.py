@@ -153,7 +153,15 @@ def _port(port: GraphPort) -> list[Any]:
     return [
         port.name,
         port.description,
-        None if tensor is None else [tensor.name, name_of(tensor.dtype), tensor.shape],
+        None
+        if tensor is None
+        else [
+            tensor.name,
+            name_of(tensor.dtype),
+            tensor.shape,
+            tensor.is_batched,
+            tensor.is_shape_checked,
+        ],
         port.is_single,
         port.is_batched,
         port.labels,

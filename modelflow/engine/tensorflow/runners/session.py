@@ -133,9 +133,7 @@ class OtherRanks:
     def _import(self, ranks: tuple[int, ...]) -> SessionModel | ItemRefusedError:
         if len(self._by_ranks) >= _MOST_RANKS:  # each may be a copy of the weights
             return ItemRefusedError(f"model {self._placed.path}: values of too many kinds of rank")
-        by_node = {
-            feed.op.name: rank for feed, rank in zip(self._placed.feeds, ranks, strict=True)
-        }
+        by_node = {feed.op.name: rank for feed, rank in zip(self._placed.feeds, ranks, strict=True)}
         graph_def = type(self._graph_def)()
         graph_def.CopyFrom(self._graph_def)
         for node in graph_def.node:
