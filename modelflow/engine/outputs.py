@@ -20,8 +20,7 @@ def owned(output: Any, others: list[Any]) -> Any:
     # A model may hand an input through, or one result on two ports. The consumers of one would
     # then see what those of the other write. What it still refers to, its next call may overwrite.
     if isinstance(output, np.ndarray):
-        is_shared = _holders(output) > (_OF_OWN if output.base is None else _OF_BASE)
-        if is_shared or any(np.may_share_memory(output, other) for other in others):
+        if _is_held(output) or any(np.may_share_memory(output, other) for other in others):
             output = output.copy()
     elif any(output is other for other in others):
         output = output.clone()
@@ -40,17 +39,22 @@ def items_of(output: Any) -> Sequence[Any]:
     return [output[row, ...] for row in range(len(output))]
 
 
-def _holders(array: npt.NDArray[Any]) -> int:
-    """Counts the references to an array, or to what it is a view of."""
-    return sys.getrefcount(array if array.base is None else array.base)
+def _is_held(output: npt.NDArray[Any]) -> bool:
+    """Tells whether the model still refers to an output, or to what it is a view of."""
+    if sys.getrefcount(output) > _OF_OUTPUT:
+        return True
+    return output.base is not None and sys.getrefcount(output.base) > _OF_BASE
 
 
-def _calibrate(array: npt.NDArray[Any]) -> int:
-    """Counts for an array that nobody else holds; as deep in calls as `owned`."""
+def _calibrate(output: npt.NDArray[Any]) -> tuple[int, int]:
+    """Counts the references to an array that nobody else holds, and to its base."""
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
-        return -1  # such counts say nothing: every output is copied
-    return _holders(array)
+        return -1, -1  # such counts say nothing: every output is copied
+
+    def count(output: npt.NDArray[Any]) -> tuple[int, int]:  # as deep in calls as `_is_held`
+        return sys.getrefcount(output), sys.getrefcount(output.base)
+
+    return count(output)
 
 
-_OF_OWN = _calibrate(np.empty(2))
-_OF_BASE = _calibrate(np.empty(2)[:1])
+_OF_OUTPUT, _OF_BASE = _calibrate(np.empty(2)[:1])

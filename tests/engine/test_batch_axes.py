@@ -1,0 +1,172 @@
+"""Which outputs have a value for each item: the model file says it, or calls of two sizes do.
+
+Every model is asked for two items alone and in one batch; the judge is the engine called by hand.
+"""
+
+import numpy as np
+import pytest
+
+from modelflow import Model
+from modelflow.engine import Engine, LoadedModel, TensorSpec, lookup
+from tests.engine.conftest import freeze
+
+# Two hits in the first item, none in the second: in a batch of two, two rows of hits.
+HIT = np.array([1, 0, 0, 1], np.float32)
+MISS = np.zeros(4, np.float32)
+
+
+def save_nonzero(folder, rows, columns="n"):
+    onnx = pytest.importorskip("onnx")
+    helper, kinds = onnx.helper, onnx.TensorProto
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["found"]),
+        helper.make_node("Transpose", ["found"], ["y"], perm=[1, 0]),
+        helper.make_node("ReduceSum", ["x"], ["total"], keepdims=0),
+        helper.make_node("Relu", ["x"], ["same"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "detector",
+        [helper.make_tensor_value_info("x", kinds.FLOAT, [columns, 4])],
+        [
+            helper.make_tensor_value_info("y", kinds.INT64, [rows, 2]),
+            helper.make_tensor_value_info("total", kinds.FLOAT, []),
+            helper.make_tensor_value_info("same", kinds.FLOAT, [columns, 4]),
+        ],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path = folder / "detector.onnx"
+    onnx.save(model, path)
+    return path
+
+
+@pytest.fixture
+def torch_detector(tmp_path):
+    torch = pytest.importorskip("torch")
+
+    class Detector(torch.nn.Module):
+        def forward(self, x):
+            return x.nonzero(), x.sum(), x.relu()
+
+    path = tmp_path / "detector.pt"
+    torch.jit.save(torch.jit.script(Detector()), str(path))
+    return path
+
+
+@pytest.fixture
+def exported_detector(tmp_path):
+    torch = pytest.importorskip("torch")
+
+    class Detector(torch.nn.Module):
+        def forward(self, x):
+            return x.nonzero(), x.sum(), x.relu()
+
+    sizes = ({0: torch.export.Dim("n", max=8)},)
+    program = torch.export.export(Detector(), (torch.ones(3, 4),), dynamic_shapes=sizes)
+    path = tmp_path / "detector.pt2"
+    torch.export.save(program, str(path))
+    return path
+
+
+@pytest.fixture
+def tensorflow_detector(tf, tmp_path):
+    def build(v1):
+        x = v1.placeholder(v1.float32, [None, 4], "x")
+        v1.where(v1.not_equal(x, 0), name="y")
+        v1.reduce_sum(x, name="total")
+        v1.nn.relu(x, name="same")
+
+    return freeze(tf, tmp_path / "detector.pb", build)
+
+
+class PlugInDetector(LoadedModel):
+    inputs = (TensorSpec("x", np.dtype(np.float32), (None, 4)),)
+    outputs = (
+        TensorSpec("y", np.dtype(np.int64), (None, 2)),
+        TensorSpec("total", np.dtype(np.float32), ()),
+        TensorSpec("same", np.dtype(np.float32), (None, 4)),
+    )
+
+    def run(self, inputs):
+        x = inputs["x"]
+        return {"y": np.argwhere(x), "total": x.sum(), "same": np.maximum(x, 0)}
+
+    def close(self):
+        pass
+
+
+class PlugInEngine(Engine):
+    suffixes = (".detector",)
+
+    def load(self, request):  # noqa: ARG002 - there is one model
+        return PlugInDetector()
+
+
+@pytest.fixture
+def plug_in_detector(monkeypatch, tmp_path):
+    find = lookup.ENGINES.find
+    names = lookup.ENGINES.names
+    engine = PlugInEngine()
+    monkeypatch.setattr(lookup.ENGINES, "names", lambda: (*names(), "detector"))
+    monkeypatch.setattr(
+        lookup.ENGINES, "find", lambda name: engine if name == "detector" else find(name)
+    )
+    path = tmp_path / "net.detector"
+    path.write_text("")
+    return path
+
+
+DETECTORS = [
+    "torch_detector",
+    "exported_detector",
+    "tensorflow_detector",
+    "plug_in_detector",
+]
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+def test_a_detector_gives_each_item_its_own_rows_and_them_whole(name, request):
+    check_detector(request.getfixturevalue(name))
+
+
+@pytest.mark.parametrize("symbol", ["k", None, "unk__3", "y_dynamic_axes_1"])
+def test_an_onnx_detector_does_so_whatever_its_axis_is_called(symbol, tmp_path):
+    check_detector(save_nonzero(tmp_path, symbol))
+
+
+def check_detector(path):
+    with Model(path, batch_size=8, batch_timeout_ms=50) as model:
+        found, totals, same = model.infer_batch([[HIT, MISS, HIT]])
+    for item, rows, total, copy in zip([HIT, MISS, HIT], found, totals, same, strict=True):
+        expected = np.argwhere(item[np.newaxis])
+        np.testing.assert_array_equal(rows.data, expected)
+        assert rows.data.shape == expected.shape
+        assert float(np.asarray(total.data)) == item.sum()
+        np.testing.assert_array_equal(copy.data, item)
+
+
+def test_an_output_of_the_inputs_symbol_is_batched_without_a_call(onnx_model):
+    with Model(onnx_model, outputs=["scores"], batch_size=4, warmup="none") as model:
+        assert not model.stats().figures["engine_calls"]
+        model.infer_batch([[HIT, MISS, HIT, MISS]])
+        assert model.stats().figures["engine_calls"] == {4: 1}
+
+
+def test_a_scalar_input_is_one_value_of_a_call(tf, tmp_path):
+    def build(v1):
+        x = v1.placeholder(v1.float32, [None, 2], "x")
+        k = v1.placeholder(v1.float32, [], "k")
+        v1.multiply(x, k, name="y")
+
+    path = freeze(tf, tmp_path / "scaled.pb", build)
+    rows = [np.ones(2, np.float32)] * 4
+    with Model(path, inputs=["x", "k"], outputs=["y"], batch_size=4) as model:
+        (column,) = model.infer_batch([rows, [2.0, 3.0, 2.0, 3.0]])
+    assert [buffer.data.tolist() for buffer in column] == [[2, 2], [3, 3], [2, 2], [3, 3]]
+
+
+def test_a_program_with_a_bound_is_called_with_no_more(exported_detector):
+    with Model(exported_detector, outputs=["output2"], batch_size=16) as model:
+        (column,) = model.infer_batch([[HIT] * 20])
+        assert max(model.stats().figures["engine_calls"]) <= 8
+    assert all((buffer.data == HIT).all() for buffer in column)
