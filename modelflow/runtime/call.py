@@ -269,7 +269,7 @@ def freeze(buffer: Buffer, is_single: bool) -> None:
     if type(data) is np.ndarray:
         if data.flags.writeable:
             data.flags.writeable = False
-            buffer._is_exclusive = is_single and data.base is None
+            buffer._is_exclusive = is_single
         elif not is_single:
             buffer._is_exclusive = False
 
