@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import sys
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -265,6 +265,7 @@ class _Job:
     is_quiet: bool
     is_inline: bool
     progress: Progress | None = None
+    runner: Run = field(init=False)
 
     def run(self, trace: str | None, metrics: str | None, dashboard: str | None) -> int:
         """Runs it to its end, and returns the exit code."""
@@ -302,6 +303,7 @@ class _Job:
         # Only now that the flow has been left: leaving it finishes what is still under way.
         self._summary()
         sys.stdout.flush()
+        self.runner.check_complete()
         if asked.is_set():
             return TERMINATED
         return 1 if self.errors.count + self.errors.before else 0
@@ -309,14 +311,14 @@ class _Job:
     def _use(self) -> None:
         total = self.feeds[0].count if self.feeds else None
         self.progress = Progress(self.flow, self.writer, self.errors, total)
-        runner = Run(self.flow, self.feeds, self.write)
+        self.runner = Run(self.flow, self.feeds, self.write)
         with Undisturbed(
             contextlib.nullcontext() if self.is_quiet else progress(self.progress.line)
         ):
             if self.is_inline:
-                runner.inline()
+                self.runner.inline()
             else:
-                runner.threaded()
+                self.runner.threaded()
 
     def _summary(self, how: str = "") -> None:
         if self.is_quiet or self.progress is None:

@@ -2,11 +2,12 @@
 
 import queue
 import threading
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
 from modelflow.cli.termination import undisturbed
-from modelflow.errors import Cancelled, EndOfStream, StreamClosed
+from modelflow.errors import Cancelled, EndOfStream, ModelflowError, StreamClosed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -39,6 +40,9 @@ class Run:
         self._feeds = feeds
         self._write = write
         self._results = _Results(_QUEUE)
+        self._sent = 0
+        self._written: Counter[str] = Counter()
+        self._failure: BaseException | None = None  # the first of a thread of this run
         self._sources: list[StreamIO] = list(flow.source_streams.values())
         self._stream = flow.create_stream_io() if feeds else None
 
@@ -48,17 +52,19 @@ class Run:
         return [*self._sources, *([self._stream] if self._stream is not None else [])]
 
     def threaded(self) -> None:
-        """Sends and receives in threads of their own; writes here."""
+        """Sends and receives in threads of their own; writes here.
+
+        Raises:
+            BaseException: writing has failed, or one of the threads.
+        """
         receivers = [
-            threading.Thread(
-                target=self._receive, args=(stream, port), name=f"modelflow-cli/recv-{port}"
-            )
+            self._thread(f"recv-{port}", partial(self._receive, stream, port))
             for stream in self.streams
             for port in stream.outputs
         ]
         threads = list(receivers)
         if self._stream is not None:
-            threads.append(threading.Thread(target=self._send, name="modelflow-cli/send"))
+            threads.append(self._thread("send", self._send))
         begun: list[threading.Thread] = []
         ended = 0
         try:
@@ -68,8 +74,10 @@ class Run:
                 if result is None:
                     ended += 1
                 else:
-                    self._write(*result)
+                    self._write_result(*result)
             self._wait_for_sinks()
+            if self._failure is not None:
+                raise self._failure
         except BaseException:  # Ctrl-C, or our reader has gone: end everything at once
             for stream in self.streams:
                 stream.cancel()
@@ -85,19 +93,36 @@ class Run:
     def inline(self) -> None:
         """Does everything on the calling thread."""
         if self._stream is not None:
-            for row in zip(*self._feeds, strict=True):
-                for feed, buffer in zip(self._feeds, row, strict=True):
-                    self._stream.send(feed.port, buffer)
+            for _ in self._send_rows(self._stream):
                 self._write_ready(self._stream)
             self._stream.close_input()
         for stream in self.streams:
             self._write_ready(stream)
         self._wait_for_sinks()
 
+    def check_complete(self) -> None:
+        """Checks that every item has its results, where it gives exactly one; once all has ended.
+
+        Raises:
+            ModelflowError: results are missing.
+        """
+        for port in sorted(self._stream.single_outputs if self._stream is not None else ()):
+            if (written := self._written[port]) < self._sent:
+                message = (
+                    f"output {port!r}: {written} results were written for {self._sent} items that "
+                    "were sent; expected one for each; run it again, with --resume for what is "
+                    "missing alone"
+                )
+                raise ModelflowError(message)
+
+    def _write_result(self, port: str, buffer: "Buffer") -> None:
+        self._write(port, buffer)
+        self._written[port] += 1
+
     def _write_ready(self, stream: "StreamIO") -> None:
         for port in stream.outputs:
             for buffer in _ready(stream, port):
-                self._write(port, buffer)
+                self._write_result(port, buffer)
 
     def _wait_for_sinks(self) -> None:
         for stream in self.streams:
@@ -105,23 +130,40 @@ class Run:
         if self._sources:  # and for the sessions that they have opened
             self._flow.wait()
 
-    def _send(self) -> None:
-        stream = self._stream
-        assert stream is not None  # only then is this thread started
+    def _thread(self, name: str, work: "Callable[[], None]") -> threading.Thread:
+        return threading.Thread(target=self._guard, args=(work,), name=f"modelflow-cli/{name}")
+
+    def _guard(self, work: "Callable[[], None]") -> None:
+        """Does the work of a thread. Where that fails the run ends, which raises the exception."""
         try:
-            for row in zip(*self._feeds, strict=True):
-                for feed, buffer in zip(self._feeds, row, strict=True):
-                    stream.send(feed.port, buffer)
-            stream.close_input()
+            work()
         except (Cancelled, StreamClosed):
             return  # the run is ending: whoever ended it says why
+        except BaseException as error:  # noqa: BLE001 - raised by `threaded`
+            self._failure = self._failure or error
+            for stream in self.streams:
+                stream.cancel()
+
+    def _send(self) -> None:
+        assert self._stream is not None  # only then is this thread started
+        for _ in self._send_rows(self._stream):
+            pass
+        self._stream.close_input()
+
+    def _send_rows(self, stream: "StreamIO") -> "Iterator[None]":
+        """Sends item after item, and stops behind each."""
+        for row in zip(*self._feeds, strict=True):
+            for feed, buffer in zip(self._feeds, row, strict=True):
+                stream.send(feed.port, buffer)
+            self._sent += 1
+            yield
 
     def _receive(self, stream: "StreamIO", port: str) -> None:
         try:
             while True:
                 self._results.put((port, stream.recv_buffer(port)))
-        except (EndOfStream, Cancelled, StreamClosed):
-            pass  # the end, or whoever ended the run says why
+        except EndOfStream:
+            return
         finally:
             self._results.put(None)
 
