@@ -24,9 +24,12 @@ class Buffer:
     """One item: ``data`` with its ``meta``, or an ``error`` in its place.
 
     Data is any Python object: a NumPy array, bytes, str, a tensor on a device. It is not copied on
-    its way; arrays that flow units receive are read-only (see `FlowUnit`). For images, ``meta``
-    holds ``width height channel pix_fmt layout``; for frames also ``index timestamp rate_num
-    rate_den``.
+    its way. NumPy arrays that flow units receive are read-only; arrays and tensors that an input
+    declared ``is_in_place`` receives may be written. All else, lists and dicts too, is shared as it
+    is: a unit that changes such data changes it for everybody.
+
+    For images, ``meta`` holds ``width height channel pix_fmt layout``; for frames also ``index
+    timestamp rate_num rate_den``.
 
     A buffer is not to be changed by two threads at once; reading is safe from any.
     """

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ArrayPool", "empty", "host_pool"]
+__all__ = ["ArrayPool", "Lease", "empty", "host_pool"]
 
 _SMALLEST = 1 << 15
 _MAX_IDLE = 1 << 28
@@ -29,8 +29,11 @@ class _Block(np.ndarray[Any, Any]):
     """
 
 
-class _Lease(np.ndarray[Any, Any]):
-    """A view of a block; when the last array over it is gone, the block returns to the pool."""
+class Lease(np.ndarray[Any, Any]):
+    """A view of a block; when the last array over it is gone, the block returns to the pool.
+
+    One array is made over each lease and owns its memory; views of that array refer to the array.
+    """
 
     __slots__ = ("pool",)
 
@@ -90,7 +93,7 @@ class ArrayPool:
         size = count * item.itemsize
         if size < _SMALLEST:
             return np.empty(shape, item)
-        lease = _Lease(size, np.uint8, self._take(_size_class(size)))
+        lease = Lease(size, np.uint8, self._take(_size_class(size)))
         lease.pool = self
         return np.ndarray(shape, item, lease)
 

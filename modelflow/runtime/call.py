@@ -5,17 +5,16 @@ A unit that is given ``Buffer(array a, meta {"path": "x.jpg"})`` and emits ``arr
 ``Buffer(error=FlowUnitError(node, unit, session, its text))``.
 """
 
-import sys
+import re
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
 from modelflow.buffer import Buffer
 from modelflow.errors import BadRequest, EndFlow, FlowUnitError, below_here, is_users
 from modelflow.plan import UnitPlan
+from modelflow.runtime.exclusive import freeze, writable
 from modelflow.runtime.port_types import PortTypes
 from modelflow.runtime.segment import Columns, Stream
 from modelflow.unit.unit import Context, FlowUnit
@@ -27,13 +26,12 @@ __all__ = [
     "StreamOf",
     "UnitCall",
     "claim",
-    "counts_references",
-    "freeze",
-    "is_alone",
     "place_of",
     "returned_error",
-    "writable",
 ]
+
+# As NumPy and OpenCV say it: "assignment destination is read-only", "array marked as readonly".
+_READ_ONLY = re.compile("(array|destination) is read-only|array marked as readonly")
 
 WAIT = "wait"
 """The phase of an error that a row has because it was never given to the unit."""
@@ -170,13 +168,16 @@ class UnitCall(Call):
     ) -> FlowUnitError:
         claim(error)
         session = None if stream is None else stream.session.name
-        return FlowUnitError.from_exception(
+        found = FlowUnitError.from_exception(
             error,
             node=self.plan.node,
             unit=self.spec.name,
             session=session,
             is_refusal=is_refusal or isinstance(error, self._refusals),
         )
+        if _READ_ONLY.search(found.message):
+            found.message += "; inputs are read-only: copy it, or declare the port is_in_place"
+        return found
 
     def _wrapped(self, value: Any) -> Buffer:
         if isinstance(value, Buffer):
@@ -261,47 +262,3 @@ def place_of(unit: FlowUnit) -> str:
     if code is None or not is_users(code.co_filename):
         return ""
     return f" ({below_here(code.co_filename)}:{code.co_firstlineno})"
-
-
-def freeze(buffer: Buffer, is_single: bool) -> None:
-    """Makes the buffer's array read-only; notes whether its next consumer is the only one."""
-    data = buffer.data
-    if type(data) is np.ndarray:
-        if data.flags.writeable:
-            data.flags.writeable = False
-            buffer._is_exclusive = is_single
-        elif not is_single:
-            buffer._is_exclusive = False
-
-
-def writable(buffer: Buffer) -> Buffer:
-    """Gives a buffer whose array may be written: the same where nobody else sees it, or a copy."""
-    data = buffer.data
-    if type(data) is not np.ndarray or data.flags.writeable:
-        return buffer
-    del data
-    if is_alone(buffer):
-        buffer.data.flags.writeable = True
-        return buffer
-    copied = Buffer(buffer.data.copy())
-    copied.inherit_meta(buffer)
-    copied._deadline = buffer._deadline
-    return copied
-
-
-def is_alone(buffer: Buffer) -> bool:
-    """Tells whether the buffer's array was made by a unit, and only the buffer refers to it."""
-    return buffer._is_exclusive and _references(buffer) <= _ALONE
-
-
-def _references(buffer: Buffer) -> int:
-    return sys.getrefcount(buffer.data)
-
-
-def counts_references() -> bool:
-    """Tells whether reference counts can be relied on: not in a build without the lock."""
-    return bool(getattr(sys, "_is_gil_enabled", lambda: True)())
-
-
-# What `_references` says of an array that nobody else has: it differs between interpreters.
-_ALONE = _references(Buffer(np.empty(0))) if counts_references() else -1

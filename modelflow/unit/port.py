@@ -30,7 +30,8 @@ class Port:
         is_optional: The port may be left unconnected. An edge that names no output means the only
             one that is not optional; what leaves by an optional one for nowhere is worth no note.
         is_in_place: The unit writes into the arrays of this input: it gets arrays that nobody else
-            sees (a copy only where somebody does). Elsewhere inputs are read-only.
+            sees. They are copied where somebody may: views, tensors, arrays behind a fan-out. In
+            lists and dicts nothing is copied. Elsewhere inputs are read-only.
         device: The device that the data must be on; None: the node's own.
     """
 

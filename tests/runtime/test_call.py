@@ -1,4 +1,3 @@
-import sys
 import weakref
 
 import numpy as np
@@ -7,7 +6,8 @@ import pytest
 from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError
 from modelflow.plan import UnitPlan
-from modelflow.runtime.call import claim, counts_references, freeze, is_alone, writable
+from modelflow.runtime.call import claim
+from modelflow.runtime.exclusive import freeze, is_alone
 from modelflow.runtime.kinds.expand import ExpandCall
 from modelflow.runtime.kinds.normal import NormalCall
 from modelflow.runtime.segment import Stream
@@ -209,11 +209,6 @@ def test_an_in_place_unit_gets_a_copy_where_somebody_else_sees_the_array(how):
     assert array.tolist() == [0, 0, 0]
 
 
-def test_writable_keeps_what_is_not_an_array():
-    buffer = Buffer("text")
-    assert writable(buffer) is buffer
-
-
 def test_a_call_that_was_not_made_has_no_failures():
     call = call_of(double_all)
     assert (call.failed, call.has_errors) == (0, False)
@@ -312,32 +307,3 @@ def test_errors_that_are_each_others_cause_are_claimed_once():
     first, second = ValueError("first"), ValueError("second")
     first.__cause__, second.__cause__ = second, first
     claim(first)
-
-
-# -- arrays that others see ----------------------------------------------------------------------
-
-
-def test_an_array_that_goes_on_to_several_inputs_is_alone_no_more():
-    buffer = Buffer(np.zeros(3))
-    freeze(buffer, is_single=True)
-    freeze(buffer, is_single=True)
-    assert is_alone(buffer)
-    freeze(buffer, is_single=False)
-    assert not is_alone(buffer)
-
-
-def test_a_copy_that_may_be_written_has_the_meta_and_the_deadline_of_the_buffer():
-    buffer = Buffer(np.zeros(3), {"a": 1})
-    buffer._deadline = 5.0
-    freeze(buffer, is_single=False)
-    copied = writable(buffer)
-    assert copied is not buffer
-    assert (copied.meta, copied._deadline) == ({"a": 1}, 5.0)
-
-
-@pytest.mark.parametrize("has_lock", [None, True, False])
-def test_references_are_counted_unless_python_runs_without_its_lock(monkeypatch, has_lock):
-    monkeypatch.delattr(sys, "_is_gil_enabled", raising=False)
-    if has_lock is not None:
-        monkeypatch.setattr(sys, "_is_gil_enabled", lambda: has_lock, raising=False)
-    assert counts_references() == (has_lock is not False)

@@ -16,11 +16,10 @@ from modelflow.runtime.call import (
     StreamOf,
     UnitCall,
     claim,
-    counts_references,
-    freeze,
     place_of,
     returned_error,
 )
+from modelflow.runtime.exclusive import counts_references, freeze
 from modelflow.runtime.kind import RunningKind
 from modelflow.runtime.segment import Columns
 from modelflow.unit.unit import Context
