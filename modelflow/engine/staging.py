@@ -136,7 +136,7 @@ class InputPort:
         raise ItemRefusedError(self._message(_odd_value(data, self._dtype), "of that type"))
 
     def _converted(self, array: Array) -> Array:
-        """Returns numbers in the port's type, or raises ItemRefusedError for one that does not fit."""
+        """Returns numbers in the port's type; raises ItemRefusedError for one that does not fit."""
         with np.errstate(over="ignore"):
             converted = array.astype(self._dtype)
         if self._dtype.kind in "iu":

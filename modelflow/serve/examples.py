@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from modelflow.graph.graph_port import tensor_text
 from modelflow.http.exchange import Visit
 from modelflow.serve.limits import ModelLimits
 from modelflow.serve.model import Inference, Model
@@ -40,6 +41,13 @@ def send_examples(
     inputs = model.signature.inputs
     if len(inputs) != 1:
         message = f"Expected one input Tensor; signature {model.signature_name!r} has {len(inputs)}"
+        raise Problem(message)
+    tensor = inputs[0].tensor
+    if tensor is not None and tensor.dtype != object:
+        message = (
+            f"Expected a signature that takes serialized tf.Example messages; input "
+            f"{inputs[0].name!r} of {model.signature_name!r} is {tensor_text(tensor)}"
+        )
         raise Problem(message)
     array = np.empty(len(examples), np.object_)
     array[:] = _serialized(examples, model.limits)

@@ -98,7 +98,7 @@ class PlugInDetector(LoadedModel):
 class PlugInEngine(Engine):
     suffixes = (".detector",)
 
-    def load(self, request):  # noqa: ARG002 - there is one model
+    def load(self, request):
         return PlugInDetector()
 
 

@@ -95,8 +95,12 @@ def test_scores_without_labels_have_empty_ones(server):
 @pytest.mark.parametrize(
     ("verb", "body", "text"),
     [
-        ("classify", {"examples": [{"x": 1.0}]}, f"method_name to be {CLASSIFY}. Was: tensor"),
-        ("regress", document("classify"), f"method_name to be {REGRESS}. Was: {CLASSIFY}"),
+        (
+            "classify",
+            {"examples": [{"x": 1.0}]},
+            "Expected a signature that takes serialized tf.Example",
+        ),
+        ("regress", document("classify"), "Expected one output Tensor 'outputs'"),
         ("classify", document("x"), '"x" not found in signature def'),
         ("predict", {"instances": [[1.0]], "signature_name": "y"}, '"y" not found in signature'),
         ("classify", {"examples": []}, "'examples' value is an empty array"),

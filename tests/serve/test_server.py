@@ -54,7 +54,7 @@ def test_columns_are_answered_with_outputs(server):
         ("/v1/models/x:predict", {"instances": [1.0]}, 404, "Latest(x)"),
         ("/v1/models/m/versions/5:predict", {"instances": [1.0]}, 404, "Specific(m, 5)"),
         (f"/v1/models/m/versions/{'9' * 5000}:predict", {"instances": [1.0]}, 404, "Specific(m, 9"),
-        ("/v1/models/m:classify", {"examples": [{}]}, 400, "Expected classification"),
+        ("/v1/models/m:classify", {"examples": [{}]}, 400, "Expected a signature that takes"),
         ("/v1/models/x", None, 404, "Could not find any versions of model x"),
         ("/elsewhere", None, 404, "Malformed request: GET /elsewhere"),
     ],
