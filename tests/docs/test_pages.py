@@ -50,3 +50,12 @@ def test_page_links_to_what_exists(page):
     for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_what_is_guaranteed_is_held_by_tests_that_exist():
+    page = (ROOT / "docs" / "how-to" / "data_guarantees.md").read_text()
+    named = re.findall(r"`(tests/\S+\.py)::(\w+)`", page)
+    rows = [line for line in page.splitlines() if line.startswith("| ") and "`tests/" in line]
+    assert len(rows) == page.count("\n| ") - page.count("\n| modelflow")
+    for file, name in named:
+        assert f"def {name}(" in (ROOT / file).read_text(), f"{file} has no {name}"
