@@ -174,7 +174,11 @@ def several(path):
         ]
     )
     def default(tag, signal, sensor):
-        return {"tag": tag, "total": tf.reduce_sum(signal, 1), "turned": tf.transpose(sensor, [0, 2, 1])}
+        return {
+            "tag": tag,
+            "total": tf.reduce_sum(signal, 1),
+            "turned": tf.transpose(sensor, [0, 2, 1]),
+        }
 
     @tf.function(input_signature=[spec("signal", None, 5)])
     def total(signal):
