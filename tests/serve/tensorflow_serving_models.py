@@ -175,7 +175,7 @@ def several(path):
     )
     def default(tag, signal, sensor):
         return {
-            "tag": tag,
+            "label": tag,
             "total": tf.reduce_sum(signal, 1),
             "turned": tf.transpose(sensor, [0, 2, 1]),
         }

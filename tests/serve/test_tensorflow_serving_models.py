@@ -80,8 +80,8 @@ PREDICTIONS = [
             {"instances": ROWS},
             {
                 "predictions": [
-                    {"tag": "foo", "total": 15.0, "turned": [[1.0, 3.0], [2.0, 4.0]]},
-                    {"tag": "bar", "total": 15.0, "turned": [[4.0, 6.0], [5.0, 8.0]]},
+                    {"label": "foo", "total": 15.0, "turned": [[1.0, 3.0], [2.0, 4.0]]},
+                    {"label": "bar", "total": 15.0, "turned": [[4.0, 6.0], [5.0, 8.0]]},
                 ]
             },
         ),
@@ -90,7 +90,7 @@ PREDICTIONS = [
             {"inputs": COLUMNS},
             {
                 "outputs": {
-                    "tag": ["foo", "bar"],
+                    "label": ["foo", "bar"],
                     "total": [15.0, 15.0],
                     "turned": [[[1.0, 3.0], [2.0, 4.0]], [[4.0, 6.0], [5.0, 8.0]]],
                 }
