@@ -114,9 +114,11 @@ class InputPort:
         return data
 
     def _numbers(self, data: Any, meta_shape: Any) -> Array:
-        seen = view(data, meta_shape, self._dtype, self._tensor.item_shape)
-        if seen is not None:
-            return seen
+        is_fit = isinstance(data, np.ndarray) and self._fits(data.shape)
+        if not is_fit or data.dtype != self._dtype:
+            seen = view(data, meta_shape, self._dtype, self._tensor.item_shape)
+            if seen is not None:
+                return seen
         try:
             array = np.asarray(data)
         except (ValueError, OverflowError) as error:  # a ragged list
