@@ -2,10 +2,13 @@
 
 import base64
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+
+from modelflow.number_lists import number_lists
 
 __all__ = ["is_in_short", "json_text", "shown", "text_of"]
 
@@ -26,14 +29,16 @@ def shown(value: Any, *, is_whole: bool = False) -> Any:
         case np.ndarray():
             found = _array(value, is_whole)
         case np.generic():
-            found = value.item()
+            found = shown(number_lists(value), is_whole=is_whole)
         case bytes() | bytearray() | memoryview():
             found = _bytes(bytes(value), is_whole)
         case Mapping():
             found = {str(key): shown(item, is_whole=is_whole) for key, item in value.items()}
         case list() | tuple():
             found = [shown(item, is_whole=is_whole) for item in value]
-        case str() | int() | float() | bool() | None:
+        case float():
+            found = value if math.isfinite(value) else None  # JSON has no word for the others
+        case str() | int() | None:
             pass
         case _:
             found = repr(value)
@@ -42,7 +47,7 @@ def shown(value: Any, *, is_whole: bool = False) -> Any:
 
 def json_text(value: Any) -> str:
     """Returns what `shown` has returned as JSON on one line."""
-    return text_of(json.dumps(value, ensure_ascii=False))
+    return text_of(json.dumps(value, ensure_ascii=False, allow_nan=False))
 
 
 def text_of(text: str) -> str:
@@ -90,9 +95,9 @@ def _text(value: bytes) -> str | None:
 
 def _array(array: np.ndarray[Any, Any], is_whole: bool) -> Any:
     if is_whole or array.size <= _MOST_VALUES:
-        return shown(array.tolist(), is_whole=is_whole)
+        return shown(number_lists(array), is_whole=is_whole)
     summary: dict[str, Any] = {"dtype": str(array.dtype), "shape": list(array.shape)}
     if array.dtype.kind in "iufb":
-        summary |= {"min": array.min().item(), "max": array.max().item()}
-        summary |= {"first": array.reshape(-1)[:4].tolist()}
+        summary |= {"min": shown(array.min()), "max": shown(array.max())}
+        summary |= {"first": shown(array.reshape(-1)[:4])}
     return summary

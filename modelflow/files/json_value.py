@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from modelflow.number_lists import number_lists
+
 __all__ = ["json_value"]
 
 _MAX_DEPTH = 64
@@ -27,7 +29,7 @@ def json_value(value: Any, depth: int = 0) -> Any:
     if value is None or isinstance(value, str | bool | int | float):
         return value
     if isinstance(value, np.ndarray | np.generic):
-        held = value.tolist()
+        held = number_lists(value)
         return json_value(held, depth) if value.dtype.hasobject else held
     if isinstance(value, bytes | bytearray | memoryview):
         return str(value, "utf-8")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from modelflow.number_lists import number_lists
 from modelflow.wire.problem import Code, Problem
 
 try:
@@ -60,7 +61,7 @@ def array_json(array: npt.NDArray[Any], where: str = "answer") -> bytes:
     array = np.ascontiguousarray(array)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    if orjson is None:
+    if orjson is None or array.dtype == np.float16:  # which orjson gives the digits of a float32
         return _slow_numbers(array)
     text: bytes = orjson.dumps(array, option=orjson.OPT_SERIALIZE_NUMPY)
     return _with_words(text, array) if b"n" in text else text  # "null" alone has one
@@ -104,10 +105,7 @@ def _with_words(text: bytes, array: npt.NDArray[Any]) -> bytes:
 
 
 def _slow_numbers(array: npt.NDArray[Any]) -> bytes:
-    if array.dtype.kind == "f" and array.dtype.itemsize < 8:
-        # The digits of a float32, which as a float64 would have twice as many.
-        array = array.astype(np.str_).astype(np.float64)
-    return json.dumps(array.tolist(), separators=(",", ":")).encode()
+    return json.dumps(number_lists(array), separators=(",", ":")).encode()
 
 
 def _scalar(value: Any) -> bytes:
@@ -116,7 +114,8 @@ def _scalar(value: Any) -> bytes:
     if isinstance(value, (bytes, bytearray, memoryview)):
         value = text_of(value, "answer")
     try:
-        if orjson is not None:
+        is_long = isinstance(value, int) and value.bit_length() > 63  # too long for orjson
+        if orjson is not None and not is_long:
             text: bytes = orjson.dumps(value)
             return text
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

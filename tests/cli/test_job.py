@@ -410,6 +410,23 @@ def test_what_was_made_from_an_image_does_not_tell_of_the_image(modelflow, folde
             {"1": [{"bytes": 1, "base64": "AA=="}, None]},
         ),
         (1j, "1j", "1j"),
+        (np.complex64(1j), "1j", "1j"),
+        (np.float32(0.1), 0.1, 0.1),
+        (np.float16(0.1), 0.1, 0.1),
+        ({"a": [np.float32(0.1), np.int64(2)]}, {"a": [0.1, 2]}, {"a": [0.1, 2]}),
+        (np.array([0.1, np.nan, -np.inf], "f4"), [0.1, None, None], [0.1, None, None]),
+        (np.array([{"a": np.float32(0.1)}, None]), [{"a": 0.1}, None], [{"a": 0.1}, None]),
+        (
+            (float("nan"), np.longdouble("inf"), np.bool_(True)),
+            [None, None, True],
+            [None, None, True],
+        ),
+        (10**30, 10**30, 10**30),
+        (
+            np.full(5000, np.nan, np.float32),
+            {"dtype": "float32", "shape": [5000], "min": None, "max": None, "first": [None] * 4},
+            [None] * 5000,
+        ),
     ],
 )
 def test_values_in_short_and_whole(value, short, whole):

@@ -77,6 +77,24 @@ def test_what_is_no_image_goes_into_a_folder_as_an_array(modelflow, folder):
     assert np.load(folder / "out" / "000001_10.npy").tolist() == [10] * 5
 
 
+def test_json_lines_hold_the_digits_of_a_float32_and_null_for_what_is_not_finite(modelflow, folder):
+    (folder / "tenths.py").write_text(
+        "import modelflow, numpy as np\n"
+        "@modelflow.flowunit\n"
+        "def tenth(image):\n"
+        "    'Gives a tenth, and what is no number.'\n"
+        "    return modelflow.Buffer(np.float32([0.1, np.nan]), {'score': np.float32(0.1)})\n"
+    )
+    (folder / "tenths.dot").write_text(
+        'digraph { input [type=input] p [flowunit="tenths:tenth"] output [type=output] '
+        "input -> p -> output }"
+    )
+    for more in ((), ("--full",)):
+        done = modelflow("run", "tenths.dot", "--input", "photos/9.png", *more)
+        assert '"data": [0.1, null]' in done.stdout
+        assert '"score": 0.1}' in done.stdout
+
+
 def test_results_go_into_a_file_as_json_lines(modelflow, folder):
     done = modelflow("run", "small.toml", "--input", "photos", "--output", "out.jsonl")
     assert done.returncode == 0, done.stderr

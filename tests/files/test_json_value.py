@@ -11,6 +11,7 @@ from modelflow.image import Box
     ("value", "expected"),
     [
         (np.float32(0.5), 0.5),
+        (np.array([0.1, 0.7], np.float32), [0.1, 0.7]),
         (np.array([[1, 2], [3, 4]]), [[1, 2], [3, 4]]),
         (np.array([b"a", {"b": np.int64(1)}], dtype=object), ["a", {"b": 1}]),
         ((1, "a", None, True), [1, "a", None, True]),

@@ -82,3 +82,11 @@ def test_what_has_no_form_in_json_is_a_problem(parser, value, said, code):
     with pytest.raises(Problem, match=said) as caught:
         json_of(value)
     assert caught.value.code is code
+
+
+def test_a_half_has_its_own_digits(parser):
+    assert array_json(np.array([0.1], np.float16)) == b"[0.1]"
+
+
+def test_an_integer_may_be_longer_than_64_bits(parser):
+    assert json_of({"a": [2**64, -(10**30)]}) == f'{{"a":[{2**64},{-(10**30)}]}}'.encode()

@@ -15,6 +15,7 @@ from modelflow.buffer import Buffer
 from modelflow.device import CPU
 from modelflow.errors import described
 from modelflow.files.json_value import json_value
+from modelflow.number_lists import number_lists
 
 __all__ = ["KEPT", "Passed", "Picture"]
 
@@ -187,7 +188,7 @@ def _array(array: npt.NDArray[Any]) -> dict[str, Any]:
 def _first(array: npt.NDArray[Any]) -> list[Any]:
     values = array.reshape(-1)[:_MOST_VALUES]
     if array.dtype.kind in "iufb" and array.dtype.itemsize <= 8:
-        found: list[Any] = _finite(values.tolist())
+        found: list[Any] = _finite(number_lists(values))
         return found
     return [str(value)[:200] for value in values]
 
