@@ -446,6 +446,6 @@ def _go_on(
     scheduler: Scheduler, blocker: Blocker | None, on_room: Callable[[], None] | None
 ) -> None:
     """Works on what was submitted, if the flow is inline, and has who found no room told of it."""
-    scheduler.pump()
+    scheduler.pump(is_awaited=False)
     if blocker is not None and on_room is not None:
         blocker.on_gone(on_room)

@@ -30,8 +30,13 @@ class Runner(Protocol):
     def begin(self) -> None:
         """Lets sources take what comes from outside, where nobody else does: everything is open."""
 
-    def pump(self) -> None:
-        """Runs what is ready, where nobody else does."""
+    def pump(self, *, is_awaited: bool = True) -> None:
+        """Runs what is ready, where nobody else does.
+
+        Args:
+            is_awaited: The caller needs it done on return. False, in a callback of a pump that is
+                running: that pump goes on with it, so that calls do not nest without end.
+        """
 
     def wake(self) -> None:
         """Says that there is work now."""
@@ -117,7 +122,7 @@ class ThreadRunner:
     def begin(self) -> None:
         """Does nothing: each worker does, on its thread, where no Ctrl-C comes in the middle."""
 
-    def pump(self) -> None:
+    def pump(self, *, is_awaited: bool = True) -> None:
         """Does nothing: the threads run."""
 
     def wake(self) -> None:
@@ -159,6 +164,7 @@ class InlineRunner:
         self._running: list[tuple[Worker, object]] = []
         # Of several calling threads one runs the stages; a callback that it calls may pump again.
         self._turn = threading.RLock()
+        self._is_pumping = False
 
     def start(self) -> None:
         """Opens every unit, in order, also behind one that fails: each says what is wrong.
@@ -176,17 +182,27 @@ class InlineRunner:
         for worker, _ in self._running:
             worker.begin()
 
-    def pump(self) -> None:
+    def pump(self, *, is_awaited: bool = True) -> None:
         """Runs every stage until nothing is ready and every source is over."""
         with self._turn:
-            moving = True
-            while moving:
-                moving = False
-                for worker, work in list(self._running):
-                    while work and worker.try_step():
-                        moving = True
-                        if isinstance(worker, SourceWorker):
-                            break  # first what it has brought
+            is_nested = self._is_pumping
+            if is_nested and not is_awaited:
+                return  # the step that has called back is followed by another round
+            self._is_pumping = True
+            try:
+                self._run_all()
+            finally:
+                self._is_pumping = is_nested
+
+    def _run_all(self) -> None:
+        moving = True
+        while moving:
+            moving = False
+            for worker, work in list(self._running):
+                while work and worker.try_step():
+                    moving = True
+                    if isinstance(worker, SourceWorker):
+                        break  # first what it has brought
 
     def wake(self) -> None:
         """Does nothing."""

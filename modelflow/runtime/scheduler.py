@@ -207,9 +207,9 @@ class Scheduler:
         """Tells whether everything has ended."""
         return self._life.state == "stopped"
 
-    def pump(self) -> None:
-        """Runs what is ready on the calling thread, if the flow is inline."""
-        self._runner.pump()
+    def pump(self, *, is_awaited: bool = True) -> None:
+        """Runs what is ready on the calling thread, if the flow is inline; see `Runner.pump`."""
+        self._runner.pump(is_awaited=is_awaited)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until every source is done and what it gave has passed, or the flow ends.
