@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from modelflow.config.flow_config import EdgeConfig, FlowConfig, PortRef
 from modelflow.config.variables import masked
 from modelflow.errors import DisabledGraphError, Location, PortError, did_you_mean
+from modelflow.graph.beside import check_beside
 from modelflow.graph.build_node import NodeBuilder
 from modelflow.graph.check import check_edges, dropping_outputs
 from modelflow.graph.graph import Graph
@@ -29,8 +30,11 @@ def build_graph(config: FlowConfig, registry: Registry, *, check_devices: bool =
 
     Raises:
         GraphError: with every finding; of the subclass that all of them share, if they do.
+        ConfigError: a module beside the graph is not the one that was imported for it.
     """
-    return _Builder(config, registry, check_devices).graph()
+    graph = _Builder(config, registry, check_devices).graph()
+    check_beside(config)
+    return graph
 
 
 class _Builder:

@@ -9,7 +9,7 @@ from modelflow.config.override import apply_overrides, substitute_args
 from modelflow.config.read import read_config
 from modelflow.errors import ConfigError
 from modelflow.flow import Flow
-from modelflow.graph.beside import check_beside, look_beside
+from modelflow.graph.beside import look_beside
 
 if TYPE_CHECKING:
     from modelflow.serve.source import Terms
@@ -30,7 +30,6 @@ def graph_flow(path: Path, terms: "Terms") -> Flow:
     environment = terms.environment.fitting(nodes, config.args)
     with environment.named(nodes):
         flow = _flow(environment.apply(config), terms)
-    check_beside(config)
     if not flow.graph.inputs:
         message = (
             f"{path}: the graph has no input, so that there is nothing that a client could send; "

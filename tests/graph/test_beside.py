@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+import modelflow
 from modelflow.config.read import read_config
 from modelflow.errors import ConfigError
 from modelflow.graph.beside import check_beside, look_beside
@@ -47,3 +48,15 @@ def test_a_module_of_another_folder_is_refused_unless_it_holds_the_same(folders)
         check_beside(read_config(folders / "two" / "graph.dot"))
     (folders / "two" / "beside_units.py").write_text("NAME = 'one'\n")
     check_beside(read_config(folders / "two" / "graph.dot"))
+
+
+def test_a_flow_is_refused_whose_units_would_be_those_of_another_graph(folders):
+    for name in ("one", "two"):
+        look_beside(folders / name / "graph.dot")
+        (folders / name / "beside_units.py").write_text(
+            f"import modelflow\n@modelflow.flowunit\ndef unit(x):\n    return {name!r}\n"
+        )
+    with modelflow.Flow(folders / "one" / "graph.dot") as flow:
+        assert flow.infer(0).data == "one"
+    with pytest.raises(ConfigError, match="the module 'beside_units' beside the graph is another"):
+        modelflow.Flow(folders / "two" / "graph.dot").start()
