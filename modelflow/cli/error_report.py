@@ -13,7 +13,7 @@ from modelflow.cli.finished import Failed
 from modelflow.cli.shown import json_text, shown
 from modelflow.cli.telling import tell
 from modelflow.error_log import ErrorLog
-from modelflow.errors import ConfigError, FlowUnitError
+from modelflow.errors import ConfigError, FlowUnitError, described
 
 __all__ = ["ErrorReport", "error_fields"]
 
@@ -68,7 +68,7 @@ class ErrorReport:
         """
         self._log.add(buffer)
         if self._file is not None:
-            meta = {key: value for key, value in buffer.meta.items() if key != "path"}
+            meta = {key: _shown(value) for key, value in buffer.meta.items() if key != "path"}
             whole = {
                 **(line or place_of(buffer)),
                 "error": error_fields(buffer),
@@ -130,6 +130,16 @@ def place_of(buffer: Buffer) -> dict[str, Any]:
     """Returns what a line says of where a buffer came from."""
     path = buffer.get("path")
     return {} if path is None else {"path": str(path)}
+
+
+def _shown(value: Any) -> Any:
+    """Returns what is known of an item that failed; why, where that cannot be shown."""
+    try:
+        found = shown(value)
+        json_text(found)
+    except Exception as error:  # noqa: BLE001 - it is anybody's object
+        return f"cannot be shown: {described(error)}"
+    return found
 
 
 def error_fields(buffer: Buffer) -> dict[str, str]:

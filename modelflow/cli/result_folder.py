@@ -9,34 +9,28 @@ import numpy as np
 from modelflow.buffer import Buffer
 from modelflow.cli.shown import json_text, shown
 from modelflow.errors import ConfigError
-from modelflow.files.whole_file import write_whole
 
-__all__ = ["as_png", "is_image", "remove_results", "save_result"]
+__all__ = ["as_png", "encode_result", "is_image", "remove_results"]
 
 _SIGNATURES = ((b"\xff\xd8\xff", ".jpg"), (b"\x89PNG", ".png"), (b"RIFF", ".webp"))
 _RESULT = re.compile(r"(\d{6,})(_.*)?\.(npy|json|png|jpg|webp|bin)", re.DOTALL)
 
 
-def save_result(folder: Path, index: int, buffer: Buffer) -> None:
-    """Writes a result under the number of its input.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+def encode_result(index: int, buffer: Buffer) -> tuple[str, bytes]:
+    """Returns the name of a result's file, under the number of its input, and what it holds."""
     source = buffer.get("path")
     stem = f"{index:06d}" if source in (None, "-") else f"{index:06d}_{Path(str(source)).stem}"
     data = as_png(buffer) if is_image(buffer) else buffer.data
     if isinstance(data, np.ndarray):
         file = io.BytesIO()
         np.save(file, data, allow_pickle=False)
-        write_whole(folder / f"{stem}.npy", file.getvalue())
-    elif isinstance(data, bytes | bytearray | memoryview):
+        return f"{stem}.npy", file.getvalue()
+    if isinstance(data, bytes | bytearray | memoryview):
         raw = bytes(data)
         ending = next((end for start, end in _SIGNATURES if raw.startswith(start)), ".bin")
-        write_whole(folder / f"{stem}{ending}", raw)
-    else:
-        text = json_text(shown(data, is_whole=True))
-        write_whole(folder / f"{stem}.json", text.encode() + b"\n")
+        return f"{stem}{ending}", raw
+    text = json_text(shown(data, is_whole=True))
+    return f"{stem}.json", text.encode() + b"\n"
 
 
 def remove_results(folder: Path, done: int, saved: int, option: str, *, is_begun: bool) -> None:

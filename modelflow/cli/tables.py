@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from modelflow.cli.shown import json_text, shown, text_of
 from modelflow.cli.table_column import Column, column_of, kind_of
-from modelflow.errors import ConfigError, FlowUnitError, MissingDependencyError
+from modelflow.errors import ConfigError, MissingDependencyError
 from modelflow.files.whole_file import remove_drafts, whole_file
 
 if TYPE_CHECKING:
@@ -144,8 +144,8 @@ class TableWriter:
         error: str | None,
         meta: dict[str, Any],
         encoding: bytes = b"",
-    ) -> FlowUnitError | None:
-        """Adds a row.
+    ) -> None:
+        """Adds a row, or raises and adds none.
 
         Args:
             line: ``index`` and ``path``.
@@ -154,18 +154,13 @@ class TableWriter:
             meta: What else is known of it.
             encoding: What a result in bytes is; empty: what it was given as.
 
-        Returns:
-            Why the result does not fit the others, which stands in its place; None: it does.
+        Raises:
+            TypeError: the result does not fit the others.
+            Exception: it, or what else is known of it, cannot be written.
         """
-        problem = None
+        said = json_text(shown(meta)) if meta else None
         if data is not None:
-            try:
-                column = self._column or column_of(self._pa, data, encoding)
-                data = column.value(self._pa, data)
-                self._column = column
-            except (TypeError, ValueError, OverflowError, self._pa.ArrowException) as mismatch:
-                problem = self._problem(line, data, mismatch)
-                data, error = None, str(problem)
+            data = self._fit(data, encoding)
         self._bytes += getattr(data, "nbytes", 0) or len(data if isinstance(data, bytes) else b"")
         self._rows.append(
             {
@@ -173,22 +168,24 @@ class TableWriter:
                 "path": None if (path := line.get("path")) is None else text_of(path),
                 "data": data,
                 "error": None if error is None else text_of(error),
-                "meta": json_text(shown(meta)) if meta else None,
+                "meta": said,
             }
         )
-        return problem
 
-    def _problem(self, line: dict[str, Any], data: Any, mismatch: Exception) -> FlowUnitError:
-        if self._column is None:
-            what = f"no column can hold it ({mismatch})"
-        else:
-            what = f"the column holds {self._column.type}, as the first result was ({mismatch})"
-        return FlowUnitError.from_exception(
-            TypeError(f"got {kind_of(data)}; {what}"),
-            node=str(line.get("output", "output")),
-            unit="output",
-            phase="write",
-        )
+    def _fit(self, data: Any, encoding: bytes) -> Any:
+        """Returns a result as a value of the column, which the first one makes."""
+        try:
+            column = self._column or column_of(self._pa, data, encoding)
+            value = column.value(self._pa, data)
+        except (TypeError, ValueError, OverflowError, self._pa.ArrowException) as mismatch:
+            if self._column is None:
+                what = f"no column can hold it ({mismatch})"
+            else:
+                what = f"the column holds {self._column.type}, as the first result was ({mismatch})"
+            message = f"got {kind_of(data)}; {what}"
+            raise TypeError(message) from mismatch
+        self._column = column
+        return value
 
     def write(self, count: int) -> int:
         """Writes the first rows that wait.

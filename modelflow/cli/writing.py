@@ -12,11 +12,11 @@ import click
 
 from modelflow.buffer import Buffer
 from modelflow.cli.error_report import ErrorReport, error_fields, place_of
-from modelflow.cli.result_folder import as_png, is_image, remove_results, save_result
+from modelflow.cli.result_folder import as_png, encode_result, is_image, remove_results
 from modelflow.cli.shown import is_in_short, json_text, shown
 from modelflow.cli.tables import TableWriter
-from modelflow.errors import ConfigError, did_you_mean
-from modelflow.files.whole_file import remove_drafts
+from modelflow.errors import ConfigError, FlowUnitError, did_you_mean
+from modelflow.files.whole_file import remove_drafts, write_whole
 
 __all__ = ["ResultWriter"]
 
@@ -147,50 +147,76 @@ class ResultWriter:
         index = self.counts[output]
         self.counts[output] += 1
         self.items += 1
+        buffer = self._placed(index, buffer)
+        if buffer.error is not None:
+            self._write_error(output, index, buffer, is_known=self._is_known(index))
+        elif failed := self._write_value(output, index, buffer):
+            self._write_error(output, index, self._placed(index, failed), is_known=False)
+        table = self._tables.get(output)
+        if table is not None and table.is_full and not table.is_resumed:  # else they wait for parts
+            table.write(table.count)
+
+    def _placed(self, index: int, buffer: Buffer) -> Buffer:
+        """Returns a result that says where it is from, if that is known."""
         place = index - self._done
         if place < len(self._paths) and buffer.get("path") is None:
             buffer = buffer.twin()
             buffer.set("path", self._paths[place])
-        line: dict[str, Any] = {"index": index, "output": output, **place_of(buffer)}
-        if buffer.error is not None:
-            if not self._is_known(index):
-                self._errors.add(buffer, line)
-            if output in self._tables:
-                self._tables[output].add(line, None, str(buffer.error), {})
-                self._after(output)
-                return
-            self._print(output, {**line, "error": error_fields(buffer)})
-        elif output in self._folders:
-            with self._written(output, self._folders[output]):
-                save_result(self._folders[output], index, buffer)
-            self._saved[output] += 1
-        else:
-            is_picture = is_image(buffer)
-            if output in self._tables:
-                self._tabled(output, line, buffer, is_picture)
-                return
-            left_out = {"path"} if is_picture else {"path", *_OF_IMAGES}
-            meta = {key: value for key, value in buffer.meta.items() if key not in left_out}
-            self._print(
-                output, {**line, "data": self._data(buffer, is_picture), "meta": shown(meta)}
-            )
+        return buffer
 
-    def _tabled(self, output: str, line: dict[str, Any], buffer: Buffer, is_picture: bool) -> None:
+    def _write_value(self, output: str, index: int, buffer: Buffer) -> Buffer | None:
+        """Writes a result.
+
+        Returns:
+            What stands in its place where it has no form there: it is anybody's object, whose code
+            may raise anything. None: it is written.
+        """
+        try:
+            line = {"index": index, "output": output, **place_of(buffer)}
+            if output in self._folders:
+                self._save(output, index, buffer)
+            elif output in self._tables:
+                self._tabled(output, line, buffer)
+            else:
+                self._print(output, self._shown(line, buffer))
+        except (BrokenPipeError, ConfigError):  # of the disk, or of who reads
+            raise
+        except Exception as error:  # noqa: BLE001 - it is the item's
+            failure = FlowUnitError.from_exception(error, node=output, unit="output", phase="write")
+            meta = dict(buffer.meta)
+            if not isinstance(meta.get("path"), str | os.PathLike):
+                meta.pop("path", None)  # of anybody's class, too: nothing can be said with it
+            return Buffer.from_error(failure, meta)
+        return None
+
+    def _write_error(self, output: str, index: int, buffer: Buffer, *, is_known: bool) -> None:
+        line = {"index": index, "output": output, **place_of(buffer)}
+        if not is_known:
+            self._errors.add(buffer, line)
+        if output in self._tables:
+            self._tables[output].add(line, None, str(buffer.error), {})
+        else:
+            self._print(output, {**line, "error": error_fields(buffer)})
+
+    def _save(self, output: str, index: int, buffer: Buffer) -> None:
+        folder, (name, data) = self._folders[output], encode_result(index, buffer)
+        with self._written(output, folder):
+            write_whole(folder / name, data)
+        self._saved[output] += 1
+
+    def _tabled(self, output: str, line: dict[str, Any], buffer: Buffer) -> None:
+        is_picture = is_image(buffer)
         meta = {
             key: value for key, value in buffer.meta.items() if key not in ("path", *_OF_IMAGES)
         }
         data = as_png(buffer) if is_picture else buffer.data
-        encoding = b"png" if is_picture else b""
-        problem = self._tables[output].add(line, data, None, meta, encoding)
-        if problem:
-            self._errors.add(Buffer.from_error(problem, dict(buffer.meta)), line)
-        self._after(output)
+        self._tables[output].add(line, data, None, meta, b"png" if is_picture else b"")
 
-    def _after(self, output: str) -> None:
-        """Writes what waits of a file that is not gone on with."""
-        table = self._tables[output]
-        if table.is_full and not table.is_resumed:
-            table.write(table.count)
+    def _shown(self, line: dict[str, Any], buffer: Buffer) -> dict[str, Any]:
+        is_picture = is_image(buffer)
+        left_out = {"path"} if is_picture else {"path", *_OF_IMAGES}
+        meta = {key: value for key, value in buffer.meta.items() if key not in left_out}
+        return {**line, "data": self._data(buffer, is_picture), "meta": shown(meta)}
 
     def _is_known(self, index: int) -> bool:
         """Notes an input that has failed; True if another output has told of it."""

@@ -16,6 +16,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 
 UNITS = """
 import os, pathlib, signal, time, modelflow
+import numpy as np
 
 def noted(data):
     with open("tried.txt", "a") as file:
@@ -36,6 +37,33 @@ def deadly(data: modelflow.Buffer):
     if data.data.startswith(b"poison"):
         os.kill(os.getpid(), signal.SIGSEGV)
     return len(data.data)
+
+class Odd:
+    "Has no text."
+    def __repr__(self):
+        raise RuntimeError("has no text")
+
+ROUND = []
+ROUND.append(ROUND)
+ODD = [
+    lambda: 10**5000,
+    lambda: ROUND,
+    Odd,
+    lambda: np.array([Odd()], object),
+]
+
+@modelflow.flowunit(batch_size=4, threads=2)
+def varied(data: modelflow.Buffer):
+    "Gives what cannot be written, or nothing, for some texts; the process is killed once."
+    kind, _, number = bytes(data.data).decode().partition(" ")
+    if kind == "compute":
+        raise ValueError("is bad")
+    if kind == "write":
+        return ODD[int(number) % len(ODD)]()
+    if number == "500" and not os.path.exists("killed"):
+        pathlib.Path("killed").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return int(number)
 """
 COUNT = 300
 OUTPUTS = ("o.jsonl", "out/", "o.parquet")
@@ -135,6 +163,30 @@ def test_an_item_that_kills_its_process_is_an_error_after_three_deaths(job, outp
     # into no part yet is lost with each death.
     most = len(codes) if output == "o.parquet" else 3
     assert max(tried.count(f"texts/{number}.txt") for number in expected) <= most
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_every_tenth_item_fails_somewhere_and_the_job_is_killed(folder, output):
+    """Also what fails where no unit is at work, in reading and in writing, is an error there."""
+    (folder / "jobs.py").write_text(UNITS)
+    (folder / "texts").mkdir()
+    write_graph(folder, "varied")
+    failing = range(3, 1000, 10)
+    for number in range(1000):
+        kind = ("read", "compute", "write")[number // 10 % 3] if number in failing else "fine"
+        name = f"{number}.npy" if kind == "read" else f"{number}.txt"
+        (folder / "texts" / name).write_text(f"{kind} {number}")
+    first, then = (programs.run(command(output, "--errors", "bad"), cwd=folder) for _ in range(2))
+    assert first.returncode == -signal.SIGKILL, first.stderr
+    assert then.returncode == 1, then.stderr
+    found = results(folder, output)
+    assert found == {n: None if n in failing else n for n in range(1000)}
+    lines = [json.loads(line) for line in (folder / "bad").read_text().splitlines()]
+    named = [int(os.path.basename(line["path"]).partition(".")[0]) for line in lines]
+    assert sorted(named) == list(failing)
+    phases = {number: line["error"]["phase"] for number, line in zip(named, lines, strict=True)}
+    assert {phases[n] for n in failing} == {"read", "process", "write"}
+    assert sum(phase == "write" for phase in phases.values()) == 33
 
 
 def test_an_innocent_that_is_killed_with_others_is_not_blamed(job):

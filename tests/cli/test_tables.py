@@ -21,7 +21,12 @@ def written(path, values, parts=None):
     for index, value in enumerate(values):
         error = "failed" if value is None else None
         line = {"index": index, "path": f"{index}.txt", "output": "output"}
-        problems.append(table.add(line, value, error, {}))
+        problems.append(None)
+        try:
+            table.add(line, value, error, {})
+        except TypeError as problem:
+            problems[-1] = problem
+            table.add(line, None, str(problem), {})
         if table.is_full:
             table.write(table.count)
     if parts is not None:

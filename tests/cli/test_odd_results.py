@@ -1,0 +1,87 @@
+"""Results that cannot be written: each is an error in its place, and the others are written."""
+
+import json
+
+import numpy as np
+import pytest
+
+from modelflow.buffer import Buffer
+from modelflow.cli import writing
+from modelflow.cli.error_report import ErrorReport
+from modelflow.cli.writing import ResultWriter
+from modelflow.errors import ConfigError
+
+
+class Odd:
+    """Has no text, as its path has none."""
+
+    def __repr__(self):
+        message = "has no text"
+        raise OSError(message)
+
+
+ROUND = []
+ROUND.append(ROUND)
+HUGE = 10**5000
+DATA = [Buffer(HUGE), Buffer(ROUND), Buffer({"a": Odd()}), Buffer(np.array([Odd()], object))]
+META = [Buffer(1, {"odd": HUGE}), Buffer(1, {"odd": ROUND}), Buffer(1, {"odd": Odd()})]
+PATH = Buffer(1, {"path": Odd()})
+
+
+@pytest.mark.parametrize("paths", [[], ["a.txt", "b.txt", "c.txt"]])
+@pytest.mark.parametrize(
+    ("output", "odd"),
+    [
+        *((output, odd) for output in ("o.jsonl", "-") for odd in (*DATA, *META, PATH)),
+        *(("o.parquet", odd) for odd in (*DATA, *META, PATH)),
+        *(("out/", odd) for odd in (*DATA, Buffer(1, {"path": Odd()}))),
+    ],
+)
+def test_a_result_that_cannot_be_written_is_an_error_in_its_place(
+    folder, capsys, output, odd, paths
+):
+    if output == "o.parquet":
+        pytest.importorskip("pyarrow")
+    with (
+        ErrorReport(folder / "bad", is_resumed=False, is_debug=False) as errors,
+        ResultWriter([output], ["output"], errors, lambda _: None) as writer,
+    ):
+        writer.open(True, paths=paths)
+        for buffer in (Buffer(7, {"path": "a.txt"}), odd, Buffer(9, {"path": "c.txt"})):
+            writer.write("output", buffer)
+        assert errors.count == 1
+    (bad,) = [json.loads(line) for line in (folder / "bad").read_text().splitlines()]
+    assert (bad["index"], bad["error"]["node"], bad["error"]["phase"]) == (1, "output", "write")
+    assert bad.get("path") == ("b.txt" if paths else None)
+    said = capsys.readouterr().out
+    if output == "out/":
+        assert {path.read_text() for path in (folder / "out").iterdir()} == {"7\n", "9\n"}
+        assert json.loads(said)["error"] == bad["error"]
+    elif output == "o.parquet":
+        import pyarrow.parquet as pq
+
+        rows = pq.read_table(folder / output).to_pylist()
+        assert [row["data"] for row in rows] == [7, None, 9]
+        assert "failed in write" in rows[1]["error"]
+    else:
+        text = said if output == "-" else (folder / output).read_text()
+        lines = [json.loads(line) for line in text.splitlines()]
+        assert [line.get("data") for line in lines] == [7, None, 9]
+        assert lines[1]["error"] == bad["error"]
+
+
+@pytest.mark.parametrize("output", ["o.jsonl", "out/"])
+def test_a_full_disk_is_no_items_error(folder, monkeypatch, output):
+    def write_nothing(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(writing, "write_whole", write_nothing)
+    target = "/dev/full" if output == "o.jsonl" else output
+    with (
+        ErrorReport(None, is_resumed=False, is_debug=False) as errors,
+        ResultWriter([target], ["output"], errors, lambda _: None) as writer,
+    ):
+        writer.open(True)
+        with pytest.raises(ConfigError, match=r"cannot write .*No space left"):
+            writer.write("output", Buffer(7))
+        assert errors.count == 0
