@@ -68,7 +68,7 @@ class ErrorReport:
         """
         self._log.add(buffer)
         if self._file is not None:
-            meta = {key: _shown(value) for key, value in buffer.meta.items() if key != "path"}
+            meta = {key: _describe(value) for key, value in buffer.meta.items() if key != "path"}
             whole = {
                 **(line or place_of(buffer)),
                 "error": error_fields(buffer),
@@ -132,7 +132,7 @@ def place_of(buffer: Buffer) -> dict[str, Any]:
     return {} if path is None else {"path": str(path)}
 
 
-def _shown(value: Any) -> Any:
+def _describe(value: Any) -> Any:
     """Returns what is known of an item that failed; why, where that cannot be shown."""
     try:
         found = shown(value)

@@ -100,7 +100,7 @@ def model(path: Path, **options: Any) -> int:
 def _timing(
     file: "ModelFile", options: dict[str, Any], shapes: dict[str, Any], sizes: list[int]
 ) -> list[dict[str, Any]]:
-    from modelflow.engine.timing import batch_times, item_shapes, single_item_reason
+    from modelflow.engine.timing import batch_times, item_shapes, make_servable
 
     rows: list[dict[str, Any]] = []
     with _loaded(file, options["device"]) as loaded:
@@ -111,13 +111,14 @@ def _timing(
                 raise
             click.echo(f"not timed: {error} (--shape NAME=224x224x3)", err=True)
             return rows
-        reason = single_item_reason(loaded, known)
+        servable = make_servable(loaded, known)
+        reason = servable.axes.reason if servable.axes is not None else ""
         if reason and not options["as_json"]:
             click.echo(f"\ncalled one item at a time: {reason}")
         if not options["as_json"]:
             click.echo("\nbatch    ms a batch    items/s    against the first")
         try:
-            for time in batch_times(loaded, known, sizes, options["seconds"]):
+            for time in batch_times(servable, known, sizes, options["seconds"]):
                 rows.append(_row(time, rows))
                 if not options["as_json"]:
                     row = rows[-1]

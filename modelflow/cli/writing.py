@@ -147,16 +147,16 @@ class ResultWriter:
         index = self.counts[output]
         self.counts[output] += 1
         self.items += 1
-        buffer = self._placed(index, buffer)
+        buffer = self._add_path(index, buffer)
         if buffer.error is not None:
             self._write_error(output, index, buffer, is_known=self._is_known(index))
         elif failed := self._write_value(output, index, buffer):
-            self._write_error(output, index, self._placed(index, failed), is_known=False)
+            self._write_error(output, index, self._add_path(index, failed), is_known=False)
         table = self._tables.get(output)
         if table is not None and table.is_full and not table.is_resumed:  # else they wait for parts
             table.write(table.count)
 
-    def _placed(self, index: int, buffer: Buffer) -> Buffer:
+    def _add_path(self, index: int, buffer: Buffer) -> Buffer:
         """Returns a result that says where it is from, if that is known."""
         place = index - self._done
         if place < len(self._paths) and buffer.get("path") is None:
@@ -176,9 +176,9 @@ class ResultWriter:
             if output in self._folders:
                 self._save(output, index, buffer)
             elif output in self._tables:
-                self._tabled(output, line, buffer)
+                self._add_row(output, line, buffer)
             else:
-                self._print(output, self._shown(line, buffer))
+                self._print(output, self._make_line(line, buffer))
         except (BrokenPipeError, ConfigError):  # of the disk, or of who reads
             raise
         except Exception as error:  # noqa: BLE001 - it is the item's
@@ -204,7 +204,7 @@ class ResultWriter:
             write_whole(folder / name, data)
         self._saved[output] += 1
 
-    def _tabled(self, output: str, line: dict[str, Any], buffer: Buffer) -> None:
+    def _add_row(self, output: str, line: dict[str, Any], buffer: Buffer) -> None:
         is_picture = is_image(buffer)
         meta = {
             key: value for key, value in buffer.meta.items() if key not in ("path", *_OF_IMAGES)
@@ -212,7 +212,7 @@ class ResultWriter:
         data = as_png(buffer) if is_picture else buffer.data
         self._tables[output].add(line, data, None, meta, b"png" if is_picture else b"")
 
-    def _shown(self, line: dict[str, Any], buffer: Buffer) -> dict[str, Any]:
+    def _make_line(self, line: dict[str, Any], buffer: Buffer) -> dict[str, Any]:
         is_picture = is_image(buffer)
         left_out = {"path"} if is_picture else {"path", *_OF_IMAGES}
         meta = {key: value for key, value in buffer.meta.items() if key not in left_out}

@@ -141,12 +141,12 @@ def _trials(
 
 def _fill(inputs: Sequence[TensorSpec], example: Items, value: int) -> dict[str, Any]:
     return {
-        tensor.name: _filled(tuple(example[tensor.name].shape), tensor.dtype, value)
+        tensor.name: _make_array(tuple(example[tensor.name].shape), tensor.dtype, value)
         for tensor in inputs
     }
 
 
-def _filled(shape: tuple[int, ...], dtype: np.dtype[Any], value: int) -> npt.NDArray[Any]:
+def _make_array(shape: tuple[int, ...], dtype: np.dtype[Any], value: int) -> npt.NDArray[Any]:
     if dtype.hasobject:
         return np.full(shape, str(value).encode() if value else b"", object)
     return np.full(shape, abs(value) if dtype.kind in "bu" else value, dtype)

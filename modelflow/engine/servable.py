@@ -55,7 +55,7 @@ class Servable:
             outputs = [replace(o, is_batched=bool(o.is_batched)) for o in self.model.outputs]
             self.axes = state_batch_axes(outputs, self.sizes.fixed)
         if self.axes is not None:
-            self._decided(self.axes)
+            self._apply_axes(self.axes)
 
     def find_axes(self, example: Mapping[str, Any]) -> BatchAxes:
         """Returns which outputs are batched; runs the model a few times where nobody knows yet.
@@ -68,7 +68,7 @@ class Servable:
         """
         with self._deciding:
             if self.axes is None:
-                self._decided(
+                self._apply_axes(
                     find_batch_axes(
                         self.model.inputs,
                         self.model.outputs,
@@ -85,9 +85,9 @@ class Servable:
         with self._deciding:
             assert self.axes is not None  # else there would be no result
             if output in {o.name for o in self.axes.outputs if o.is_batched}:
-                self._decided(self.axes.without(output))
+                self._apply_axes(self.axes.without(output))
 
-    def _decided(self, axes: BatchAxes) -> None:
+    def _apply_axes(self, axes: BatchAxes) -> None:
         fixed = self.sizes.fixed
         if axes.reason and fixed is not None and fixed > 1:
             message = (

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from modelflow.device import CPU, Device, memory_of
 from modelflow.errors import ItemRefusedError
-from modelflow.wire.tensor import TensorSpec, shape_text
+from modelflow.wire.tensor import TensorSpec, has_shape, shape_text
 from modelflow.wire.view import view
 
 __all__ = ["InputPort"]
@@ -97,7 +97,7 @@ class InputPort:
     def describe_unusual(self, item: Any) -> str:
         """Says what an item of another shape than the model's should be; empty: it is as usual."""
         shape, wanted = tuple(item.shape), self._tensor.item_shape
-        if wanted is None or _matches(shape, wanted):
+        if wanted is None or has_shape(shape, wanted):
             return ""
         return self._message(f"{self._dtype.name} {shape_text(shape)}", "of that shape")
 
@@ -134,10 +134,10 @@ class InputPort:
             if not (is_untyped or self._is_cast_allowed):
                 advice = "of that type; convert it before, or set allow_cast=true"
                 raise ItemRefusedError(self._message(_described(data), advice))
-            return self._converted(array)
+            return self._convert(array)
         raise ItemRefusedError(self._message(_odd_value(data, self._dtype), "of that type"))
 
-    def _converted(self, array: Array) -> Array:
+    def _convert(self, array: Array) -> Array:
         """Returns numbers in the port's type; raises ItemRefusedError for one that does not fit."""
         with np.errstate(over="ignore"):
             converted = array.astype(self._dtype)
@@ -190,7 +190,7 @@ class InputPort:
         wanted = self._tensor.item_shape
         if wanted is None or not self._tensor.is_shape_checked:
             return True
-        return _matches(shape, wanted)
+        return has_shape(shape, wanted)
 
     def _without_batch_axis(self, array: Array) -> Array:
         """Returns the only row of a batch of one, where the model's batch is fixed to 1."""
@@ -217,12 +217,6 @@ class InputPort:
             f"unit {self._unit!r}, input {self.name!r}: got {got}; expected {expected}; "
             f"give an item {advice}"
         )
-
-
-def _matches(shape: Sequence[int], wanted: Sequence[int | None]) -> bool:
-    return len(shape) == len(wanted) and all(
-        w is None or w == s for s, w in zip(shape, wanted, strict=True)
-    )
 
 
 def _orders(axes: int) -> Iterator[tuple[int, ...]]:

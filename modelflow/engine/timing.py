@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from modelflow.device import memory_of
 from modelflow.engine.batching import CallSizes
@@ -14,9 +15,9 @@ from modelflow.engine.engine import LoadedModel
 from modelflow.engine.servable import Servable
 from modelflow.engine.staging import InputPort
 from modelflow.errors import EngineError
-from modelflow.wire.tensor import TensorSpec
+from modelflow.wire.tensor import TensorSpec, has_shape
 
-__all__ = ["BatchTime", "batch_times", "item_shapes", "single_item_reason"]
+__all__ = ["BatchTime", "batch_times", "item_shapes", "make_servable"]
 
 Shape = tuple[int, ...]
 
@@ -63,33 +64,44 @@ def item_shapes(inputs: Sequence[TensorSpec], given: Mapping[str, Shape]) -> dic
         if shape is None or None in shape:
             message = f"input {tensor}: its shape is open; give one for a single item"
             raise EngineError(message)
-        if wanted is not None and not (
-            len(shape) == len(wanted)
-            and all(w in (None, s) for w, s in zip(wanted, shape, strict=True))
-        ):
+        lengths = tuple(extent for extent in shape if extent is not None)
+        if wanted is not None and not has_shape(lengths, wanted):
             message = f"input {tensor}: got the shape {shape} for one item, which does not fit"
             raise EngineError(message)
-        shapes[name] = tuple(extent for extent in shape if extent is not None)
+        shapes[name] = lengths
     return shapes
 
 
+def make_servable(model: LoadedModel, shapes: Mapping[str, Shape]) -> Servable:
+    """Returns a model as it is called, with one item at a time or in batches (`Servable.axes`).
+
+    Args:
+        model: The model; it is run a few times where its file does not say it.
+        shapes: The shape of one item of each input.
+    """
+    ports = tuple(
+        InputPort("model", tensor, False, model.memory, model.text_type) for tensor in model.inputs
+    )
+    sizes = CallSizes(model.fixed_batch, (), 1, model.batch_range)
+    servable = Servable("model", 0, model, ports, sizes)
+    with servable.memory.running(model.memory):
+        servable.find_axes(_zeros(model, shapes))
+    return servable
+
+
 def batch_times(
-    model: LoadedModel, shapes: Mapping[str, Shape], sizes: Sequence[int], seconds: float
+    servable: Servable, shapes: Mapping[str, Shape], sizes: Sequence[int], seconds: float
 ) -> Iterator[BatchTime]:
     """Measures batches of zeros, after one call that is not counted.
 
     Args:
-        model: The model.
+        servable: What `make_servable` gave.
         shapes: The shape of one item of each input.
         sizes: The sizes of batch; only its own where the model fixes it.
         seconds: How long to measure each size, at the least three calls.
     """
-    servable, zeros = _servable(model), {}
-    for tensor in model.inputs:
-        zeros[tensor.name] = np.zeros(shapes[tensor.name], tensor.dtype)
-    memory = servable.memory
-    with memory.running(model.memory):
-        servable.find_axes(zeros)
+    model, memory = servable.model, servable.memory
+    zeros = _zeros(model, shapes)
     for size in sorted({servable.sizes.size(servable.sizes.step(size)) for size in sizes}):
         with memory.running(model.memory):
             staged = {
@@ -105,25 +117,8 @@ def batch_times(
         yield BatchTime(size, statistics.median(times), len(times))
 
 
-def single_item_reason(model: LoadedModel, shapes: Mapping[str, Shape]) -> str:
-    """Returns why a model is called with one item at a time; empty: it takes batches.
-
-    Args:
-        model: The model; it is run a few times where its file does not say it.
-        shapes: The shape of one item of each input.
-    """
-    servable = _servable(model)
-    with servable.memory.running(model.memory):
-        zeros = {t.name: np.zeros(shapes[t.name], t.dtype) for t in model.inputs}
-        return servable.find_axes(zeros).reason
-
-
-def _servable(model: LoadedModel) -> Servable:
-    ports = tuple(
-        InputPort("model", tensor, False, model.memory, model.text_type) for tensor in model.inputs
-    )
-    sizes = CallSizes(model.fixed_batch, (), 1, model.batch_range)
-    return Servable("model", 0, model, ports, sizes)
+def _zeros(model: LoadedModel, shapes: Mapping[str, Shape]) -> dict[str, npt.NDArray[Any]]:
+    return {t.name: np.zeros(shapes[t.name], t.dtype) for t in model.inputs}
 
 
 def _run(model: LoadedModel, staged: Mapping[str, Any]) -> None:

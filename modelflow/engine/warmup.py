@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from modelflow.engine.engine import LoadedModel
 from modelflow.errors import EngineError
-from modelflow.wire.tensor import TensorSpec, shape_text
+from modelflow.wire.tensor import TensorSpec, has_shape, shape_text
 
 __all__ = ["Request", "in_sizes", "recorded_requests", "synthetic_requests"]
 
@@ -111,10 +111,7 @@ def _check(model: LoadedModel, request: Request, where: str) -> None:
     for tensor in model.inputs:
         array = request[tensor.name]
         wanted = tensor.item_shape
-        fits = wanted is None or (
-            array.ndim == len(wanted) + 1
-            and all(w in (None, n) for w, n in zip(wanted, array.shape[1:], strict=True))
-        )
+        fits = wanted is None or (array.ndim > 0 and has_shape(array.shape[1:], wanted))
         if array.dtype != tensor.dtype or not fits:
             message = (
                 f"{where}: got {array.dtype} {shape_text(array.shape)} for the input {tensor}; "

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["TensorSpec", "shape_text"]
+__all__ = ["TensorSpec", "has_shape", "shape_text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,13 @@ class TensorSpec:
         if self.shape is None:
             return f"{self.name} ({self.dtype.name})"
         return f"{self.name} ({self.dtype.name} {shape_text(self.shape)})"
+
+
+def has_shape(lengths: Sequence[int], shape: Sequence[int | None]) -> bool:
+    """Tells whether lengths are those of a shape, whose free axes (None) take any."""
+    return len(lengths) == len(shape) and all(
+        wanted in (None, length) for length, wanted in zip(lengths, shape, strict=True)
+    )
 
 
 def shape_text(shape: Sequence[int | None]) -> str:

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from modelflow.wire.tensor import has_shape
+
 __all__ = ["view"]
 
 
@@ -47,14 +49,8 @@ def _target(meta_shape: Any, shape: Sequence[int | None] | None) -> tuple[int, .
     said = meta_shape if isinstance(meta_shape, list | tuple) else ()
     if said and all(isinstance(length, int) and length >= 0 for length in said):
         lengths = tuple(said)
-        if shape is None or _fits(lengths, shape):
+        if shape is None or has_shape(lengths, shape):
             return lengths
     if shape is None or None in shape:
         return None
     return tuple(length for length in shape if length is not None)
-
-
-def _fits(lengths: Sequence[int], shape: Sequence[int | None]) -> bool:
-    return len(lengths) == len(shape) and all(
-        wanted in (None, length) for length, wanted in zip(lengths, shape, strict=True)
-    )

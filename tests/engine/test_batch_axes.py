@@ -41,28 +41,29 @@ def save_nonzero(folder, rows, columns="n"):
 
 
 @pytest.fixture
-def torch_detector(tmp_path):
+def network():
     torch = pytest.importorskip("torch")
 
     class Detector(torch.nn.Module):
         def forward(self, x):
             return x.nonzero(), x.sum(), x.relu()
 
+    return torch, Detector()
+
+
+@pytest.fixture
+def torch_detector(network, tmp_path):
+    torch, detector = network
     path = tmp_path / "detector.pt"
-    torch.jit.save(torch.jit.script(Detector()), str(path))
+    torch.jit.save(torch.jit.script(detector), str(path))
     return path
 
 
 @pytest.fixture
-def exported_detector(tmp_path):
-    torch = pytest.importorskip("torch")
-
-    class Detector(torch.nn.Module):
-        def forward(self, x):
-            return x.nonzero(), x.sum(), x.relu()
-
+def exported_detector(network, tmp_path):
+    torch, detector = network
     sizes = ({0: torch.export.Dim("n", max=8)},)
-    program = torch.export.export(Detector(), (torch.ones(3, 4),), dynamic_shapes=sizes)
+    program = torch.export.export(detector, (torch.ones(3, 4),), dynamic_shapes=sizes)
     path = tmp_path / "detector.pt2"
     torch.export.save(program, str(path))
     return path

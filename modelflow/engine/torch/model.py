@@ -107,9 +107,9 @@ class TorchModel(LoadedModel):
             ]
         result = self._module(*tensors)
         results = [result[place] for place in self._places] if self._places else [result]
-        return [self._given(result) for result in results]
+        return [self._convert_result(result) for result in results]
 
-    def _given(self, result: Any) -> Any:
+    def _convert_result(self, result: Any) -> Any:
         """Returns a result as it is given on: float32 for bfloat16, and no memory of the module."""
         if result.dtype in (self._dtype, self._torch.bfloat16):
             return result.float()

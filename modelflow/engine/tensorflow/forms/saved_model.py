@@ -1,6 +1,5 @@
 """SavedModels, of TensorFlow 1 and 2: folders whose ports are the keys of a signature."""
 
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,12 @@ from modelflow.engine.engine import LoadedModel, LoadRequest, unknown_port
 from modelflow.engine.file_form import looks_like
 from modelflow.engine.tensorflow.forms.message import read_message
 from modelflow.engine.tensorflow.library import load_tensorflow
-from modelflow.engine.tensorflow.runners.function import freeze, is_assigning, refuse_xla
+from modelflow.engine.tensorflow.runners.function import (
+    freeze,
+    is_assigning,
+    list_operations,
+    refuse_xla,
+)
 from modelflow.engine.tensorflow.runners.graph import graph_model
 from modelflow.engine.tensorflow.runners.placed_graph import PlacedGraph, tensor_spec
 from modelflow.engine.tensorflow.runners.session import SessionModel
@@ -185,7 +189,8 @@ def _load_session(
         names = [fetch.op.name for fetch in placed.fetches]
         reached = tf.compat.v1.graph_util.extract_sub_graph(graph.as_graph_def(), names)
         is_stateful = is_assigning(reached)
-        if signature.is_version_1 and not is_stateful and not _has_tables(reached):
+        has_tables = any("Table" in operation for operation in list_operations(reached))
+        if signature.is_version_1 and not (is_stateful or has_tables):
             constant = tf.compat.v1.graph_util.convert_variables_to_constants(
                 session, reached, names
             )
@@ -195,7 +200,7 @@ def _load_session(
         model.accept_other_shapes(placed, is_constant=False)
         model.is_stateful = is_stateful
     except (OSError, ValueError, KeyError, tf.errors.OpError) as error:
-        raise _unloaded(path, error) from error
+        raise _make_load_error(path, error) from error
     finally:
         if model is None:
             session.close()
@@ -214,22 +219,16 @@ def _require_tensors(
             raise EngineError(message) from error
 
 
-def _has_tables(graph_def: Any) -> bool:
-    functions = (function.node_def for function in graph_def.library.function)
-    nodes = itertools.chain(graph_def.node, *functions)
-    return any("Table" in node.op for node in nodes)
-
-
 def _load(path: Path, signature: Signature) -> Any:
     tf = load_tensorflow()
     try:
         with tf.device("/device:CPU:0"):
             return tf.saved_model.load(str(path), tags=list(signature.tags))
     except (OSError, ValueError, KeyError, tf.errors.OpError) as error:
-        raise _unloaded(path, error) from error
+        raise _make_load_error(path, error) from error
 
 
-def _unloaded(path: Path, error: Any) -> EngineError:
+def _make_load_error(path: Path, error: Any) -> EngineError:
     reason = str(getattr(error, "message", error)).splitlines()[0]
     return EngineError(
         f"model {path}: the SavedModel does not load, it may be incomplete: {reason}"

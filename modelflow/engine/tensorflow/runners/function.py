@@ -6,7 +6,7 @@ What can be frozen holds variables alone, none of which it assigns: no table, no
 import itertools
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from modelflow.engine.tensorflow.runners.session import engine_error
 from modelflow.errors import EngineError
 from modelflow.wire.tensor import TensorSpec
 
-__all__ = ["FunctionModel", "freeze", "is_assigning", "refuse_xla"]
+__all__ = ["FunctionModel", "freeze", "is_assigning", "list_operations", "refuse_xla"]
 
 _log = logging.getLogger(__name__)
 
@@ -92,9 +92,13 @@ def refuse_xla(request: LoadRequest) -> None:
 
 def is_assigning(graph_def: Any) -> bool:
     """Tells whether a graph, or a function of its library, assigns a variable."""
+    return any(map(_ASSIGNS.match, list_operations(graph_def)))
+
+
+def list_operations(graph_def: Any) -> Iterator[str]:
+    """Gives the type of every operation of a graph and of the functions of its library."""
     functions = (function.node_def for function in graph_def.library.function)
-    nodes = itertools.chain(graph_def.node, *functions)
-    return any(_ASSIGNS.match(node.op) for node in nodes)
+    return (node.op for node in itertools.chain(graph_def.node, *functions))
 
 
 def freeze(

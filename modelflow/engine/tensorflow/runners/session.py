@@ -17,6 +17,7 @@ from modelflow.engine.engine import Arrays, LoadedModel
 from modelflow.engine.tensorflow.library import load_tensorflow
 from modelflow.engine.tensorflow.runners.placed_graph import PlacedGraph
 from modelflow.errors import EngineError, ItemRefusedError
+from modelflow.wire.tensor import has_shape
 
 __all__ = ["SessionModel", "engine_error"]
 
@@ -113,7 +114,9 @@ class OtherRanks:
         Raises:
             ItemRefusedError: the graph takes none of their ranks.
         """
-        if all(shape is None or _is_of(inputs[name], shape) for name, shape in self._usual):
+        if all(
+            shape is None or has_shape(inputs[name].shape, shape) for name, shape in self._usual
+        ):
             return self._model
         ranks = tuple(inputs[name].ndim for name, _ in self._usual)
         with self._lock:
@@ -150,12 +153,6 @@ class OtherRanks:
         except EngineError as error:
             return ItemRefusedError(str(error))
         return SessionModel(other) if self._is_constant else self._model
-
-
-def _is_of(array: npt.NDArray[Any], shape: tuple[int | None, ...]) -> bool:
-    return array.ndim == len(shape) and all(
-        wanted in (None, length) for length, wanted in zip(array.shape, shape, strict=True)
-    )
 
 
 def engine_error(path: Path, error: Any) -> EngineError:
