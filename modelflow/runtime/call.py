@@ -9,6 +9,7 @@ import re
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from types import CoroutineType
 from typing import Any
 
 from modelflow.buffer import Buffer
@@ -26,6 +27,7 @@ __all__ = [
     "StreamOf",
     "UnitCall",
     "claim",
+    "coroutine_error",
     "place_of",
     "returned_error",
 ]
@@ -184,6 +186,8 @@ class UnitCall(Call):
             if value.error is not None:
                 self.has_errors = True
             return value
+        if type(value) is CoroutineType:
+            value = coroutine_error(value)
         if isinstance(value, Exception):
             self._count_failed(1)
             return Buffer.from_error(self._error(value, None))
@@ -249,9 +253,23 @@ def claim(error: BaseException) -> None:
 
 def returned_error(unit: FlowUnit, value: object) -> TypeError:
     """Returns the error about a ``process`` that has returned something."""
+    if type(value) is CoroutineType:
+        return coroutine_error(value)
     message = (
         f"process() returned {type(value).__name__}; expected nothing: give values "
         f"with ctx.emit([...]){place_of(unit)}"
+    )
+    return TypeError(message)
+
+
+def coroutine_error(coroutine: "CoroutineType[Any, Any, Any]") -> TypeError:
+    """Returns the error about a coroutine that a unit has given; closes the coroutine."""
+    code = coroutine.cr_code
+    coroutine.close()  # else Python warns that nothing has awaited it
+    message = (
+        f"got a coroutine of 'async def {code.co_name}' ({below_here(code.co_filename)}:"
+        f"{code.co_firstlineno}); expected a value: nothing awaits what a unit gives; call "
+        "asyncio.run(...) in the unit"
     )
     return TypeError(message)
 

@@ -7,12 +7,13 @@ Each worker thread has an instance of its own, so unit code needs no locks; a un
 """
 
 import difflib
+import inspect
 import sys
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from modelflow.device import CPU, Device
-from modelflow.errors import below_here
+from modelflow.errors import ConfigError, below_here
 from modelflow.unit.context import Context
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.stream_context import Opening, StreamContext
@@ -48,6 +49,24 @@ class FlowUnit:
     for a lone `Flow.infer` by its caller. False, unless the class says True, where it has an `open`
     or ``__init__`` of its own: what that makes (a database's connection, say) may belong to its
     thread. A unit whose spec says that it `is_compute_bound` may always."""
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Refuses methods that would have to be awaited.
+
+        Raises:
+            ConfigError: a method that modelflow calls is declared ``async def``.
+        """
+        super().__init_subclass__(**more)
+        for name in vars(FlowUnit).keys() & vars(cls).keys():
+            method = vars(cls)[name]
+            if inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method):
+                code = method.__code__
+                message = (
+                    f"{below_here(code.co_filename)}:{code.co_firstlineno}: flow unit class "
+                    f"{cls.__name__}: {name}() is asynchronous; a flow unit runs on a thread of "
+                    "its own: use 'def'"
+                )
+                raise ConfigError(message)
 
     def open(self, config: Any) -> None:
         """Loads what the unit needs; called once, on the worker's thread (a shared unit's: once).

@@ -17,6 +17,16 @@ def plus_one(array, *, by: int = 1):
     return array + by
 
 
+async def _later(value):
+    return value
+
+
+@flowunit
+def awaits_nothing(value):
+    """Gives a coroutine."""
+    return _later(value)
+
+
 @flowunit
 def process_id(value):
     """Says where it runs."""

@@ -1,3 +1,4 @@
+import gc
 import weakref
 
 import numpy as np
@@ -11,10 +12,13 @@ from modelflow.runtime.exclusive import freeze, is_alone
 from modelflow.runtime.kinds.expand import ExpandCall
 from modelflow.runtime.kinds.normal import NormalCall
 from modelflow.runtime.segment import Stream
+from modelflow.testing import run_unit
+from modelflow.unit.kind import Kind
 from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import FlowUnit
 from tests.runtime.fake_session import FakeSession
+from tests.runtime.graphs import unit_of
 
 
 def call_of(
@@ -307,3 +311,30 @@ def test_errors_that_are_each_others_cause_are_claimed_once():
     first, second = ValueError("first"), ValueError("second")
     first.__cause__, second.__cause__ = second, first
     claim(first)
+
+
+# -- coroutines ----------------------------------------------------------------------------------
+
+
+async def fetch(value):
+    return value
+
+
+def emit_one(ctx):
+    ctx.emit([fetch(buffer.data) for buffer in ctx.input()])
+
+
+def return_one(ctx):
+    return fetch(ctx)
+
+
+@pytest.mark.parametrize("process", [emit_one, return_one])
+@pytest.mark.parametrize("kind", [Kind.NORMAL, Kind.EXPAND, Kind.STREAM, Kind.COLLAPSE])
+def test_a_coroutine_that_a_unit_gives_is_an_error_with_its_line(process, kind, recwarn):
+    found = run_unit(unit_of(process, kind=kind), {"in": [1]})["out"]
+    (error,) = [buffer.error for buffer in found]
+    line = fetch.__code__.co_firstlineno
+    assert "TypeError: got a coroutine of 'async def fetch'" in str(error)
+    assert f"test_call.py:{line}); expected a value" in str(error)
+    gc.collect()  # a coroutine that is not closed warns when it is freed
+    assert not recwarn.list

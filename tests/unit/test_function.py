@@ -1,3 +1,4 @@
+import asyncio
 import re
 
 import pytest
@@ -8,6 +9,8 @@ from modelflow.testing import check_flow_unit, run_unit
 from modelflow.unit.function import declared_specs, flowunit
 from modelflow.unit.option import REQUIRED
 from modelflow.unit.port import Port
+from modelflow.unit.spec import FlowUnitSpec
+from modelflow.unit.unit import FlowUnit
 from tests.unit.contexts import source_context
 
 
@@ -380,3 +383,24 @@ def test_other_kinds_are_no_sources(kind):
         @flowunit(kind=kind, outputs=("a", "b"))
         def unit():
             return "a"
+
+
+@pytest.mark.parametrize("name", ["process", "open", "close", "stream_end"])
+def test_a_class_whose_method_is_async_is_refused_where_it_is_declared(name):
+    async def method(self, *_):
+        return None
+
+    with pytest.raises(ConfigError, match=rf"test_function.py:\d+: .*: {name}.. is asynchronous"):
+        type("Fetch", (FlowUnit,), {name: method})
+
+
+def test_a_class_may_have_async_methods_of_its_own():
+    class Fetch(FlowUnit):
+        async def fetch(self):
+            return 7
+
+        def process(self, ctx):
+            ctx.emit([asyncio.run(self.fetch()) for _ in ctx.input()])
+
+    spec = FlowUnitSpec("fetch", {"cpu": Fetch}, inputs=(Port("in"),), outputs=(Port("out"),))
+    assert data(run_unit(spec, {"in": [1]}), "out") == [7]

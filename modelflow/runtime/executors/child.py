@@ -4,6 +4,7 @@ import contextlib
 import pickle
 import traceback
 from collections.abc import Mapping
+from types import CoroutineType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from modelflow.errors import described
 from modelflow.ipc.channel import Channel, MessageError, sendable
 from modelflow.ipc.memory_channel import Ends, MemoryChannel
 from modelflow.ipc.process import end_with, prepare
-from modelflow.runtime.call import returned_error
+from modelflow.runtime.call import coroutine_error, returned_error
 from modelflow.unit.spec import factory_of
 from modelflow.unit.unit import Context, FlowUnit
 
@@ -131,6 +132,8 @@ def _buffer(item: Item, *, is_writable: bool) -> Buffer:
 def _told(value: Any) -> Any:
     if isinstance(value, Buffer):
         return Item(sendable(value.data), value.meta)
+    if type(value) is CoroutineType:
+        value = coroutine_error(value)
     return _portable(value) if isinstance(value, Exception) else sendable(value)
 
 

@@ -5,6 +5,7 @@ A batch of eight in which the sixth item makes the unit raise is tried again in 
 """
 
 from sys import getrefcount
+from types import CoroutineType
 from typing import Any
 
 import numpy as np
@@ -155,8 +156,8 @@ class NormalCall(UnitCall, BatchCall):
             settled.append(buffer)
         return settled
 
-    def _taken(self, value: Buffer | Exception, source: Buffer | None) -> Buffer:
-        """Returns a buffer, or an error, of a unit that may keep its own, and give it again."""
+    def _taken(self, value: Any, source: Buffer | None) -> Buffer:
+        """Returns a buffer of a unit, which may keep its own and give it again, or an error."""
         buffer = self._wrapped(value)
         return buffer.twin() if buffer is value and buffer is not source else buffer
 
@@ -191,7 +192,7 @@ def _references(values: list[Any]) -> tuple[int, int]:
 
 
 _LISTED, _FRESH = _references([Buffer()]) if counts_references() else (-1, -1)
-_WRAPPED = (Buffer, Exception)
+_WRAPPED = (Buffer, Exception, CoroutineType)
 
 
 def _counted(count: int, name: str) -> str:

@@ -147,6 +147,14 @@ def test_an_error_stays_with_its_buffer_and_says_where_it_was():
     assert "pickle" in str(found[3])
 
 
+def test_a_coroutine_of_a_unit_in_a_process_is_an_error_with_its_line():
+    with flow_of(units.awaits_nothing) as flow:
+        (error,) = all_of(flow, [1])
+    line = units._later.__code__.co_firstlineno
+    assert "got a coroutine of 'async def _later'" in str(error)
+    assert f"process_units.py:{line}); expected a value" in str(error)
+
+
 def test_a_value_that_cannot_be_sent_or_read_there_costs_no_process():
     odd = [units.Uncrossing("sent"), units.Uncrossing("read")]
     with flow_of(units.picky) as flow:
