@@ -68,6 +68,7 @@ class Job(Generic[T]):
         submit: Callable[[Sequence[Request], Callable[[], None]], Sequence[Request]],
         columns: Callable[[T], Mapping[str, tuple[Any]]],
         options: JobOptions,
+        pump: Callable[[], None],
         on_change: Callable[[], None],
     ) -> None:
         """Begins with none.
@@ -76,11 +77,14 @@ class Job(Generic[T]):
             submit: `Flow.submit`.
             columns: Gives the one value of each input of the graph; raises KeyError.
             options: How it is done.
+            pump: `Scheduler.pump`; called before a wait: within a callback of an inline flow,
+                ``submit`` runs nothing.
             on_change: Called when `take` may have something to give, from any thread.
         """
         self._submit = submit
         self._columns = columns
         self._options = options
+        self.pump = pump
         self._on_change = on_change
         self._pending: dict[_Entry[T], None] = {}
         self._over: deque[_Entry[T]] = deque()
@@ -188,6 +192,7 @@ def mapped(make: Callable[[Callable[[], None]], Job[T]], items: Iterable[T]) -> 
             elif source is None and job.is_empty:
                 break
             else:
+                job.pump()
                 changes.get()
     finally:
         job.cancel()
@@ -225,6 +230,7 @@ async def amapped(
                 break
             else:
                 changed.clear()  # what changes from here on sets it on this thread, later
+                job.pump()
                 waits = [asyncio.ensure_future(changed.wait()), *([upcoming] if upcoming else ())]
                 try:
                     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

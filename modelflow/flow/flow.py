@@ -194,7 +194,9 @@ class Flow(FlowLife):
         errors: Literal["raise", "return"],
         deadline: float | None,
     ) -> Callable[[Callable[[], None]], Job[Any]]:
-        plan = self._running_scheduler().plan
+        scheduler = self._running_scheduler()
+        scheduler.check_outside("map")
+        plan = scheduler.plan
         if in_flight is None:
             busiest = max(
                 (stage.batch_size * stage.threads for stage in plan.stages.values()), default=1
@@ -207,7 +209,7 @@ class Flow(FlowLife):
             deadline=deadline,
             single_outputs=self._single_outputs(),
         )
-        return partial(Job, self.submit, self._columns, options)
+        return partial(Job, self.submit, self._columns, options, scheduler.pump)
 
     def _single_outputs(self) -> frozenset[str]:
         origin = self._built().plan.origins.get("")

@@ -18,7 +18,13 @@ __all__ = ["Ending"]
 
 logger = logging.getLogger("modelflow")
 
-_INSTEAD = {"stop": "request_stop()", "reconfigure": "it on a thread of your own, not"}
+_INSTEAD = {
+    "stop": "call request_stop() there",
+    "reconfigure": "call it on a thread of your own, not there",
+    **dict.fromkeys(
+        ("infer", "map"), "make what the unit asks for a node of the graph, or ask another Flow"
+    ),
+}
 
 
 class Ending:
@@ -61,7 +67,7 @@ class Ending:
         if worker is not None:
             message = (
                 f"flow {self._life.name!r}: {call}() was called by node {worker.at.node!r}, "
-                f"on a thread that {call}() waits for; call {_INSTEAD[call]} there"
+                f"on a thread that {call}() waits for; {_INSTEAD[call]}"
             )
             raise RuntimeError(message)
 

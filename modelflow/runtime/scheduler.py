@@ -155,8 +155,14 @@ class Scheduler:
 
         There is nobody then whose rows its own could be one batch with, and a thread that only
         waits. A caller within an event loop is left to wait: units may run loops of their own.
+
+        Raises:
+            RuntimeError: a unit of this flow is calling.
         """
-        if self.options.is_inline or len(self._sessions.known) > 1:
+        if len(self._sessions.known) > 1:
+            self.check_outside()
+            return None
+        if self.options.is_inline:
             return None
         try:
             asyncio.get_running_loop()
@@ -194,6 +200,14 @@ class Scheduler:
                 "process; make the Flow after the fork"
             )
             raise StreamClosed(message)
+
+    def check_outside(self, call: str = "infer") -> None:
+        """Checks that nobody waits for an answer on a thread that is to work for it.
+
+        Raises:
+            RuntimeError: a unit of this flow is calling.
+        """
+        self._ending.check_not_inside(call)
 
     # -- running --------------------------------------------------------------------------------
 

@@ -110,6 +110,8 @@ class StreamIO(Sending, Receiving):
             session.progress.is_collected = True
             if wait:
                 relay = scheduler.caller_of(session, is_timed=end is not None)
+            else:
+                scheduler.check_outside()
             for port, values in inputs.items():
                 buffers = [sent(value) for value in values]
                 if wait:
@@ -145,6 +147,7 @@ class StreamIO(Sending, Receiving):
         """Does what `exchange` does without blocking the event loop."""
         self._scheduler.check_process()
         try:
+            self._scheduler.check_outside()
             return await within(timeout, self._aexchange(inputs, deadline, wait))
         except BaseException:  # also a cancelled task: nobody waits for the rest
             self.cancel()

@@ -1,7 +1,13 @@
 """Requests of an inline flow that each submit the next one when they end."""
 
+import asyncio
+
+import pytest
+
 import modelflow
 from modelflow.request import Request
+
+GRAPH = "digraph { input [type=input] output [type=output] input -> plus -> output }"
 
 
 @modelflow.flowunit
@@ -11,8 +17,7 @@ def plus(x):
 
 def test_each_of_many_chained_submits_ends():
     ended = []
-    graph = "digraph { input [type=input] output [type=output] input -> plus -> output }"
-    with modelflow.Flow(graph, units=[plus], threads=0) as flow:
+    with modelflow.Flow(GRAPH, units=[plus], threads=0) as flow:
 
         def submit(number):
             request = Request({"input": [number]}, on_end=lambda done: end(done, number))
@@ -25,3 +30,23 @@ def test_each_of_many_chained_submits_ends():
 
         submit(0)
     assert ended == list(range(1, 10_001))
+
+
+async def amapped(flow):
+    return [answer.data async for _, answer in flow.amap([5])]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        lambda flow: [flow.infer(5).data],
+        lambda flow: [answer.data for _, answer in flow.map([5])],
+        lambda flow: asyncio.run(amapped(flow)),
+    ],
+    ids=["infer", "map", "amap"],
+)
+def test_the_end_of_a_request_of_an_inline_flow_may_ask_and_wait(asked):
+    answers = []
+    with modelflow.Flow(GRAPH, units=[plus], threads=0) as flow:
+        flow.submit([Request({"input": [1]}, on_end=lambda _: answers.extend(asked(flow)))])
+    assert answers == [6]

@@ -1,11 +1,13 @@
 """Who runs the stages; whoever is run cannot wait for the end of it."""
 
+import asyncio
 import threading
 from types import SimpleNamespace
 
 import pytest
 
-from modelflow.errors import FlowFailed
+import modelflow
+from modelflow.errors import FlowFailed, FlowUnitError
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, chain, per_item, spec_of, unit_of
 
@@ -163,3 +165,43 @@ def test_who_joins_waits_for_all_threads_together_and_describes_those_that_hang(
     assert waits == [2.0, 0.5, 0.0]
     assert [error.node for error in errors] == ["n0", "n0"]
     assert "did not return within 2 s of being told to stop" in str(errors[0])
+
+
+# -- a unit that asks its own flow ---------------------------------------------------------------
+
+
+async def gathered(answers):
+    return [answer async for _, answer in answers]
+
+
+ASKING = {
+    "infer": lambda flow: flow.infer(1),
+    "infer with a timeout": lambda flow: flow.infer(1, timeout=60),
+    "try_infer": lambda flow: flow.try_infer(1),
+    "ainfer": lambda flow: asyncio.run(flow.ainfer(1)),
+    "map": lambda flow: list(flow.map([1])),
+    "amap": lambda flow: asyncio.run(gathered(flow.amap([1]))),
+}
+
+
+@pytest.mark.parametrize("threads", [0, None], ids=["inline", "threads"])
+@pytest.mark.parametrize("how", ASKING)
+@pytest.mark.parametrize("asked", [lambda flow: flow.infer(0), lambda flow: dict(flow.map([0]))[0]])
+def test_a_unit_that_asks_its_own_flow_is_refused_with_its_node(how, threads, asked):
+    def asks(value):
+        return ASKING[how](flow)
+
+    flow = modelflow.Flow(chain((per_item(same), {}), per_item(asks)), threads=threads)
+    with flow, pytest.raises(FlowUnitError) as caught:
+        asked(flow)
+    call, message = "map" if "map" in how else "infer", str(caught.value)
+    assert message.startswith("node 'n1' (unit 'asks') failed in process: RuntimeError: ")
+    assert f"{call}() was called by node 'n1', on a thread that {call}() waits for" in message
+    assert message.endswith("make what the unit asks for a node of the graph, or ask another Flow")
+
+
+def test_a_unit_may_ask_another_flow():
+    with modelflow.Flow(chain(per_item(lambda x: 2 * x))) as other:
+        asks = per_item(lambda value: other.infer(value).data)
+        with modelflow.Flow(chain(asks)) as flow:
+            assert [answer.data for _, answer in flow.map([1, 2, 3])] == [2, 4, 6]
