@@ -1,20 +1,27 @@
 """What ``modelflow run --input`` sends: files, folders, patterns, standard input."""
 
 import glob
+import os
 import re
+import selectors
+import socket
 import sys
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
 
 from modelflow.buffer import Buffer
-from modelflow.errors import ConfigError, FlowUnitError, did_you_mean
+from modelflow.errors import Cancelled, ConfigError, FlowUnitError, did_you_mean
 
 __all__ = ["Feed", "feeds_of", "files_of"]
 
 _MAX_BYTES = 1 << 31
+# Bytes that are read of standard input at once.
+_AT_ONCE = 1 << 20
 
 
 class Feed:
@@ -27,7 +34,7 @@ class Feed:
     """
 
     def __init__(self, port: str, paths: Sequence[Path] | None) -> None:
-        """Takes the files in order; None: standard input as one buffer."""
+        """Takes the files in order; None: there are none, it is standard input."""
         self.port = port
         self._paths = paths
         self.count = 1 if paths is None else len(paths)
@@ -53,18 +60,67 @@ class Feed:
 
         A file that cannot be read gives a buffer in error: the others are not disturbed.
         """
-        if self._paths is None:
-            yield Buffer(sys.stdin.buffer.read(), {"path": "-"})
-            return
-        for path in self._paths:
+        for path in self.paths:
             yield self.read(path)
 
     def read(self, path: Path) -> Buffer:
         """Returns the buffer of a file; one in error where it cannot be read."""
-        return _read(path)
+        return _buffer(str(path), lambda: _contents(path))
 
     def stop(self) -> None:
         """Has nobody wait for the next buffer any more; from any thread."""
+
+
+class _StandardInput(Feed):
+    """Standard input as one buffer; who waits for it is woken by `stop`."""
+
+    def __init__(self, port: str) -> None:
+        super().__init__(port, None)
+        self._lock = threading.Lock()
+        self._is_over = False
+        self._waker: socket.socket | None = None
+
+    def __iter__(self) -> Iterator[Buffer]:
+        """Gives all of it, when it has come.
+
+        Raises:
+            Cancelled: `stop` was called before.
+        """
+        woken, waker = socket.socketpair()
+        with woken, waker:
+            with self._lock:
+                self._waker = waker
+                if self._is_over:
+                    waker.shutdown(socket.SHUT_WR)
+            try:
+                buffer = _buffer("-", lambda: _standard_input(woken))
+            finally:
+                with self._lock:
+                    self._waker = None
+        yield buffer
+
+    def stop(self) -> None:
+        with self._lock:
+            self._is_over = True
+            if self._waker is not None:
+                self._waker.shutdown(socket.SHUT_WR)
+
+
+def _standard_input(woken: socket.socket) -> bytes:
+    # Of the others some take no files, or (macOS) no terminals.
+    waiter = selectors.PollSelector if sys.platform == "linux" else selectors.SelectSelector
+    number, parts = sys.stdin.fileno(), list[bytes]()
+    with waiter() as selector:
+        selector.register(number, selectors.EVENT_READ)
+        selector.register(woken, selectors.EVENT_READ)
+        while True:
+            if any(key.fileobj is woken for key, _ in selector.select()):
+                message = "the run ends while standard input is read"
+                raise Cancelled(message)
+            part = os.read(number, _AT_ONCE)
+            if not part:
+                return b"".join(parts)
+            parts.append(part)
 
 
 def feeds_of(texts: Sequence[str], inputs: Sequence[str]) -> list[Feed]:
@@ -80,7 +136,8 @@ def feeds_of(texts: Sequence[str], inputs: Sequence[str]) -> list[Feed]:
         if port in feeds:
             message = f"--input {text}: input {port!r} is given twice"
             raise click.UsageError(message)
-        feeds[port] = Feed(port, None if what == "-" else files_of("--input", what))
+        is_stdin = what == "-"
+        feeds[port] = _StandardInput(port) if is_stdin else Feed(port, files_of("--input", what))
     missing = [port for port in inputs if port not in feeds]
     if missing:
         example = " ".join(f"--input '{port}=*.jpg'" for port in missing)
@@ -136,15 +193,19 @@ def _natural(path: Path) -> list[tuple[int, int | str]]:
     return [(1, int(part)) if part.isdecimal() else (0, part) for part in parts]
 
 
-def _read(path: Path) -> Buffer:
-    meta = {"path": str(path)}
+def _buffer(path: str, read: Callable[[], Any]) -> Buffer:
+    meta = {"path": path}
     try:
-        if path.suffix == ".npy":
-            return Buffer(np.load(path, allow_pickle=False), meta)
-        if path.stat().st_size > _MAX_BYTES:
-            message = f"{path}: larger than {_MAX_BYTES} bytes"
-            raise OSError(message)
-        return Buffer(path.read_bytes(), meta)
+        return Buffer(read(), meta)
     except (OSError, ValueError) as error:
         failure = FlowUnitError.from_exception(error, node="input", unit="input", phase="read")
         return Buffer.from_error(failure, meta)
+
+
+def _contents(path: Path) -> Any:
+    if path.suffix == ".npy":
+        return np.load(path, allow_pickle=False)
+    if path.stat().st_size > _MAX_BYTES:
+        message = f"{path}: larger than {_MAX_BYTES} bytes"
+        raise OSError(message)
+    return path.read_bytes()

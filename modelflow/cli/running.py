@@ -79,14 +79,12 @@ class Run:
             if self._failure is not None:
                 raise self._failure
         except BaseException:  # Ctrl-C, or our reader has gone: end everything at once
-            for stream in self.streams:
-                stream.cancel()
+            undisturbed(self._cancel)
             while ended < min(len(begun), len(receivers)):  # they may wait for room in the queue
                 ended += self._results.get() is None
             raise
         finally:
-            for feed in self._feeds:
-                feed.stop()
+            undisturbed(self._stop_feeds)
             for thread in begun:
                 thread.join()
 
@@ -141,8 +139,15 @@ class Run:
             return  # the run is ending: whoever ended it says why
         except BaseException as error:  # noqa: BLE001 - raised by `threaded`
             self._failure = self._failure or error
-            for stream in self.streams:
-                stream.cancel()
+            self._cancel()
+
+    def _cancel(self) -> None:
+        for stream in self.streams:
+            stream.cancel()
+
+    def _stop_feeds(self) -> None:
+        for feed in self._feeds:
+            feed.stop()
 
     def _send(self) -> None:
         assert self._stream is not None  # only then is this thread started
