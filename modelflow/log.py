@@ -1,6 +1,8 @@
 """Logging: standard `logging` under the name ``modelflow``; a level by ModelBox's names."""
 
+import contextlib
 import logging
+import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -124,11 +126,29 @@ _shared = _Shared()
 
 
 def _file_handler(path: Path, section: Mapping[str, Any]) -> logging.Handler:
-    from logging.handlers import RotatingFileHandler
+    from logging.handlers import RotatingFileHandler  # with sockets, mail and more
+
+    class LogFile(RotatingFileHandler):
+        """A log file whose disk may be full: that is said once, and the program goes on."""
+
+        is_failing = False
+
+        def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
+            error = sys.exc_info()[1]
+            if not isinstance(error, OSError):
+                super().handleError(record)
+            elif not self.is_failing:
+                self.is_failing = True
+                text = f"[log] path: cannot write {path}: {error.strerror or error}"
+                print(f"{text}; messages are lost there", file=sys.stderr)  # noqa: T201
+
+        def close(self) -> None:
+            with contextlib.suppress(OSError):  # what could not be written is in it still
+                super().close()
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handler = RotatingFileHandler(
+        handler = LogFile(
             path, maxBytes=section["size"], backupCount=section["num"], encoding="utf-8"
         )
     except OSError as error:

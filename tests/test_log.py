@@ -40,6 +40,17 @@ def test_a_log_file_that_cannot_be_written_is_an_error(tmp_path):
         modelflow.Flow(tmp_path / "g.toml").start()
 
 
+def test_a_log_file_on_a_full_disk_is_told_once_and_the_flow_goes_on(tmp_path, capfd):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "flow.log").symlink_to("/dev/full")
+    (tmp_path / "g.toml").write_text(TEXT)
+    with modelflow.Flow(tmp_path / "g.toml") as flow:
+        assert flow.infer(1).data == 1
+    path = tmp_path / "logs" / "flow.log"
+    message = f"[log] path: cannot write {path}: No space left on device; messages are lost there\n"
+    assert capfd.readouterr().err == message
+
+
 def test_set_log_level_takes_modelboxs_names():
     modelflow.set_log_level("notice")
     assert logging.getLogger("modelflow").level == logging.INFO + 5

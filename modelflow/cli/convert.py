@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from modelflow.cli.choice import Choice
-from modelflow.cli.written import write
+from modelflow.cli.written import write_output
 from modelflow.config.read import read_config
 from modelflow.config.write import FORMATS, write_config
 
@@ -30,9 +30,5 @@ def convert(graph: Path, output: str, form: str | None) -> int:
     """
     suffix = Path(output).suffix.lstrip(".")
     form = form or {"yml": "yaml", "gv": "dot", "": "toml"}.get(suffix, suffix)
-    text = write_config(read_config(graph), form)
-    if output == "-":
-        click.echo(text, nl=False)
-    else:
-        write(Path(output), text.encode())
+    write_output("-o", output, write_config(read_config(graph), form).encode())
     return 0

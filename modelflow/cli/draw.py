@@ -1,6 +1,5 @@
 """``modelflow draw``: a picture of a graph."""
 
-import sys
 from pathlib import Path
 
 import click
@@ -8,7 +7,7 @@ import click
 from modelflow.cli.choice import Choice
 from modelflow.cli.graph_choice import GraphChoice
 from modelflow.cli.graph_options import graph_options
-from modelflow.cli.written import write
+from modelflow.cli.written import write_output
 from modelflow.errors import did_you_mean
 
 __all__ = ["draw"]
@@ -42,11 +41,8 @@ def draw(graph: GraphChoice, output: str | None, form: str | None) -> int:
     form = form or _form_of(target)
     drawn = picture(graph.read(check_devices=False), form)
     data = drawn.encode() if isinstance(drawn, str) else drawn
-    if target == "-":
-        sys.stdout.buffer.write(data)
-        sys.stdout.flush()
-    else:
-        write(Path(target), data)
+    write_output("-o", target, data)
+    if target != "-":
         click.echo(f"{target}: {len(data)} bytes", err=True)
     return 0
 

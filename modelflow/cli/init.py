@@ -10,6 +10,7 @@ import click
 
 from modelflow.cli.choice import Choice
 from modelflow.errors import ConfigError
+from modelflow.files.whole_file import write_whole
 
 __all__ = ["TEMPLATES", "init"]
 
@@ -58,8 +59,7 @@ def init(name: str, template: str, folder: Path) -> int:
     for path, text in sorted(_files(template).items()):
         written = place / path
         try:
-            written.parent.mkdir(parents=True, exist_ok=True)
-            written.write_text(text.replace("{{name}}", name), encoding="utf-8")
+            write_whole(written, text.replace("{{name}}", name).encode())
         except OSError as error:
             message = f"{written}: cannot be written: {error.strerror or error}"
             raise ConfigError(message) from error

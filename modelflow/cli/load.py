@@ -15,6 +15,7 @@ from modelflow.cli.graph_options import graph_options
 from modelflow.cli.option_groups import GroupedCommand
 from modelflow.cli.telling import tell
 from modelflow.cli.termination import TERMINATED, Undisturbed, termination
+from modelflow.cli.written import write_output
 from modelflow.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -269,8 +270,4 @@ def _show(series: "LoadSeries", *, per_second: bool, document: str | None) -> No
             tell("warning", line)
     if document is not None and reports:
         found = {"version": _VERSION, "loads": [report.document() for report in reports]}
-        try:
-            Path(document).write_text(json.dumps(found, indent=1), encoding="utf-8")
-        except OSError as error:
-            message = f"--json {document}: cannot be written: {error.strerror}"
-            raise ConfigError(message) from error
+        write_output("--json", document, json.dumps(found, indent=1).encode())

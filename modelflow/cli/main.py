@@ -1,5 +1,6 @@
 """``modelflow``: the commands, what they share, and how they end."""
 
+import errno
 import os
 import signal
 import sys
@@ -41,6 +42,10 @@ from modelflow.log import LEVELS, set_log_level
 __all__ = ["cli", "main"]
 
 
+# What a write fails of, where it names no file: those that files are written with name it.
+_UNWRITTEN = (errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC)
+
+
 class _Unread(Exception):  # noqa: N818 - no error of ours
     """Whoever read our output has gone (``| head``)."""
 
@@ -48,7 +53,9 @@ class _Unread(Exception):  # noqa: N818 - no error of ours
 class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            result = super().invoke(ctx)
+            sys.stdout.flush()  # what cannot be written is told
+            return result
         except BrokenPipeError as error:  # click would end with 1
             raise _Unread from error
 
@@ -139,10 +146,15 @@ def main(arguments: list[str] | None = None) -> None:
     0: all is well. 1: something is wrong, said on stderr. 2: the arguments are wrong. 130: Ctrl-C.
     """
     words = sys.argv[1:] if arguments is None else arguments
-    sys.exit(_code(words))
+    code = _code(words)
+    try:
+        sys.stdout.flush()
+    except OSError:  # told already, or its reader has gone; the flush at the end says nothing
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
 
 
-def _code(words: list[str]) -> int:
+def _code(words: list[str]) -> int:  # noqa: PLR0911 - a way to end each
     try:
         result: Any = cli.main(args=words, prog_name="modelflow", standalone_mode=False)
     except click.exceptions.Abort:
@@ -164,9 +176,12 @@ def _code(words: list[str]) -> int:
         tell_error(str(error))
         return 1
     except _Unread:
-        # End quietly, also at the last flush.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
+    except OSError as error:
+        if error.errno not in _UNWRITTEN or error.filename or "--debug" in words:
+            raise
+        tell_error(f"standard output: cannot be written: {error.strerror}")
+        return 1
     return int(result or 0)
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from modelflow.errors import EngineError
+from modelflow.cli.written import write_output
+from modelflow.errors import ConfigError, EngineError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -202,8 +203,12 @@ def _write(path: Path, text: str, is_forced: bool) -> None:
     if path.exists() and not is_forced:
         message = f"--toml {path}: the file exists; --force overwrites it"
         raise click.ClickException(message)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        message = f"--toml {path}: cannot make its folder: {error.strerror or error}"
+        raise ConfigError(message) from error
+    write_output("--toml", str(path), text.encode())
 
 
 def _size(path: Path) -> int:

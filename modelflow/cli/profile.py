@@ -16,8 +16,8 @@ from modelflow.cli.finite_range import FiniteRange
 from modelflow.cli.graph_choice import GraphChoice
 from modelflow.cli.graph_options import graph_options
 from modelflow.cli.termination import TERMINATED, Undisturbed, termination
+from modelflow.cli.written import write_output
 from modelflow.errors import ConfigError, FlowFailed
-from modelflow.files.whole_file import write_whole
 
 if TYPE_CHECKING:
     from modelflow.flow import Flow
@@ -102,11 +102,7 @@ def profile(
     table_console().print(table_of(interval))
     if document is not None:
         text = json.dumps({**flow.snapshot(), "before": before}, indent=1)
-        try:
-            write_whole(Path(document), text.encode())
-        except OSError as error:
-            message = f"--json {document}: cannot be written: {error.strerror or error}"
-            raise ConfigError(message) from error
+        write_output("--json", document, text.encode())
     if is_interrupted:
         raise click.exceptions.Abort
     return TERMINATED if asked.is_set() else 0

@@ -16,6 +16,7 @@ from modelflow.cli.load_inputs import rows_of
 from modelflow.cli.telling import tell
 from modelflow.cli.termination import TERMINATED, termination
 from modelflow.cli.tune_run import StoppedError, TuneRun, values_of
+from modelflow.cli.written import write_output
 from modelflow.errors import ConfigError, TuningError, did_you_mean
 
 if TYPE_CHECKING:
@@ -203,7 +204,6 @@ def _tell_change(
     """Shows the change of the file, and makes it if that is asked for."""
     from modelflow.config.edit import GraphText, diff
     from modelflow.config.read import form_of
-    from modelflow.files.whole_file import write_whole
     from modelflow.tune.report import html_of
 
     before = path.read_bytes().decode()
@@ -214,16 +214,13 @@ def _tell_change(
         click.echo(patch, nl=False)
     if html is not None:
         page = html_of(report, f"modelflow tune {path}", patch)
-        write_whole(Path(html), page.encode())
+        write_output("--html", html, page.encode())
         click.echo(f"{html}: written", err=True)
     if patch and is_written:
         if path.read_bytes().decode() != before:
             message = f"{path}: was changed by somebody else meanwhile; nothing is written"
             raise ConfigError(message)
-        file = path.resolve()  # a link stays one
-        mode = file.stat().st_mode
-        write_whole(file, after.encode())
-        file.chmod(mode)
+        write_output("--write", str(path), after.encode())
         click.echo(f"{path}: changed", err=True)
     elif patch:
         click.echo("with --write the file is changed so", err=True)

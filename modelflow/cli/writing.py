@@ -15,10 +15,11 @@ from modelflow.cli.error_report import ErrorReport, error_fields, place_of
 from modelflow.cli.result_folder import as_png, encode_result, is_image, remove_results
 from modelflow.cli.shown import is_in_short, json_text, shown
 from modelflow.cli.tables import TableWriter
+from modelflow.cli.written import check_output
 from modelflow.errors import ConfigError, FlowUnitError, did_you_mean
 from modelflow.files.whole_file import remove_drafts, write_whole
 
-__all__ = ["ResultWriter"]
+__all__ = ["ResultWriter", "targets_of"]
 
 
 # What image units say of a picture; said of what was made from it, it is noise.
@@ -66,16 +67,10 @@ class ResultWriter:
         self._paths: Sequence[str] = ()
         self._done = 0
         self._files: dict[str, BinaryIO] = {}
-        self._texts: dict[str, tuple[str, str]] = {}
+        self._texts = targets_of(texts, outputs)
         self._folders: dict[str, Path] = {}
         self._saved: dict[str, int] = {}
         self._tables: dict[str, TableWriter] = {}
-        for text in texts:
-            port, where = _split(text, outputs)
-            if port in self._texts:
-                message = f"--output {text}: output {port!r} is given twice"
-                raise click.UsageError(message)
-            self._texts[port] = (text, where)
 
     @property
     def places(self) -> dict[str, str]:
@@ -105,6 +100,8 @@ class ResultWriter:
         Raises:
             ConfigError: nothing can be written there, or less is there than was written.
         """
+        if "-" in self.places.values():
+            check_output("--output -")
         self.counts = dict.fromkeys(self.counts, done)
         self._paths, self._done = paths if is_paired else (), done
         self._is_paired = is_paired
@@ -341,6 +338,25 @@ def _opened(path: Path, text: str, size: int | None) -> BinaryIO:
     file.truncate(size)
     file.seek(size)
     return file
+
+
+def targets_of(texts: Sequence[str], outputs: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Reads ``--output PORT=FILE|DIR|-``.
+
+    Returns:
+        By output what was given, and the file or folder in it.
+
+    Raises:
+        click.UsageError: the graph has no such output, or it is named twice.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for text in texts:
+        port, where = _split(text, outputs)
+        if port in found:
+            message = f"--output {text}: output {port!r} is given twice"
+            raise click.UsageError(message)
+        found[port] = (text, where)
+    return found
 
 
 def _split(text: str, outputs: Sequence[str]) -> tuple[str, str]:

@@ -1,9 +1,13 @@
 """The codes of docs/reference/exit-codes.md, each by a command that ends with it."""
 
+import fcntl
+import json
+import os
 import re
 import signal
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -22,6 +26,7 @@ def slow(data):
     return 1
 """
 GRAPH = 'digraph {{ input [type=input] slow [flowunit="{module}:slow"] output [type=output] '
+LOAD = "load good.dot --input a.txt --clients 1 --requests 1 --warm-up 0"
 COMMAND = [sys.executable, "-m", "modelflow"]
 
 
@@ -72,6 +77,120 @@ def test_a_signal_ends_a_run_with_its_code(folder, number, module, code):
         process.send_signal(number)
         process.communicate()
     assert process.returncode == code
+
+
+@pytest.mark.parametrize("numbers", [(signal.SIGINT,), (signal.SIGINT,) * 2, (signal.SIGTERM,)])
+@pytest.mark.parametrize("more", [(), ("--sync",)])
+def test_a_signal_ends_a_run_that_waits_for_standard_input(folder, numbers, more):
+    if "--sync" in more and signal.SIGTERM in numbers:
+        pytest.skip("which ends the process")
+    (folder / "first.py").write_text("print('begun', flush=True)\n" + SLOW.format(seconds=0))
+    (folder / "first.dot").write_text(GRAPH.format(module="first") + "input -> slow -> output }")
+    command = [*COMMAND, "run", "first.dot", "--input", "-", *more]
+    pipe = subprocess.PIPE
+    with programs.started(
+        command, cwd=folder, stdin=pipe, stdout=pipe, stderr=pipe, text=True
+    ) as process:
+        assert process.stdout.readline() == "begun\n"
+        process.stdin.write("some")
+        process.stdin.flush()
+        while any(fcntl.ioctl(process.stdin, termios.FIONREAD, bytes(4))):  # it is not read yet
+            os.sched_yield()
+        for number in numbers:
+            process.send_signal(number)
+        process.wait(programs.LIMIT)
+        told = process.stderr.read()
+    assert (process.returncode, "Fatal" in told) == (128 + numbers[0], False), told
+
+
+def test_standard_input_may_be_a_file_or_nothing_that_can_be_read(folder):
+    assert ends(folder, "run good.dot --input - < a.txt").stdout.count('"text":"a"') == 1
+    assert ends(folder, "run good.dot --input - < /dev/null").stdout.count('"bytes":0') == 1
+    for closed in ("0> /dev/null", "0<&-"):
+        done = ends(folder, f"run good.dot --input - {closed}")
+        assert done.returncode == 1
+        assert (
+            "error: -: node 'input' (unit 'input') failed in read: OSError: [Errno 9]"
+            in done.stderr
+        )
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "message"),
+    [
+        ("run good.dot --input a.txt --output o.jsonl >&-", 0, "1 item, 0 errors"),
+        ("run good.dot --input a.txt --output o.jsonl 2>&-", 0, ""),
+        ("run good.dot --input a.txt --output o.jsonl <&- >&- 2>&-", 0, ""),
+        ("run bad.dot --input a.txt --output o.jsonl 2>&-", 1, ""),
+        ("check good.dot 2>&-", 0, ""),
+        ("check wrong.toml 2>&-", 1, ""),
+        ("chek good.dot 2>&-", 2, ""),
+        ("run good.dot --input a.txt >&-", 1, "--output -: standard output is closed; give a file"),
+        ("convert good.dot >&-", 1, "-o -: standard output is closed; give a file"),
+        ("draw good.dot -o - >&-", 1, "-o -: standard output is closed; give a file"),
+        ("run good.dot --input a.txt >/dev/full", 1, "cannot write standard output: No space left"),
+        ("schema >&-", 0, ""),
+        ("schema >/dev/full", 1, "standard output: cannot be written: No space left on device\n"),
+        ("convert good.dot >/dev/full", 1, "standard output: cannot be written: No space left"),
+        ("draw good.dot -o - >/dev/full", 1, "standard output: cannot be written: No space left"),
+    ],
+)
+def test_streams_that_are_closed_or_full(folder, line, code, message):
+    done = ends(folder, line)
+    assert (done.returncode, message in done.stderr) == (code, True), done.stderr
+    assert "Traceback" not in done.stderr
+    if "o.jsonl" in line:
+        assert len((folder / "o.jsonl").read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "option", "file"),
+    [
+        ("convert good.dot -o o.toml", "-o", "o.toml"),
+        ("draw good.dot -o o.svg", "-o", "o.svg"),
+        (f"{LOAD} --json o.json", "--json", "o.json"),
+    ],
+)
+def test_what_an_option_names_is_written_whole_or_not_at_all(folder, line, option, file):
+    full = ends(folder, line.replace(file, f"full/{file}"))
+    assert full.stderr.endswith(
+        f"{option} full/{file}: cannot be written: No such file or directory\n"
+    )
+    (folder / file).write_text("before")
+    (folder / file).chmod(0o600)
+    (folder / "link").symlink_to(file)
+    program = f"ulimit -f 0; {sys.executable} -m modelflow {line}"  # as a disk that is full
+    done = programs.run(["bash", "-c", program], cwd=folder)
+    assert done.returncode == 1
+    assert done.stderr.endswith(f"{option} {file}: cannot be written: File too large\n")
+    assert "Traceback" not in done.stderr
+    assert (folder / file).read_text() == "before"
+    linked = f"link{os.path.splitext(file)[1]}"
+    os.rename(folder / "link", folder / linked)
+    assert ends(folder, line.replace(file, linked)).returncode == 0
+    assert (folder / linked).is_symlink()
+    assert len((folder / file).read_text()) > len("before")
+    assert (folder / file).stat().st_mode & 0o777 == 0o600
+    assert not list(folder.glob(".*.part"))
+    device = "/dev/null" if option == "--json" else "/dev/null --format dot"
+    assert ends(folder, line.replace(file, device)).returncode == 0
+    assert Path("/dev/null").is_char_device()
+
+
+def test_no_file_takes_the_number_of_a_stream_that_is_closed(folder):
+    text = (
+        "import os, modelflow\n"
+        "names = ' '.join(os.readlink(f'/proc/self/fd/{number}') for number in range(3))\n"
+        "@modelflow.flowunit\n"
+        "def names_of(data):\n"
+        "    return names\n"
+    )
+    (folder / "names.py").write_text(text)
+    graph = GRAPH.format(module="names").replace(":slow", ":names_of") + "input -> slow -> output }"
+    (folder / "names.dot").write_text(graph)
+    ends(folder, "run names.dot --input a.txt --output o.jsonl <&- >&- 2>&-")
+    (line,) = (folder / "o.jsonl").read_text().splitlines()
+    assert json.loads(line)["data"] == "/dev/null /dev/null /dev/null"
 
 
 def test_a_reader_that_has_gone_ends_a_command_quietly(folder):
