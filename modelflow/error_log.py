@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError, below_here
@@ -126,7 +127,7 @@ def item_of(buffer: Buffer) -> str:
     The path is relative to the working folder, if it is below that.
     """
     path = buffer.get("path")
-    if path is None:
+    if not isinstance(path, str | PurePath):
         return ""
     name = below_here(str(path))
     is_frame = buffer.get("rate_num") is not None

@@ -1,9 +1,10 @@
 """The errors of a run: told as they happen, written whole into ``--errors``, summed up."""
 
+import contextlib
 import threading
 import traceback
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, BinaryIO, Self
 
 import click
@@ -45,6 +46,7 @@ class ErrorReport:
         self._path = path
         self.before = 0
         self._file: BinaryIO | None = None
+        self._failure: ConfigError | None = None
         if path is not None:
             try:
                 self._file = path.open("ab" if is_resumed else "wb")
@@ -55,9 +57,12 @@ class ErrorReport:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._file is not None:
-            self._file.close()
+            with contextlib.suppress(OSError):  # what `_write` could not write is in it still
+                self._file.close()
+        if kind is None and self._failure is not None:  # on a thread of the flow, which goes on
+            raise self._failure
 
     def add(self, buffer: Buffer, line: dict[str, Any] | None = None) -> None:
         """Takes a buffer in error.
@@ -65,6 +70,9 @@ class ErrorReport:
         Args:
             buffer: It.
             line: What begins its line in the file: where it came out; None: nowhere.
+
+        Raises:
+            ConfigError: the file cannot be written, which is said once.
         """
         self._log.add(buffer)
         if self._file is not None:
@@ -74,9 +82,19 @@ class ErrorReport:
                 "error": error_fields(buffer),
                 "meta": shown(meta),
             }
-            with self._lock:
-                self._file.write(json_text(whole).encode() + b"\n")
+            self._write(json_text(whole).encode() + b"\n")
+
+    def _write(self, line: bytes) -> None:
+        with self._lock:
+            if self._file is None or self._failure is not None:
+                return
+            try:
+                self._file.write(line)
                 self._file.flush()
+            except OSError as error:
+                message = f"--errors {self._path}: cannot be written: {error.strerror or error}"
+                self._failure = ConfigError(message)
+                raise self._failure from error
 
     def _tell(self, text: str, error: FlowUnitError | None) -> None:
         tell("error", text)
@@ -129,7 +147,7 @@ class ErrorReport:
 def place_of(buffer: Buffer) -> dict[str, Any]:
     """Returns what a line says of where a buffer came from."""
     path = buffer.get("path")
-    return {} if path is None else {"path": str(path)}
+    return {"path": str(path)} if isinstance(path, str | PurePath) else {}
 
 
 def _describe(value: Any) -> Any:

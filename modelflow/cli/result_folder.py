@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from modelflow.buffer import Buffer
+from modelflow.cli.error_report import place_of
 from modelflow.cli.shown import json_text, shown
 from modelflow.errors import ConfigError
 
@@ -18,8 +19,8 @@ _RESULT = re.compile(r"(\d{6,})(_.*)?\.(npy|json|png|jpg|webp|bin)", re.DOTALL)
 
 def encode_result(index: int, buffer: Buffer) -> tuple[str, bytes]:
     """Returns the name of a result's file, under the number of its input, and what it holds."""
-    source = buffer.get("path")
-    stem = f"{index:06d}" if source in (None, "-") else f"{index:06d}_{Path(str(source)).stem}"
+    source = place_of(buffer).get("path", "-")
+    stem = f"{index:06d}" if source == "-" else f"{index:06d}_{Path(source).stem}"
     data = as_png(buffer) if is_image(buffer) else buffer.data
     if isinstance(data, np.ndarray):
         file = io.BytesIO()

@@ -6,11 +6,10 @@ deaths first, so that the innocent are done before the guilty has its turn. What
 of for the third time is not sent any more: it is an error in its place.
 """
 
-import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from modelflow.cli.writing import ResultWriter
     from modelflow.flow import Flow
 
-__all__ = ["Resuming", "check_resumable"]
+__all__ = ["Resuming", "check_resumable", "journal_of"]
 
 # Deaths of a process that had an item under way, the last two with that item alone.
 _MOST_DEATHS = 3
@@ -36,20 +35,16 @@ _MOST_DEATHS = 3
 _PART_SECONDS = 30.0
 
 
-def check_resumable(
-    flow: "Flow", feeds: Sequence[Feed], writer: "ResultWriter", files: Mapping[str, Path]
-) -> None:
+def check_resumable(flow: "Flow", feeds: Sequence[Feed], writer: "ResultWriter") -> None:
     """Checks that the results tell which inputs are done.
 
     Args:
         flow: It has been built.
         feeds: What goes into each input of the graph.
         writer: Not opened yet.
-        files: Other files that are written, by the option that names them.
 
     Raises:
-        click.UsageError: they go to standard output, or come from standard input; or two options
-            name the same file.
+        click.UsageError: they go to standard output, or come from standard input.
         ConfigError: an input may give none of them or several, or goes elsewhere too.
     """
     if not feeds:
@@ -66,12 +61,6 @@ def check_resumable(
                 f"--output {port}=FILE.jsonl or --output {port}=DIR/"
             )
             raise click.UsageError(message)
-    _check_apart(
-        {
-            **{f"--output {port}={where}": Path(where) for port, where in writer.places.items()},
-            **files,
-        }
-    )
     origin = flow.plan.origins[""]
     for name in origin.terminals:
         if name not in origin.outputs:
@@ -86,15 +75,6 @@ def check_resumable(
                 "condition, an expand or a stream unit is before it), so none is known to be done"
             )
             raise ConfigError(message)
-
-
-def _check_apart(files: Mapping[str, Path]) -> None:
-    seen: dict[str, str] = {}
-    for option, path in files.items():
-        other = seen.setdefault(os.path.realpath(path), option)
-        if other != option:
-            message = f"{option}: is the file of {other}; give each a file of its own"
-            raise click.UsageError(message)
 
 
 class Resuming:
@@ -138,7 +118,7 @@ class Resuming:
         self._finished = Finished(path, job, graph.digest(), errors.told())
         self.is_changed = self._finished.is_changed
         try:
-            self._begin(_journal_of(path), feeds)
+            self._begin(journal_of(path), feeds)
             errors.go_on(self._finished.failed)
         except BaseException:
             self._finished.forget()
@@ -241,7 +221,8 @@ class Resuming:
             self._finished.close()
 
 
-def _journal_of(path: Path) -> Path:
+def journal_of(path: Path) -> Path:
+    """Returns where a job notes what is under way: beside its list."""
     return path.with_name(f"{path.name}.journal")
 
 

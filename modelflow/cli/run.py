@@ -217,6 +217,7 @@ class _Wishes:
             self.note(str(text))
         feeds = feeds_of(self.inputs, graph.inputs)
         resume = self.resume
+        self._check_apart(graph, feeds)
         with contextlib.ExitStack() as files:
             errors = files.enter_context(
                 ErrorReport(self.error_file, is_resumed=resume is not None, is_debug=self.is_debug)
@@ -224,6 +225,7 @@ class _Wishes:
             writer = files.enter_context(
                 ResultWriter(self.outputs, graph.outputs, errors, self.note, is_whole=self.is_whole)
             )
+            writer.protect(path for feed in feeds for path in feed.paths)
             # Built before a signal may come: only what is there can be stopped.
             flow = Flow(graph, threads=0 if self.is_inline else None, on_error=errors.add).build()
             write = writer.write
@@ -231,9 +233,7 @@ class _Wishes:
                 paths = list(map(str, feeds[0].paths)) if feeds else []
                 writer.open(_is_paired(flow), paths=paths)
             else:
-                written = {"--errors": self.error_file, "--resume": resume}
-                others = {option: path for option, path in written.items() if path is not None}
-                check_resumable(flow, feeds, writer, others)
+                check_resumable(flow, feeds, writer)
                 resuming = Resuming(
                     resume, self.graph, feeds, writer, errors, is_inline=self.is_inline
                 )
@@ -250,6 +250,26 @@ class _Wishes:
                     self.note(f"{items(alone)} first, one by one: a process died with them")
             job = _Job(flow, feeds, writer, errors, write, turn, self.is_quiet, self.is_inline)
             return job.run(self.trace, self.metrics, self.dashboard)
+
+    def _check_apart(self, graph: "Graph", feeds: "Sequence[Feed]") -> None:
+        """Checks that no option names a file that another one reads or writes."""
+        from modelflow.cli.apart import check_apart
+        from modelflow.cli.resuming import journal_of
+        from modelflow.cli.writing import targets_of
+
+        read = {f"--input {feed.port}": feed.paths for feed in feeds}
+        targets = targets_of(self.outputs, graph.outputs)
+        written: dict[str, str | Path | None] = {
+            **{f"--output {port}={where}": where for port, (_, where) in targets.items()},
+            "--errors": self.error_file,
+            "--resume": self.resume,
+            "the journal of --resume": self.resume and journal_of(self.resume),
+            "--trace": self.trace,
+        }
+        check_apart(
+            {"GRAPH": [self.graph.path], **read},
+            {option: Path(where) for option, where in written.items() if where and where != "-"},
+        )
 
 
 @dataclass

@@ -34,6 +34,8 @@ def shown(value: Any, *, is_whole: bool = False) -> Any:
             found = _bytes(bytes(value), is_whole)
         case Mapping():
             found = {str(key): shown(item, is_whole=is_whole) for key, item in value.items()}
+        case tuple() if hasattr(value, "_asdict"):  # a box, as HTTP replies write it
+            found = shown(value._asdict(), is_whole=is_whole)
         case list() | tuple():
             found = [shown(item, is_whole=is_whole) for item in value]
         case float():
@@ -67,6 +69,8 @@ def is_in_short(value: Any) -> bool:
             return _text(bytes(value)) is None
         case Mapping():
             return any(map(is_in_short, value.values()))
+        case tuple() if hasattr(value, "_asdict"):  # a box, as HTTP replies write it
+            found = shown(value._asdict(), is_whole=is_whole)
         case list() | tuple():
             return any(map(is_in_short, value))
     return False

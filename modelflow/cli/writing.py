@@ -4,7 +4,7 @@ import base64
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
@@ -65,6 +65,7 @@ class ResultWriter:
         self._is_short_told = self._is_paired = False
         self._failed: set[int] = set()
         self._paths: Sequence[str] = ()
+        self._inputs: dict[str, set[str]] = {}
         self._done = 0
         self._files: dict[str, BinaryIO] = {}
         self._texts = targets_of(texts, outputs)
@@ -76,6 +77,14 @@ class ResultWriter:
     def places(self) -> dict[str, str]:
         """Where each output goes; ``-``: standard output."""
         return {port: self._texts[port][1] if port in self._texts else "-" for port in self.counts}
+
+    def protect(self, inputs: Iterable[Path]) -> None:
+        """Has no result of a folder written over one of some files; before `open`."""
+        folders: dict[Path, set[str]] = {}
+        for path in inputs:
+            folders.setdefault(path.parent, set()).add(path.name)
+        for folder, names in folders.items():
+            self._inputs.setdefault(os.path.realpath(folder), set()).update(names)
 
     def open(
         self,
@@ -156,7 +165,7 @@ class ResultWriter:
     def _add_path(self, index: int, buffer: Buffer) -> Buffer:
         """Returns a result that says where it is from, if that is known."""
         place = index - self._done
-        if place < len(self._paths) and buffer.get("path") is None:
+        if place < len(self._paths) and not place_of(buffer):
             buffer = buffer.twin()
             buffer.set("path", self._paths[place])
         return buffer
@@ -180,10 +189,7 @@ class ResultWriter:
             raise
         except Exception as error:  # noqa: BLE001 - it is the item's
             failure = FlowUnitError.from_exception(error, node=output, unit="output", phase="write")
-            meta = dict(buffer.meta)
-            if not isinstance(meta.get("path"), str | os.PathLike):
-                meta.pop("path", None)  # of anybody's class, too: nothing can be said with it
-            return Buffer.from_error(failure, meta)
+            return Buffer.from_error(failure, buffer.meta)
         return None
 
     def _write_error(self, output: str, index: int, buffer: Buffer, *, is_known: bool) -> None:
@@ -197,6 +203,9 @@ class ResultWriter:
 
     def _save(self, output: str, index: int, buffer: Buffer) -> None:
         folder, (name, data) = self._folders[output], encode_result(index, buffer)
+        if self._inputs and name in self._inputs.get(os.path.realpath(folder), ()):
+            message = f"{folder / name} is one of the inputs; give another folder"
+            raise FileExistsError(message)
         with self._written(output, folder):
             write_whole(folder / name, data)
         self._saved[output] += 1

@@ -104,8 +104,8 @@ def test_a_signal_ends_a_run_that_waits_for_standard_input(folder, numbers, more
 
 
 def test_standard_input_may_be_a_file_or_nothing_that_can_be_read(folder):
-    assert ends(folder, "run good.dot --input - < a.txt").stdout.count('"text":"a"') == 1
-    assert ends(folder, "run good.dot --input - < /dev/null").stdout.count('"bytes":0') == 1
+    assert ends(folder, "run good.dot --input - < a.txt").stdout.count('"text": "a"') == 1
+    assert ends(folder, "run good.dot --input - < /dev/null").stdout.count('"bytes": 0') == 1
     for closed in ("0> /dev/null", "0<&-"):
         done = ends(folder, f"run good.dot --input - {closed}")
         assert done.returncode == 1

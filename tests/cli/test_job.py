@@ -458,6 +458,42 @@ def test_a_list_is_no_other_file_of_the_run(modelflow, job, there):
     assert "--errors: is the file of --output output=o.jsonl" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "option", "reader"),
+    [
+        (("--output", "texts/7.txt"), "--output output=texts/7.txt", "--input input"),
+        (("--output", "link"), "--output output=link", "--input input"),
+        (("--output", "hard.jsonl"), "--output output=hard.jsonl", "--input input"),
+        (("--errors", "./texts/7.txt"), "--errors", "--input input"),
+        (("--resume", "texts/7.txt", "--output", "o.jsonl"), "--resume", "--input input"),
+        (("--trace", "texts/7.txt"), "--trace", "--input input"),
+        (("--output", "job.dot"), "--output output=job.dot", "GRAPH"),
+        (("--errors", "job.dot"), "--errors", "GRAPH"),
+    ],
+)
+def test_nothing_is_written_over_what_is_read(modelflow, job, words, option, reader):
+    (job / "link").symlink_to("texts/7.txt")
+    os.link(job / "texts" / "7.txt", job / "hard.jsonl")
+    before = (job / "job.dot").read_text(), (job / "texts" / "7.txt").read_text()
+    done = modelflow(*RUN[:4], *words)
+    assert done.returncode == 2
+    assert f"{option}: " in done.stderr
+    assert f" is read by {reader}, and would be overwritten; give another file" in done.stderr
+    assert before == ((job / "job.dot").read_text(), (job / "texts" / "7.txt").read_text())
+    assert modelflow(*RUN[:4], "--output", "/dev/null", "--errors", "/dev/null").returncode == 1
+
+
+def test_a_result_of_a_folder_is_not_written_over_an_input(modelflow, job):
+    (job / "few").mkdir()
+    (job / "few" / "000001_b.json").write_text("mine")
+    (job / "few" / "b.txt").write_text("b")
+    done = modelflow("run", "job.dot", "--input", "few", "--output", "few/")
+    assert done.returncode == 1
+    assert "few/000001_b.json is one of the inputs; give another folder" in done.stderr
+    assert (job / "few" / "000001_b.json").read_text() == "mine"
+    assert (job / "few" / "000000_000001_b.json").read_text() == "4\n"
+
+
 @pytest.mark.parametrize("output", ["parts.parquet", "out/"])
 def test_results_of_another_list_stay(modelflow, job, output):
     if output.endswith("parquet"):
