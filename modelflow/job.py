@@ -77,14 +77,13 @@ class Job(Generic[T]):
             submit: `Flow.submit`.
             columns: Gives the one value of each input of the graph; raises KeyError.
             options: How it is done.
-            pump: `Scheduler.pump`; called before a wait: within a callback of an inline flow,
-                ``submit`` runs nothing.
+            pump: `Scheduler.pump`.
             on_change: Called when `take` may have something to give, from any thread.
         """
         self._submit = submit
         self._columns = columns
         self._options = options
-        self.pump = pump
+        self._pump = pump
         self._on_change = on_change
         self._pending: dict[_Entry[T], None] = {}
         self._over: deque[_Entry[T]] = deque()
@@ -140,6 +139,9 @@ class Job(Generic[T]):
             self._unsent = self._submit(self._unsent, self._room)
         entry = self._next()
         if entry is None:
+            self._pump()  # within a callback of an inline flow `submit` runs nothing
+            entry = self._next()
+        if entry is None:
             return None
         del self._pending[entry]
         try:
@@ -192,7 +194,6 @@ def mapped(make: Callable[[Callable[[], None]], Job[T]], items: Iterable[T]) -> 
             elif source is None and job.is_empty:
                 break
             else:
-                job.pump()
                 changes.get()
     finally:
         job.cancel()
@@ -230,7 +231,6 @@ async def amapped(
                 break
             else:
                 changed.clear()  # what changes from here on sets it on this thread, later
-                job.pump()
                 waits = [asyncio.ensure_future(changed.wait()), *([upcoming] if upcoming else ())]
                 try:
                     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

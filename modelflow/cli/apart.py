@@ -22,7 +22,7 @@ def check_apart(read: Mapping[str, Sequence[Path]], written: Mapping[str, Path])
     inputs = {_identity(path): option for option, paths in read.items() for path in paths}
     seen: dict[object, str] = {}
     for option, path in written.items():
-        if path.exists() and not path.is_file() and not path.is_dir():
+        if os.path.exists(path) and not path.is_file() and not path.is_dir():
             continue  # a device or a pipe
         identity = _identity(path)
         if identity in inputs:

@@ -69,8 +69,6 @@ def is_in_short(value: Any) -> bool:
             return _text(bytes(value)) is None
         case Mapping():
             return any(map(is_in_short, value.values()))
-        case tuple() if hasattr(value, "_asdict"):  # a box, as HTTP replies write it
-            found = shown(value._asdict(), is_whole=is_whole)
         case list() | tuple():
             return any(map(is_in_short, value))
     return False

@@ -282,15 +282,14 @@ class ResultWriter:
         )
 
     def _print(self, output: str, line: Mapping[str, Any]) -> None:
-        text = json_text(line) + "\n"
+        data = json_text(line).encode() + b"\n"
         file = self._files.get(output)
         with self._written(output, "standard output" if file is None else file.name):
             if file is None:
-                sys.stdout.write(text)
-                sys.stdout.flush()
-            else:
-                file.write(text.encode())
-                file.flush()
+                sys.stdout.flush()  # what units have printed
+                file = sys.stdout.buffer  # JSON is UTF-8, whatever the terminal takes
+            file.write(data)
+            file.flush()
 
     @contextlib.contextmanager
     def _written(self, output: str, where: object) -> Iterator[None]:

@@ -31,8 +31,13 @@ from modelflow.wire.tensor import TensorSpec
 
 __all__ = ["OnnxEngine"]
 
-# Where in the runtime's source an error was raised: a path, a line, a function.
-_SOURCE = re.compile(r"/\S+\.(?:cc|h):\d+ (?:\S+ )?[\w:~<>]+\([^)]*\)(?: const)? ")
+# Where in the runtime's source an error was raised: a path, a line, a function, perhaps with its
+# type and parameters. An error that another one quotes has a number and a name as well.
+_SOURCE = re.compile(
+    r"(?:\[ONNXRuntimeError\] : \d+ : \w+ : )?\S*?\.(?:cc|h):\d+ "
+    r"(?:(?:\S+ )?[\w:~<>]+\([^)]*\)(?: const)?|\w+) "
+)
+_OPSET = re.compile(r"Opset (\d+) is under development.*domain (\S+) is till opset (\d+)")
 _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 # Names that converters make up for an axis of unknown length, each axis another one: those of
 # tf2onnx ("unk__12"), and of PyTorch ("x_dynamic_axes_1", "Reshapey_dim_0").
@@ -316,4 +321,11 @@ def _form(path: Path) -> str:
 
 def _reason(error: Exception) -> str:
     # "[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : /src/graph.cc:91 Graph::Load(...) the sentence"
-    return one_sentence(_SOURCE.sub("", str(error).split(" : ", 3)[-1]))
+    text = _SOURCE.sub("", str(error).split(" : ", 3)[-1])
+    if found := _OPSET.search(text):
+        number, domain, most = found.groups()
+        return (
+            f"its operators are those of opset {number} of {domain}; this version knows them up to "
+            f"opset {most}: convert the model to that one, or install a newer onnxruntime"
+        )
+    return one_sentence(text)

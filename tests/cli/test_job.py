@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from modelflow.cli.shown import is_in_short, shown
+from modelflow.image import Box
 from tests import programs
 
 UNITS = """
@@ -55,6 +56,7 @@ def job(folder):
     return folder
 
 
+BOX = {"x": 1, "y": 2, "w": 3, "h": 4, "score": 0.5, "class_id": 0, "label": "cat"}
 RUN = ("run", "job.dot", "--input", "texts", "--output", "o.jsonl")
 RESUMED = (*RUN, "--resume", "o.done")
 
@@ -410,6 +412,9 @@ def test_what_was_made_from_an_image_does_not_tell_of_the_image(modelflow, folde
             {"1": [{"bytes": 1, "base64": "AA=="}, None]},
         ),
         (1j, "1j", "1j"),
+        ([Box(*BOX.values())], [BOX], [BOX]),
+        ("half of a letter: \udcff", "half of a letter: \udcff", "half of a letter: \udcff"),
+        (2**70, 2**70, 2**70),
         (np.complex64(1j), "1j", "1j"),
         (np.float32(0.1), 0.1, 0.1),
         (np.float16(0.1), 0.1, 0.1),
@@ -526,3 +531,28 @@ def test_a_file_whose_name_is_no_utf8_is_worked_on_as_any_other(modelflow, job, 
     elif output != "o.parquet":
         text = done.stdout if output == "-" else (job / output).read_text()
         assert json.loads(text.splitlines()[-1])["path"] == "texts/\udcff.txt"
+
+
+def test_errors_that_the_disk_does_not_take_end_the_job_with_one_line(modelflow, job):
+    (job / "lost.py").write_text(
+        "import modelflow\n"
+        "@modelflow.flowunit(outputs=())\n"
+        "def lost(data):\n"
+        "    raise ValueError('is bad')\n"
+    )
+    (job / "lost.dot").write_text(graph(unit="lost:lost", output=""))
+    message = "--errors /dev/full: cannot be written: No space left on device\n"
+    for name in ("job.dot", "lost.dot"):
+        words = ("run", name, "--input", "texts", "--errors", "/dev/full")
+        done = modelflow(*words)
+        assert done.returncode == 1
+        assert done.stderr.endswith(message)
+
+
+def test_results_are_utf8_whatever_the_terminal_takes(modelflow, job):
+    (job / "texts" / "0\xe9.txt").write_text("")
+    env = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    words = [sys.executable, "-m", "modelflow", *RUN[:3], "texts/0\xe9.txt"]
+    done = programs.run(words, cwd=job, env=env, text=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["path"] == "texts/0\xe9.txt"

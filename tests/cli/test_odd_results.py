@@ -13,7 +13,7 @@ from modelflow.errors import ConfigError
 
 
 class Odd:
-    """Has no text, as its path has none."""
+    """Has no text."""
 
     def __repr__(self):
         message = "has no text"
@@ -25,16 +25,15 @@ ROUND.append(ROUND)
 HUGE = 10**5000
 DATA = [Buffer(HUGE), Buffer(ROUND), Buffer({"a": Odd()}), Buffer(np.array([Odd()], object))]
 META = [Buffer(1, {"odd": HUGE}), Buffer(1, {"odd": ROUND}), Buffer(1, {"odd": Odd()})]
-PATH = Buffer(1, {"path": Odd()})
 
 
 @pytest.mark.parametrize("paths", [[], ["a.txt", "b.txt", "c.txt"]])
 @pytest.mark.parametrize(
     ("output", "odd"),
     [
-        *((output, odd) for output in ("o.jsonl", "-") for odd in (*DATA, *META, PATH)),
-        *(("o.parquet", odd) for odd in (*DATA, *META, PATH)),
-        *(("out/", odd) for odd in (*DATA, Buffer(1, {"path": Odd()}))),
+        *((output, odd) for output in ("o.jsonl", "-") for odd in (*DATA, *META)),
+        *(("o.parquet", odd) for odd in (*DATA, *META)),
+        *(("out/", odd) for odd in DATA),
     ],
 )
 def test_a_result_that_cannot_be_written_is_an_error_in_its_place(
@@ -68,6 +67,22 @@ def test_a_result_that_cannot_be_written_is_an_error_in_its_place(
         lines = [json.loads(line) for line in text.splitlines()]
         assert [line.get("data") for line in lines] == [7, None, 9]
         assert lines[1]["error"] == bad["error"]
+
+
+@pytest.mark.parametrize("output", ["o.jsonl", "out/"])
+def test_a_path_that_is_no_path_is_left_out(folder, output):
+    with (
+        ErrorReport(folder / "bad", is_resumed=False, is_debug=False) as errors,
+        ResultWriter([output], ["output"], errors, lambda _: None) as writer,
+    ):
+        writer.open(True)
+        writer.write("output", Buffer(7, {"path": Odd()}))
+    assert errors.count == 0
+    if output == "out/":
+        assert (folder / "out" / "000000.json").read_text() == "7\n"
+    else:
+        expected = {"index": 0, "output": "output", "data": 7, "meta": {}}
+        assert json.loads((folder / output).read_text()) == expected
 
 
 @pytest.mark.parametrize("output", ["o.jsonl", "out/"])

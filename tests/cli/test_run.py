@@ -135,11 +135,12 @@ def test_an_error_names_the_line_of_the_users_code(modelflow, folder):
     [
         ("small.toml/x/", "cannot make the folder small.toml/x: Not a directory"),
         ("small.toml/x.json", "cannot make the folder small.toml: File exists"),
-        ("photos/9.png/", "cannot make the folder photos/9.png: File exists"),
+        ("other.png/", "cannot make the folder other.png: File exists"),
         (f"{'x' * 300}.json", "x.json: File name too long"),
     ],
 )
-def test_an_output_that_cannot_be_written_is_said(modelflow, where, message):
+def test_an_output_that_cannot_be_written_is_said(modelflow, folder, where, message):
+    (folder / "other.png").touch()
     done = modelflow("run", "small.toml", "--input", "photos", "--output", f"output={where}")
     assert (done.returncode, done.stdout) == (1, "")
     assert f"--output output={where}: cannot " in done.stderr

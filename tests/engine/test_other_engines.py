@@ -1,5 +1,6 @@
 """ONNX and PyTorch: every form gives the same answers, every bad file its own message."""
 
+import re
 import sys
 import zipfile
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import modelflow
 from modelflow.device import Device
 from modelflow.engine import LoadRequest, engine_for, find_engine, read_model_file
 from modelflow.engine.inference import inference_spec
@@ -124,6 +126,60 @@ def test_onnx_input_without_port_is_named(models):
     model.close()
     with pytest.raises(EngineError, match="the model is closed"):
         model.run({"a": ones, "b": ones})
+
+
+@pytest.mark.parametrize(
+    ("opset", "weights", "message"),
+    [
+        (99, b"", r"opset 99 of ai\.onnx; this version knows them up to opset \d+: convert the"),
+        (17, None, r"initializer: w. Error: External data path does not exist: .*weights\.bin"),
+        (17, b"abc", r"initialization: External initializer: w offset: 0 size to read: 24 given"),
+    ],
+)
+def test_what_onnx_runtime_does_not_load_is_said_without_its_source(
+    tmp_path, opset, weights, message
+):
+    from onnx import TensorProto, helper, numpy_helper, save
+
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 3])
+    product = helper.make_node("MatMul", ["x", "w"], ["y"])
+    w = numpy_helper.from_array(np.ones((2, 3), np.float32), "w")
+    graph = helper.make_graph([product], "net", [x], [y], [w])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    place = {"location": "weights.bin", "size_threshold": 0}
+    save(model, tmp_path / "net.onnx", save_as_external_data=True, **place)
+    (tmp_path / "weights.bin").unlink()
+    if weights is not None:
+        (tmp_path / "weights.bin").write_bytes(weights)
+    with pytest.raises(EngineError, match=message) as caught:
+        load(tmp_path / "net.onnx")
+    assert not re.search(r"\.(cc|h):\d|\[ONNX", str(caught.value))
+
+
+def test_a_result_that_is_no_array_hinders_nobody_who_does_not_ask_for_it(tmp_path):
+    """As scikit-learn's classifiers are converted: labels, and a list of maps by ``ZipMap``."""
+    from onnx import TensorProto, helper, save
+
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2])
+    label = helper.make_tensor_value_info("label", TensorProto.INT64, ["n"])
+    to_float = helper.make_map_type_proto(
+        TensorProto.INT64, helper.make_tensor_type_proto(TensorProto.FLOAT, None)
+    )
+    maps = helper.make_value_info("maps", helper.make_sequence_type_proto(to_float))
+    nodes = [
+        helper.make_node("ArgMax", ["x"], ["label"], axis=1, keepdims=0),
+        helper.make_node("ZipMap", ["x"], ["maps"], domain="ai.onnx.ml", classlabels_int64s=[0, 1]),
+    ]
+    graph = helper.make_graph(nodes, "classes", [x], [label, maps])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 1)]
+    path = tmp_path / "classes.onnx"
+    save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    items = [np.array(item, np.float32) for item in ([1, 2], [4, 3])]
+    with modelflow.Model(path, outputs=["label"]) as model:
+        assert [model.infer([item])[0].data for item in items] == [1, 0]
+    with pytest.raises(EngineError, match=r"'maps' is of type seq\(map.*zipmap=False"):
+        load(path)
 
 
 def test_onnx_error_is_one_sentence(onnx_model):

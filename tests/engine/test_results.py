@@ -21,6 +21,27 @@ class OwnBuffer(torch.nn.Module):
         return self.kept
 
 
+class OwnAttribute(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.kept = torch.zeros(1, 3)
+
+    def forward(self, x):
+        self.kept.copy_(x[:1])
+        return self.kept
+
+
+class OwnList(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.kept = {"of one": [torch.zeros(1, 3)]}
+
+    def forward(self, x):
+        kept = self.kept["of one"][0]
+        kept.copy_(x[:1])
+        return kept[:, :2]
+
+
 class Named(torch.nn.Module):
     def forward(self, x) -> dict[str, torch.Tensor]:
         return {"half": x / 2, "double": x * 2}
@@ -42,11 +63,13 @@ def save(module, folder):
     return path
 
 
-def test_an_answer_stays_when_the_next_request_runs(tmp_path):
-    with Model(save(OwnBuffer(), tmp_path)) as model:
+@pytest.mark.parametrize("module", [OwnBuffer, OwnAttribute, OwnList])
+def test_an_answer_stays_when_the_next_request_runs(tmp_path, module):
+    with Model(save(module(), tmp_path)) as model:
         (first,) = model.infer([ITEMS[0]])
         model.infer([ITEMS[1]])
-    np.testing.assert_array_equal(np.ravel(first.data), ITEMS[0])
+    found = np.ravel(first.data)
+    np.testing.assert_array_equal(found, ITEMS[0][: len(found)])
 
 
 @pytest.mark.parametrize("name", ["half", "double"])

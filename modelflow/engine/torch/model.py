@@ -49,9 +49,12 @@ class TorchModel(LoadedModel):
         if self._format is not None:
             module = module.to(memory_format=self._format)
         self._own = set(_storages(module))
+        self._is_stateful = False
         if isinstance(module, torch.jit.ScriptModule):
             module = torch.jit.freeze(module)
             self._own.update(_constants(module))
+            # What a module may assign to stays its attribute.
+            self._is_stateful = bool(module.graph.findAllNodes("prim::GetAttr"))
         self._module: Any = module
         self._graphs = CudaGraphs(self._call, self._device) if options.cuda_graph else None
         fixed = {spec.batch_size for spec in self.inputs if spec.batch_size is not None}
@@ -113,7 +116,8 @@ class TorchModel(LoadedModel):
         """Returns a result as it is given on: float32 for bfloat16, and no memory of the module."""
         if result.dtype in (self._dtype, self._torch.bfloat16):
             return result.float()
-        return result.clone() if _pointer(result) in self._own else result
+        is_own = self._is_stateful or _pointer(result) in self._own
+        return result.clone() if is_own else result
 
     def _batch_of(self, tensors: list[Any]) -> int:
         return next((len(tensor) for tensor in tensors if tensor.ndim), 1)
@@ -140,8 +144,16 @@ def _storages(module: Any) -> Iterator[int]:
 def _constants(module: Any) -> Iterator[int]:
     """Gives the addresses of the tensors that freezing has put into the graph."""
     for node in module.graph.findAllNodes("prim::Constant"):
-        if node.hasAttribute("value") and node.kindOf("value") == "t":
-            yield _pointer(node.t("value"))
+        yield from map(_pointer, _tensors(node.output().toIValue()))
+
+
+def _tensors(value: Any) -> Iterator[Any]:
+    """Gives the tensors in a value of TorchScript."""
+    if isinstance(value, load_torch().Tensor):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for held in value.values() if isinstance(value, dict) else value:
+            yield from _tensors(held)
 
 
 def _pointer(tensor: Any) -> int:
