@@ -109,7 +109,7 @@ class _StandardInput(Feed):
 def _standard_input(woken: socket.socket) -> bytes:
     # Of the others some take no files, or (macOS) no terminals.
     waiter = selectors.PollSelector if sys.platform == "linux" else selectors.SelectSelector
-    number, parts = sys.stdin.fileno(), list[bytes]()
+    number, parts, size = sys.stdin.fileno(), list[bytes](), 0
     with waiter() as selector:
         selector.register(number, selectors.EVENT_READ)
         selector.register(woken, selectors.EVENT_READ)
@@ -121,6 +121,8 @@ def _standard_input(woken: socket.socket) -> bytes:
             if not part:
                 return b"".join(parts)
             parts.append(part)
+            size += len(part)
+            _check_size("-", size)
 
 
 def feeds_of(texts: Sequence[str], inputs: Sequence[str]) -> list[Feed]:
@@ -205,7 +207,11 @@ def _buffer(path: str, read: Callable[[], Any]) -> Buffer:
 def _contents(path: Path) -> Any:
     if path.suffix == ".npy":
         return np.load(path, allow_pickle=False)
-    if path.stat().st_size > _MAX_BYTES:
+    _check_size(path, path.stat().st_size)
+    return path.read_bytes()
+
+
+def _check_size(path: object, size: int) -> None:
+    if size > _MAX_BYTES:
         message = f"{path}: larger than {_MAX_BYTES} bytes"
         raise OSError(message)
-    return path.read_bytes()

@@ -12,6 +12,7 @@ import pytest
 
 from modelflow.buffer import Buffer
 from modelflow.cli.error_report import ErrorReport
+from modelflow.cli.feeding import feeds_of
 from modelflow.cli.writing import ResultWriter
 from tests import programs
 
@@ -515,3 +516,14 @@ def test_results_in_a_folder_are_whole_or_not_there(tmp_path):
             writer.write("output", Buffer(np.zeros(3)))
     assert len(written) == 1
     assert os.listdir(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize("what", ["large.bin", "-"])
+def test_what_is_larger_than_an_item_may_be_is_its_error(folder, monkeypatch, what):
+    monkeypatch.setattr("modelflow.cli.feeding._MAX_BYTES", 9)
+    (folder / "large.bin").write_bytes(bytes(10))
+    (feed,) = feeds_of([what], ["input"])
+    with (folder / "large.bin").open() as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        (buffer,) = feed
+    assert f"{what}: larger than 9 bytes" in str(buffer.error)
