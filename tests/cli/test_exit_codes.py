@@ -101,8 +101,8 @@ def test_a_signal_ends_a_run_that_waits_for_standard_input(folder, numbers, more
         process.wait(programs.LIMIT)
         told = process.stderr.read()
     # The second may come when Python has ended: a shell shows that with the same code.
-    ends = (128 + numbers[0], -numbers[0])[: len(numbers)]
-    assert (process.returncode in ends, "Fatal" in told) == (True, False), told
+    codes = (128 + numbers[0], -numbers[0])[: len(numbers)]
+    assert (process.returncode in codes, "Fatal" in told) == (True, False), told
 
 
 def test_standard_input_may_be_a_file_or_nothing_that_can_be_read(folder):

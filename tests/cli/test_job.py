@@ -149,7 +149,7 @@ def test_a_job_whose_process_is_killed_goes_on_and_has_each_item_once(modelflow,
     done = modelflow(*RESUMED)
     assert done.returncode == 1
     assert f"done before, {60 - before} items left" in done.stderr or not before
-    # What was under way comes first, so that of an item that was noted nowhere the number may differ.
+    # What was under way when it was killed is done first.
     assert sorted(numbers(lines(job / "o.jsonl"))) == list(range(60))
     assert [line["index"] for line in lines(job / "o.jsonl")] == list(range(60))
     done = modelflow(*RESUMED)
