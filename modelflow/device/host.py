@@ -82,6 +82,6 @@ def fill(
     """Copies items into the rows of an array; with ``shape`` to the beginning of each row."""
     for row, item in enumerate(items):
         if shape is None:
-            staged[row] = item
+            staged[row, ...] = item  # not staged[row]: text of no axes would stay an array
         else:
             staged[row][tuple(map(slice, item.shape))] = item
