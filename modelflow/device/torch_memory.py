@@ -17,7 +17,14 @@ from modelflow.device.memory import Memory
 from modelflow.device.pool import ArrayPool, empty
 from modelflow.errors import MissingDependencyError
 
-__all__ = ["CudaMemory", "TorchMemory", "load_torch", "make_private_stream", "stacked"]
+__all__ = [
+    "CudaMemory",
+    "TorchMemory",
+    "load_torch",
+    "make_private_stream",
+    "numpy_dtypes",
+    "stacked",
+]
 
 
 def load_torch(extra: str = "cuda", needed_by: str = "device 'cuda'") -> Any:
@@ -92,7 +99,7 @@ class TorchMemory(Memory):
 
     def dtype_of(self, data: Any) -> "np.dtype[Any] | None":
         """Returns NumPy's name of the tensor's dtype; None for those it lacks (bfloat16)."""
-        return _numpy_dtypes().get(data.dtype)
+        return numpy_dtypes().get(data.dtype)
 
     def gather(
         self,
@@ -219,7 +226,7 @@ class TorchMemory(Memory):
         if self.pinned is None:
             array: npt.NDArray[Any] = tensor.numpy()
             return array
-        host = self.pinned.empty(tuple(tensor.shape), _numpy_dtypes()[tensor.dtype])
+        host = self.pinned.empty(tuple(tensor.shape), numpy_dtypes()[tensor.dtype])
         torch.from_numpy(host).copy_(tensor, non_blocking=True)
         self.fence(self.device_of(tensor)).synchronize()
         return host
@@ -277,13 +284,14 @@ def _pinned(size: int) -> npt.NDArray[np.uint8]:
 
 
 @cache
-def _numpy_dtypes() -> dict[Any, np.dtype[Any]]:
+def numpy_dtypes() -> dict[Any, np.dtype[Any]]:
+    """Returns PyTorch's element types with NumPy's of the same."""
     return {theirs: ours for ours, theirs in _torch_dtypes().items()}
 
 
 @cache
 def _torch_dtypes() -> dict[np.dtype[Any], Any]:
     torch = load_torch()
-    whole = ["bool", "uint8", "int8", "int16", "int32", "int64"]
+    whole = ["bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))]
     names = [*whole, "float16", "float32", "float64", "complex64", "complex128"]
     return {np.dtype(name): getattr(torch, name) for name in names}

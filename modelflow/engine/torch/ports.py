@@ -3,12 +3,11 @@
 import logging
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from modelflow.device.torch_memory import load_torch
+from modelflow.device.torch_memory import load_torch, numpy_dtypes
 from modelflow.engine.engine import LoadRequest, unknown_port
 from modelflow.errors import EngineError
 from modelflow.log import LEVELS
@@ -93,7 +92,7 @@ def exported_ports(request: LoadRequest, program: Any) -> Ports:
 
 def numpy_dtype(dtype: Any) -> np.dtype[Any] | None:
     """Returns PyTorch's ``dtype`` as NumPy's; None where NumPy has none such."""
-    return _dtypes().get(dtype)
+    return numpy_dtypes().get(dtype)
 
 
 def _ports(
@@ -201,10 +200,3 @@ def _batch_range(program: Any, symbols: Set[str]) -> tuple[int, int | None]:
             if bounds.upper.is_Integer:  # else it is infinite
                 most = min(most or int(bounds.upper), int(bounds.upper))
     return least, most
-
-
-@cache
-def _dtypes() -> dict[Any, np.dtype[Any]]:
-    torch = load_torch()
-    names = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
-    return {getattr(torch, name): np.dtype(name) for name in names}
