@@ -1,5 +1,6 @@
 """The engine: which form a file has; files that are pickled Python objects are refused."""
 
+import threading
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +18,8 @@ from modelflow.errors import EngineError
 __all__ = ["TorchEngine"]
 
 _EXPECTED = "expected TorchScript (torch.jit.save) or an exported program (torch.export.save, .pt2)"
+# Of exported programs PyTorch reads one at a time: what reads one is a variable of the process.
+_READING = threading.Lock()
 
 
 class TorchEngine(Engine):
@@ -37,7 +40,8 @@ class TorchEngine(Engine):
         apply_settings(request)
         device = torch_device(request.device)
         if _is_exported(request.path):
-            program = _load(request.path, torch.export.load)
+            with _READING:
+                program = _load(request.path, torch.export.load)
             ports = exported_ports(request, program)
             return TorchModel(request, program.module().to(device), ports)
         module = _load(request.path, lambda path: torch.jit.load(path, map_location=device))
