@@ -1,6 +1,8 @@
 """A module in memory, ready to run on its device."""
 
+import threading
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -49,13 +51,12 @@ class TorchModel(LoadedModel):
         if self._format is not None:
             module = module.to(memory_format=self._format)
         self._own = set(_storages(module))
-        self._is_stateful = False
         if isinstance(module, torch.jit.ScriptModule):
             module = torch.jit.freeze(module)
             self._own.update(_constants(module))
-            # What a module may assign to stays its attribute.
-            self._is_stateful = bool(module.graph.findAllNodes("prim::GetAttr"))
         self._module: Any = module
+        # One batch after another: of two at once each would read what the other writes.
+        self._turn = threading.Lock() if _is_writing(module) else None
         self._graphs = CudaGraphs(self._call, self._device) if options.cuda_graph else None
         fixed = {spec.batch_size for spec in self.inputs if spec.batch_size is not None}
         self._sizes = frozenset(fixed or request.batch_sizes)
@@ -70,7 +71,7 @@ class TorchModel(LoadedModel):
         torch = self._torch
         # Before the inference mode, in which PyTorch does not count what is written to a tensor.
         tensors = [self._tensor(inputs[name]) for name in self._arguments]
-        with torch.inference_mode():
+        with self._turn or nullcontext(), torch.inference_mode():
             try:
                 if self._graphs is not None and self._batch_of(tensors) in self._sizes:
                     results = self._graphs.run(tensors)
@@ -84,6 +85,9 @@ class TorchModel(LoadedModel):
             if self._is_on_host:
                 self._is_reader = not any(tensor._version for tensor in tensors)
                 return dict(zip(self._names, map(_array, results), strict=True))
+            if self._turn is not None and self._device.type == "cuda":
+                # The next batch may be on another stream.
+                torch.cuda.current_stream(self._device).synchronize()
             return dict(zip(self._names, results, strict=True))
 
     def close(self) -> None:
@@ -116,7 +120,7 @@ class TorchModel(LoadedModel):
         """Returns a result as it is given on: float32 for bfloat16, and no memory of the module."""
         if result.dtype in (self._dtype, self._torch.bfloat16):
             return result.float()
-        is_own = self._is_stateful or _pointer(result) in self._own
+        is_own = self._turn is not None or _pointer(result) in self._own
         return result.clone() if is_own else result
 
     def _batch_of(self, tensors: list[Any]) -> int:
@@ -134,6 +138,36 @@ class TorchModel(LoadedModel):
         # TorchScript puts a listing of its code before the sentence that says what was wrong.
         _, _, behind = text.rpartition("RuntimeError: ")
         return EngineError(f"model {self._path}: {type(error).__name__}: {one_sentence(behind)}")
+
+
+def _is_writing(module: Any) -> bool:
+    """Tells whether a call writes to what the module keeps from one call to the next."""
+    if isinstance(module, load_torch().jit.ScriptModule):
+        # What a module may assign to stays its attribute; freezing makes constants of the others.
+        return bool(module.graph.findAllNodes("prim::GetAttr"))
+    return any(map(_is_write_to_own, module.graph.nodes))
+
+
+def _is_write_to_own(node: Any) -> bool:
+    """Tells whether a node of an exported program writes to a buffer, or to a view of one."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None:
+        return False
+    written = (
+        value
+        for argument, value in zip(schema.arguments, node.args, strict=False)
+        if argument.alias_info is not None and argument.alias_info.is_write
+    )
+    return any(_origin(value).op == "get_attr" for value in written)
+
+
+def _origin(node: Any) -> Any:
+    """Returns the node whose memory a node is a view of; itself, where it is none."""
+    while schema := getattr(node.target, "_schema", None):
+        if not schema.returns or schema.returns[0].alias_info is None:
+            break
+        node = node.args[0]
+    return node
 
 
 def _storages(module: Any) -> Iterator[int]:
