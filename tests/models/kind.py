@@ -1,0 +1,76 @@
+"""What a kind of model is: its ports, what it computes in each engine, and what it is asked."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+__all__ = ["ENGINES", "Kind", "Port"]
+
+ENGINES = ("onnx", "tensorflow", "torch script", "torch export", "plug-in")
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output.
+
+    Attributes:
+        dtype: NumPy's name of the element type; ``object`` is text.
+        shape: None as a length: any; None as a whole: any number of axes.
+        is_batched: Axis 0 is the batch; else the array is one request's value.
+    """
+
+    dtype: str = "float32"
+    shape: tuple[int | None, ...] | None = (None, 3)
+    is_batched: bool = True
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A row of the table.
+
+    Attributes:
+        rows: What clients ask: by input an item.
+        inputs, outputs: The ports by name, in order.
+        onnx: Nodes as ``(operator, inputs, outputs, attributes)``; None: ONNX has none such.
+        constants: Arrays that the nodes name.
+        tensorflow: From TensorFlow and a ``tf.Module`` to the function; None: there is none such.
+        torch: A class of module; None: there is none such.
+        plug_in: From the inputs to the output or a dict of them; a class: made for each model.
+        without: Forms and entrances that have none such: why.
+        errors: The place of a row that is refused -> words of the message, in any engine of them.
+        most: The largest batch that the model takes.
+        wrong: Engines that do not answer so yet: why.
+        signature: Of a SavedModel with several: the one that is asked.
+        is_joined: Rows of several clients may be in one call.
+    """
+
+    rows: Sequence[Mapping[str, Any]]
+    inputs: Mapping[str, Port] = field(default_factory=lambda: {"x": Port()})
+    outputs: Mapping[str, Port] = field(default_factory=lambda: {"output": Port()})
+    onnx: Sequence[tuple[str, list[str], list[str], Mapping[str, Any]]] | None = None
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    tensorflow: Callable[[Any, Any], Callable[..., Any]] | None = None
+    torch: type | None = None
+    plug_in: Callable[..., Any] | None = None
+    without: Mapping[str, str] = field(default_factory=dict)
+    errors: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    most: int | None = None
+    wrong: Mapping[str, str] = field(default_factory=dict)
+    signature: str = ""
+    is_joined: bool = True
+
+    def is_had_by(self, engine: str) -> bool:
+        """Tells whether an engine has such models."""
+        body = getattr(self, engine.split()[0].replace("-", "_"))
+        return body is not None and engine not in self.without
+
+    def marks(self, engine: str) -> Any:
+        """Returns the mark of a cell: that it fails, where it is known to."""
+        reason = self.wrong.get(engine)
+        return pytest.mark.xfail(reason=reason) if reason else ()
+
+    def words(self, engine: str, place: int) -> str:
+        """Returns what the error of a row says; empty: it is answered."""
+        return self.errors.get(place, {}).get(engine.split()[0], "")

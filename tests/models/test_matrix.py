@@ -1,0 +1,152 @@
+"""Every kind of model, in every engine, by every way in, alone and in batches with others.
+
+The judge is the engine called by hand with one row.
+"""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from tests.models import entrances
+from tests.models.entrances import LIBRARY, SERVED, calls_of, reason_of, run
+from tests.models.kind import ENGINES
+from tests.models.kinds import DTYPES, KINDS
+
+CLIENTS = 6
+# To clients, of what is not known to be their fault; the log says more.
+INSIDE = "the request failed inside the server"
+HAD = [(engine, name) for engine in ENGINES for name in KINDS if KINDS[name].is_had_by(engine)]
+
+
+def by_entrance(entrances):
+    """Has a test run for each engine, kind and way in, alone and with others."""
+    return pytest.mark.parametrize(
+        ("engine", "name", "way", "is_with_others"),
+        [
+            pytest.param(
+                *(engine, name, way, how == "with others"),
+                id=f"{engine}-{name}-{way}-{how}",
+                marks=KINDS[name].marks(engine),
+            )
+            for engine, name in HAD
+            for way in entrances
+            if way not in KINDS[name].without
+            for how in ("alone", "with others")
+        ],
+    )
+
+
+@by_entrance(LIBRARY)
+def test_a_program_is_answered_as_by_the_engine_itself(cells, engine, name, way, is_with_others):
+    cell = cells[engine, name]
+    before = [{key: np.array(value) for key, value in row.items()} for row in cell.kind.rows]
+    with LIBRARY[way](cell, is_with_others) as (ask, most):
+        check(cell, ask, cell.answers, is_with_others)
+        if is_with_others and cell.kind.is_joined:
+            assert most() > 1
+    for row, kept in zip(cell.kind.rows, before, strict=True):
+        assert_same(kept, row, "the caller's own")
+
+
+@by_entrance(SERVED)
+def test_a_client_is_answered_as_by_the_engine_itself(
+    servers, cells, engine, name, way, is_with_others
+):
+    cell = cells[engine, name]
+    server = servers(engine)
+    answers = [served(cell.kind, one) for one in cell.answers]
+    check(cell, lambda row: SERVED[way](server, cell, row), answers, is_with_others, is_served=True)
+    if is_with_others and cell.kind.is_joined and not cell.kind.signature:
+        assert calls_of(server, cell) > 1
+
+
+@pytest.mark.parametrize(
+    ("engine", "name"),
+    [  # of the element types those of "many types": JSON lines have no NaN
+        pytest.param(engine, name, marks=KINDS[name].marks(engine))
+        for engine, name in HAD
+        if name not in DTYPES and "run" not in KINDS[name].without
+    ],
+)
+def test_a_run_answers_as_the_engine_itself(cells, engine, name, tmp_path):
+    cell = cells[engine, name]
+    found = run(cell, tmp_path)
+    for row, got in enumerate(found):
+        compare(cell, row, got, cell.answers[row])
+
+
+def served(kind, outputs):
+    """What a request of one row is answered: an output without a batch axis is the row's value."""
+    return outputs and {
+        name: value if kind.outputs[name].is_batched else value[np.newaxis]
+        for name, value in outputs.items()
+    }
+
+
+def check(cell, ask, answers, is_with_others, *, is_served=False):
+    """Asks for all rows, one after the other or from many clients at once."""
+    rows = range(len(cell.kind.rows))
+    if not is_with_others:
+        found = [(row, answer(ask, cell.kind.rows[row])) for row in rows]
+    else:
+        ready = threading.Barrier(CLIENTS)
+
+        def client(first):
+            ready.wait()
+            order = [(first + row) % len(rows) for row in rows]
+            return [(row, answer(ask, cell.kind.rows[row])) for row in order]
+
+        with ThreadPoolExecutor(CLIENTS) as pool:
+            found = [one for answers_of in pool.map(client, range(CLIENTS)) for one in answers_of]
+    for row, got in found:
+        compare(cell, row, got, answers[row], is_served=is_served)
+
+
+def compare(cell, row, got, right, *, is_served=False):
+    """Checks the answer to a row, or what its error says."""
+    words = cell.kind.words(cell.engine, row)
+    if words:
+        assert isinstance(got, Exception), f"row {row}: answered {got}"
+        said = reason_of(got)
+        assert words in said or (is_served and INSIDE in said), f"row {row}: {said}"
+    elif isinstance(got, Exception):
+        raise AssertionError(f"row {row}: {reason_of(got)}") from got
+    else:
+        assert_same(right, got, f"row {row}")
+
+
+def answer(ask, row):
+    try:
+        return ask(row)
+    except Exception as error:  # noqa: BLE001 - it is the answer, and compared
+        return error
+
+
+def assert_same(expected, got, where):
+    """Compares types, shapes and every bit."""
+    assert expected.keys() == got.keys(), where
+    for name, right in expected.items():
+        one, right = np.asarray(got[name]), np.asarray(right)
+        assert (one.dtype, one.shape) == (right.dtype, right.shape), f"{where}, {name}"
+        if right.dtype == object:
+            assert [*map(as_bytes, one.flat)] == [*map(as_bytes, right.flat)], f"{where}, {name}"
+        else:
+            assert one.tobytes() == right.tobytes(), f"{where}, {name}: {one} {right}"
+
+
+def as_bytes(text):
+    assert isinstance(text, str | bytes), type(text)
+    return text.encode() if isinstance(text, str) else text
+
+
+@pytest.mark.parametrize("way", [way for way in SERVED if way != "predict"])
+@pytest.mark.parametrize("name", ["dict", "many types"])
+@pytest.mark.parametrize("engine", ["onnx", "tensorflow", "torch export"])  # whose files say shapes
+def test_a_batch_of_no_rows_is_answered_with_none(servers, cells, engine, name, way, monkeypatch):
+    cell = cells[engine, name]
+    empty = {key: np.empty((0, *item.shape), item.dtype) for key, item in cell.kind.rows[0].items()}
+    monkeypatch.setattr(entrances, "batch", lambda _kind, _row, key: empty[key])
+    found = SERVED[way](servers(engine), cell, {})
+    assert_same({key: value[:0] for key, value in cell.answers[0].items()}, found, "no rows")
