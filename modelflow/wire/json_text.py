@@ -51,6 +51,8 @@ def array_json(array: npt.NDArray[Any], where: str = "answer") -> bytes:
     """
     if array.dtype.kind in "OSUT":
         return json_of(_texts(array, where).tolist())
+    if array.dtype.name == "bfloat16":  # of another package than NumPy
+        array = array.astype(np.float32)
     if array.dtype.kind not in "biuf":
         message = f"{where}: arrays of {array.dtype.name} have no form in JSON; ask for binary"
         raise Problem(message, Code.FAILED_PRECONDITION)

@@ -43,6 +43,7 @@ class TorchModel(LoadedModel):
         self.inputs = tuple(order[name] for name in request.inputs) or ports.inputs
         self.outputs, self.batch_range = ports.outputs, ports.batch_range
         self._arguments = tuple(order)
+        self._bfloat16 = tuple(name in ports.bfloat16 for name in order)
         self._places = ports.places
         self._format = torch.channels_last if options.channels_last else None
         self._dtype = {"fp16": torch.float16, "bf16": torch.bfloat16}.get(options.precision)
@@ -106,6 +107,9 @@ class TorchModel(LoadedModel):
         if self._module is None:
             message = f"model {self._path}: it is closed"
             raise EngineError(message)
+        if any(self._bfloat16):
+            pairs = zip(tensors, self._bfloat16, strict=True)
+            tensors = [t.bfloat16() if is_narrow else t for t, is_narrow in pairs]
         if self._dtype is not None:
             tensors = [t.to(self._dtype) if t.is_floating_point() else t for t in tensors]
         if self._format is not None:

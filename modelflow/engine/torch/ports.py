@@ -29,12 +29,14 @@ class Ports:
         outputs: In the order of the unit.
         places: For each output its place in the result, or its key; empty: the result itself.
         batch_range: The smallest and the largest batch that it takes; None: no largest one.
+        bfloat16: The inputs that are converted to that type, which NumPy has not.
     """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     places: tuple[Any, ...]
     batch_range: tuple[int, int | None] = (1, None)
+    bfloat16: Set[str] = frozenset()
 
 
 def script_ports(request: LoadRequest, module: Any) -> Ports:
@@ -87,7 +89,8 @@ def exported_ports(request: LoadRequest, program: Any) -> Ports:
         spec, axis = _spec(request, name, result, values), _first_axis(values[result])
         outputs[name] = spec if axis is None else replace(spec, is_batched=axis in symbols)
     ports = _ports(request, known, outputs, is_dict=bool(keys))
-    return replace(ports, batch_range=_batch_range(program, symbols))
+    narrow = {name for name in signature.user_inputs if _is_bfloat16(values[name])}
+    return replace(ports, batch_range=_batch_range(program, symbols), bfloat16=narrow)
 
 
 def numpy_dtype(dtype: Any) -> np.dtype[Any] | None:
@@ -173,7 +176,7 @@ def _keys(program: Any) -> list[str]:
 def _spec(request: LoadRequest, name: str, node: str, values: Mapping[str, Any]) -> TensorSpec:
     value: Any = values.get(node)
     dtype = numpy_dtype(getattr(value, "dtype", None))
-    if getattr(value, "dtype", None) == load_torch().bfloat16:  # given as float32
+    if _is_bfloat16(value):  # given as float32
         dtype = _FLOAT
     if dtype is None:
         message = (
@@ -183,6 +186,10 @@ def _spec(request: LoadRequest, name: str, node: str, values: Mapping[str, Any])
         raise EngineError(message)
     shape = tuple(extent if isinstance(extent, int) else None for extent in value.shape)
     return TensorSpec(name, dtype, shape, None if shape else False)
+
+
+def _is_bfloat16(value: Any) -> bool:
+    return bool(getattr(value, "dtype", None) == load_torch().bfloat16)
 
 
 def _first_axis(value: Any) -> str | None:
