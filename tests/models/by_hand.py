@@ -72,12 +72,16 @@ def with_torch(load):
 
         def run(inputs):
             with torch.no_grad():
-                found = module(*(torch.from_numpy(value.copy()) for value in inputs.values()))
+                tensors = [torch.from_numpy(value.copy()) for value in inputs.values()]
+                found = module(*(one.bfloat16() if kind.is_narrow else one for one in tensors))
             if isinstance(found, torch.Tensor):
                 found = [found]
             if not isinstance(found, dict):
                 found = dict(zip(kind.outputs, found, strict=True))
-            return {name: value.clone().numpy() for name, value in found.items()}
+            return {
+                name: (value.float() if kind.is_narrow else value.clone()).numpy()
+                for name, value in found.items()
+            }
 
         return run
 

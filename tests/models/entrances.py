@@ -23,6 +23,7 @@ __all__ = ["LIBRARY", "SERVED", "RefusedError", "calls_of", "reason_of", "run"]
 BATCHING = {"batch_size": 4, "batch_timeout_ms": 20, "threads": 2}
 DATATYPES = {
     "bool": "BOOL",
+    "bfloat16": "BF16",
     "object": "BYTES",
     **{
         f"{sign}int{bits}": f"{sign}INT{bits}".upper()

@@ -109,7 +109,8 @@ def write_program(folder, kind, _name):
     batch = torch.export.Dim("n", min=1, max=kind.most or 64)
     for name, port in kind.inputs.items():
         lengths = [2 + place if n is None else n for place, n in enumerate(port.shape)]
-        example.append(torch.from_numpy(np.zeros(lengths, port.dtype)))
+        tensor = torch.from_numpy(np.zeros(lengths, port.dtype))
+        example.append(tensor.bfloat16() if kind.is_narrow else tensor)
         axes.append(
             {
                 place: torch.export.Dim(f"{name}{place}")

@@ -40,6 +40,7 @@ class Kind:
         plug_in: From the inputs to the output or a dict of them; a class: made for each model.
         without: Forms and entrances that have none such: why.
         errors: The place of a row that is refused -> words of the message, in any engine of them.
+        is_narrow: In PyTorch its numbers are bfloat16, which come and go as float32.
         most: The largest batch that the model takes.
         wrong: Engines that do not answer so yet: why.
         signature: Of a SavedModel with several: the one that is asked.
@@ -56,6 +57,7 @@ class Kind:
     plug_in: Callable[..., Any] | None = None
     without: Mapping[str, str] = field(default_factory=dict)
     errors: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    is_narrow: bool = False
     most: int | None = None
     wrong: Mapping[str, str] = field(default_factory=dict)
     signature: str = ""

@@ -1,5 +1,6 @@
 """The kinds of models: a table. A cell that is absent says why in ``without``, or beside a None."""
 
+import ml_dtypes  # noqa: F401 - it adds bfloat16 to NumPy
 import numpy as np
 
 from tests.models import modules
@@ -112,6 +113,19 @@ KINDS = {
         plug_in=lambda *given: {
             f"{name}2": np.concatenate([x, x], 1) for name, x in zip(MANY, given, strict=True)
         },
+    ),
+    "bfloat16": Kind(
+        rows(*(np.array(row, "bfloat16") for row in ([1, 2, -0.5], [np.inf, 0.1, 3]))),
+        {"x": Port("bfloat16")},
+        {"output": Port("bfloat16")},
+        tensorflow=lambda tf, _: lambda x: x / 3,
+        without={"run": "NumPy's files have no such type"},
+    ),
+    "bfloat16 as float32": Kind(
+        rows(numbers(1, 2, -0.5), numbers(np.inf, 5, 3)),
+        torch=modules.Third,
+        is_narrow=True,
+        without={"torch script": "its file says no types", "run": "JSON lines have no Infinity"},
     ),
     "text": concatenated(
         "object",

@@ -21,6 +21,15 @@ class Many(nn.Module):
         return found
 
 
+class Third(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("three", torch.tensor(3, dtype=torch.bfloat16))
+
+    def forward(self, x):
+        return x / self.three
+
+
 class Doubled(nn.Module):
     def forward(self, x):
         return x + x

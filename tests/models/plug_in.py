@@ -39,7 +39,8 @@ class KindModel(LoadedModel):
 
 
 def spec(name, port):
-    return TensorSpec(name, np.dtype(port.dtype), port.shape, None if port.is_batched else False)
+    stated = {} if port.is_batched else {"is_batched": False}
+    return TensorSpec(name, np.dtype(port.dtype), port.shape, **stated)
 
 
 class KindEngine(Engine):
