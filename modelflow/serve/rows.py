@@ -43,8 +43,8 @@ def items_of(signature: Signature, arrays: Mapping[str, Array]) -> dict[str, lis
     items: dict[str, list[Any]] = {}
     for port in ports:
         array = arrays[port.name]
-        if port.tensor is not None and port.tensor.dtype.name == "bfloat16":
-            array = array.astype(port.tensor.dtype)  # read as float32: nothing is lost
+        if port.tensor is not None and port.tensor.dtype.kind == "V":
+            array = array.astype(port.tensor.dtype)  # bfloat16, read as float32: nothing is lost
         _check_shape(port, array)
         if not port.is_batched or is_whole(port, array):
             items[port.name] = [_item(array)]

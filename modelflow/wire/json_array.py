@@ -44,7 +44,7 @@ def array_of(
         Problem: rows of different lengths, a value of another type, or one that the type cannot
             hold.
     """
-    if dtype is not None and dtype.name == "bfloat16":  # of another package than NumPy
+    if dtype is not None and dtype.kind == "V":  # bfloat16, which is no type of NumPy's own
         return array_of(value, np.dtype(np.float32), where, takes_b64=takes_b64).astype(dtype)
     if isinstance(value, np.ndarray):
         return _of_numbers(value, dtype or value.dtype, where)

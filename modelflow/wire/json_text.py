@@ -51,7 +51,7 @@ def array_json(array: npt.NDArray[Any], where: str = "answer") -> bytes:
     """
     if array.dtype.kind in "OSUT":
         return json_of(_texts(array, where).tolist())
-    if array.dtype.name == "bfloat16":  # of another package than NumPy
+    if array.dtype.kind == "V":  # bfloat16, which is no type of NumPy's own
         array = array.astype(np.float32)
     if array.dtype.kind not in "biuf":
         message = f"{where}: arrays of {array.dtype.name} have no form in JSON; ask for binary"
