@@ -81,9 +81,9 @@ class Model:
             attributes["batch_size"] = 1 if batch_size is None else batch_size
         if device_id is not None:
             attributes["deviceid"] = device_id
-        self._inputs = tuple(port.name for port in spec.inputs)
+        self._inputs = tuple(port.name for port in spec.inputs if not port.is_trigger)
         self._outputs = tuple(port.name for port in spec.outputs)
-        first = {f"in{place}": port for place, port in enumerate(self._inputs)}
+        first = {f"in{place}": port.name for place, port in enumerate(spec.inputs)}
         last = {f"out{place}": port for place, port in enumerate(self._outputs)}
         self._flow = Flow(model_graph(spec, attributes, first, last), units=(spec,))
 
@@ -120,7 +120,8 @@ class Model:
         """Runs one item.
 
         Args:
-            inputs: A value for each input, in order (``{input: value}`` will do too).
+            inputs: A value for each input, in order (``{input: value}`` will do too); empty for a
+                model that takes none.
             timeout: Longest wait in seconds; None: as long as it takes.
 
         Returns:
@@ -151,8 +152,11 @@ class Model:
             in error (`Buffer.error`) in its place.
 
         Raises:
-            ValueError: the numbers of items differ.
+            ValueError: the numbers of items differ, or the model takes no inputs.
         """
+        if not self._inputs:
+            message = "the model takes no inputs, so nothing says how many items; call infer"
+            raise ValueError(message)
         columns = self._by_port(inputs)
         counts = sorted({len(column) for column in columns.values()})
         if len(counts) > 1:
@@ -193,7 +197,8 @@ class Model:
             names = ", ".join(self._inputs)
             message = f"got {got}; expected a value for each input: [{names}]"
             raise ValueError(message)
-        return {f"in{place}": value for place, value in enumerate(values)}
+        # A model without inputs has a trigger in their place.
+        return {f"in{place}": value for place, value in enumerate(values or [None])}
 
     def _in_order(self, answers: Any) -> list[Buffer]:
         return [answers] if isinstance(answers, Buffer) else list(answers.values())

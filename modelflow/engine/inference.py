@@ -18,11 +18,15 @@ from modelflow.engine.outputs import items_of, owned
 from modelflow.engine.servable import Servable, Serving
 from modelflow.errors import ConfigError, EngineError, ItemRefusedError, Location
 from modelflow.unit.declared import UnitFile
+from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import Context, FlowUnit
 from modelflow.wire.tensor import TensorSpec, shape_text
 
 __all__ = ["InferenceUnit", "inference_spec", "inference_unit"]
+
+# The input of a unit whose model takes none: what comes in says when to call the model.
+_TRIGGER = Port("trigger", "Anything: each item is one call of the model.", is_trigger=True)
 
 
 class InferenceUnit(FlowUnit):
@@ -272,16 +276,12 @@ def inference_spec(
 ) -> FlowUnitSpec:
     """Returns the description of the unit that runs ``model_file``, for any device of its engine.
 
+    A model without inputs is called once for each item that comes in at the port ``trigger``.
+
     Raises:
         ConfigError: the name, the ports or the defaults of the options do not fit.
-        EngineError: no engine of that name, or the model takes no input.
+        EngineError: no engine of that name.
     """
-    if not model_file.inputs:
-        message = (
-            f"model {model_file.path}: it takes no input; expected one at least, as a unit runs "
-            "its model for each item that comes in; name another signature"
-        )
-        raise EngineError(message)
     create = partial(InferenceUnit, model_file, name)
     engine = find_engine(model_file.engine)
     return FlowUnitSpec(
@@ -289,7 +289,7 @@ def inference_spec(
         refuses_with=ValueError,
         name=name,
         devices=dict.fromkeys(engine.device_kinds, create),
-        inputs=model_file.inputs,
+        inputs=model_file.inputs or (_TRIGGER,),
         outputs=model_file.outputs,
         options=options_with_defaults(engine.options, model_file.config),
         description=description or f"Runs the model {model_file.path.name}.",

@@ -121,6 +121,12 @@ class Loading:
             servable.run(in_sizes(requests[0], servable.sizes.all()))
 
     def _check_types(self, model: LoadedModel) -> None:
+        if model.inputs and not self.model_file.inputs:
+            message = (
+                f"unit {self.name!r}: it declares no input, but the model {self.model_file.path} "
+                f"takes {', '.join(map(str, model.inputs))}; declare an input for each"
+            )
+            raise EngineError(message)
         for port, tensor in zip(self.model_file.inputs, model.inputs, strict=True):
             if port.dtype is None:
                 continue

@@ -51,7 +51,8 @@ class Servable:
             EngineError: it takes batches of a fixed size, and has an output without batch axis.
         """
         self.axes = state_batch_axes(self.model.outputs, self.sizes.fixed)
-        if self.axes is None and self.model.is_stateful:
+        if self.axes is None and (self.model.is_stateful or not self.model.inputs):
+            # Calls of two sizes show nothing of a model that takes no batch.
             outputs = [replace(o, is_batched=bool(o.is_batched)) for o in self.model.outputs]
             self.axes = state_batch_axes(outputs, self.sizes.fixed)
         if self.axes is not None:

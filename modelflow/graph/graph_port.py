@@ -26,6 +26,8 @@ class GraphPort:
     """A request's array is cut along its first axis, an item a row; else it is one item."""
     labels: tuple[str, ...] = ()
     """The names of the classes, for outputs whose last axis is one of scores."""
+    is_trigger: bool = False
+    """The items carry no value: each asks the units behind it for one call."""
 
     def __str__(self) -> str:
         """Gives ``image: UINT8 (?, ?, 3), an item a row``."""

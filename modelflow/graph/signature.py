@@ -44,6 +44,7 @@ def signature_of(
             is_single,
             said.batched,
             said.labels,
+            bool(ends) and all(_declared(graph, end).is_trigger for end in ends),
         )
 
     serve = graph.config.serve

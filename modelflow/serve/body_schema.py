@@ -74,10 +74,9 @@ def predict_body(model: Model) -> BodySchema:
             for make in (item_schema, items_of)
         )
         instances: Schema = {"type": "array", "items": rows, "minItems": 1}
-        asked += [
-            _of_signature([one], key, schema)
-            for key, schema in (("instances", instances), ("inputs", columns))
-        ]
+        if inputs:
+            asked.append(_of_signature([one], "instances", instances))
+        asked.append(_of_signature([one], "inputs", columns if inputs else object_of({})))
         rows, columns = (
             outputs_of(outputs, {port.name: make(port) for port in outputs})
             for make in (item_schema, items_of)
@@ -88,10 +87,9 @@ def predict_body(model: Model) -> BodySchema:
         ]
     inputs = model.signature.inputs
     values = {port.name: example_of(port.tensor) for port in inputs}
-    example = values[inputs[0].name] if len(inputs) == 1 else values
-    return BodySchema(
-        {"anyOf": asked}, {"anyOf": answers}, _if_short(model, {"instances": [example]})
-    )
+    row = values[inputs[0].name] if len(inputs) == 1 else values
+    example: Schema = {"instances": [row]} if inputs else {"inputs": {}}
+    return BodySchema({"anyOf": asked}, {"anyOf": answers}, _if_short(model, example))
 
 
 def examples_body(model: Model, method: str) -> BodySchema:

@@ -22,7 +22,8 @@ def configuration(model: Model) -> dict[str, Any]:
     ``max_batch_size`` is what one call of the model takes; a request may have more rows.
     """
     signature, batching = model.signature, model.batching
-    is_batched = all(port.is_batched for port in (*signature.inputs, *signature.outputs))
+    ports = (*signature.inputs, *signature.outputs)
+    is_batched = bool(signature.inputs) and all(port.is_batched for port in ports)
     found: dict[str, Any] = {
         "name": model.name,
         "platform": PLATFORM,

@@ -3,11 +3,13 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
 from modelflow.flow import Flow
+from modelflow.graph.graph_port import Signature
 from modelflow.http.exchange import Visit
 from modelflow.http.mailbox import Mailbox
 from modelflow.runtime.clock import SYSTEM_CLOCK
@@ -25,7 +27,7 @@ from modelflow.wire.problem import Code
 from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE, PREDICT_METHOD
 
 if TYPE_CHECKING:
-    from modelflow.graph.graph_port import GraphPort, Signature
+    from modelflow.graph.graph_port import GraphPort
     from modelflow.wire.tf_serving.predict import Types
 
 __all__ = ["ServedModel"]
@@ -70,7 +72,13 @@ class ServedModel:
         """
         self.name = name
         self.version = version
-        self.signature: Signature = flow.signature()
+        self.signature = flow.signature()
+        # Of a model without inputs: clients send nothing, and the graph gets an item that says so.
+        self._trigger: Mapping[str, Sequence[Any]] = {}
+        if all(port.is_trigger for port in self.signature.inputs):
+            self._trigger = {port.name: [None] for port in self.signature.inputs}
+            outputs = (replace(port, is_batched=False) for port in self.signature.outputs)
+            self.signature = Signature((), tuple(outputs))
         self.types: Types = {
             port.name: None if port.tensor is None else port.tensor.dtype
             for port in self.signature.inputs
@@ -113,11 +121,19 @@ class ServedModel:
                 limits.check_elements(array.size, f"input {name!r}")
             if array.ndim and len(array) > limits.rows and self._is_batched(name):
                 limits.check_rows(len(array), f"input {name!r}")
-        items = items_of(self.signature, arrays)
+        items = self.items_of(arrays)
         call = self.send(items, done, deadline, visit, is_stream=is_stream)
         ports = self.signature.inputs
-        call.is_without_axis = all(is_whole(port, arrays[port.name]) for port in ports)
+        call.is_without_axis = bool(ports) and all(is_whole(p, arrays[p.name]) for p in ports)
         return call
+
+    def items_of(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Mapping[str, Sequence[Any]]:
+        """Cuts the arrays of a request into the items of each input of the graph.
+
+        Raises:
+            Problem: they do not fit the model's inputs.
+        """
+        return items_of(self.signature, arrays) or self._trigger
 
     def _is_batched(self, name: str) -> bool:
         return any(port.name == name and port.is_batched for port in self.signature.inputs)
@@ -148,7 +164,9 @@ class ServedModel:
         if deadline is not None or admission.under_way >= admission.most:
             self._make_room(deadline)
         # Made before it is counted: whoever sees it counted may reckon with its deadline.
-        call = Call(self, items, deadline, done, is_stream=is_stream, context=context)
+        call = Call(
+            self, items or self._trigger, deadline, done, is_stream=is_stream, context=context
+        )
         admission.admit(deadline)
         if visit is not None:
             call.watch(visit)

@@ -33,6 +33,7 @@ class Port:
             sees. They are copied where somebody may: views, tensors, arrays behind a fan-out. In
             lists and dicts nothing is copied. Elsewhere inputs are read-only.
         device: The device that the data must be on; None: the node's own.
+        is_trigger: The items carry no value: each asks for one call of a unit that needs no data.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Port:
     is_optional: bool = False
     is_in_place: bool = False
     device: str | None = None
+    is_trigger: bool = False
 
     @property
     def tensor(self) -> TensorSpec | None:

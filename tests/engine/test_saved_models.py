@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from modelflow import Model
-from modelflow.errors import EngineError, FlowUnitError
+from modelflow.errors import FlowUnitError
 from tests.programs import run
 
 
@@ -106,9 +106,15 @@ def test_a_model_that_counts_goes_on_counting_and_is_not_warmed_up(several):
     assert answers == [1, 3, 7]
 
 
-def test_a_signature_without_inputs_is_refused(several):
-    with pytest.raises(EngineError, match="takes no input"):
-        Model(several, signature="get")
+def test_a_signature_without_inputs_is_called_with_nothing(several):
+    with Model(several, signature="get", batch_size=4) as model:
+        assert model.inputs == ()
+        for nothing in ({}, []):
+            assert [float(answer.data) for answer in model.infer(nothing)] == [0]
+        with pytest.raises(ValueError, match="got 1 values; expected a value for each input"):
+            model.infer([1.0])
+        with pytest.raises(ValueError, match="takes no inputs"):
+            model.infer_batch([])
 
 
 def test_a_stateful_keras_model_keeps_its_state(tf, tmp_path):

@@ -52,10 +52,10 @@ def read_infer(
         message = f"request: {json_type(document)}; expected a JSON object with 'inputs'"
         raise Problem(message)
     parts = _Parts(view[length:])
-    inputs = [_input(part, at, parts) for at, part in enumerate(_list(document, "inputs"))]
-    if not inputs:
-        message = "request: no 'inputs'; expected one tensor or more"
+    if "inputs" not in document:
+        message = "request: no 'inputs'; expected a list of the model's inputs"
         raise Problem(message)
+    inputs = [_input(part, at, parts) for at, part in enumerate(_list(document, "inputs"))]
     parts.check_end()
     outputs = [_output(part, at) for at, part in enumerate(_list(document, "outputs"))]
     parameters = _parameters(document, "request")

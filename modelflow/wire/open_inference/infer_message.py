@@ -61,9 +61,6 @@ def infer_request(message: Any) -> InferRequest:
             text = f"input {shown(name)}: given twice; expected once"
             raise Problem(text)
         inputs[name] = _tensor(tensor, raw[at] if raw else None)
-    if not inputs:
-        text = "request: no inputs; expected one tensor or more"
-        raise Problem(text)
     return InferRequest(
         inputs=inputs,
         outputs=_asked(message.outputs) if message.outputs else {},

@@ -198,6 +198,9 @@ def arrays_of_rows(rows: Any, inputs: Types) -> dict[str, npt.NDArray[Any]]:
     Raises:
         Problem: it does not fit the inputs, or has names that are none.
     """
+    if not inputs:
+        message = "The signature takes no inputs, so there are no instances; ask with 'inputs': {}"
+        raise Problem(message)
     if not (isinstance(rows[0], dict) and _is_object(rows[0])):
         if len(inputs) > 1:
             message = (
@@ -257,6 +260,9 @@ def arrays_of_columns(value: Any, inputs: Types) -> dict[str, npt.NDArray[Any]]:
         Problem: it does not fit the inputs.
     """
     if not _is_object(value):
+        if not inputs:
+            message = "inputs is a value/list, but the signature takes no inputs; expecting {}"
+            raise Problem(message)
         if len(inputs) > 1:
             message = (
                 "inputs is a plain value/list, but expecting an object as multiple input tensors "

@@ -95,7 +95,6 @@ def test_parameters_are_written():
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (message(), "no inputs"),
         (message(one()), r"0 values in fp32_contents; expected 1 for shape \[1\]"),
         (message(one(fp32_contents=[1, 2])), "2 values in fp32_contents; expected 1"),
         (message(one(shape=(2**24, 2**24), fp32_contents=[1])), "1 values in fp32_contents; expected"),
