@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modelflow.device import CPU, Device
+from modelflow.engine.load_group import LoadGroup
 from modelflow.engine.options import InferenceOptions
 from modelflow.errors import did_you_mean
 from modelflow.wire.tensor import TensorSpec
@@ -42,6 +43,7 @@ class LoadRequest:
         inputs, outputs: The ports that the unit declares; empty: all that the model has.
         types: Input -> the type that the unit declares, for models that do not say it.
         batch_sizes: The sizes of batch that `LoadedModel.run` will get, where they are few.
+        group: What the model may share with other signatures of it; None: it is loaded alone.
     """
 
     path: Path
@@ -51,6 +53,7 @@ class LoadRequest:
     outputs: tuple[str, ...] = ()
     types: Mapping[str, np.dtype[Any]] = field(default_factory=dict)
     batch_sizes: tuple[int, ...] = ()
+    group: LoadGroup | None = None
 
 
 class LoadedModel(ABC):

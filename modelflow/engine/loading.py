@@ -78,6 +78,7 @@ class Loading:
             tuple(port.name for port in file.outputs),
             types,
             self._allowed_sizes,
+            file.group,
         )
 
     @property

@@ -9,6 +9,7 @@ from typing import Any
 
 from modelflow.device import CPU
 from modelflow.engine.engine import LoadRequest
+from modelflow.engine.load_group import LoadGroup
 from modelflow.engine.lookup import engine_for, find_engine
 from modelflow.engine.options import options_with_defaults
 from modelflow.engine.versions import chosen_versions, newest_path
@@ -29,6 +30,7 @@ class ModelFile:
         inputs, outputs: The ports, by the names that the model knows them by (tensor names of a
             frozen graph, keys of a signature).
         config: Defaults of the options (the ``[config]`` of the unit's TOML).
+        group: See `LoadRequest.group`.
     """
 
     path: Path
@@ -36,6 +38,7 @@ class ModelFile:
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     config: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    group: LoadGroup | None = None
 
 
 def read_model_file(

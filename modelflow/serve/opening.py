@@ -1,16 +1,18 @@
 """A version being loaded: its flow, and one for each further signature that its model has."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import MappingProxyType
 
+from modelflow.engine.load_group import LoadGroup
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
-from modelflow.flow import Flow
 from modelflow.http.mailbox import Mailbox
 from modelflow.serve.limits import ModelLimits
 from modelflow.serve.loader import Loader
 from modelflow.serve.served_model import ServedModel
+from modelflow.serve.signatures import MakeFlow
 from modelflow.serve.source import Edition
 from modelflow.serve.warmup_records import warm_up
 
@@ -24,7 +26,8 @@ def load_edition(
 ) -> ServedModel:
     """Loads a version, and runs the requests that are recorded with it; for a loader's thread.
 
-    A further signature that does not load is left out, with a warning.
+    A further signature that does not load is left out, with a warning. All of them share the
+    variables of the model.
 
     Args:
         name: What clients call it.
@@ -37,9 +40,11 @@ def load_edition(
         Exception: whatever making and starting the flow raises, or a recorded request; nothing of
             it is left.
     """
+    group = LoadGroup()  # a reload has another one: it shares nothing with what it replaces
 
-    def served(make: Callable[[], Flow]) -> ServedModel:
-        return ServedModel(name, edition.number, loader.load(make), mailbox, limits)
+    def served(make: MakeFlow) -> ServedModel:
+        flow = loader.load(partial(make, group))
+        return ServedModel(name, edition.number, flow, mailbox, limits)
 
     model = served(edition.open)
     with _undone(model, loader):

@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING, Any
 from modelflow.archive.archive import is_archive_file
 from modelflow.config.environment import Environment
 from modelflow.config.read import is_graph_file, read_config
+from modelflow.engine.inference import inference_spec
+from modelflow.engine.load_group import LoadGroup
 from modelflow.engine.lookup import engine_for, engine_names, find_engine
+from modelflow.engine.model_file import read_model_file
 from modelflow.engine.versions import find_versions
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.flow import Flow
 from modelflow.model import model_graph, model_spec
 from modelflow.registry.folder import is_unit_file
 from modelflow.serve.served_graph import graph_flow, placed_nodes
+from modelflow.serve.signatures import Further, MakeFlow, Signatures
 from modelflow.serve.version_policy import LATEST, VersionPolicy
-from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE, PREDICT_METHOD
+from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE
 
 if TYPE_CHECKING:
     from modelflow.remote import Engine
@@ -29,34 +33,6 @@ _NODE = "model"
 _RECORDS = Path("assets.extra") / "tf_serving_warmup_requests"
 _BATCH = 32  # what is there is merged up to this; nobody waits for more
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True)
-class Further:
-    """A signature that a model has beside the one that answers by default.
-
-    Attributes:
-        method: What it is for.
-        open: Makes the flow of it.
-    """
-
-    method: str
-    open: Callable[[], Flow]
-
-
-@dataclass(frozen=True, slots=True)
-class Signatures:
-    """The ways in which a model can be called.
-
-    Attributes:
-        default: The name of the one that answers by default.
-        method: What that is for.
-        further: The others, by name.
-    """
-
-    default: str = DEFAULT_SIGNATURE
-    method: str = PREDICT_METHOD
-    further: Mapping[str, Further] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +53,7 @@ class Edition:
     number: int
     stamp: object
     is_whole: bool
-    open: Callable[[], Flow]
+    open: MakeFlow
     signatures: Callable[[], Signatures] = Signatures
     records: Path | None = None
 
@@ -194,7 +170,7 @@ class Source:
     def _edition(self, number: int, path: Path) -> Edition:
         content = content_of(path) or path
         terms = self.terms if is_graph_file(content) else self.terms.of_model()
-        make = partial(_flow_of, content, terms)
+        make = partial(_flow_of, content, terms, "")
         signatures = partial(_signatures_of, content, terms)
         records = content / _RECORDS
         return Edition(
@@ -234,7 +210,7 @@ def content_of(path: Path) -> Path | None:
     return path if any(engine.is_reader_of(path) for engine in readers) else None
 
 
-def _itself(flow: Flow) -> Flow:
+def _itself(flow: Flow, _: LoadGroup | None = None) -> Flow:
     return flow
 
 
@@ -261,13 +237,17 @@ def _default_of(methods: Mapping[str, str]) -> str:
     return DEFAULT_SIGNATURE if DEFAULT_SIGNATURE in methods else min(methods)
 
 
-def _flow_of(path: Path, terms: Terms, signature: str = "") -> Flow:
+def _flow_of(path: Path, terms: Terms, signature: str = "", group: LoadGroup | None = None) -> Flow:
     if is_graph_file(path):
         return graph_flow(path, terms)
     methods = _methods(path)
     if not signature and methods and f"{_NODE}.signature" not in terms.overrides:
         signature = _default_of(methods)
-    spec = model_spec(path, signature=signature)
+    if methods:
+        file = read_model_file(path, config={"signature": signature} if signature else None)
+        spec = inference_spec(replace(file, group=group), _NODE)
+    else:
+        spec = model_spec(path)
     inputs = {port.name: port.name for port in spec.inputs}
     outputs = {port.name: port.name for port in spec.outputs}
     if both := sorted(inputs.keys() & outputs.keys()):

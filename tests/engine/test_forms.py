@@ -8,7 +8,7 @@ import pytest
 
 from modelflow.engine import LoadRequest, engine_for, find_engine, read_model_file
 from modelflow.engine.inference import inference_spec
-from modelflow.engine.tensorflow.forms.saved_model import read_signature
+from modelflow.engine.tensorflow.forms.signature import read_signature
 from modelflow.errors import EngineError
 from modelflow.testing import run_unit
 from tests.engine.conftest import expected, freeze

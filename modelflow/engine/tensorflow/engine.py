@@ -7,11 +7,8 @@ from typing import ClassVar
 from modelflow.engine.engine import Engine, LoadedModel, LoadRequest
 from modelflow.engine.tensorflow.forms.frozen_graph import load_frozen_graph
 from modelflow.engine.tensorflow.forms.keras_model import load_keras_model
-from modelflow.engine.tensorflow.forms.saved_model import (
-    load_saved_model,
-    read_methods,
-    read_signature,
-)
+from modelflow.engine.tensorflow.forms.saved_model import load_saved_model
+from modelflow.engine.tensorflow.forms.signature import read_methods, read_signature
 from modelflow.engine.tensorflow.library import loading
 from modelflow.engine.tensorflow.options import TensorFlowOptions
 from modelflow.engine.tensorflow.settings import apply_settings, device_name

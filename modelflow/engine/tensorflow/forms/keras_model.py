@@ -8,7 +8,12 @@ from typing import Any
 from modelflow.engine.engine import LoadedModel, LoadRequest, unknown_port
 from modelflow.engine.file_form import looks_like
 from modelflow.engine.tensorflow.library import load_tensorflow
-from modelflow.engine.tensorflow.runners.function import FunctionModel, freeze, is_assigning
+from modelflow.engine.tensorflow.runners.function import (
+    FunctionModel,
+    freeze,
+    is_assigning,
+    list_operations,
+)
 from modelflow.engine.tensorflow.runners.placed_graph import tensor_spec
 from modelflow.errors import EngineError
 
@@ -55,7 +60,7 @@ def load_keras_model(request: LoadRequest, device: str) -> LoadedModel:
         tuple(outputs[name] for name in chosen_outputs),
         device,
     )
-    model.is_stateful = is_assigning(function.graph.as_graph_def())
+    model.is_stateful = is_assigning(list_operations(function.graph.as_graph_def()))
     return model
 
 

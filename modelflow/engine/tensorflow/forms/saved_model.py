@@ -1,93 +1,26 @@
 """SavedModels, of TensorFlow 1 and 2: folders whose ports are the keys of a signature."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from modelflow.engine.engine import LoadedModel, LoadRequest, unknown_port
-from modelflow.engine.file_form import looks_like
-from modelflow.engine.tensorflow.forms.message import read_message
+from modelflow.engine.load_group import LoadGroup
+from modelflow.engine.tensorflow.forms.reached import find_reached, is_assigned
+from modelflow.engine.tensorflow.forms.signature import Signature, read_signature
 from modelflow.engine.tensorflow.library import load_tensorflow
-from modelflow.engine.tensorflow.runners.function import (
-    freeze,
-    is_assigning,
-    list_operations,
-    refuse_xla,
-)
+from modelflow.engine.tensorflow.runners.function import freeze, is_assigning, refuse_xla
 from modelflow.engine.tensorflow.runners.graph import graph_model
-from modelflow.engine.tensorflow.runners.placed_graph import PlacedGraph, tensor_spec
+from modelflow.engine.tensorflow.runners.placed_graph import PlacedGraph
 from modelflow.engine.tensorflow.runners.session import SessionModel
-from modelflow.errors import EngineError, did_you_mean
+from modelflow.errors import EngineError
 from modelflow.wire.tensor import TensorSpec
 
-__all__ = ["Signature", "load_saved_model", "read_methods", "read_signature"]
+__all__ = ["load_saved_model"]
 
-_DEFAULT = "serving_default"
-
-
-@dataclass(frozen=True)
-class Signature:
-    """One signature of a SavedModel.
-
-    Attributes:
-        path: The SavedModel's folder.
-        key: Its name.
-        inputs, outputs: Key -> the tensor's description, with the key as its name.
-        tensors: Key -> the name of the tensor in the graph, inputs and outputs together.
-        tags: The tags of the graph that it belongs to.
-        is_version_1: Written by TensorFlow 1: the graph's tensors can be used as ports.
-    """
-
-    path: Path
-    key: str
-    inputs: Mapping[str, TensorSpec]
-    outputs: Mapping[str, TensorSpec]
-    tensors: Mapping[str, str]
-    tags: tuple[str, ...]
-    is_version_1: bool
-
-
-def read_methods(path: Path) -> dict[str, str]:
-    """Returns the names of a SavedModel's signatures, with the method that each is for.
-
-    Raises:
-        EngineError: no SavedModel.
-    """
-    found = _serving_graph(path).signature_def
-    return {key: found[key].method_name for key in sorted(found) if not key.startswith("__")}
-
-
-def read_signature(path: Path, wanted: str) -> Signature:
-    """Reads the description of a SavedModel, without its weights.
-
-    Args:
-        path: The folder.
-        wanted: The signature's name; empty: ``serving_default``, else the only one.
-
-    Raises:
-        EngineError: no SavedModel, or no such signature.
-    """
-    meta = _serving_graph(path)
-    keys = [key for key in meta.signature_def if not key.startswith("__")]
-    key = wanted or (_DEFAULT if _DEFAULT in keys or len(keys) != 1 else keys[0])
-    if key not in keys:
-        listed = ", ".join(sorted(keys)) or "none"
-        what = f"no signature {key!r}{did_you_mean(key, keys)}" if wanted else "several signatures"
-        if not keys:
-            what = "no signature"
-        message = f"model {path}: {what}; its signatures are: {listed}; set signature to one"
-        raise EngineError(message)
-    definition = meta.signature_def[key]
-    return Signature(
-        path,
-        key,
-        _described(path, definition.inputs),
-        _described(path, definition.outputs),
-        {k: t.name for part in (definition.inputs, definition.outputs) for k, t in part.items()},
-        tuple(meta.meta_info_def.tags),
-        not meta.object_graph_def.nodes,
-    )
+# Variables from before resource variables: what reads them gets their own memory.
+_REFERENCES = ("Variable", "VariableV2")
 
 
 def load_saved_model(request: LoadRequest, device: str) -> LoadedModel:
@@ -134,7 +67,7 @@ def _load_keys(
 ) -> LoadedModel:
     """Loads the signature's function; the mappings give the key of each port."""
     model = None
-    if not signature.is_version_1:
+    if not (signature.is_version_1 or _is_assigned_beside(request, signature)):
         loaded = _load(request.path, signature)
         # The flat order of a signature's function is that of its sorted keys.
         input_places, output_places = sorted(signature.inputs), sorted(signature.outputs)
@@ -167,6 +100,8 @@ def _load_session(
 ) -> LoadedModel:
     """Loads a graph as TensorFlow Serving does, into a session with its variables and tables.
 
+    The signatures of one `LoadRequest.group` share the session; the last one that closes ends it.
+
     Args:
         request: Path, device and options.
         signature: Whose graph it is.
@@ -174,37 +109,67 @@ def _load_session(
         outputs: The same for the outputs.
         device: TensorFlow's name of the device.
     """
-    path, tf = request.path, load_tensorflow()
-    graph = tf.Graph()
-    session = tf.compat.v1.Session(
-        graph=graph, config=tf.compat.v1.ConfigProto(allow_soft_placement=True)
-    )
+    path, tf, group = request.path, load_tensorflow(), request.group or LoadGroup()
+    key = (path, signature.tags, device)
     model: LoadedModel | None = None
     try:
-        with graph.as_default(), tf.device(device):
-            tf.compat.v1.saved_model.loader.load(session, list(signature.tags), str(path))
+        session = group.acquire(key, partial(_open_session, path, signature.tags, device))
+    except (OSError, ValueError, KeyError, tf.errors.OpError) as error:
+        raise _make_load_error(path, error) from error
+
+    def release() -> None:
+        if group.release(key):
+            session.close()
+
+    graph = session.graph
+    try:
         _require_tensors(signature, graph, "input", inputs)
         _require_tensors(signature, graph, "output", outputs)
         placed = PlacedGraph(path, graph, inputs, outputs, device)
         names = [fetch.op.name for fetch in placed.fetches]
-        reached = tf.compat.v1.graph_util.extract_sub_graph(graph.as_graph_def(), names)
+        graph_def = graph.as_graph_def()
+        reached = find_reached(graph_def, names).operations
         is_stateful = is_assigning(reached)
-        has_tables = any("Table" in operation for operation in list_operations(reached))
-        if signature.is_version_1 and not (is_stateful or has_tables):
+        is_constant = not (is_stateful or any("Table" in operation for operation in reached))
+        if signature.is_version_1 and is_constant and not _is_assigned_beside(request, signature):
             constant = tf.compat.v1.graph_util.convert_variables_to_constants(
-                session, reached, names
+                session, graph_def, names
             )
             return graph_model(request, constant, inputs, outputs, device, has_free_shapes=True)
         refuse_xla(request)
-        model = SessionModel(placed, session)
+        model = SessionModel(placed, session, release)
         model.accept_other_shapes(placed, is_constant=False)
-        model.is_stateful = is_stateful
+        # What TensorFlow 1 assigns in place; today's variables are copied where a result has them.
+        model.is_copying = not reached.isdisjoint(_REFERENCES)
+        if is_stateful:
+            model.is_stateful = True
+            model.accept_scalars()
     except (OSError, ValueError, KeyError, tf.errors.OpError) as error:
         raise _make_load_error(path, error) from error
     finally:
         if model is None:
-            session.close()
+            release()
     return model
+
+
+def _open_session(path: Path, tags: Sequence[str], device: str) -> Any:
+    tf = load_tensorflow()
+    graph = tf.Graph()
+    session = tf.compat.v1.Session(
+        graph=graph, config=tf.compat.v1.ConfigProto(allow_soft_placement=True)
+    )
+    try:
+        with graph.as_default(), tf.device(device):
+            tf.compat.v1.saved_model.loader.load(session, list(tags), str(path))
+    except BaseException:
+        session.close()
+        raise
+    return session
+
+
+def _is_assigned_beside(request: LoadRequest, signature: Signature) -> bool:
+    """Tells whether another signature may assign what this one uses while both are loaded."""
+    return request.group is not None and is_assigned(signature.meta_graph, signature.key)
 
 
 def _require_tensors(
@@ -233,43 +198,6 @@ def _make_load_error(path: Path, error: Any) -> EngineError:
     return EngineError(
         f"model {path}: the SavedModel does not load, it may be incomplete: {reason}"
     )
-
-
-def _serving_graph(path: Path) -> Any:
-    load_tensorflow()
-    from tensorflow.core.protobuf import saved_model_pb2
-
-    file = path / "saved_model.pb"
-    if not file.is_file():
-        message = f"model {path}: expected a SavedModel, which is a folder with saved_model.pb"
-        raise EngineError(message)
-    parsed = saved_model_pb2.SavedModel()
-    read_message(file, parsed, "the description of a SavedModel")
-    graphs = [g for g in parsed.meta_graphs if "serve" in g.meta_info_def.tags]
-    if not graphs and len(parsed.meta_graphs) == 1:
-        graphs = list(parsed.meta_graphs)
-    if not graphs:
-        tags = [", ".join(g.meta_info_def.tags) for g in parsed.meta_graphs]
-        message = (
-            f"model {file}: {looks_like(file) if not tags else f'graphs tagged {tags}'}; "
-            "expected a SavedModel with a graph tagged 'serve'"
-        )
-        raise EngineError(message)
-    return graphs[0]
-
-
-def _described(path: Path, tensors: Mapping[str, Any]) -> dict[str, TensorSpec]:
-    tf = load_tensorflow()
-    return {
-        key: tensor_spec(
-            path,
-            key,
-            tf.TensorSpec(
-                tf.TensorShape(tensors[key].tensor_shape), tf.as_dtype(tensors[key].dtype)
-            ),
-        )
-        for key in sorted(tensors)
-    }
 
 
 def _key(name: str, known: Mapping[str, TensorSpec], tensors: Mapping[str, str]) -> str | None:

@@ -6,7 +6,7 @@ What can be frozen holds variables alone, none of which it assigns: no table, no
 import itertools
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -90,9 +90,9 @@ def refuse_xla(request: LoadRequest) -> None:
         raise EngineError(message)
 
 
-def is_assigning(graph_def: Any) -> bool:
-    """Tells whether a graph, or a function of its library, assigns a variable."""
-    return any(map(_ASSIGNS.match, list_operations(graph_def)))
+def is_assigning(operations: Iterable[str]) -> bool:
+    """Tells whether an operation, given by its type, assigns a variable or changes a table."""
+    return any(map(_ASSIGNS.match, operations))
 
 
 def list_operations(graph_def: Any) -> Iterator[str]:
@@ -131,7 +131,7 @@ def freeze(
     size = sum(v.dtype.size * (v.shape.num_elements() or 0) for v in function.graph.variables)
     if size >= _LARGEST or any(id(tensor) not in handles for tensor in function.captured_inputs):
         return None
-    if is_assigning(function.graph.as_graph_def()):
+    if is_assigning(list_operations(function.graph.as_graph_def())):
         return None
     try:
         frozen = convert_variables_to_constants_v2(function)

@@ -7,6 +7,7 @@ the weights of a frozen graph are (25 % on ResNet-50 with one image).
 
 import re
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,10 +30,24 @@ _FUNCTION = re.compile(r"^\{\{function_node .*?\}\} ")
 
 
 class SessionModel(LoadedModel):
-    """A graph on one device; arrays go in and come out on the host."""
+    """A graph on one device; arrays go in and come out on the host.
 
-    def __init__(self, placed: PlacedGraph, session: Any = None) -> None:
-        """Makes the session, unless one of this graph is given, which has its variables."""
+    Attributes:
+        is_copying: Results are copied: they may lie where a variable does, which later calls write.
+    """
+
+    is_copying = False
+
+    def __init__(
+        self, placed: PlacedGraph, session: Any = None, release: Callable[[], None] | None = None
+    ) -> None:
+        """Makes the session, unless one of this graph is given, which has its variables.
+
+        Args:
+            placed: The graph.
+            session: The session.
+            release: Gives the session back; None: the model closes it.
+        """
         tf = load_tensorflow()
         self._path = placed.path
         self._errors = tf.errors
@@ -48,9 +63,11 @@ class SessionModel(LoadedModel):
         if session is None:
             session = tf.compat.v1.Session(graph=placed.graph, config=_settings(placed))
         self._session = session
+        self._release = release or session.close
         feeds = [tensor.name for tensor in placed.feeds]
         self._call = _callable(self._session, feeds, list(ways.values()))
         self._other_ranks: OtherRanks | None = None
+        self._rank_free: frozenset[str] = frozenset()
 
     def accept_other_shapes(self, placed: PlacedGraph, *, is_constant: bool) -> None:
         """Takes values of other shapes than the inputs', as far as the graph does.
@@ -64,22 +81,37 @@ class SessionModel(LoadedModel):
             self._other_ranks = OtherRanks(self, placed, graph_def, is_constant)
             self.inputs = tuple(replace(spec, is_shape_checked=False) for spec in self.inputs)
 
+    def accept_scalars(self) -> None:
+        """Takes a value without axes as it is, where the graph does not say how many there are.
+
+        For models that are called with one item at a time.
+        """
+        self._rank_free = frozenset(spec.name for spec in self.inputs if spec.shape is None)
+
     def run(self, inputs: Arrays) -> dict[str, npt.NDArray[Any]]:
         """Runs one batch; see `LoadedModel.run`."""
         if self._other_ranks is not None:
             other = self._other_ranks.model_for(inputs)
             if other is not self:
                 return other.run(inputs)
+        if self._rank_free:
+            inputs = {port: self._without_axis(port, array) for port, array in inputs.items()}
         try:
             values = self._call(*[inputs[port] for port in self._feeds])
         except self._errors.OpError as error:
             raise engine_error(self._path, error) from error
+        if self.is_copying:
+            values = [value.copy() for value in values]
         return {port: values[place] for port, place in self._fetches}
 
+    def _without_axis(self, port: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        # One item without axes has come as a batch of one: 3.0 as [3.0].
+        return array[0, ...] if port in self._rank_free and array.shape == (1,) else array
+
     def close(self) -> None:
-        """Frees the session and with it the weights."""
+        """Frees the session and with it the weights, unless another model has them, too."""
         self._call = _closed
-        self._session.close()
+        self._release()
         if self._other_ranks is not None:
             self._other_ranks.close()
 

@@ -1,0 +1,76 @@
+"""What the outputs of a graph reach: operations, and the variables and tables that they use."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from modelflow.engine.tensorflow.runners.function import is_assigning
+
+__all__ = ["Reached", "find_reached", "is_assigned"]
+
+_STATE = re.compile(
+    r"(VarHandleOp|Variable|\w*HashTable|\w*HashTableOfTensors|\w*Queue|Stack)(V2)?"
+)
+
+
+@dataclass(frozen=True)
+class Reached:
+    """What some outputs of a graph reach.
+
+    Attributes:
+        operations: The types of the operations, with those in functions.
+        states: The names of the variables and tables.
+    """
+
+    operations: frozenset[str]
+    states: frozenset[str]
+
+
+def find_reached(graph_def: Any, tensors: Iterable[str]) -> Reached:
+    """Returns what tensors of a graph reach: ``["y:0"]`` all that "y" is computed from."""
+    nodes = {node.name: node for node in graph_def.node}
+    waiting = [_node_name(tensor) for tensor in tensors]
+    found: dict[str, Any] = {}
+    while waiting:
+        node = nodes.get(waiting.pop())
+        if node is not None and node.name not in found:
+            found[node.name] = node
+            waiting += map(_node_name, node.input)
+    states = (name for name, node in found.items() if _STATE.fullmatch(node.op))
+    return Reached(frozenset(_operations(graph_def, found.values())), frozenset(states))
+
+
+def is_assigned(meta_graph: Any, key: str) -> bool:
+    """Tells whether a signature uses a variable or table that a signature assigns."""
+    by_key = {
+        name: find_reached(meta_graph.graph_def, [t.name for t in definition.outputs.values()])
+        for name, definition in meta_graph.signature_def.items()
+        if not name.startswith("__")
+    }
+    return any(
+        is_assigning(reached.operations) and reached.states & by_key[key].states
+        for reached in by_key.values()
+    )
+
+
+def _node_name(tensor: str) -> str:
+    return tensor.lstrip("^").partition(":")[0]
+
+
+def _operations(graph_def: Any, nodes: Iterable[Any]) -> Iterator[str]:
+    """Gives the types of some nodes, and of those in the functions that they call."""
+    functions = {function.signature.name: function for function in graph_def.library.function}
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        yield node.op
+        for name in (node.op, *_called(node)):
+            function = functions.pop(name, None)  # each is looked at once
+            waiting += () if function is None else function.node_def
+
+
+def _called(node: Any) -> Iterator[str]:
+    for attribute in node.attr.values():
+        yield attribute.func.name
+        yield from (function.name for function in attribute.list.func)

@@ -1,0 +1,121 @@
+"""The signatures of a SavedModel, read without its weights."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from modelflow.engine.file_form import looks_like
+from modelflow.engine.tensorflow.forms.message import read_message
+from modelflow.engine.tensorflow.library import load_tensorflow
+from modelflow.engine.tensorflow.runners.placed_graph import tensor_spec
+from modelflow.errors import EngineError, did_you_mean
+from modelflow.wire.tensor import TensorSpec
+
+__all__ = ["Signature", "read_methods", "read_signature"]
+
+_DEFAULT = "serving_default"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """One signature of a SavedModel.
+
+    Attributes:
+        path: The SavedModel's folder.
+        key: Its name.
+        inputs, outputs: Key -> the tensor's description, with the key as its name.
+        tensors: Key -> the name of the tensor in the graph, inputs and outputs together.
+        tags: The tags of the graph that it belongs to.
+        is_version_1: Written by TensorFlow 1: the graph's tensors can be used as ports.
+        meta_graph: The message that describes the graph, with all its signatures.
+    """
+
+    path: Path
+    key: str
+    inputs: Mapping[str, TensorSpec]
+    outputs: Mapping[str, TensorSpec]
+    tensors: Mapping[str, str]
+    tags: tuple[str, ...]
+    is_version_1: bool
+    meta_graph: Any
+
+
+def read_methods(path: Path) -> dict[str, str]:
+    """Returns the names of a SavedModel's signatures, with the method that each is for.
+
+    Raises:
+        EngineError: no SavedModel.
+    """
+    found = _serving_graph(path).signature_def
+    return {key: found[key].method_name for key in sorted(found) if not key.startswith("__")}
+
+
+def read_signature(path: Path, wanted: str) -> Signature:
+    """Reads the description of a SavedModel, without its weights.
+
+    Args:
+        path: The folder.
+        wanted: The signature's name; empty: ``serving_default``, else the only one.
+
+    Raises:
+        EngineError: no SavedModel, or no such signature.
+    """
+    meta = _serving_graph(path)
+    keys = [key for key in meta.signature_def if not key.startswith("__")]
+    key = wanted or (_DEFAULT if _DEFAULT in keys or len(keys) != 1 else keys[0])
+    if key not in keys:
+        listed = ", ".join(sorted(keys)) or "none"
+        what = f"no signature {key!r}{did_you_mean(key, keys)}" if wanted else "several signatures"
+        if not keys:
+            what = "no signature"
+        message = f"model {path}: {what}; its signatures are: {listed}; set signature to one"
+        raise EngineError(message)
+    definition = meta.signature_def[key]
+    return Signature(
+        path,
+        key,
+        _described(path, definition.inputs),
+        _described(path, definition.outputs),
+        {k: t.name for part in (definition.inputs, definition.outputs) for k, t in part.items()},
+        tuple(meta.meta_info_def.tags),
+        not meta.object_graph_def.nodes,
+        meta,
+    )
+
+
+def _serving_graph(path: Path) -> Any:
+    load_tensorflow()
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    file = path / "saved_model.pb"
+    if not file.is_file():
+        message = f"model {path}: expected a SavedModel, which is a folder with saved_model.pb"
+        raise EngineError(message)
+    parsed = saved_model_pb2.SavedModel()
+    read_message(file, parsed, "the description of a SavedModel")
+    graphs = [g for g in parsed.meta_graphs if "serve" in g.meta_info_def.tags]
+    if not graphs and len(parsed.meta_graphs) == 1:
+        graphs = list(parsed.meta_graphs)
+    if not graphs:
+        tags = [", ".join(g.meta_info_def.tags) for g in parsed.meta_graphs]
+        message = (
+            f"model {file}: {looks_like(file) if not tags else f'graphs tagged {tags}'}; "
+            "expected a SavedModel with a graph tagged 'serve'"
+        )
+        raise EngineError(message)
+    return graphs[0]
+
+
+def _described(path: Path, tensors: Mapping[str, Any]) -> dict[str, TensorSpec]:
+    tf = load_tensorflow()
+    return {
+        key: tensor_spec(
+            path,
+            key,
+            tf.TensorSpec(
+                tf.TensorShape(tensors[key].tensor_shape), tf.as_dtype(tensors[key].dtype)
+            ),
+        )
+        for key in sorted(tensors)
+    }
