@@ -1,12 +1,18 @@
 """TensorFlow Serving's example models answer as its documentation says, and as TensorFlow does."""
 
+import asyncio
 import base64
 import importlib
 
 import numpy as np
 import pytest
 
+from modelflow.http.mailbox import Mailbox
+from modelflow.serve.limits import ModelLimits
+from modelflow.serve.loader import Loader
+from modelflow.serve.opening import load_edition
 from modelflow.serve.server import ServeOptions, Server
+from modelflow.serve.source import Source
 from modelflow.wire.tf_serving.messages import TF_SERVING
 from modelflow.wire.tf_serving.tensor_proto import array_of_proto, fill_proto
 from tests.serve.clients import ask
@@ -372,6 +378,55 @@ def test_tensorflow_itself_counts_so(itself, model):
         for name, inputs, _ in COUNTS
     ]
     assert found == [{"output": value} for _, _, value in COUNTS]
+
+
+@of_counters
+def test_a_model_counts_over_rest(server, model):
+    bodies = [{"signature_name": name, "inputs": inputs} for name, inputs, _ in COUNTS]
+    found = [ask(server, f"/v1/models/{model.name}:predict", body)[:2] for body in bodies]
+    assert found == [(200, {"outputs": value}) for _, _, value in COUNTS]
+
+
+@of_counters
+def test_a_model_counts_over_grpc(server, model):
+    found = []
+    for name, inputs, _ in COUNTS:
+        arrays = {key: np.array(one, np.float32) for key, one in inputs.items()}
+        output = predict(server, model, name, arrays).outputs["output"]
+        found.append((output.dtype, array_of_proto(output, "output").tolist()))
+    number = TF_SERVING.enum("tensorflow.DataType")["DT_FLOAT"]
+    assert found == [(number, value) for _, _, value in COUNTS]
+
+
+@of_counters
+def test_a_single_input_needs_no_name(server, model):
+    bodies = [
+        {"signature_name": name, "inputs": value}
+        for name, value in (("reset_counter", {}), ("incr_counter_by", 3.0))
+    ]
+    found = [ask(server, f"/v1/models/{model.name}:predict", body)[:2] for body in bodies]
+    assert found == [(200, {"outputs": 0.0}), (200, {"outputs": 3.0})]
+
+
+@of_counters
+def test_a_version_that_is_loaded_again_counts_anew_beside_the_old(model):
+    async def count():
+        mailbox, loader = Mailbox(asyncio.get_running_loop()), Loader()
+        (edition,) = Source("counter", model).editions()
+
+        def ask_flow(served, signature):
+            return float(served.with_signature(signature).flow.infer(None).data)
+
+        try:
+            old, new = (
+                load_edition("counter", edition, loader, mailbox, ModelLimits()) for _ in range(2)
+            )
+            counted = ask_flow(old, "incr_counter")
+            return [counted, *(ask_flow(served, "get_counter") for served in (old, new))]
+        finally:
+            loader.stop()
+
+    assert asyncio.run(count()) == [1, 1, 0]
 
 
 # -- what is told of a model ----------------------------------------------------------------------
