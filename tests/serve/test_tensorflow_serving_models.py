@@ -123,9 +123,9 @@ PREDICTIONS = [
         ("lookup", "lookup_tf1"),
         (DEFAULT, {"instances": ["dog", "cat", "unicorn"]}, {"predictions": [1, 0, -1]}),
         (DEFAULT, {"inputs": {"word": ["bird"]}}, {"outputs": [2]}),
+        (DEFAULT, {"inputs": "dog"}, {"outputs": 1}),
+        (DEFAULT, {"inputs": [["dog", "cat"]]}, {"outputs": [[1, 0]]}),
     ),
-    # Within functions, which the table of TensorFlow 2 needs, no other shapes are proved.
-    *on_each(("lookup_tf1",), (DEFAULT, {"inputs": "dog"}, {"outputs": 1})),
 ]
 
 # A model, a signature, the method, the examples and the results.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from modelflow.engine.tensorflow.runners.function import is_assigning
+from modelflow.engine.tensorflow.runners.inlined import list_called
 
 __all__ = ["Reached", "find_reached", "is_assigned"]
 
@@ -65,12 +66,6 @@ def _operations(graph_def: Any, nodes: Iterable[Any]) -> Iterator[str]:
     while waiting:
         node = waiting.pop()
         yield node.op
-        for name in (node.op, *_called(node)):
+        for name in (node.op, *list_called(node)):
             function = functions.pop(name, None)  # each is looked at once
             waiting += () if function is None else function.node_def
-
-
-def _called(node: Any) -> Iterator[str]:
-    for attribute in node.attr.values():
-        yield attribute.func.name
-        yield from (function.name for function in attribute.list.func)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from modelflow.engine.engine import Arrays, LoadedModel
 from modelflow.engine.tensorflow.library import load_tensorflow
+from modelflow.engine.tensorflow.runners.inlined import inline_calls
 from modelflow.engine.tensorflow.runners.placed_graph import PlacedGraph
 from modelflow.errors import EngineError, ItemRefusedError
 from modelflow.wire.tensor import has_shape
@@ -77,7 +78,9 @@ class SessionModel(LoadedModel):
             is_constant: It has no variables, so that it can be imported once more.
         """
         graph_def = placed.graph.as_graph_def()
-        if not graph_def.library.function:  # within functions TensorFlow proves no shapes
+        if graph_def.library.function:  # TensorFlow proves no shapes through a call
+            graph_def = inline_calls(placed.graph, [fetch.op.name for fetch in placed.fetches])
+        if graph_def is not None:
             self._other_ranks = OtherRanks(self, placed, graph_def, is_constant)
             self.inputs = tuple(replace(spec, is_shape_checked=False) for spec in self.inputs)
 
