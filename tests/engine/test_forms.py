@@ -75,9 +75,10 @@ def test_saved_model_unknown_signature_lists_those_there_are(saved_model):
 
 
 def test_saved_model_takes_tensor_names(saved_model):
-    tensors = read_signature(saved_model, "").tensors
-    model = load(saved_model, [tensors["features"]], [tensors["scores"]])
-    found = model.run({tensors["features"]: np.stack(ITEMS)})[tensors["scores"]]
+    signature = read_signature(saved_model, "")
+    features, scores = signature.input_tensors["features"], signature.output_tensors["scores"]
+    model = load(saved_model, [features], [scores])
+    found = model.run({features: np.stack(ITEMS)})[scores]
     np.testing.assert_allclose(found[3], expected(ITEMS[3]))
     model.close()
 

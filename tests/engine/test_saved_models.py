@@ -117,6 +117,33 @@ def test_a_signature_without_inputs_is_called_with_nothing(several):
             model.infer_batch([])
 
 
+def write_twice_of_tensorflow_1(tf, path):
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(v1.float32, [None])
+        v1.saved_model.simple_save(session, path, {"x": x}, {"x": 2 * x})
+
+
+def write_twice_with_a_table(tf, path):
+    module = tf.Module()
+    keys = tf.lookup.KeyValueTensorInitializer([0], [2.0], tf.int64, tf.float32)
+    module.table = tf.lookup.StaticHashTable(keys, 0.0)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, "x")])
+    def twice(x):
+        return {"x": x * module.table.lookup(tf.constant(0, tf.int64))}
+
+    tf.saved_model.save(module, path, {"serving_default": twice})
+
+
+@pytest.mark.parametrize("write", [write_twice_of_tensorflow_1, write_twice_with_a_table])
+def test_an_output_may_have_the_name_of_an_input(tf, tmp_path, write):
+    write(tf, str(tmp_path / "model"))
+    with Model(tmp_path / "model") as model:
+        (answer,) = model.infer([3.0])
+    assert float(answer.data) == 6
+
+
 def test_a_stateful_keras_model_keeps_its_state(tf, tmp_path):
     keras = tf.keras
     model = keras.Sequential(

@@ -33,16 +33,15 @@ def load_saved_model(request: LoadRequest, device: str) -> LoadedModel:
     signature = read_signature(path, request.options.signature)
     inputs = request.inputs or tuple(signature.inputs)
     outputs = request.outputs or tuple(signature.outputs)
-    input_keys = [_key(name, signature.inputs, signature.tensors) for name in inputs]
-    output_keys = [_key(name, signature.outputs, signature.tensors) for name in outputs]
+    input_keys = [_key(name, signature.input_tensors) for name in inputs]
+    output_keys = [_key(name, signature.output_tensors) for name in outputs]
     is_tensor_used = None in (*input_keys, *output_keys)
     if is_tensor_used and signature.is_version_1:
-        known = signature.tensors
         return _load_session(
             request,
             signature,
-            [(name, known[name] if name in signature.inputs else name) for name in inputs],
-            [(name, known[name] if name in signature.outputs else name) for name in outputs],
+            [(name, signature.input_tensors.get(name, name)) for name in inputs],
+            [(name, signature.output_tensors.get(name, name)) for name in outputs],
             device,
         )
     if is_tensor_used:
@@ -80,12 +79,11 @@ def _load_keys(
             has_free_shapes=True,  # TensorFlow Serving checks names and types, no shapes
         )
     if model is None:
-        tensors = signature.tensors
         model = _load_session(
             request,
             signature,
-            [(port, tensors[key]) for port, key in inputs.items()],
-            [(port, tensors[key]) for port, key in outputs.items()],
+            [(port, signature.input_tensors[key]) for port, key in inputs.items()],
+            [(port, signature.output_tensors[key]) for port, key in outputs.items()],
             device,
         )
     return model
@@ -200,11 +198,11 @@ def _make_load_error(path: Path, error: Any) -> EngineError:
     )
 
 
-def _key(name: str, known: Mapping[str, TensorSpec], tensors: Mapping[str, str]) -> str | None:
-    if name in known:
+def _key(name: str, tensors: Mapping[str, str]) -> str | None:
+    if name in tensors:
         return name
     full = name if ":" in name else f"{name}:0"
-    return next((key for key in known if tensors[key] == full), None)
+    return next((key for key, tensor in sorted(tensors.items()) if tensor == full), None)
 
 
 def _refuse_unknown(

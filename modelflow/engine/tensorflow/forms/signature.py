@@ -25,7 +25,7 @@ class Signature:
         path: The SavedModel's folder.
         key: Its name.
         inputs, outputs: Key -> the tensor's description, with the key as its name.
-        tensors: Key -> the name of the tensor in the graph, inputs and outputs together.
+        input_tensors, output_tensors: Key -> the name of the tensor in the graph.
         tags: The tags of the graph that it belongs to.
         is_version_1: Written by TensorFlow 1: the graph's tensors can be used as ports.
         meta_graph: The message that describes the graph, with all its signatures.
@@ -35,7 +35,8 @@ class Signature:
     key: str
     inputs: Mapping[str, TensorSpec]
     outputs: Mapping[str, TensorSpec]
-    tensors: Mapping[str, str]
+    input_tensors: Mapping[str, str]
+    output_tensors: Mapping[str, str]
     tags: tuple[str, ...]
     is_version_1: bool
     meta_graph: Any
@@ -77,7 +78,8 @@ def read_signature(path: Path, wanted: str) -> Signature:
         key,
         _described(path, definition.inputs),
         _described(path, definition.outputs),
-        {k: t.name for part in (definition.inputs, definition.outputs) for k, t in part.items()},
+        {key: tensor.name for key, tensor in definition.inputs.items()},
+        {key: tensor.name for key, tensor in definition.outputs.items()},
         tuple(meta.meta_info_def.tags),
         not meta.object_graph_def.nodes,
         meta,
