@@ -6,6 +6,7 @@ buffers that come out of "scores", ``(10,)`` each, are one array ``(2, 10)``.
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from modelflow.graph.graph_port import GraphPort, Signature
 from modelflow.wire.problem import Code, Problem
 from modelflow.wire.tensor import TensorSpec, shape_text
 
-__all__ = ["check_item", "is_whole", "items_of", "rows_of", "values_of"]
+__all__ = ["check_item", "hide_triggers", "is_whole", "items_of", "rows_of", "values_of"]
 
 Array = npt.NDArray[Any]
 _NUMBERS = (np.ndarray, np.generic, int, float)
@@ -57,6 +58,19 @@ def items_of(signature: Signature, arrays: Mapping[str, Array]) -> dict[str, lis
             if is_whole(port, arrays[port.name]):
                 items[port.name] *= count
     return items
+
+
+def hide_triggers(signature: Signature) -> tuple[Signature, dict[str, list[Any]]]:
+    """Returns what clients see of a graph that takes nothing but triggers: no input, and no batch.
+
+    Returns:
+        The signature, and the items that the graph gets in the place of a request's; none where
+        clients send the inputs themselves.
+    """
+    if not all(port.is_trigger for port in signature.inputs):
+        return signature, {}
+    outputs = tuple(replace(port, is_batched=False) for port in signature.outputs)
+    return Signature((), outputs), {port.name: [None] for port in signature.inputs}
 
 
 def is_whole(port: GraphPort, array: Array) -> bool:

@@ -3,13 +3,11 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
 from modelflow.flow import Flow
-from modelflow.graph.graph_port import Signature
 from modelflow.http.exchange import Visit
 from modelflow.http.mailbox import Mailbox
 from modelflow.runtime.clock import SYSTEM_CLOCK
@@ -21,7 +19,7 @@ from modelflow.serve.gangway import Gangway
 from modelflow.serve.limits import ModelLimits
 from modelflow.serve.model import with_signature
 from modelflow.serve.row_reader import Asker, RowReader
-from modelflow.serve.rows import is_whole, items_of
+from modelflow.serve.rows import hide_triggers, is_whole, items_of
 from modelflow.serve.unread import Unread
 from modelflow.wire.problem import Code
 from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE, PREDICT_METHOD
@@ -44,6 +42,7 @@ class ServedModel:
         name: What clients call it.
         version: Which version of that it is.
         signature: What it takes and gives.
+        triggers: What the graph gets of a request to a model without inputs.
         types: The element types of its inputs, by name; None: it takes what comes.
         outputs: Its outputs, by name.
         mailbox: How other threads reach the server's.
@@ -72,13 +71,7 @@ class ServedModel:
         """
         self.name = name
         self.version = version
-        self.signature = flow.signature()
-        # Of a model without inputs: clients send nothing, and the graph gets an item that says so.
-        self._trigger: Mapping[str, Sequence[Any]] = {}
-        if all(port.is_trigger for port in self.signature.inputs):
-            self._trigger = {port.name: [None] for port in self.signature.inputs}
-            outputs = (replace(port, is_batched=False) for port in self.signature.outputs)
-            self.signature = Signature((), tuple(outputs))
+        self.signature, self.triggers = hide_triggers(flow.signature())
         self.types: Types = {
             port.name: None if port.tensor is None else port.tensor.dtype
             for port in self.signature.inputs
@@ -121,19 +114,11 @@ class ServedModel:
                 limits.check_elements(array.size, f"input {name!r}")
             if array.ndim and len(array) > limits.rows and self._is_batched(name):
                 limits.check_rows(len(array), f"input {name!r}")
-        items = self.items_of(arrays)
+        items = items_of(self.signature, arrays)
         call = self.send(items, done, deadline, visit, is_stream=is_stream)
         ports = self.signature.inputs
         call.is_without_axis = bool(ports) and all(is_whole(p, arrays[p.name]) for p in ports)
         return call
-
-    def items_of(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Mapping[str, Sequence[Any]]:
-        """Cuts the arrays of a request into the items of each input of the graph.
-
-        Raises:
-            Problem: they do not fit the model's inputs.
-        """
-        return items_of(self.signature, arrays) or self._trigger
 
     def _is_batched(self, name: str) -> bool:
         return any(port.name == name and port.is_batched for port in self.signature.inputs)
@@ -164,9 +149,8 @@ class ServedModel:
         if deadline is not None or admission.under_way >= admission.most:
             self._make_room(deadline)
         # Made before it is counted: whoever sees it counted may reckon with its deadline.
-        call = Call(
-            self, items or self._trigger, deadline, done, is_stream=is_stream, context=context
-        )
+        given = items or self.triggers
+        call = Call(self, given, deadline, done, is_stream=is_stream, context=context)
         admission.admit(deadline)
         if visit is not None:
             call.watch(visit)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modelflow.errors import EngineError, ModelflowError
+from modelflow.serve.rows import items_of
 from modelflow.serve.served_model import ServedModel
 from modelflow.wire.problem import Problem
 from modelflow.wire.tf_serving.examples import examples_of_input, serialized
@@ -103,7 +104,8 @@ def _examples(model: ServedModel, message: Any) -> Arrays:
 
 def _run(model: ServedModel, arrays: Arrays) -> None:
     stream = model.flow.create_stream_io()
-    for buffers in stream.exchange(model.items_of(arrays)).values():
+    items = items_of(model.signature, arrays) or model.triggers
+    for buffers in stream.exchange(items).values():
         for buffer in buffers:
             if buffer.error is not None:
                 raise buffer.error

@@ -1,11 +1,15 @@
 """A model that takes nothing is asked by a request that brings nothing, and is called once."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 
 import modelflow
 from modelflow.errors import FlowFailed
 from modelflow.registry.folder import read_unit_folder
 from modelflow.serve.server import ServeOptions, Server
+from modelflow.wire.tf_serving.messages import TF_SERVING
 from modelflow.wire.tf_serving.tensor_proto import array_of_proto
 from tests.serve.clients import ask
 from tests.serve.grpc.stub import PREDICTION, stub
@@ -98,6 +102,19 @@ def test_the_description_of_the_interface_shows_how_to_ask(server):
     (body,) = found["paths"][PREDICT]["post"]["requestBody"]["content"].values()
     assert body["example"] == {"inputs": {}}
     assert ask(server, PREDICT, body["example"])[0] == 200
+
+
+def test_a_recorded_request_without_inputs_is_run_before_a_version_is_served(model, tmp_path):
+    path = Path(shutil.copytree(model, tmp_path / "model"))
+    (path / "assets.extra").mkdir()
+    log = TF_SERVING["tensorflow.serving.PredictionLog"]()
+    log.predict_log.request.model_spec.name = "m"
+    with tensorflow().io.TFRecordWriter(
+        str(path / "assets.extra" / "tf_serving_warmup_requests")
+    ) as writer:
+        writer.write(log.SerializeToString())
+    with Server({"m": path}, ServeOptions(http_port=0)) as server:
+        assert server.model("m").flow.stats()["model"].buffers == 1
 
 
 def unit_in(folder, model, inputs=""):
