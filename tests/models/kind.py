@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import pytest
-
 __all__ = ["ENGINES", "Kind", "Port"]
 
 ENGINES = ("onnx", "tensorflow", "torch script", "torch export", "plug-in")
@@ -42,7 +40,6 @@ class Kind:
         errors: The place of a row that is refused -> words of the message, in any engine of them.
         is_narrow: In PyTorch its numbers are bfloat16, which come and go as float32.
         most: The largest batch that the model takes.
-        wrong: Engines that do not answer so yet: why.
         signature: Of a SavedModel with several: the one that is asked.
         is_joined: Rows of several clients may be in one call.
     """
@@ -59,7 +56,6 @@ class Kind:
     errors: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     is_narrow: bool = False
     most: int | None = None
-    wrong: Mapping[str, str] = field(default_factory=dict)
     signature: str = ""
     is_joined: bool = True
 
@@ -67,11 +63,6 @@ class Kind:
         """Tells whether an engine has such models."""
         body = getattr(self, engine.split()[0].replace("-", "_"))
         return body is not None and engine not in self.without
-
-    def marks(self, engine: str) -> Any:
-        """Returns the mark of a cell: that it fails, where it is known to."""
-        reason = self.wrong.get(engine)
-        return pytest.mark.xfail(reason=reason) if reason else ()
 
     def words(self, engine: str, place: int) -> str:
         """Returns what the error of a row says; empty: it is answered."""

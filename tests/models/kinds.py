@@ -250,6 +250,18 @@ KINDS = {
         plug_in=lambda x: {"output0": x + x, "output1": TABLE},
         is_joined=False,
     ),
+    "no inputs": Kind(
+        [{}, {}],
+        inputs={},
+        outputs={"output": Port(shape=(3,), is_batched=False)},
+        onnx=[("Identity", ["t"], ["output"], {})],
+        constants={"t": TABLE},
+        tensorflow=lambda tf, _: lambda: tf.constant(TABLE),
+        torch=modules.Table,
+        plug_in=lambda: TABLE,
+        without=dict.fromkeys(("flow", "run"), "a graph has an input, which is no model's"),
+        is_joined=False,
+    ),
     "own buffer": Kind(
         rows(*NUMBERS),
         onnx=None,  # such models keep nothing between calls
@@ -261,7 +273,6 @@ KINDS = {
         rows(*NUMBERS),
         tensorflow=modules.counting,
         torch=modules.Counting,
-        wrong={"tensorflow": "an item of it has the batch axis still: (1, 3) in place of (3,)"},
     ),
     "several signatures": Kind(
         rows(*NUMBERS),

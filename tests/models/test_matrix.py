@@ -28,7 +28,6 @@ def by_entrance(entrances):
             pytest.param(
                 *(engine, name, way, how == "with others"),
                 id=f"{engine}-{name}-{way}-{how}",
-                marks=KINDS[name].marks(engine),
             )
             for engine, name in HAD
             for way in entrances
@@ -65,7 +64,7 @@ def test_a_client_is_answered_as_by_the_engine_itself(
 @pytest.mark.parametrize(
     ("engine", "name"),
     [  # of the element types those of "many types": JSON lines have no NaN
-        pytest.param(engine, name, marks=KINDS[name].marks(engine))
+        (engine, name)
         for engine, name in HAD
         if name not in DTYPES and "run" not in KINDS[name].without
     ],

@@ -1,6 +1,7 @@
 """SavedModels, of TensorFlow 1 and 2: folders whose ports are the keys of a signature."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from modelflow.engine.tensorflow.library import load_tensorflow
 from modelflow.engine.tensorflow.runners.function import freeze, is_assigning, refuse_xla
 from modelflow.engine.tensorflow.runners.graph import graph_model
 from modelflow.engine.tensorflow.runners.placed_graph import PlacedGraph
-from modelflow.engine.tensorflow.runners.session import SessionModel
+from modelflow.engine.tensorflow.runners.session import SessionModel, find_batched
 from modelflow.errors import EngineError
 from modelflow.wire.tensor import TensorSpec
 
@@ -142,6 +143,10 @@ def _load_session(
         if is_stateful:
             model.is_stateful = True
             model.accept_scalars()
+            model.outputs = tuple(
+                replace(spec, is_batched=is_batched)
+                for spec, is_batched in zip(model.outputs, find_batched(placed), strict=True)
+            )
     except (OSError, ValueError, KeyError, tf.errors.OpError) as error:
         raise _make_load_error(path, error) from error
     finally:
