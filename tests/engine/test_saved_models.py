@@ -117,6 +117,24 @@ def test_a_signature_without_inputs_is_called_with_nothing(several):
             model.infer_batch([])
 
 
+def test_a_model_with_a_table_and_a_variable_is_called_with_batches(tf, tmp_path):
+    module = tf.Module()
+    keys = tf.lookup.KeyValueTensorInitializer([0], [2.0], tf.int64, tf.float32)
+    module.table, module.one = tf.lookup.StaticHashTable(keys, 0.0), tf.Variable(1.0)
+
+    # What restores the variable assigns it, and is no part of the signature.
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, "x")])
+    def line(x):
+        return {"y": x * module.table.lookup(tf.constant(0, tf.int64)) + module.one}
+
+    tf.saved_model.save(module, str(tmp_path / "model"), {"serving_default": line})
+    with Model(tmp_path / "model", batch_size=4) as model:
+        (column,) = model.infer_batch([[1.0, 2.0, 3.0, 4.0]])
+        calls = model.stats().figures["engine_calls"]
+    assert [float(answer.data) for answer in column] == [3, 5, 7, 9]
+    assert calls == {4: 1}
+
+
 def write_twice_of_tensorflow_1(tf, path):
     v1 = tf.compat.v1
     with tf.Graph().as_default(), v1.Session() as session:
