@@ -185,9 +185,11 @@ def _print(found: dict[str, Any], target: Path | None) -> None:
     click.echo(f"{found['path']}: {found['engine']}, {found['bytes'] / 1e6:.1f} MB")
     for title in ("inputs", "outputs"):
         click.echo(f"\n{title}")
-        width = max(len(port["name"]) for port in found[title])
+        width = max((len(port["name"]) for port in found[title]), default=0)
         for port in found[title]:
             click.echo(f"  {port['name']:{width}}  {port['dtype']:8}  {port['shape']}".rstrip())
+        if not found[title]:
+            click.echo("  none: called once for each item of the port 'trigger'")
     if target is None:
         click.echo("\nas a unit (NAME.toml in a folder of [driver] dir, beside the model)\n")
         click.echo("\n".join(f"    {line}".rstrip() for line in found["toml"].splitlines()))

@@ -47,6 +47,16 @@ def test_unit_file_is_ready_to_use(modelflow, net, folder):
     assert [row["batch"] for row in found["timing"]] == [1, 2, 4, 8, 16]
 
 
+def test_a_model_without_inputs_is_described_and_timed(modelflow, folder):
+    nodes, ones = [("Identity", ["t"], ["y"])], {"t": np.ones(2, np.float32)}
+    save_onnx(folder / "ones.onnx", nodes, {}, {"y": [2]}, ones)
+    done = modelflow("model", "ones.onnx", "--seconds", "0", "--toml", "ones/ones.toml")
+    assert done.returncode == 0, done.stderr
+    assert "inputs\n  none: called once for each item of the port 'trigger'" in done.stdout
+    with package.Model(folder / "ones") as model:
+        assert model.infer([])[0].data.tolist() == [1, 1]
+
+
 def test_saved_model_is_described_with_its_signature(modelflow):
     done = modelflow("model", str(DIGITS), "--signature", "serving_default", "--no-timing")
     assert 'signature = "serving_default"' in done.stdout

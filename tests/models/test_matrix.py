@@ -77,9 +77,12 @@ def test_a_run_answers_as_the_engine_itself(cells, engine, name, tmp_path):
 
 
 def served(kind, outputs):
-    """What a request of one row is answered: an output without a batch axis is the row's value."""
+    """What a request of one row is answered: an output without a batch axis is the row's value.
+
+    A request without inputs has no rows.
+    """
     return outputs and {
-        name: value if kind.outputs[name].is_batched else value[np.newaxis]
+        name: value if kind.outputs[name].is_batched or not kind.inputs else value[np.newaxis]
         for name, value in outputs.items()
     }
 

@@ -182,7 +182,7 @@ class OtherRanks:
 def find_batched(placed: PlacedGraph) -> list[bool]:
     """Tells which outputs have the batch as axis 0, without a call, which might assign a variable.
 
-    TensorFlow proves it at the import: of inputs of 5 rows they have 5 rows, of 7 they have 7. False
+    TensorFlow proves it at the import: of inputs of 5 rows they have 5, of 7 they have 7. False
     where it proves nothing.
     """
     graph_def = _plain_graph(placed)
