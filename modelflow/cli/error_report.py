@@ -155,7 +155,9 @@ def _describe(value: Any) -> Any:
     try:
         found = shown(value)
         json_text(found)
-    except Exception as error:  # noqa: BLE001 - it is anybody's object
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - it is anybody's object
         return f"cannot be shown: {described(error)}"
     return found
 

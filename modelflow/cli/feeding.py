@@ -199,7 +199,9 @@ def _buffer(path: str, read: Callable[[], Any]) -> Buffer:
     meta = {"path": path}
     try:
         return Buffer(read(), meta)
-    except (OSError, ValueError) as error:
+    except Cancelled:
+        raise
+    except Exception as error:  # noqa: BLE001 - of an empty .npy it is EOFError
         failure = FlowUnitError.from_exception(error, node="input", unit="input", phase="read")
         return Buffer.from_error(failure, meta)
 

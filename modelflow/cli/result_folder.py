@@ -1,6 +1,7 @@
 """Results as files of a folder, one each under the number of its input: images, arrays, bytes."""
 
 import io
+import os
 import re
 from pathlib import Path
 
@@ -14,14 +15,19 @@ from modelflow.errors import ConfigError
 __all__ = ["as_png", "encode_result", "is_image", "remove_results"]
 
 _SIGNATURES = ((b"\xff\xd8\xff", ".jpg"), (b"\x89PNG", ".png"), (b"RIFF", ".webp"))
+# Bytes of an input's name in the name of its result: file systems take 255 in all.
+_LONGEST_STEM = 220
 _RESULT = re.compile(r"(\d{6,})(_.*)?\.(npy|json|png|jpg|webp|bin)", re.DOTALL)
 
 
 def encode_result(index: int, buffer: Buffer) -> tuple[str, bytes]:
     """Returns the name of a result's file, under the number of its input, and what it holds."""
     source = place_of(buffer).get("path", "-")
-    stem = f"{index:06d}" if source == "-" else f"{index:06d}_{Path(source).stem}"
+    stem = f"{index:06d}" if source == "-" else f"{index:06d}_{_cut(Path(source).stem)}"
     data = as_png(buffer) if is_image(buffer) else buffer.data
+    if isinstance(data, np.ma.MaskedArray):
+        message = "got a masked array, which .npy has no form for; fill it: data.filled(0)"
+        raise TypeError(message)
     if isinstance(data, np.ndarray):
         file = io.BytesIO()
         np.save(file, data, allow_pickle=False)
@@ -32,6 +38,10 @@ def encode_result(index: int, buffer: Buffer) -> tuple[str, bytes]:
         return f"{stem}{ending}", raw
     text = json_text(shown(data, is_whole=True))
     return f"{stem}.json", text.encode() + b"\n"
+
+
+def _cut(stem: str) -> str:
+    return os.fsdecode(os.fsencode(stem)[:_LONGEST_STEM])
 
 
 def remove_results(folder: Path, done: int, saved: int, option: str, *, is_begun: bool) -> None:

@@ -256,6 +256,7 @@ class _Wishes:
         from modelflow.cli.apart import check_apart
         from modelflow.cli.resuming import journal_of
         from modelflow.cli.writing import targets_of
+        from modelflow.graph.files import files_behind
 
         read = {f"--input {feed.port}": feed.paths for feed in feeds}
         targets = targets_of(self.outputs, graph.outputs)
@@ -267,7 +268,7 @@ class _Wishes:
             "--trace": self.trace,
         }
         check_apart(
-            {"GRAPH": [self.graph.path], **read},
+            {"GRAPH": [self.graph.path, *files_behind(graph)], **read},
             {option: Path(where) for option, where in written.items() if where and where != "-"},
         )
 

@@ -185,9 +185,9 @@ class ResultWriter:
                 self._add_row(output, line, buffer)
             else:
                 self._print(output, self._make_line(line, buffer))
-        except (BrokenPipeError, ConfigError):  # of the disk, or of who reads
+        except (BrokenPipeError, ConfigError, KeyboardInterrupt):  # of the disk, of who reads, ours
             raise
-        except Exception as error:  # noqa: BLE001 - it is the item's
+        except BaseException as error:  # noqa: BLE001 - it is the item's, SystemExit, too
             failure = FlowUnitError.from_exception(error, node=output, unit="output", phase="write")
             return Buffer.from_error(failure, buffer.meta)
         return None

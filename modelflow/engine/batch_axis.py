@@ -1,8 +1,9 @@
 """Which outputs of a model have a value for each item: those whose axis 0 is the batch.
 
-The model file says it (a symbolic name, a fixed length), or calls with batches of different sizes
-show it. The length of one result never decides: of a detector that finds two boxes in a batch of
-two images, both may be in the first image.
+The model file says it (a symbolic name), or calls with batches of different sizes show it. The
+length of one result never decides: of a detector that finds two boxes in a batch of two images,
+both may be in the first image. Where calls show it, one of unlike items shows as well whether each
+row depends on its item alone: of a model that sorts its batch it does not.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,8 +18,11 @@ from modelflow.wire.tensor import TensorSpec
 __all__ = ["BatchAxes", "find_batch_axes", "state_batch_axes"]
 
 Items = Mapping[str, Any]
-# Runs the model on a batch of equal items: an item of each input, the size -> the outputs.
-Call = Callable[[Items, int], Mapping[str, Any]]
+# Runs the model on a batch of items -> the outputs.
+Call = Callable[[Sequence[Items]], Mapping[str, Any]]
+# How far a row may be from the same row in another batch, relative to the largest value: kernels
+# for other batches add in another order, those for 16 bits coarsely.
+_TOLERANCE = 0.02
 
 
 @dataclass(frozen=True)
@@ -66,8 +70,9 @@ def find_batch_axes(
 ) -> BatchAxes:
     """Calls a model with batches of each size, and looks which outputs follow.
 
-    An output is batched if its axis 0 has the length of the batch in every call: of zeros, of ones,
-    of minus ones. A model that refuses all of these gets the example.
+    An output is batched if its axis 0 has the length of the batch in every call, of zeros, of ones,
+    of minus ones, and no other axis changes with it. A model that refuses all of these gets the
+    example. Inputs without a batch axis have the example's value.
 
     Args:
         inputs: The inputs.
@@ -89,7 +94,7 @@ def find_batch_axes(
         if item is example and len({size for size, _ in calls}) == len(sizes):
             break  # the made-up items were enough
         try:
-            calls.append((size, call(item, size)))
+            calls.append((size, call([item] * size)))
         except Exception as error:  # noqa: BLE001 - raised or told below
             refusals.append(error)
     if not calls:
@@ -102,14 +107,63 @@ def find_batch_axes(
         is_batched = _state(output, fixed).is_batched
         if is_batched is None:
             is_shown = is_alone or len(ran) == len(sizes)
-            is_batched = is_shown and all(value.ndim and len(value) == n for n, value in values)
+            is_batched = is_shown and _has_batch_axis(values)
         found.append(replace(output, is_batched=is_batched, dtype=_dtype(output, values)))
     if is_alone:
         return BatchAxes(tuple(found), f"it takes no batch of {max(sizes)}: {refusals[-1]}")
     reason = _no_axis(found)
     if reason and len(ran) < len(sizes):
         reason = f"nothing shows a batch axis, as it refuses zeros and ones: {refusals[0]}"
+    elif not reason and not refusals and sizes[-1] > 1:
+        zeros, ones = (_fill(inputs, example, value) for value in (0, 1))
+        reason = _find_mixed(found, call, zeros, ones, sizes[-1])
     return BatchAxes(tuple(found), reason)
+
+
+def _has_batch_axis(values: Sequence[tuple[int, Any]]) -> bool:
+    """Tells whether axis 0 has the length of the batch in each call, and no other axis changes."""
+    has_rows = all(value.ndim and len(value) == size for size, value in values)
+    return has_rows and len({tuple(value.shape[1:]) for _, value in values}) == 1
+
+
+def _find_mixed(
+    outputs: Sequence[TensorSpec], call: Call, first: Items, other: Items, size: int
+) -> str:
+    """Says which output's rows depend on each other; empty: none, or the values are random.
+
+    Args:
+        outputs: The outputs.
+        call: See `Call`.
+        first: An item.
+        other: Another one, of the same shapes.
+        size: How many go into a batch.
+    """
+
+    def run(items: Sequence[Items]) -> dict[str, npt.NDArray[Any]]:
+        # Copied: the next call may write where the results lie.
+        return {name: np.array(_to_host(value)) for name, value in call(items).items()}
+
+    alike = run([first] * size), run([other] * size)
+    for items, (ones, others) in (((first, other), alike), ((other, first), alike[::-1])):
+        batch = [items[0]] + [items[1]] * (size - 1)
+        mixed = run(batch)
+        for name in (output.name for output in outputs if output.is_batched):
+            expected = np.concatenate([ones[name][:1], others[name][1:]])
+            if not _is_near(mixed[name], expected) and _is_near(mixed[name], run(batch)[name]):
+                return f"the rows of output {name!r} depend on each other"
+    return ""
+
+
+def _to_host(value: Any) -> npt.NDArray[Any]:
+    return value if isinstance(value, np.ndarray) else np.asarray(value.cpu())
+
+
+def _is_near(found: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
+    if found.dtype.kind not in "fc" or found.shape != other.shape:
+        return bool(np.array_equal(found, other))
+    largest = np.abs(other[np.isfinite(other)]).max(initial=0)
+    allowed = _TOLERANCE * float(largest)
+    return np.allclose(found, other, rtol=_TOLERANCE, atol=allowed, equal_nan=True)
 
 
 def _state(output: TensorSpec, fixed_batch: int | None) -> TensorSpec:
@@ -117,8 +171,9 @@ def _state(output: TensorSpec, fixed_batch: int | None) -> TensorSpec:
         return output
     if not output.shape:
         return replace(output, is_batched=False)
-    length = output.shape[0]
-    return output if length is None else replace(output, is_batched=length == fixed_batch)
+    # A length of a fixed batch may be one by chance: calls show it.
+    is_open = output.shape[0] is None or output.shape[0] == fixed_batch
+    return output if is_open else replace(output, is_batched=False)
 
 
 def _no_axis(outputs: Sequence[TensorSpec]) -> str:
@@ -141,7 +196,9 @@ def _trials(
 
 def _fill(inputs: Sequence[TensorSpec], example: Items, value: int) -> dict[str, Any]:
     return {
-        tensor.name: _make_array(tuple(example[tensor.name].shape), tensor.dtype, value)
+        tensor.name: example[tensor.name]
+        if tensor.is_batched is False
+        else _make_array(tuple(example[tensor.name].shape), tensor.dtype, value)
         for tensor in inputs
     }
 

@@ -186,8 +186,8 @@ class InferenceUnit(FlowUnit):
         self._figures.call(len(rows), size)
         assert servable.axes is not None  # decided before the first call
         for output in servable.axes.outputs:
-            if output.is_batched and not self._has_rows(servable, output.name, outputs, size):
-                break
+            if output.is_batched:
+                self._check_rows(servable, output.name, outputs, size)
         axes = servable.axes  # the results may have corrected them
         if axes.reason and size > 1:  # the first result to show it: once more, one by one
             for row in rows:
@@ -228,16 +228,16 @@ class InferenceUnit(FlowUnit):
             message = f"{hint} ({error})"
             raise ItemRefusedError(message) from error
 
-    def _has_rows(self, servable: Servable, name: str, outputs: Arrays, size: int) -> bool:
-        """Tells whether an output has a row for each of a batch, and corrects what was shown.
+    def _check_rows(self, servable: Servable, name: str, outputs: Arrays, size: int) -> None:
+        """Checks that an output has a row for each of a batch; corrects what calls have shown.
 
         Raises:
             EngineError: it has none, against what the model file says.
         """
         output = outputs[name]
         if output.ndim and len(output) == size:
-            return True
-        if servable.axes is None or servable.axes.is_stated or servable.sizes.fixed is not None:
+            return
+        if servable.axes is None or servable.axes.is_stated or servable.model.fixed_batch:
             message = (
                 f"unit {self.name!r}, output {name!r}: got the shape {shape_text(output.shape)} "
                 f"for a batch of {size}; expected axis 0 to be the batch; "
@@ -245,7 +245,6 @@ class InferenceUnit(FlowUnit):
             )
             raise EngineError(message)
         servable.correct_axes(name)
-        return False
 
     def _opened(self) -> Serving:
         serving = self._serving

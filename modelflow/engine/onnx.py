@@ -259,7 +259,8 @@ def _is_batched(shape: Sequence[Any], batch: Set[Any]) -> bool | None:
     if not isinstance(length, str) or _MADE_UP.search(length):
         return None  # a number, or nothing that anybody has named
     if length in batch:
-        return True
+        # ("n", "n") is what each item is to the others.
+        return not any(isinstance(axis, str) and axis in batch for axis in shape[1:])
     names = [name for name in batch if isinstance(name, str) and not _MADE_UP.search(name)]
     return False if names or all(isinstance(size, int) for size in batch) else None
 

@@ -1,5 +1,6 @@
 """A version of a model in memory, and the handing over from one version to the next."""
 
+import itertools
 import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -53,8 +54,14 @@ class Servable:
         self.axes = state_batch_axes(self.model.outputs, self.sizes.fixed)
         if self.axes is None and (self.model.is_stateful or not self.model.inputs):
             # Calls of two sizes show nothing of a model that takes no batch.
-            outputs = [replace(o, is_batched=bool(o.is_batched)) for o in self.model.outputs]
-            self.axes = state_batch_axes(outputs, self.sizes.fixed)
+            fixed = self.sizes.fixed
+            outputs = [
+                output
+                if output.is_batched is not None
+                else replace(output, is_batched=fixed is not None and output.batch_size == fixed)
+                for output in self.model.outputs
+            ]
+            self.axes = state_batch_axes(outputs, fixed)
         if self.axes is not None:
             self._apply_axes(self.axes)
 
@@ -73,7 +80,7 @@ class Servable:
                     find_batch_axes(
                         self.model.inputs,
                         self.model.outputs,
-                        self._run_equal,
+                        self._run_items,
                         example,
                         self.sizes.trials(),
                     )
@@ -102,9 +109,9 @@ class Servable:
             _log.log(LEVELS["NOTICE"], text, self.unit, axes.reason)
         self.axes = axes
 
-    def _run_equal(self, item: Mapping[str, Any], size: int) -> Mapping[str, Any]:
+    def _run_items(self, items: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
         staged = {
-            port.name: port.gather([port.arrive(item[port.name])] * size, size)
+            port.name: port.gather([port.arrive(item[port.name]) for item in items], len(items))
             for port in self.ports
         }
         return self.model.run(staged)
@@ -118,17 +125,24 @@ class Servable:
         """Runs whole batches for nothing (a warm-up); returns how many."""
         count = 0
         with self.memory.running(self.model.memory):
-            for request in requests:
+            for batch in itertools.chain.from_iterable(map(self._cut, requests)):
                 for _ in range(self.model.warm_up_runs):
                     self.model.run(
                         {
                             port.name: port.gather(rows, self.sizes.size(len(rows)))
                             for port in self.ports
-                            for rows in [list(request[port.name])]
+                            for rows in [list(batch[port.name])]
                         }
                     )
                     count += 1
         return count
+
+    def _cut(self, request: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+        """Gives a request of many rows as batches that the model takes."""
+        rows = max(map(len, request.values()), default=1)
+        step = max(1, self.sizes.step(rows))
+        for start in range(0, rows, step):
+            yield {name: values[start : start + step] for name, values in request.items()}
 
 
 class Serving:

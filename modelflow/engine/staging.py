@@ -64,7 +64,7 @@ class InputPort:
         """
         if type(data) is np.ndarray:
             if data.dtype == self._dtype and data.shape == self._passed:
-                return self._texts(data) if self._is_text else data
+                return self._text(data) if self._is_text else data
         elif self._device.kind != CPU.kind and self._memory.holds(data):
             return self._on_device(data)
         array = self._text(data) if self._is_text else self._numbers(data, meta_shape)
@@ -114,7 +114,7 @@ class InputPort:
         return data
 
     def _numbers(self, data: Any, meta_shape: Any) -> Array:
-        is_fit = isinstance(data, np.ndarray) and self._fits(data.shape)
+        is_fit = isinstance(data, np.ndarray) and self._is_usual(data.shape)
         if not is_fit or data.dtype != self._dtype:
             seen = view(data, meta_shape, self._dtype, self._tensor.item_shape)
             if seen is not None:
@@ -130,7 +130,9 @@ class InputPort:
         is_untyped = isinstance(data, _UNTYPED)
         if is_untyped and not array.size:
             return array.astype(self._dtype)
-        if array.dtype.kind in "biufc" and np.can_cast(array.dtype, self._dtype, "same_kind"):
+        is_whole = is_untyped and array.dtype.kind in "iu" and self._dtype.kind in "iu"
+        is_near = array.dtype.kind in "biufc" and np.can_cast(array.dtype, self._dtype, "same_kind")
+        if is_whole or is_near:
             if not (is_untyped or self._is_cast_allowed):
                 advice = "of that type; convert it before, or set allow_cast=true"
                 raise ItemRefusedError(self._message(_described(data), advice))
@@ -191,6 +193,11 @@ class InputPort:
         if wanted is None or not self._tensor.is_shape_checked:
             return True
         return has_shape(shape, wanted)
+
+    def _is_usual(self, shape: tuple[int, ...]) -> bool:
+        """Tells whether a shape is the model's, whether that is checked or not."""
+        wanted = self._tensor.item_shape
+        return wanted is None or len(wanted) < 2 or has_shape(shape, wanted)
 
     def _without_batch_axis(self, array: Array) -> Array:
         """Returns the only row of a batch of one, where the model's batch is fixed to 1."""

@@ -11,7 +11,7 @@ from modelflow.errors import ConfigError
 from modelflow.graph.graph import Graph
 from modelflow.graph.node import Node
 
-__all__ = ["MOST_FILES", "files_in", "files_of", "is_passed"]
+__all__ = ["MOST_FILES", "files_behind", "files_in", "files_of", "is_passed"]
 
 # In a folder of units, with those inside it.
 MOST_FILES = 10_000
@@ -28,10 +28,12 @@ def files_of(graph: Graph) -> set[Path]:
     Raises:
         ConfigError: a folder of units holds too many files to watch.
     """
-    found = set(_written_in(graph.config))
-    for node in graph.nodes.values():
-        found.update(_behind(node, graph.config))
-    return found
+    return {*_written_in(graph.config), *files_behind(graph)}
+
+
+def files_behind(graph: Graph) -> set[Path]:
+    """Returns the files that the nodes of a graph need: units, models, files that options name."""
+    return {path for node in graph.nodes.values() for path in _behind(node, graph.config)}
 
 
 def _written_in(config: FlowConfig) -> Iterator[Path]:

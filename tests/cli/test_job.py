@@ -475,6 +475,7 @@ def test_a_list_is_no_other_file_of_the_run(modelflow, job, there):
         (("--trace", "texts/7.txt"), "--trace", "--input input"),
         (("--output", "job.dot"), "--output output=job.dot", "GRAPH"),
         (("--errors", "job.dot"), "--errors", "GRAPH"),
+        (("--output", "jobs.py"), "--output output=jobs.py", "GRAPH"),
     ],
 )
 def test_nothing_is_written_over_what_is_read(modelflow, job, words, option, reader):
@@ -557,3 +558,41 @@ def test_results_are_utf8_whatever_the_terminal_takes(modelflow, job):
     done = programs.run(words, cwd=job, env=env, text=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["path"] == "texts/0\xe9.txt"
+
+
+def test_a_file_that_no_reader_takes_is_the_error_of_its_item(modelflow, job):
+    (job / "few").mkdir()
+    for name, contents in {
+        "0.txt": b"a",
+        "1.npy": b"",
+        "2.npy": b"no array",
+        "3.txt": b"b",
+    }.items():
+        (job / "few" / name).write_bytes(contents)
+    done = modelflow("run", "job.dot", "--input", "few", "--output", "few.jsonl")
+    assert done.returncode == 1
+    assert [line.get("error", {}).get("phase") for line in lines(job / "few.jsonl")] == [
+        *(None, "read", "read", None)
+    ]
+
+
+def test_a_long_name_and_a_masked_array_stop_nobody(modelflow, job):
+    (job / "few").mkdir()
+    for name in ("a" * 250, "b"):
+        (job / "few" / f"{name}.txt").write_text(name)
+    (job / "masked.py").write_text(
+        "import modelflow, numpy as np\n"
+        "@modelflow.flowunit\n"
+        "def masked(data):\n"
+        "    return len(data) if len(data) > 1 else np.ma.masked_array([1, 2], [0, 1])\n"
+    )
+    (job / "masked.dot").write_text(graph("output", unit="masked:masked"))
+    done = modelflow("run", "masked.dot", "--input", "few", "--output", "out/")
+    assert done.returncode == 1
+    assert "2 items, 1 error" in done.stderr
+    assert (
+        "b.txt: node 'output' (unit 'output') failed in write: TypeError: got a masked"
+        in done.stderr
+    )
+    (written,) = (job / "out").iterdir()
+    assert written.name == f"000000_{'a' * 220}.json"

@@ -20,11 +20,24 @@ class Odd:
         raise OSError(message)
 
 
+class Leaving:
+    """Ends the process that shows it."""
+
+    def __repr__(self):
+        raise SystemExit(0)
+
+
 ROUND = []
 ROUND.append(ROUND)
 HUGE = 10**5000
-DATA = [Buffer(HUGE), Buffer(ROUND), Buffer({"a": Odd()}), Buffer(np.array([Odd()], object))]
-META = [Buffer(1, {"odd": HUGE}), Buffer(1, {"odd": ROUND}), Buffer(1, {"odd": Odd()})]
+DATA = [
+    Buffer(HUGE),
+    Buffer(ROUND),
+    Buffer({"a": Odd()}),
+    Buffer(Leaving()),
+    Buffer(np.array([Odd()], object)),
+]
+META = [Buffer(1, {"odd": HUGE}), Buffer(1, {"odd": ROUND}), Buffer(1, {"odd": Leaving()})]
 
 
 @pytest.mark.parametrize("paths", [[], ["a.txt", "b.txt", "c.txt"]])

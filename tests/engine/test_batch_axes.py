@@ -8,7 +8,8 @@ import pytest
 
 from modelflow import Model
 from modelflow.engine import Engine, LoadedModel, TensorSpec, lookup
-from tests.engine.conftest import freeze
+from modelflow.errors import FlowFailed
+from tests.engine.conftest import freeze, save_onnx
 
 # Two hits in the first item, none in the second: in a batch of two, two rows of hits.
 HIT = np.array([1, 0, 0, 1], np.float32)
@@ -144,6 +145,86 @@ def check_detector(path):
         assert rows.data.shape == expected.shape
         assert float(np.asarray(total.data)) == item.sum()
         np.testing.assert_array_equal(copy.data, item)
+
+
+MIXING = {
+    "sorted": lambda x: x.sort(0).values,
+    "turned round": lambda x: x.flip(0),
+    "summed up": lambda x: x.cumsum(0),
+    "parts of one": lambda x: x.softmax(0),
+    "each second twice": lambda x: x.repeat(2, 1)[::2],
+    "each with the others": lambda x: x @ x.T,
+}
+ROWS = [
+    np.array(row, np.float32) for row in ([3, 1, 4, 1], [1, 5, 9, 2], [6, 5, 3, 5], [8, 9, 7, 9])
+]
+
+
+@pytest.mark.parametrize("name", MIXING)
+def test_a_model_whose_rows_depend_on_each_other_is_called_with_one_item_at_a_time(
+    network, tmp_path, name
+):
+    torch, _ = network
+    traced = torch.jit.trace(MIXING[name], torch.ones(3, 4), check_trace=False)
+    torch.jit.save(traced, str(tmp_path / "mixing.pt"))
+    with Model(tmp_path / "mixing.pt", batch_size=4, batch_timeout_ms=50) as model:
+        (answers,) = model.infer_batch([ROWS])
+        assert model.stats().figures["engine_calls"] == {1: 4}
+    for row, answer in zip(ROWS, answers, strict=True):
+        alone = MIXING[name](torch.from_numpy(row[np.newaxis])).numpy()
+        np.testing.assert_allclose(np.ravel(answer.data), np.ravel(alone), rtol=1e-6)
+
+
+def test_random_rows_do_not_depend_on_each_other(network, tmp_path):
+    torch, _ = network
+    traced = torch.jit.trace(lambda x: x + torch.rand_like(x), torch.ones(3, 4), check_trace=False)
+    torch.jit.save(traced, str(tmp_path / "noise.pt"))
+    with Model(tmp_path / "noise.pt", batch_size=4, batch_timeout_ms=50) as model:
+        model.infer_batch([ROWS])
+        assert model.stats().figures["engine_calls"] == {4: 1}
+
+
+def test_each_output_that_turns_out_to_have_no_batch_axis_is_given_whole(network, tmp_path):
+    class Masked(network[0].nn.Module):
+        def forward(self, x):
+            return x[x[:, 0] < 3], x[x[:, 1] < 3]
+
+    torch = network[0]
+    torch.jit.save(torch.jit.script(Masked()), str(tmp_path / "masked.pt"))
+    rows = [np.array(row, np.float32) for row in ([5, 5], [1, 5], [5, 1], [1, 1])]
+    with Model(tmp_path / "masked.pt", batch_size=4, batch_timeout_ms=50) as model:
+        for _ in range(2):
+            first, second = model.infer_batch([rows])
+            for row, a, b in zip(rows, first, second, strict=True):
+                assert (a.data.tolist(), b.data.tolist()) == tuple(
+                    [row.tolist()] if value < 3 else [] for value in row
+                )
+
+
+def test_what_a_fixed_batch_sums_up_is_refused(tmp_path):
+    nodes = [("ReduceSum", ["x", "axis"], ["y"])]
+    axis, shape = {"axis": np.array([0])}, {"x": [4, 4]}
+    path = save_onnx(tmp_path / "fixed.onnx", nodes, shape, {"y": [1, 4]}, axis)
+    with pytest.raises(FlowFailed) as caught:
+        Model(path, batch_size=4).start()
+    assert "batches of 4, and output 'y' has no batch axis" in str(caught.value.exceptions[0])
+    nodes = [("ReduceSum", ["x", "axis"], ["sum"]), ("Expand", ["sum", "four"], ["y"])]
+    path = save_onnx(
+        tmp_path / "wide.onnx", nodes, shape, {"y": [4, 4]}, {**axis, "four": np.array([4, 4])}
+    )
+    with pytest.raises(FlowFailed) as caught:
+        Model(path, batch_size=4).start()
+    assert "4, and the rows of output 'y' depend on each other" in str(caught.value.exceptions[0])
+
+
+@pytest.mark.parametrize("columns", ["n", "m"])
+def test_an_axis_that_follows_the_batch_as_well_makes_an_output_no_items(tmp_path, columns):
+    nodes = [("Transpose", ["d"], ["t"]), ("MatMul", ["q", "t"], ["s"])]
+    inputs = {"q": ["n", 4], "d": [columns, 4]}
+    path = save_onnx(tmp_path / "pairs.onnx", nodes, inputs, {"s": ["n", columns]})
+    with Model(path, batch_size=4, batch_timeout_ms=50) as model:
+        (answers,) = model.infer_batch([ROWS, ROWS])
+    assert [answer.data.tolist() for answer in answers] == [[[float(row @ row)]] for row in ROWS]
 
 
 def test_an_output_of_the_inputs_symbol_is_batched_without_a_call(onnx_model):

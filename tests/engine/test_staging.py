@@ -68,6 +68,7 @@ def test_a_batch_of_one_is_its_row_where_the_batch_is_fixed_to_one():
         ("float32", [[[1, 2, "three"]]], False, r"got str 'three' \(value 2\)"),
         ("int8", [[[1, 2, 300]]], False, r"got 300 at \[0, 0, 2\], which int8 cannot hold"),
         ("int8", np.full((2, 4, 3), 300), True, r"got 300 at \[0, 0, 0\], which int8 cannot hold"),
+        ("uint8", [[[1, -2]]], False, r"got -2 at \[0, 0, 1\], which uint8 cannot hold"),
         ("float16", np.full((2, 4, 3), 1e6), True, r"got 1000000.0 at .* float16 cannot hold"),
     ],
 )
@@ -95,3 +96,22 @@ def test_texts_are_of_the_type_that_the_engine_takes(given, kind, expected):
 def test_bytes_that_are_no_text_are_refused_where_text_is_wanted():
     with pytest.raises(ItemRefusedError, match=r"2 bytes that are no UTF-8 \(byte 0xff at 1\)"):
         port(object, (None,), str).arrive(b"a\xff")
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint64", "int8"])
+def test_lists_of_whole_numbers_are_of_the_ports_type(dtype):
+    arrived = port(dtype, (None, 3)).arrive([0, 100, 127])
+    assert (arrived.dtype, arrived.tolist()) == (np.dtype(dtype), [0, 100, 127])
+
+
+def test_what_fills_an_item_is_that_item_also_where_the_graph_takes_other_shapes():
+    free = InputPort("m", TensorSpec("x", np.dtype("f4"), (None, 2, 2), None, False), False)
+    assert free.arrive(np.arange(4, dtype=np.float32)).shape == (2, 2)
+    assert free.arrive(np.arange(3, dtype=np.float32)).shape == (3,)
+
+
+def test_numbers_are_no_texts_whatever_came_before():
+    texts = port("object", (None, 2))
+    assert texts.arrive(np.array(["a", "b"], object)).tolist() == [b"a", b"b"]
+    with pytest.raises(ItemRefusedError, match="of text"):
+        texts.arrive(np.array(["a", 3], object))

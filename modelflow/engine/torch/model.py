@@ -14,6 +14,7 @@ from modelflow.engine.engine import LoadedModel, LoadRequest, one_sentence
 from modelflow.engine.torch.cuda_graph import CudaGraphs
 from modelflow.engine.torch.ports import Ports
 from modelflow.engine.torch.settings import torch_device
+from modelflow.engine.torch.writes import INPUT, OWN, find_written
 from modelflow.errors import EngineError
 
 __all__ = ["TorchModel"]
@@ -56,13 +57,14 @@ class TorchModel(LoadedModel):
             module = torch.jit.freeze(module)
             self._own.update(_constants(module))
         self._module: Any = module
+        written = find_written(module)
         # One batch after another: of two at once each would read what the other writes.
-        self._turn = threading.Lock() if _is_writing(module) else None
+        self._turn = threading.Lock() if OWN in written else None
+        # Whether it is given read-only arrays, which others read too, as they are.
+        self._is_reader = INPUT not in written
         self._graphs = CudaGraphs(self._call, self._device) if options.cuda_graph else None
         fixed = {spec.batch_size for spec in self.inputs if spec.batch_size is not None}
         self._sizes = frozenset(fixed or request.batch_sizes)
-        # Until its last call has shown it, a module may write to its inputs, which others read too.
-        self._is_reader = False
         if self._device.type == "cuda":
             # The weights are moved and converted on this thread's stream; workers have others.
             torch.cuda.current_stream(self._device).synchronize()
@@ -70,7 +72,6 @@ class TorchModel(LoadedModel):
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Runs one batch; see `LoadedModel.run`."""
         torch = self._torch
-        # Before the inference mode, in which PyTorch does not count what is written to a tensor.
         tensors = [self._tensor(inputs[name]) for name in self._arguments]
         with self._turn or nullcontext(), torch.inference_mode():
             try:
@@ -84,7 +85,6 @@ class TorchModel(LoadedModel):
                     torch.cuda.empty_cache()
                 raise self._error(error) from error
             if self._is_on_host:
-                self._is_reader = not any(tensor._version for tensor in tensors)
                 return dict(zip(self._names, map(_array, results), strict=True))
             if self._turn is not None and self._device.type == "cuda":
                 # The next batch may be on another stream.
@@ -144,36 +144,6 @@ class TorchModel(LoadedModel):
         return EngineError(f"model {self._path}: {type(error).__name__}: {one_sentence(behind)}")
 
 
-def _is_writing(module: Any) -> bool:
-    """Tells whether a call writes to what the module keeps from one call to the next."""
-    if isinstance(module, load_torch().jit.ScriptModule):
-        # What a module may assign to stays its attribute; freezing makes constants of the others.
-        return bool(module.graph.findAllNodes("prim::GetAttr"))
-    return any(map(_is_write_to_own, module.graph.nodes))
-
-
-def _is_write_to_own(node: Any) -> bool:
-    """Tells whether a node of an exported program writes to a buffer, or to a view of one."""
-    schema = getattr(node.target, "_schema", None)
-    if schema is None:
-        return False
-    written = (
-        value
-        for argument, value in zip(schema.arguments, node.args, strict=False)
-        if argument.alias_info is not None and argument.alias_info.is_write
-    )
-    return any(_origin(value).op == "get_attr" for value in written)
-
-
-def _origin(node: Any) -> Any:
-    """Returns the node whose memory a node is a view of; itself, where it is none."""
-    while schema := getattr(node.target, "_schema", None):
-        if not schema.returns or schema.returns[0].alias_info is None:
-            break
-        node = node.args[0]
-    return node
-
-
 def _storages(module: Any) -> Iterator[int]:
     """Gives the addresses of a module's parameters and buffers."""
     yield from (_pointer(tensor) for tensor in (*module.parameters(), *module.buffers()))
@@ -200,7 +170,8 @@ def _pointer(tensor: Any) -> int:
 
 
 def _array(tensor: Any) -> npt.NDArray[Any]:
-    array: npt.NDArray[Any] = tensor.detach().contiguous().numpy()
+    plain = tensor.detach().resolve_conj().resolve_neg()  # which NumPy has not
+    array: npt.NDArray[Any] = plain.contiguous().numpy()
     return array
 
 

@@ -78,16 +78,19 @@ def exported_ports(request: LoadRequest, program: Any) -> Ports:
     values = {node.name: node.meta.get("val") for node in program.graph.nodes}
     signature = program.graph_signature
     known = [_spec(request, name, name, values) for name in signature.user_inputs]
-    axes = (_first_axis(values[name]) for name in signature.user_inputs)
-    symbols = {axis for axis in axes if axis is not None}
+    shapes = (_axes(values[name]) for name in signature.user_inputs)
+    symbols = {axes[0] for axes in shapes if axes and axes[0] is not None}
     _check_inputs(request, known)
     results = [name for name in signature.user_outputs if isinstance(name, str)]
     keys = _keys(program)
     names = keys or _numbered(len(results))
     outputs = {}
     for name, result in zip(names, results, strict=True):
-        spec, axis = _spec(request, name, result, values), _first_axis(values[result])
-        outputs[name] = spec if axis is None else replace(spec, is_batched=axis in symbols)
+        spec, axes = _spec(request, name, result, values), _axes(values[result])
+        if axes and axes[0] is not None:
+            is_batched = axes[0] in symbols and not symbols.intersection(axes[1:])
+            spec = replace(spec, is_batched=is_batched)
+        outputs[name] = spec
     ports = _ports(request, known, outputs, is_dict=bool(keys))
     narrow = {name for name in signature.user_inputs if _is_bfloat16(values[name])}
     return replace(ports, batch_range=_batch_range(program, symbols), bfloat16=narrow)
@@ -192,10 +195,10 @@ def _is_bfloat16(value: Any) -> bool:
     return bool(getattr(value, "dtype", None) == load_torch().bfloat16)
 
 
-def _first_axis(value: Any) -> str | None:
-    """Returns the symbol of axis 0 (``"s77"``); None: a fixed length, or no axis."""
+def _axes(value: Any) -> list[str | None]:
+    """Returns the symbols of the axes (``"s77"``); None: a fixed length."""
     shape: Sequence[Any] = getattr(value, "shape", ())
-    return str(shape[0]) if len(shape) and not isinstance(shape[0], int) else None
+    return [None if isinstance(length, int) else str(length) for length in shape]
 
 
 def _batch_range(program: Any, symbols: Set[str]) -> tuple[int, int | None]:

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 # Operations that change a variable, a table or a queue.
 _ASSIGNS = re.compile(
     r"Assign|Resource(Apply|Scatter|StridedSliceAssign)|Scatter(Add|Sub|Update|NdUpdate)$|"
-    r"(LookupTable|Mutable\w*Table)(Insert|Remove)|Stack(Push|Pop)|Queue(Enqueue|Dequeue)"
+    r"(LookupTable|Mutable\w*Table)(Insert|Remove)|Stack(Push|Pop)|RngReadAndSkip|Queue(Enqueue|Dequeue)"
 )
 
 # A graph is one protobuf message, which holds 2 GiB; half of it leaves room for the graph itself.

@@ -179,11 +179,11 @@ class OtherRanks:
         return SessionModel(other) if self._is_constant else self._model
 
 
-def find_batched(placed: PlacedGraph) -> list[bool]:
+def find_batched(placed: PlacedGraph) -> list[bool | None]:
     """Tells which outputs have the batch as axis 0, without a call, which might assign a variable.
 
-    TensorFlow proves it at the import: of inputs of 5 rows they have 5, of 7 they have 7. False
-    where it proves nothing.
+    TensorFlow proves it at the import: of inputs of 5 rows they have 5, of 7 they have 7, in no
+    other axis. Where it proves nothing: what the file says, None where that says nothing.
     """
     graph_def = _plain_graph(placed)
     fixed = {spec.batch_size for spec in placed.inputs if spec.batch_size is not None}
@@ -196,9 +196,15 @@ def find_batched(placed: PlacedGraph) -> list[bool]:
         except EngineError:
             other = None
         if other is None:
-            return [False] * len(placed.outputs)
-        lengths.append([fetch.shape[0] if fetch.shape.rank else None for fetch in other.fetches])
-    return [found == sizes for found in zip(*lengths, strict=True)]
+            return [spec.is_batched for spec in placed.outputs]
+        lengths.append([_lengths(fetch, size) for fetch in other.fetches])
+    return [found == ((True, False),) * 2 for found in zip(*lengths, strict=True)]
+
+
+def _lengths(tensor: Any, size: int) -> tuple[bool, bool]:
+    """Tells whether axis 0 of a tensor has a length, and whether another axis has it."""
+    first, *others = tensor.shape.as_list() if tensor.shape.rank else [None]
+    return first == size, size in others
 
 
 def _plain_graph(placed: PlacedGraph) -> Any:
