@@ -19,7 +19,7 @@ from tests.attack.traces import LONG, of_session, soon
 _OTHERS = ".ses"
 
 # What Python itself says of a Ctrl-C, with exit code 1, before it has come to the program.
-_IN_PYTHONS_START = "Could not import runpy module"
+_IN_PYTHONS_START = ("Could not import runpy module", "Fatal Python error: init_")
 
 
 class Target:
