@@ -157,7 +157,7 @@ class ResultWriter:
         if buffer.error is not None:
             self._write_error(output, index, buffer, is_known=self._is_known(index))
         elif failed := self._write_value(output, index, buffer):
-            self._write_error(output, index, self._add_path(index, failed), is_known=False)
+            self._write_error(output, index, failed, is_known=False)
         table = self._tables.get(output)
         if table is not None and table.is_full and not table.is_resumed:  # else they wait for parts
             table.write(table.count)

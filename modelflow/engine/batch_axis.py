@@ -143,15 +143,26 @@ def _find_mixed(
         # Copied: the next call may write where the results lie.
         return {name: np.array(_to_host(value)) for name, value in call(items).items()}
 
-    alike = run([first] * size), run([other] * size)
-    for items, (ones, others) in (((first, other), alike), ((other, first), alike[::-1])):
-        batch = [items[0]] + [items[1]] * (size - 1)
+    ends = [(item, run([item] * size)) for item in (first, other)]
+    for (head, of_head), (tail, of_tail) in (ends, ends[::-1]):
+        batch = [head] + [tail] * (size - 1)
         mixed = run(batch)
-        for name in (output.name for output in outputs if output.is_batched):
-            expected = np.concatenate([ones[name][:1], others[name][1:]])
-            if not _is_near(mixed[name], expected) and _is_near(mixed[name], run(batch)[name]):
+        unlike = [
+            output.name
+            for output in outputs
+            if output.is_batched
+            and not _is_near(mixed[output.name], _join(of_head, of_tail, output))
+        ]
+        again = run(batch) if unlike else mixed
+        for name in unlike:
+            if _is_near(mixed[name], again[name]):  # else they are random
                 return f"the rows of output {name!r} depend on each other"
     return ""
+
+
+def _join(head: Items, tail: Items, output: TensorSpec) -> npt.NDArray[Any]:
+    """Returns the first row of one batch, and the others of another."""
+    return np.concatenate([head[output.name][:1], tail[output.name][1:]])
 
 
 def _to_host(value: Any) -> npt.NDArray[Any]:

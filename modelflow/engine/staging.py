@@ -64,7 +64,7 @@ class InputPort:
         """
         if type(data) is np.ndarray:
             if data.dtype == self._dtype and data.shape == self._passed:
-                return self._text(data) if self._is_text else data
+                return self._texts(data) if self._is_text else data
         elif self._device.kind != CPU.kind and self._memory.holds(data):
             return self._on_device(data)
         array = self._text(data) if self._is_text else self._numbers(data, meta_shape)
@@ -163,16 +163,19 @@ class InputPort:
         array = np.asarray(data)
         if array.dtype.kind in "SUT" or (array.dtype.kind == "f" and not array.size):
             return self._texts(array.astype(object))
-        if array.dtype == object and all(isinstance(text, bytes | str) for text in array.flat):
-            return self._texts(array)
+        if array.dtype == object:
+            return self._texts(array, data)
         raise ItemRefusedError(self._message(_described(data), "of text (str or bytes)"))
 
-    def _texts(self, array: Array) -> Array:
-        """Returns texts as elements of the model's type."""
+    def _texts(self, array: Array, data: Any = None) -> Array:
+        """Returns texts as elements of the model's type; ``data``: what was given, for messages."""
         if all(type(text) is self._text_type for text in array.flat):
             return array
         texts = np.empty(array.shape, object)
         for place, text in np.ndenumerate(array):
+            if not isinstance(text, bytes | str):
+                got = _described(array if data is None else data)
+                raise ItemRefusedError(self._message(got, "of text (str or bytes)"))
             texts[place] = self._of_text_type(text)
         return texts
 

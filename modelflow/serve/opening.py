@@ -42,11 +42,11 @@ def load_edition(
     """
     group = LoadGroup()  # a reload has another one: it shares nothing with what it replaces
 
-    def served(make: MakeFlow) -> ServedModel:
+    def load_one(make: MakeFlow) -> ServedModel:
         flow = loader.load(partial(make, group))
         return ServedModel(name, edition.number, flow, mailbox, limits)
 
-    model = served(edition.open)
+    model = load_one(edition.open)
     with _undone(model, loader):
         signatures = edition.signatures()
         model.signature_name, model.method = signatures.default, signatures.method
@@ -54,7 +54,7 @@ def load_edition(
         model.others = MappingProxyType(found)
         for key, further in signatures.further.items():
             try:
-                other = found[key] = served(further.open)
+                other = found[key] = load_one(further.open)
             except Cancelled:
                 raise
             except (ModelflowError, FlowFailed) as error:

@@ -50,6 +50,19 @@ def echoed(*items, output="output", **more):
     )
 
 
+def doubled(*items, shape, **more):
+    """Every engine adds numbers."""
+    bodies = {
+        "onnx": [("Add", ["x", "x"], ["output"], {})],
+        "tensorflow": lambda tf, _: lambda x: x + x,
+        "torch": modules.Doubled,
+        "plug_in": lambda x: x + x,
+    }
+    return Kind(
+        rows(*items), {"x": Port(shape=shape)}, {"output": Port(shape=shape)}, **{**bodies, **more}
+    )
+
+
 def of_type(name):
     dtype = np.dtype(name)
     items: list[list[float]]
@@ -141,15 +154,7 @@ KINDS = {
         output="output_bytes",  # TensorFlow Serving: such are no text in JSON
         errors={1: {"onnx": "bytes that are no UTF-8 (byte 0xff at 0)"}},
     ),
-    "scalar items": Kind(
-        rows(*map(np.float32, (1, 2, 3))),
-        {"x": Port(shape=(None,))},
-        {"output": Port(shape=(None,))},
-        onnx=[("Add", ["x", "x"], ["output"], {})],
-        tensorflow=lambda tf, _: lambda x: x + x,
-        torch=modules.Doubled,
-        plug_in=lambda x: x + x,
-    ),
+    "scalar items": doubled(*map(np.float32, (1, 2, 3)), shape=(None,)),
     "threshold": Kind(
         [
             {"x": x, "k": np.float32(k)}
@@ -190,14 +195,10 @@ KINDS = {
         torch=modules.Ragged,
         plug_in=lambda x: {"output": np.concatenate([x, x], 1), "first": x.max(1)},
     ),
-    "any shape": Kind(
-        rows(np.float32(1), numbers(2, 3), numbers([4, 5], [6, 7]), np.float32(8)),
-        {"x": Port(shape=None)},
-        {"output": Port(shape=None)},
+    "any shape": doubled(
+        *(np.float32(1), numbers(2, 3), numbers([4, 5], [6, 7]), np.float32(8)),
+        shape=None,
         onnx=None,  # ports of ONNX files have so many axes
-        tensorflow=lambda tf, _: lambda x: x + x,
-        torch=modules.Doubled,
-        plug_in=lambda x: x + x,
         without={"torch export": "an exported program has so many axes"},
     ),
     "dict": Kind(
@@ -280,20 +281,16 @@ KINDS = {
         signature="negative",
         without=dict.fromkeys(("infer", "grpc_infer"), "Open Inference knows no signatures"),
     ),
-    "fixed batch": Kind(
-        rows(*NUMBERS, numbers(7, 8, 9)),
-        {"x": Port(shape=(3, 3))},
-        {"output": Port(shape=(3, 3))},
-        onnx=[("Add", ["x", "x"], ["output"], {})],
-        tensorflow=lambda tf, _: lambda x: x + x,
-        torch=modules.Doubled,
-        plug_in=lambda x: x + x,
+    "fixed batch": doubled(
+        *(*NUMBERS, numbers(7, 8, 9)),
+        shape=(3, 3),
         without={"torch script": "its file says no shapes"},
     ),
-    "bounded batch": Kind(
-        rows(*NUMBERS),
-        torch=modules.Doubled,
-        plug_in=lambda x: x + x,
+    "bounded batch": doubled(
+        *NUMBERS,
+        shape=(None, 3),
+        onnx=None,  # ONNX and TensorFlow have no bounds
+        tensorflow=None,
         most=2,
         without={"torch script": "its file says no bounds"},
     ),

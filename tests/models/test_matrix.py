@@ -55,7 +55,7 @@ def test_a_client_is_answered_as_by_the_engine_itself(
 ):
     cell = cells[engine, name]
     server = servers(engine)
-    answers = [served(cell.kind, one) for one in cell.answers]
+    answers = [add_row_axis(cell.kind, one) for one in cell.answers]
     check(cell, lambda row: SERVED[way](server, cell, row), answers, is_with_others, is_served=True)
     if is_with_others and cell.kind.is_joined and not cell.kind.signature:
         assert calls_of(server, cell) > 1
@@ -76,7 +76,7 @@ def test_a_run_answers_as_the_engine_itself(cells, engine, name, tmp_path):
         compare(cell, row, got, cell.answers[row])
 
 
-def served(kind, outputs):
+def add_row_axis(kind, outputs):
     """What a request of one row is answered: an output without a batch axis is the row's value.
 
     A request without inputs has no rows.

@@ -144,7 +144,7 @@ class NormalCall(UnitCall, BatchCall):
             if type(value) is Buffer and value.error is None and getrefcount(value) <= fresh:
                 buffer = value
             elif isinstance(value, _WRAPPED):
-                buffer = self._taken(value, None if place else sources[row])
+                buffer = self._take(value, None if place else sources[row])
             else:
                 buffer = Buffer(value)
             if self._inherits_meta and buffer is not sources[row]:
@@ -156,7 +156,7 @@ class NormalCall(UnitCall, BatchCall):
             settled.append(buffer)
         return settled
 
-    def _taken(self, value: Any, source: Buffer | None) -> Buffer:
+    def _take(self, value: Any, source: Buffer | None) -> Buffer:
         """Returns a buffer of a unit, which may keep its own and give it again, or an error."""
         buffer = self._wrapped(value)
         return buffer.twin() if buffer is value and buffer is not source else buffer

@@ -14,7 +14,7 @@ from modelflow.engine.tensorflow.library import load_tensorflow
 from modelflow.engine.tensorflow.runners.function import freeze, is_assigning, refuse_xla
 from modelflow.engine.tensorflow.runners.graph import graph_model
 from modelflow.engine.tensorflow.runners.placed_graph import PlacedGraph
-from modelflow.engine.tensorflow.runners.session import SessionModel, find_batched
+from modelflow.engine.tensorflow.runners.session import SessionModel, find_batched, make_plain
 from modelflow.errors import EngineError
 from modelflow.wire.tensor import TensorSpec
 
@@ -137,7 +137,8 @@ def _load_session(
             return graph_model(request, constant, inputs, outputs, device, has_free_shapes=True)
         refuse_xla(request)
         model = SessionModel(placed, session, release)
-        model.accept_other_shapes(placed, is_constant=False)
+        plain = make_plain(placed)
+        model.accept_other_shapes(placed, plain, is_constant=False)
         # What TensorFlow 1 assigns in place; today's variables are copied where a result has them.
         model.is_copying = not reached.isdisjoint(_REFERENCES)
         if is_stateful:
@@ -145,7 +146,7 @@ def _load_session(
             model.accept_scalars()
             model.outputs = tuple(
                 replace(spec, is_batched=is_batched)
-                for spec, is_batched in zip(model.outputs, find_batched(placed), strict=True)
+                for spec, is_batched in zip(model.outputs, find_batched(placed, plain), strict=True)
             )
     except (OSError, ValueError, KeyError, tf.errors.OpError) as error:
         raise _make_load_error(path, error) from error

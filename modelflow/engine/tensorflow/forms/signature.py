@@ -76,8 +76,8 @@ def read_signature(path: Path, wanted: str) -> Signature:
     return Signature(
         path,
         key,
-        _described(path, definition.inputs),
-        _described(path, definition.outputs),
+        _describe(path, definition.inputs),
+        _describe(path, definition.outputs),
         {key: tensor.name for key, tensor in definition.inputs.items()},
         {key: tensor.name for key, tensor in definition.outputs.items()},
         tuple(meta.meta_info_def.tags),
@@ -109,7 +109,7 @@ def _serving_graph(path: Path) -> Any:
     return graphs[0]
 
 
-def _described(path: Path, tensors: Mapping[str, Any]) -> dict[str, TensorSpec]:
+def _describe(path: Path, tensors: Mapping[str, Any]) -> dict[str, TensorSpec]:
     tf = load_tensorflow()
     return {
         key: tensor_spec(

@@ -7,7 +7,7 @@ from typing import Any
 from modelflow.device import CPU
 from modelflow.engine.engine import LoadedModel, LoadRequest
 from modelflow.engine.tensorflow.runners.placed_graph import PlacedGraph
-from modelflow.engine.tensorflow.runners.session import SessionModel
+from modelflow.engine.tensorflow.runners.session import SessionModel, make_plain
 from modelflow.engine.tensorflow.runners.tensors import TensorModel
 
 __all__ = ["graph_model"]
@@ -43,6 +43,6 @@ def graph_model(
     if request.device.kind == CPU.kind or holds_text or find_spec("torch") is None:
         model = SessionModel(placed)
         if has_free_shapes:
-            model.accept_other_shapes(placed, is_constant=True)
+            model.accept_other_shapes(placed, make_plain(placed), is_constant=True)
         return model
     return TensorModel(placed, request.device)

@@ -21,7 +21,7 @@ from modelflow.engine.tensorflow.runners.placed_graph import PlacedGraph
 from modelflow.errors import EngineError, ItemRefusedError
 from modelflow.wire.tensor import has_shape
 
-__all__ = ["SessionModel", "engine_error", "find_batched"]
+__all__ = ["SessionModel", "engine_error", "find_batched", "make_plain"]
 
 
 # Ranks of a model's inputs that are tried, beside those that its signature says.
@@ -72,14 +72,16 @@ class SessionModel(LoadedModel):
         self._other_ranks: OtherRanks | None = None
         self._rank_free: frozenset[str] = frozenset()
 
-    def accept_other_shapes(self, placed: PlacedGraph, *, is_constant: bool) -> None:
+    def accept_other_shapes(
+        self, placed: PlacedGraph, graph_def: Any, *, is_constant: bool
+    ) -> None:
         """Takes values of other shapes than the inputs', as far as the graph does.
 
         Args:
             placed: The graph of this model.
+            graph_def: What `make_plain` gave for it.
             is_constant: It has no variables, so that it can be imported once more.
         """
-        graph_def = _plain_graph(placed)
         if graph_def is not None:
             self._other_ranks = OtherRanks(self, placed, graph_def, is_constant)
             self.inputs = tuple(replace(spec, is_shape_checked=False) for spec in self.inputs)
@@ -179,13 +181,16 @@ class OtherRanks:
         return SessionModel(other) if self._is_constant else self._model
 
 
-def find_batched(placed: PlacedGraph) -> list[bool | None]:
+def find_batched(placed: PlacedGraph, graph_def: Any) -> list[bool | None]:
     """Tells which outputs have the batch as axis 0, without a call, which might assign a variable.
 
     TensorFlow proves it at the import: of inputs of 5 rows they have 5, of 7 they have 7, in no
     other axis. Where it proves nothing: what the file says, None where that says nothing.
+
+    Args:
+        placed: The graph.
+        graph_def: What `make_plain` gave for it.
     """
-    graph_def = _plain_graph(placed)
     fixed = {spec.batch_size for spec in placed.inputs if spec.batch_size is not None}
     sizes = (*fixed, *fixed) if len(fixed) == 1 else _PROVED_SIZES
     lengths = []
@@ -207,7 +212,7 @@ def _lengths(tensor: Any, size: int) -> tuple[bool, bool]:
     return first == size, size in others
 
 
-def _plain_graph(placed: PlacedGraph) -> Any:
+def make_plain(placed: PlacedGraph) -> Any:
     """Returns a graph as a ``GraphDef`` without calls; None: it has some that stay."""
     graph_def = placed.graph.as_graph_def()
     if graph_def.library.function:  # TensorFlow proves no shapes through a call
