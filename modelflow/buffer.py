@@ -10,6 +10,7 @@ import numpy.typing as npt
 from modelflow.device import CPU, Device, device_memories, memory_of, require_devices
 from modelflow.errors import FlowUnitError, MissingDependencyError
 from modelflow.pillow import image_of
+from modelflow.pixel_format import SIZE_KEYS, size_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -18,6 +19,7 @@ __all__ = ["Buffer"]
 
 # The largest picture in a notebook, in pixels.
 _SHOWN = (512, 512)
+_SIZES = frozenset(SIZE_KEYS)
 
 
 class Buffer:
@@ -28,8 +30,9 @@ class Buffer:
     declared ``is_in_place`` receives may be written. All else, lists and dicts too, is shared as it
     is: a unit that changes such data changes it for everybody.
 
-    For images, ``meta`` holds ``width height channel pix_fmt layout``; for frames also ``index
-    timestamp rate_num rate_den``.
+    For images, ``meta`` holds ``pix_fmt layout``, and `get` knows ``width height channel
+    width_stride height_stride``, which follow from the array; for frames ``meta`` holds also
+    ``index timestamp rate_num rate_den``.
 
     A buffer is not to be changed by two threads at once; reading is safe from any.
     """
@@ -89,12 +92,37 @@ class Buffer:
         return self._meta
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Returns the meta value of ``key``, or ``default``."""
-        return default if self._meta is None else self._meta.get(key, default)
+        """Returns the meta value of ``key``, or ``default``.
+
+        The sizes of an image (``width height channel``, and ``width_stride`` in bytes and
+        ``height_stride`` in rows of a plane) are those of its array, whatever the meta say.
+        """
+        if self._meta is None:
+            return default
+        if key in _SIZES:
+            found = self.sizes().get(key)
+            if found is not None:
+                return found
+        return self._meta.get(key, default)
 
     def get_many(self, *keys: str) -> tuple[Any, ...]:
         """Returns the meta values of the keys, None for those that are not there."""
-        return tuple(map((self._meta or {}).get, keys))
+        return tuple(map(self.get, keys))
+
+    def sizes(self) -> dict[str, int]:
+        """Returns the sizes that follow from the array of an image: see `get`; else nothing."""
+        meta = self._meta
+        pix_fmt = None if meta is None else meta.get("pix_fmt")
+        if meta is None or pix_fmt is None:
+            return {}
+        layout = meta.get("layout")
+        size = size_of(self.data, pix_fmt, layout)
+        if size is None:
+            return {}
+        width, height, channel = size
+        is_planar = layout == "chw" or pix_fmt.endswith("p")
+        stride = width if is_planar else width * channel
+        return dict(zip(SIZE_KEYS, (width, height, channel, stride, height), strict=True))
 
     def set(self, key: str, value: Any) -> None:
         """Sets one meta value."""

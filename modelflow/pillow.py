@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modelflow.errors import MissingDependencyError
+from modelflow.pixel_format import PLANAR
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -24,8 +25,6 @@ FILTERS = {
     "inter_area": "BOX",
     "inter_lanczos4": "LANCZOS",
 }
-
-_PLANAR = ("bgrp", "rgbp")
 
 
 def is_pillow(data: Any) -> "TypeGuard[Image]":
@@ -91,9 +90,9 @@ def image_of(data: Any, pix_fmt: str | None, layout: str | None) -> "Image":
     """
     images = pillow_image("Buffer.to_pil()")
     is_array = isinstance(data, np.ndarray)
-    is_known = pix_fmt in (None, "bgr", "rgb", "gray", *_PLANAR)
+    is_known = pix_fmt in (None, "bgr", "rgb", "gray", *PLANAR)
     pixels: Any = data if is_array else np.empty(0)
-    if pixels.ndim == 3 and (layout == "chw" or pix_fmt in _PLANAR):
+    if pixels.ndim == 3 and (layout == "chw" or pix_fmt in PLANAR):
         pixels = pixels.transpose(1, 2, 0)
     if pixels.ndim == 2:
         pixels = pixels[:, :, None]

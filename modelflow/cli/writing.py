@@ -18,14 +18,13 @@ from modelflow.cli.tables import TableWriter
 from modelflow.cli.written import check_output
 from modelflow.errors import ConfigError, FlowUnitError, did_you_mean
 from modelflow.files.whole_file import remove_drafts, write_whole
+from modelflow.pixel_format import FORMAT_KEYS, SIZE_KEYS
 
 __all__ = ["ResultWriter", "targets_of"]
 
 
-# What image units say of a picture; said of what was made from it, it is noise.
-_OF_IMAGES = frozenset(
-    ("width", "height", "channel", "pix_fmt", "layout", "width_stride", "height_stride")
-)
+# What is said of a picture; said of what was made from it, it is noise.
+_OF_IMAGES = frozenset((*FORMAT_KEYS, *SIZE_KEYS))
 
 
 class ResultWriter:
@@ -221,7 +220,8 @@ class ResultWriter:
     def _make_line(self, line: dict[str, Any], buffer: Buffer) -> dict[str, Any]:
         is_picture = is_image(buffer)
         left_out = {"path"} if is_picture else {"path", *_OF_IMAGES}
-        meta = {key: value for key, value in buffer.meta.items() if key not in left_out}
+        told = {**buffer.sizes(), **buffer.meta}
+        meta = {key: value for key, value in told.items() if key not in left_out}
         return {**line, "data": self._data(buffer, is_picture), "meta": shown(meta)}
 
     def _is_known(self, index: int) -> bool:

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from modelflow.buffer import Buffer
 from modelflow.device import array_dtype, empty
-from modelflow.image.image import check_size
 from modelflow.image.opencv import opencv
 from modelflow.image.row import is_as_said, shape_of
 
@@ -88,8 +87,7 @@ class ChannelScale:
         Numbers in one row that are as many as the meta of an image say have its shape.
 
         Raises:
-            ValueError: no array of numbers, meta that contradict it, or values that do not fit its
-                channels.
+            ValueError: no array of numbers, or values that do not fit its channels.
         """
         data = buffer.data
         dtype = array_dtype(data)
@@ -104,9 +102,6 @@ class ChannelScale:
         if data.ndim == 1 and named is not None and data.shape[0] == math.prod(named):
             data = data.reshape(named)
         layout, shape = _layout(buffer, where), tuple(data.shape)
-        if len(shape) == 3:
-            channel, height, width = shape if layout == "chw" else _chw(shape)
-            check_size(buffer, (width, height, channel), where)
         self.check_channels(shape, layout, where)
         return data, layout
 
@@ -172,10 +167,6 @@ def _channels(shape: tuple[int, ...], layout: str) -> int:
     if len(shape) == 2:
         return 1
     return shape[-3 if layout == "chw" and len(shape) > 2 else -1]
-
-
-def _chw(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return shape[2], shape[0], shape[1]
 
 
 def _layout(buffer: Buffer, where: str) -> str:

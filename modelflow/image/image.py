@@ -1,5 +1,7 @@
 """Reading an image out of a buffer, checked, and wrapping one into a buffer.
 
+`modelflow.pixel_format` says whose a format is, and what follows from the array.
+
 The array may lie on a device: what is checked here is the same there.
 """
 
@@ -13,13 +15,17 @@ import numpy.typing as npt
 
 from modelflow.buffer import Buffer
 from modelflow.device import array_dtype, empty
-from modelflow.image.row import CHANNELS, is_as_said, unrolled
+from modelflow.image.row import is_as_said, unrolled
 from modelflow.pillow import is_pillow, pixels_of
+from modelflow.pixel_format import CHANNELS, PLANAR, is_doubtful
 
-__all__ = ["Image", "Pixels", "check_size", "empty_image", "image_of_pillow", "read_image"]
+__all__ = ["Image", "Pixels", "empty_image", "image_of_pillow", "like", "read_image"]
 
-_PLANAR = ("bgrp", "rgbp")
 _UINT8 = np.dtype(np.uint8)
+_DOUBT = (
+    "; the array was made of images of several formats: let the unit that makes it say of which, "
+    "modelflow.image.like(image, array)"
+)
 
 
 @dataclass(slots=True)  # not frozen, which takes twice as long: several are made for each image
@@ -55,7 +61,7 @@ class Pixels:
     @property
     def channel(self) -> int:
         """The number of channels; 1 for nv12, whose planes lie in one array."""
-        return CHANNELS.get(self.pix_fmt, 1)
+        return CHANNELS[self.pix_fmt]
 
     @property
     def is_planar(self) -> bool:
@@ -90,27 +96,25 @@ class Image(Pixels):
         return Image(data, self.pix_fmt, self.layout)
 
     def to_buffer(self) -> Buffer:
-        """Returns a buffer with this image and its meta.
-
-        ``width_stride`` (bytes) and ``height_stride`` (rows) are those of a plane: rows lie side by
-        side, without gaps.
-        """
-        if self.layout == "hwc" and self.pix_fmt != "nv12":  # as `size`, without a call
-            height, width, channel = self.data.shape
-        else:
-            width, height, channel = self.size
-        meta = {
-            "width": width,
-            "height": height,
-            "width_stride": width if self.layout == "chw" else width * channel,
-            "height_stride": height,
-            "channel": channel,
-            "pix_fmt": self.pix_fmt,
-            "layout": self.layout,
-        }
+        """Returns a buffer with this image and its format."""
         buffer = Buffer(self.data)
-        buffer._meta = meta  # as if given, but not copied
+        buffer._meta = {"pix_fmt": self.pix_fmt, "layout": self.layout}  # as if given, not copied
         return buffer
+
+
+def like(image: Buffer, array: Any) -> Buffer:
+    """Returns an array as an image of the format that another one has.
+
+    A unit with two images as inputs says so of which its result is made::
+
+        ctx.emit([like(image, blended) ...])
+
+    Args:
+        image: The image whose ``pix_fmt`` and ``layout`` it has.
+        array: uint8, with the axes and channels of that format.
+    """
+    read = read_image(image, allow_nv12=True)
+    return Image(array, read.pix_fmt, read.layout).to_buffer()
 
 
 def empty_image(
@@ -124,9 +128,10 @@ def empty_image(
 def read_image(buffer: Buffer, where: str = "in_image", *, allow_nv12: bool = False) -> Image:
     """Reads the image of a buffer without copying it.
 
-    Without meta an array is taken for packed BGR, or gray if it has one channel or two axes. Pixels
-    in one row (uint8, or bytes) get the shape that the meta name: see `unrolled`. An image of
-    Pillow's is turned upright and copied: bgr, or gray.
+    Without a format an array is taken for packed BGR, or gray if it has one channel or two axes.
+    Its size is that of the array, whatever the meta say. Pixels in one row (uint8, or bytes) get
+    the shape that the meta name: see `unrolled`. An image of Pillow's is turned upright and copied:
+    bgr, or gray.
 
     Args:
         buffer: The buffer.
@@ -134,13 +139,16 @@ def read_image(buffer: Buffer, where: str = "in_image", *, allow_nv12: bool = Fa
         allow_nv12: Whether the caller can work with nv12.
 
     Raises:
-        ValueError: the data is no image, or its meta contradict its array; the message says how.
+        ValueError: the data is no image, or none of its format; the message says how.
     """
     data = buffer.data
-    if type(data) is np.ndarray and data.dtype is _UINT8 and is_as_said(buffer, data.shape):
-        pix_fmt = buffer.get("pix_fmt")
-        if CHANNELS[pix_fmt] == data.shape[2] and data.size:
-            return Image(data, pix_fmt)
+    if (
+        type(data) is np.ndarray
+        and data.dtype is _UINT8
+        and data.size
+        and is_as_said(buffer, data.shape)
+    ):
+        return Image(data, buffer.get("pix_fmt"))
     return _read_with_care(buffer, where, allow_nv12)
 
 
@@ -166,7 +174,6 @@ def _read_with_care(buffer: Buffer, where: str, allow_nv12: bool) -> Image:
         image = _read_nv12(data, where, allow_nv12)
     else:
         image = _read_packed_or_planar(data, pix_fmt, buffer.get("layout"), where)
-    check_size(buffer, (image.width, image.height, image.channel), where)
     return image
 
 
@@ -181,28 +188,6 @@ def image_of_pillow(data: Any, where: str) -> Image:
     except ValueError as error:
         message = f"{where}: {error}"
         raise ValueError(message) from error
-
-
-def check_size(buffer: Buffer, size: tuple[int, int, int], where: str) -> None:
-    """Raises `ValueError` where the meta of a buffer name another size than its array has.
-
-    Args:
-        buffer: The buffer.
-        size: Width, height and channels of the array.
-        where: The port, for the message.
-    """
-    wrong = [
-        f"{name} {buffer.get(name)!r} (the array has {actual})"
-        for name, actual in zip(("width", "height", "channel"), size, strict=True)
-        if buffer.get(name, actual) != actual
-    ]
-    if wrong:
-        shape = tuple(getattr(buffer.data, "shape", (len(buffer.data),)))
-        message = (
-            f"{where}: the meta say {', '.join(wrong)}, the array is of shape "
-            f"{shape}; expected meta that fit the array"
-        )
-        raise ValueError(message)
 
 
 def _read_nv12(data: npt.NDArray[Any], where: str, is_allowed: bool) -> Image:
@@ -223,15 +208,14 @@ def _read_nv12(data: npt.NDArray[Any], where: str, is_allowed: bool) -> Image:
 
 def _read_packed_or_planar(data: npt.NDArray[Any], pix_fmt: Any, layout: Any, where: str) -> Image:
     if pix_fmt is not None and pix_fmt not in CHANNELS:
-        message = (
-            f"{where}: got pix_fmt {pix_fmt!r}; expected one of {', '.join((*CHANNELS, 'nv12'))}"
-        )
+        hint = _DOUBT if is_doubtful(pix_fmt) else ""
+        message = f"{where}: got pix_fmt {pix_fmt!r}; expected one of {', '.join(CHANNELS)}{hint}"
         raise ValueError(message)
-    if layout not in (None, "hwc", "chw") or (layout == "hwc" and pix_fmt in _PLANAR):
-        expected = "'chw'" if pix_fmt in _PLANAR else "'hwc' or 'chw'"
+    if layout not in (None, "hwc", "chw") or (layout == "hwc" and pix_fmt in PLANAR):
+        expected = "'chw'" if pix_fmt in PLANAR else "'hwc' or 'chw'"
         message = f"{where}: got layout {layout!r}; expected {expected}"
         raise ValueError(message)
-    layout = layout or ("chw" if pix_fmt in _PLANAR else "hwc")
+    layout = layout or ("chw" if pix_fmt in PLANAR else "hwc")
     if data.ndim == 2:
         data = data[None] if layout == "chw" else data[:, :, None]
     channel = data.shape[0 if layout == "chw" else 2]

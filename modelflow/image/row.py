@@ -7,13 +7,11 @@ import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.device import array_dtype
+from modelflow.pixel_format import CHANNELS, PLANAR
 
-__all__ = ["CHANNELS", "is_as_said", "shape_of", "unrolled"]
+__all__ = ["is_as_said", "shape_of", "unrolled"]
 
-CHANNELS = {"bgr": 3, "rgb": 3, "bgrp": 3, "rgbp": 3, "gray": 1}
-_PLANAR = ("bgrp", "rgbp")
-_PACKED = ("bgr", "rgb", "gray")
-_SIZE = ("height", "width", "channel")
+_PACKED = {"bgr": 3, "rgb": 3, "gray": 1}
 
 
 def is_as_said(buffer: Buffer, shape: tuple[int, ...]) -> bool:
@@ -28,13 +26,7 @@ def is_as_said(buffer: Buffer, shape: tuple[int, ...]) -> bool:
     # By type first: what anybody has put into the meta may compare in any way, or not at all.
     if type(layout) is not str or type(pix_fmt) is not str:
         return False
-    if layout != "hwc" or pix_fmt not in _PACKED:
-        return False
-    for extent, key in zip(shape, _SIZE, strict=True):
-        said = meta.get(key)
-        if type(said) is not int or said != extent:
-            return False
-    return True
+    return layout == "hwc" and _PACKED.get(pix_fmt) == shape[2]
 
 
 def unrolled(buffer: Buffer, where: str) -> Any:
@@ -81,6 +73,6 @@ def shape_of(buffer: Buffer) -> tuple[int, ...] | None:
         return None
     if pix_fmt == "nv12":
         return int(height) * 3 // 2, int(width)
-    if layout == "chw" or (layout is None and pix_fmt in _PLANAR):
+    if layout == "chw" or (layout is None and pix_fmt in PLANAR):
         return int(channel), int(height), int(width)
     return int(height), int(width), int(channel)

@@ -79,10 +79,10 @@ def test_numbers_in_one_row_are_scaled_channel_by_channel():
 
 
 def test_images_tell_their_strides():
-    meta = one(resize.SPEC, Buffer(IMAGE), image_width=8, image_height=6).meta
-    assert (meta["width_stride"], meta["height_stride"]) == (24, 6)
-    meta = one(packed_planar_transpose.SPEC, Buffer(IMAGE)).meta
-    assert (meta["width_stride"], meta["height_stride"]) == (16, 12)
+    image = one(resize.SPEC, Buffer(IMAGE), image_width=8, image_height=6)
+    assert image.get_many("width_stride", "height_stride") == (24, 6)
+    image = one(packed_planar_transpose.SPEC, Buffer(IMAGE))
+    assert image.get_many("width_stride", "height_stride") == (16, 12)
 
 
 def test_an_encoded_image_may_be_a_column():

@@ -203,16 +203,17 @@ class Buffer(NativeBuffer):
             if key == "type":
                 return _DTYPES.get(data.dtype.name)
             return meta[key] if _fits(meta.get(key), data) else list(data.shape)
-        if key in meta:
-            return meta[key]
+        told = {**meta, **self.sizes()}
+        if key in told:
+            return told[key]
         if default is not _NO_DEFAULT:
             return default
-        message = f"no meta {key!r} (there are: {', '.join(meta) or 'none'})"
+        message = f"no meta {key!r} (there are: {', '.join(told) or 'none'})"
         raise ValueError(message)
 
     def copy_meta(self, other: NativeBuffer) -> None:
         """Takes over the meta of ``other``; what is there already stays."""
-        for key, value in other.meta.items():
+        for key, value in (other.meta | other.sizes()).items():
             if key not in PAYLOAD_MARKS:  # said of the other's payload
                 self.meta.setdefault(key, value)
 

@@ -10,6 +10,7 @@ from typing import Any
 from modelflow.buffer import Buffer
 from modelflow.plan import StagePlan
 from modelflow.runtime.clock import Clock
+from modelflow.runtime.inheriting import inherit_agreed
 from modelflow.runtime.kind import RunningKind
 from modelflow.runtime.kinds.row_call import RowCall
 from modelflow.runtime.orders.fifo import Fifo
@@ -23,7 +24,8 @@ __all__ = ["KIND", "CollapseCall", "Collapsing"]
 class CollapseCall(RowCall):
     """Calls a collapse; a cell that goes in is the list of the stream's buffers.
 
-    A stream with an error in it becomes its first one.
+    What it gives has the meta that all buffers of the stream agree on. A stream with an error in it
+    becomes its first one.
     """
 
     def _first_error(self, cells: Sequence[Any]) -> Buffer | None:
@@ -33,7 +35,7 @@ class CollapseCall(RowCall):
     def _inputs_of(self, cell: Any) -> list[Buffer]:
         return list(cell)
 
-    def _settled(self, values: list[list[Any]], sources: Columns) -> list[Any]:  # noqa: ARG002
+    def _settled(self, values: list[list[Any]], sources: Columns) -> list[Any]:
         for name, given in zip(self._outputs, values, strict=True):
             if len(given) != 1:
                 message = (
@@ -41,7 +43,11 @@ class CollapseCall(RowCall):
                     "for the whole of its stream"
                 )
                 raise ValueError(message)
-        return [buffer for column in values for buffer in self._given(column)]
+        given = [buffer for column in values for buffer in self._given(column)]
+        if self._inherits_meta:
+            for buffer in given:
+                inherit_agreed(buffer, sources)
+        return given
 
     def _failed(self, bad: Buffer) -> list[Any]:
         return [buffer for (buffer,) in self._everywhere([bad])]

@@ -8,6 +8,7 @@ from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.plan import StagePlan
+from modelflow.runtime.inheriting import inherit
 from modelflow.runtime.kind import Connection, RunningKind
 from modelflow.runtime.kinds.row_call import RowCall
 from modelflow.runtime.outbox import Outbox, Routed, cut
@@ -19,16 +20,22 @@ __all__ = ["KIND", "ExpandCall", "ExpandOutbox"]
 class ExpandCall(RowCall):
     """Calls an expand; a cell is the list of buffers that the row has become.
 
-    A row in error becomes a stream with that error alone.
+    Each buffer has the meta of its row. A row in error becomes a stream with that error alone.
     """
 
-    def _settled(self, values: list[list[Any]], sources: Columns) -> list[Any]:  # noqa: ARG002
+    def _settled(self, values: list[list[Any]], sources: Columns) -> list[Any]:
         counts = dict(zip(self._outputs, map(len, values), strict=True))
         if len(set(counts.values())) > 1:
             text = ", ".join(f"{count} values on {name!r}" for name, count in counts.items())
             message = f"gave {text}; an expand gives as many on every output"
             raise ValueError(message)
-        return [self._given(column) for column in values]
+        given = [self._given(column) for column in values]
+        if self._inherits_meta:
+            parents = [parent for (parent,) in sources]
+            for column in given:
+                for buffer in column:
+                    inherit(buffer, parents)
+        return given
 
     def _failed(self, bad: Buffer) -> list[Any]:
         return [[buffer] for (buffer,) in self._everywhere([bad])]

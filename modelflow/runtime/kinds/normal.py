@@ -21,6 +21,7 @@ from modelflow.runtime.call import (
     returned_error,
 )
 from modelflow.runtime.exclusive import counts_references, freeze
+from modelflow.runtime.inheriting import inherit
 from modelflow.runtime.kind import RunningKind
 from modelflow.runtime.segment import Columns
 from modelflow.unit.unit import Context
@@ -150,7 +151,8 @@ class NormalCall(UnitCall, BatchCall):
             if self._inherits_meta and buffer is not sources[row]:
                 for column in columns:
                     if column[row]._meta:
-                        buffer.inherit_meta(column[row])
+                        inherit(buffer, [each[row] for each in columns])
+                        break
             if type(buffer.data) is np.ndarray:
                 freeze(buffer, self._is_single)
             settled.append(buffer)

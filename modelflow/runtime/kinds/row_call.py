@@ -5,6 +5,7 @@ from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.runtime.call import BatchCall, StreamOf, UnitCall
+from modelflow.runtime.inheriting import inherit
 from modelflow.runtime.segment import Columns, Stream
 
 __all__ = ["RowCall"]
@@ -77,8 +78,6 @@ class RowCall(UnitCall, BatchCall):
         buffer = self._wrapped(value)
         if buffer is value and not any(source is buffer for (source,) in sources):
             buffer = buffer.twin()  # the unit may keep its own, and give it again
-        if self._inherits_meta:
-            for (source,) in sources:
-                if source is not buffer:
-                    buffer.inherit_meta(source)
+        if self._inherits_meta and any(source is not buffer for (source,) in sources):
+            inherit(buffer, [source for (source,) in sources])
         return self._frozen(buffer)

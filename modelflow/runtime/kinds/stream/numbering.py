@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
 from modelflow.buffer import Buffer
+from modelflow.runtime.inheriting import inherit, without_data
 from modelflow.runtime.segment import Stream
 
 __all__ = ["Numbering"]
@@ -39,7 +40,8 @@ class Numbering:
         self.stream = source if is_same_count or is_assumed else source.renumbered()
         self.owed = 0
         self._is_assumed = is_assumed and not is_same_count
-        self._kept: deque[tuple[int, Buffer]] = deque()
+        # Number, error or what carries the deadline, and what it was made of, without its data.
+        self._kept: deque[tuple[int, Buffer, list[Buffer]]] = deque()
         self._next = 0
 
     def owe(self, position: int, cells: Sequence[Buffer], inherits_meta: bool = True) -> None:
@@ -48,12 +50,13 @@ class Numbering:
             return
         bad = next((cell for cell in cells if cell.error is not None), None)
         kept = Buffer() if bad is None else bad  # not the data: it may be owed for long
+        sources: list[Buffer] = []
         if bad is None:
             self.owed += 1
             kept._deadline = cells[0]._deadline
-            for cell in cells if inherits_meta else ():
-                kept.inherit_meta(cell)
-        self._kept.append((position, kept))
+            if inherits_meta and self.is_same_count:
+                sources = [without_data(cell) for cell in cells]
+        self._kept.append((position, kept, sources))
 
     def numbered(self, buffers: Iterable[Buffer]) -> tuple[Sequence[int], list[Buffer]]:
         """Returns the buffers with their numbers, and what came in in error at its place."""
@@ -68,7 +71,7 @@ class Numbering:
         for buffer in given:
             position = 0
             if self._kept:
-                position, kept = self._kept.popleft()
+                position, kept, _ = self._kept.popleft()
                 buffer._deadline = kept._deadline
             positions.append(max(position, self._next))
             self._next = positions[-1] + 1
@@ -78,14 +81,14 @@ class Numbering:
         positions: list[int] = []
         column: list[Buffer] = []
         while self._kept:
-            position, kept = self._kept[0]
+            position, kept, sources = self._kept[0]
             buffer: Buffer | None = kept
             if kept.error is None:
                 buffer = next(given, None)
                 if buffer is None:
                     break
                 self.owed -= 1
-                buffer.inherit_meta(kept)
+                inherit(buffer, sources)
                 buffer._deadline = kept._deadline
             assert buffer is not None  # one of the two
             self._kept.popleft()

@@ -1,0 +1,144 @@
+"""The pixel format of an array: whose it is, and what follows from it.
+
+``pix_fmt`` and ``layout`` say how an array is to be read as an image. They are two keys of a
+buffer's meta, set by the unit that made the array; width, height, number of channels and strides
+follow from the shape, and are not stored: `size_of` calculates them, and `Buffer.get` asks it.
+
+The format belongs to the array, not to the item. Where a unit gives an array without one, the
+runtime gives it that of the input that it was made of (`format_of`), if there is no doubt:
+
+- the array *is* an input's, or is a view of it: that input's;
+- all inputs that are images of as many channels are of one format: that one (a unit that resizes
+  with OpenCV keeps ``rgb``);
+- they are of several: ``pix_fmt`` becomes ``"bgr hwc or rgb hwc"``, which image units refuse;
+- it has other channels, or other axes, as scores of a model have: none.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "CHANNELS",
+    "FORMAT_KEYS",
+    "NO_FORMAT",
+    "PLANAR",
+    "SIZE_KEYS",
+    "Format",
+    "Size",
+    "format_of",
+    "is_doubtful",
+    "size_of",
+]
+
+CHANNELS = {"bgr": 3, "rgb": 3, "bgrp": 3, "rgbp": 3, "gray": 1, "nv12": 1}
+"""The channels of each format; the planes of nv12 lie in one array."""
+PLANAR = ("bgrp", "rgbp")
+"""The formats whose layout is ``chw`` where nothing else is said."""
+FORMAT_KEYS = ("pix_fmt", "layout")
+"""The meta that say how an array is to be read."""
+SIZE_KEYS = ("width", "height", "channel", "width_stride", "height_stride")
+"""The meta that follow from an array and its format; stored where pixels lie in one row."""
+
+# The values of `FORMAT_KEYS`; None where the meta do not have one.
+Format = tuple[str | None, str | None]
+NO_FORMAT: Format = (None, None)
+# Width, height and channels.
+Size = tuple[int, int, int]
+
+_OR = " or "
+
+
+def size_of(data: Any, pix_fmt: Any, layout: Any) -> Size | None:
+    """Returns width, height and channels of an array in a format; None: it is no such image.
+
+    Args:
+        data: An array of any library; anything else is no image.
+        pix_fmt: A key of `CHANNELS`; None: any number of channels.
+        layout: ``hwc`` or ``chw``; None: as the format says.
+    """
+    shape = getattr(data, "shape", None)
+    if type(pix_fmt) is not str and pix_fmt is not None:
+        return None
+    if shape is None or not 2 <= len(shape) <= 3:
+        return None
+    if pix_fmt == "nv12":
+        is_nv12 = len(shape) == 2 and shape[0] % 3 == 0 and shape[1] % 2 == 0
+        return (shape[1], shape[0] * 2 // 3, 1) if is_nv12 else None
+    if len(shape) == 2:
+        height, width = shape
+        channel = 1
+    elif layout == "chw" or (layout is None and pix_fmt in PLANAR):
+        channel, height, width = shape
+    else:
+        height, width, channel = shape
+    is_image = pix_fmt is None or CHANNELS.get(pix_fmt) == channel
+    return (width, height, channel) if is_image else None
+
+
+def format_of(data: Any, images: Iterable[tuple[Any, Format, Size | None]]) -> dict[str, Any]:
+    """Returns the format, as meta, of what a unit has made of images; nothing: it is none.
+
+    Args:
+        data: The array, or its values in one row: an array (N,), or bytes, which get the size, too.
+        images: Of each input its data, its format (without one it is said of no other array), and
+            its size as of `size_of`; None: not known.
+    """
+    found: dict[Format, list[Any]] = {}
+    sizes: dict[Format, Size | None] = {}
+    unknown = []
+    for source, fmt, size in images:
+        if source is data:
+            return _meta(data, fmt, size)
+        if fmt == NO_FORMAT:
+            unknown.append(source)
+        elif _is_alike(data, fmt, size):
+            found.setdefault(fmt, []).append(source)
+            sizes.setdefault(fmt, size)
+    if not found or _is_view(data, unknown):
+        return {}
+    if len(found) > 1:
+        shared = [fmt for fmt, arrays in found.items() if _is_view(data, arrays)]
+        if len(shared) != 1:
+            return {"pix_fmt": _OR.join(" ".join(filter(None, fmt)) for fmt in found)}
+        found = {shared[0]: []}
+    (fmt,) = found
+    return _meta(data, fmt, sizes[fmt])
+
+
+def is_doubtful(pix_fmt: Any) -> bool:
+    """Tells whether a format is several, any of which may be an array's."""
+    return type(pix_fmt) is str and _OR in pix_fmt
+
+
+def _is_alike(data: Any, fmt: Format, size: Size | None) -> bool:
+    """Tells whether data can be an image of the format, made of one of that size."""
+    pix_fmt, layout = fmt
+    if is_doubtful(pix_fmt):
+        return size_of(data, None, layout) is not None
+    if _is_row(data):
+        pixels = math.prod(size or ())
+        return size is not None and len(data) == (pixels * 3 // 2 if pix_fmt == "nv12" else pixels)
+    own = size_of(data, pix_fmt, layout)
+    # Rows of nv12 that are cut are gray, or nothing: two axes alone do not tell.
+    return own is not None and (pix_fmt != "nv12" or size is None or own == size)
+
+
+def _is_row(data: Any) -> bool:
+    return isinstance(data, bytes | bytearray | memoryview) or getattr(data, "ndim", 0) == 1
+
+
+def _is_view(data: Any, arrays: Iterable[Any]) -> bool:
+    """Tells whether data lies in the memory of one of the arrays."""
+    if not isinstance(data, np.ndarray):
+        return False
+    return any(isinstance(a, np.ndarray) and np.may_share_memory(data, a) for a in arrays)
+
+
+def _meta(data: Any, fmt: Format, size: Size | None) -> dict[str, Any]:
+    meta: dict[str, Any] = {k: v for k, v in zip(FORMAT_KEYS, fmt, strict=True) if v is not None}
+    if meta and size is not None and _is_row(data):
+        meta.update(zip(SIZE_KEYS, size, strict=False))
+    return meta
