@@ -4,6 +4,7 @@ A Pillow image of mode ``RGB`` becomes uint8 (H, W, 3) in the order blue, green,
 ``image_decoder`` gives it; one of mode ``L`` becomes (H, W, 1).
 """
 
+import struct
 import sys
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -26,6 +27,9 @@ FILTERS = {
     "inter_lanczos4": "LANCZOS",
 }
 
+# What Pillow's plug-ins raise for files that are broken.
+_UNREADABLE = (OSError, SyntaxError, EOFError, LookupError, struct.error)
+
 
 def is_pillow(data: Any) -> "TypeGuard[Image]":
     """Tells whether data is an image of Pillow's; where nobody has loaded Pillow it is none."""
@@ -47,10 +51,11 @@ def pillow_image(needed_for: str) -> Any:
     return Image
 
 
-def pixels_of(image: "Image") -> tuple[npt.NDArray[np.uint8], str]:
+def pixels_of(image: "Image", *, is_turned: bool = True) -> tuple[npt.NDArray[np.uint8], str]:
     """Returns the pixels of an image, and ``bgr`` or ``gray``.
 
-    It is turned upright as its EXIF orientation says; what is transparent keeps its colour.
+    It is turned upright as its EXIF orientation says, if ``is_turned``; what is transparent keeps
+    its colour.
 
     Raises:
         ValueError: its file cannot be read, or its values have more than 8 bits.
@@ -65,11 +70,13 @@ def pixels_of(image: "Image") -> tuple[npt.NDArray[np.uint8], str]:
         )
         raise ValueError(message)
     try:
-        upright = ImageOps.exif_transpose(image)
+        upright = ImageOps.exif_transpose(image) if is_turned else image
         if upright.mode in ("1", "L", "LA", "La"):
             return np.array(upright.convert("L"))[:, :, None], "gray"
+        if "transparency" in upright.info:  # else Pillow warns of palettes with several
+            upright = upright.convert("RGBA")
         pixels = np.asarray(upright.convert("RGB"))
-    except OSError as error:  # a file is decoded when its pixels are asked for
+    except _UNREADABLE as error:  # a file is decoded when its pixels are asked for
         message = f"got a Pillow image that cannot be read: {error}"
         raise ValueError(message) from error
     return np.ascontiguousarray(pixels[:, :, ::-1]), "bgr"

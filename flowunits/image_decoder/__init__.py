@@ -67,7 +67,8 @@ SPEC = FlowUnitSpec(
     inputs=(
         Port(
             "in_encoded_image",
-            "JPEG, PNG, WebP, BMP or TIFF: bytes, bytearray, memoryview or a uint8 array (N,); or "
+            "JPEG, PNG, WebP, BMP or TIFF (with Pillow installed also GIF, AVIF, JPEG 2000, ICO, PPM "
+            "and QOI, with the extra heif HEIF): bytes, bytearray, memoryview or a uint8 array (N,); or "
             "the file, as pathlib.Path or opened as 'rb'; or an image of Pillow's",
             device="cpu",
         ),
@@ -76,8 +77,8 @@ SPEC = FlowUnitSpec(
         Port(
             "out_image",
             "uint8, 0..255, (H, W, 3) BGR unless pix_fmt says otherwise: gray (H, W, 1), planar "
-            "(3, H, W), nv12 (H * 3 / 2, W); sizes differ within a batch; pixels are OpenCV's; on "
-            "cuda JPEG pixels are nvJPEG's",
+            "(3, H, W), nv12 (H * 3 / 2, W); sizes differ within a batch; pixels are OpenCV's, of "
+            "what it does not read Pillow's; on cuda JPEG pixels are nvJPEG's",
             dtype="uint8",
             shape="(H, W, C)",
         ),

@@ -8,6 +8,7 @@ import numpy.typing as npt
 import simplejpeg
 
 from flowunits.image_decoder import ImageDecoderOptions
+from flowunits.image_decoder.by_pillow import BY_PILLOW, opened
 from flowunits.image_decoder.encoded import (
     TURNS,
     PixelCount,
@@ -17,6 +18,7 @@ from flowunits.image_decoder.encoded import (
     encoded_bytes,
 )
 from flowunits.image_decoder.header import Header, read_header
+from flowunits.image_decoder.jpeg_end import with_end
 from modelflow import Buffer, Context, FlowUnit
 from modelflow.image import (
     Image,
@@ -30,11 +32,13 @@ from modelflow.image import (
 Pixels = npt.NDArray[np.uint8]
 
 _COLORSPACES = {"bgr": "BGR", "rgb": "RGB", "gray": "GRAY"}
+# Of a JPEG that libjpeg-turbo's own interface does not read, and OpenCV may.
+_NOT_JUDGED = ("Could not determine subsampling level", "Unsupported")
 _PILLOW = "Pillow"  # the format of an image that is none of a file
 
 
 class ImageDecoder(FlowUnit):
-    """JPEG through libjpeg-turbo into reused memory, the rest through OpenCV."""
+    """JPEG through libjpeg-turbo into reused memory, the rest through OpenCV or Pillow."""
 
     def open(self, config: ImageDecoderOptions) -> None:
         """Takes the options."""
@@ -70,6 +74,8 @@ class ImageDecoder(FlowUnit):
             return data, header
         encoded = encoded_bytes(data)
         header = read_header(encoded)
+        if header.is_for_pillow:
+            return self.read(opened(encoded, header), count)
         check_header(header, len(encoded), self._options.max_pixels)
         count.add(header)
         return encoded, header
@@ -80,15 +86,33 @@ class ImageDecoder(FlowUnit):
         Raises:
             ValueError: the image is damaged.
         """
+        wanted = self._options.pix_fmt
         if header.format == _PILLOW:
-            return convert_color(image_of_pillow(data, "image_decoder"), self._options.pix_fmt)
+            return convert_color(self._of_pillow(data), wanted)
+        try:
+            pixels = self._pixels(data, header)
+        except ValueError:
+            if header.format in BY_PILLOW:
+                return convert_color(self._of_pillow(opened(data, header)), wanted)
+            whole = with_end(data) if header.format == "jpeg" else None
+            if whole is None:
+                raise
+            pixels = self._pixels(memoryview(whole), header)
+        image = Image(pixels, self._pix_fmt)
+        return image if wanted == self._pix_fmt else convert_color(image, wanted)
+
+    def _of_pillow(self, data: Any) -> Image:
+        return image_of_pillow(
+            data, "image_decoder", is_turned=not self._options.ignore_orientation
+        )
+
+    def _pixels(self, data: memoryview, header: Header) -> Pixels:
         factor = self._factor(header)
         if header.is_plain_jpeg:
-            pixels = self._decode_jpeg(data, header, factor)
-        else:
-            pixels = self._decode_any(data, header, factor)
-        image, wanted = Image(pixels, self._pix_fmt), self._options.pix_fmt
-        return image if wanted == self._pix_fmt else convert_color(image, wanted)
+            return self._decode_jpeg(data, header, factor)
+        if header.format == "jpeg" and self._options.strict:
+            _check_odd_jpeg(data, header)
+        return self._decode_any(data, header, factor)
 
     def _factor(self, header: Header) -> int:
         if not self._options.scaled_decode or header.format != "jpeg":
@@ -149,6 +173,15 @@ class ImageDecoder(FlowUnit):
             raise damaged(data, header, "OpenCV gives no reason")
         found: Pixels = pixels[:, :, None] if is_gray else pixels
         return found
+
+
+def _check_odd_jpeg(data: memoryview, header: Header) -> None:
+    """Raises `ValueError` for errors in the data, which OpenCV glosses over."""
+    try:
+        simplejpeg.decode_jpeg(data, "GRAY", strict=True)
+    except ValueError as error:
+        if not str(error).removeprefix("tjDecompressHeader3(): ").startswith(_NOT_JUDGED):
+            raise damaged(data, header, str(error)) from error
 
 
 def _turned(pixels: Pixels, orientation: int) -> Pixels:

@@ -4,14 +4,36 @@ Every loop is bounded and every offset checked: the bytes come from outside.
 """
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 __all__ = ["Header", "read_header"]
 
-_FORMATS = "JPEG, PNG, WebP, BMP or TIFF"
+_FORMATS = (
+    "JPEG, PNG, WebP, BMP or TIFF; or, with Pillow, GIF, AVIF, HEIF, JPEG 2000, ICO, PPM, QOI"
+)
 _MAX_SEGMENTS = 4096
 _MAX_TAGS = 1024
 _ORIENTATION, _TIFF_WIDTH, _TIFF_HEIGHT = 0x0112, 0x0100, 0x0101
+_PHOTOMETRIC, _EXTRA_SAMPLES, _SAMPLES = 0x0106, 0x0152, 0x0115
+# OpenCV multiplies colours by an alpha that TIFF does not say they have been, and has no CIE Lab.
+_LAB = 8
+# What a decoder glosses over where a file is cut off: the colour map, and where the pixels are.
+_COLOUR_MAP, _OFFSETS = 0x0140, (0x0111, 0x0117, 0x0144, 0x0145)
+_TYPE_SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 16: 8}
+# BMP: 16 bits a pixel OpenCV widens by zeros, or refuses; run lengths it reads wrong.
+_BMP_PLAIN, _BMP_MASKS = 0, 3
+# First bytes of formats that only Pillow reads.
+_SIGNATURES = (
+    (b"GIF8", "gif"),
+    (b"\0\0\1\0", "ico"),
+    (b"\0\0\0\x0cjP  ", "jpeg2000"),
+    (b"\xff\x4f\xff\x51", "jpeg2000"),
+    (b"qoif", "qoi"),
+    (b"II+\0", "tiff"),  # BigTIFF
+    (b"MM\0+", "tiff"),
+)
+_BRANDS = {b"avif": "avif", b"avis": "avif", b"heic": "heif", b"heix": "heif", b"mif1": "heif"}
 _SHORT, _LONG = 3, 4
 # Markers without a length: TEM, RST0..7, SOI.
 _BARE = {0x01, *range(0xD0, 0xD9)}
@@ -36,12 +58,13 @@ class Header:
     """What the first bytes of an image say; a value.
 
     Attributes:
-        format: ``jpeg png webp bmp tiff``.
-        width, height: As stored, before any rotation.
+        format: ``jpeg png webp bmp tiff``, or one that only Pillow reads.
+        width, height: As stored, before any rotation; 0 where only Pillow knows.
         orientation: The EXIF orientation, 1 to 8; read for JPEG alone.
         least_bytes: So many bytes the image takes at least, encoded; 0: nothing is known.
         is_plain_jpeg: A JPEG of one or three 8-bit channels with one of the usual samplings,
             which libjpeg-turbo's own interface decodes to the same pixels as OpenCV.
+        is_for_pillow: OpenCV does not read it, or not right.
     """
 
     format: str
@@ -50,6 +73,7 @@ class Header:
     orientation: int = 1
     is_plain_jpeg: bool = False
     least_bytes: int = 0
+    is_for_pillow: bool = False
 
     @property
     def pixels(self) -> int:
@@ -72,7 +96,7 @@ def read_header(data: memoryview) -> Header:
         if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
             return Header("webp", *_webp_size(head))
         if head.startswith(b"BM"):
-            return Header("bmp", *_bmp_size(head))
+            return _read_bmp(head)
         if head.startswith((b"II*\0", b"MM\0*")):
             return _read_tiff(data)
     except (struct.error, IndexError):
@@ -81,6 +105,9 @@ def read_header(data: memoryview) -> Header:
             "image"
         )
         raise ValueError(message) from None
+    only_pillows = _format_of(head)
+    if only_pillows is not None:
+        return Header(only_pillows, 0, 0, is_for_pillow=True)
     message = (
         f"image_decoder: got {len(data)} bytes that begin with {head[:8]!r}; expected {_FORMATS}"
     )
@@ -109,10 +136,26 @@ def _webp_size(head: bytes) -> tuple[int, int]:
     raise ValueError(message)
 
 
-def _bmp_size(head: bytes) -> tuple[int, int]:
+def _read_bmp(head: bytes) -> Header:
     (size,) = struct.unpack_from("<I", head, 14)
-    width, height = struct.unpack_from("<HH" if size == 12 else "<ii", head, 18)
-    return abs(width), abs(height)
+    if size == 12:
+        width, height, _, bits = struct.unpack_from("<HHHH", head, 18)
+        compression = _BMP_PLAIN
+    else:
+        width, height, _, bits = struct.unpack_from("<iiHH", head, 18)
+        (compression,) = struct.unpack("<H", _take(head, 30, 2))
+    is_usual = compression in (_BMP_PLAIN, _BMP_MASKS) and bits != 16
+    return Header("bmp", abs(width), abs(height), is_for_pillow=not is_usual)
+
+
+def _format_of(head: bytes) -> str | None:
+    """Returns the format of a file that only Pillow reads, by its first bytes; None: of no such."""
+    for signature, name in _SIGNATURES:
+        if head.startswith(signature):
+            return name
+    if head[4:8] == b"ftyp":
+        return _BRANDS.get(head[8:12])
+    return "ppm" if head[:1] == b"P" and head[1:2] in b"123456" and head[2:3].isspace() else None
 
 
 def _take(data: bytes, start: int, size: int) -> bytes:
@@ -123,26 +166,57 @@ def _take(data: bytes, start: int, size: int) -> bytes:
 
 
 def _read_tiff(data: memoryview) -> Header:
-    tags = _read_tags(data, (_TIFF_WIDTH, _TIFF_HEIGHT))
-    if len(tags) < 2:
+    tags = dict(_tags(data))
+    found = {tag: _number(data, *entry) for tag, entry in tags.items()}
+    width, height = found.get(_TIFF_WIDTH), found.get(_TIFF_HEIGHT)
+    if width is None or height is None:
         message = "image_decoder: got a TIFF image without a width or height"
         raise ValueError(message)
-    return Header("tiff", tags[_TIFF_WIDTH], tags[_TIFF_HEIGHT])
+    for tag in (_COLOUR_MAP, *_OFFSETS):
+        if tag in tags:
+            _check_is_there(data, tag, *tags[tag])
+    has_alpha = _EXTRA_SAMPLES in tags and (found.get(_SAMPLES) or 1) > 2
+    is_odd = has_alpha or found.get(_PHOTOMETRIC) == _LAB
+    return Header("tiff", width, height, is_for_pillow=is_odd)
 
 
-def _read_tags(data: memoryview, wanted: tuple[int, ...]) -> dict[int, int]:
-    """Reads whole numbers of the first directory of TIFF data, which EXIF is too."""
-    order = ">" if bytes(data[:2]) == b"MM" else "<"
+# Where an entry of a directory stands, its type, and how many values it has.
+_Entry = tuple[int, int, int]
+
+
+def _tags(data: memoryview) -> Iterator[tuple[int, _Entry]]:
+    """Gives the entries of the first directory of TIFF data, which EXIF is too."""
+    order = _order(data)
     (start,) = struct.unpack_from(order + "I", data, 4)
     (count,) = struct.unpack_from(order + "H", data, start)
-    found: dict[int, int] = {}
     for index in range(min(count, _MAX_TAGS)):
         at = start + 2 + 12 * index
-        tag, kind = struct.unpack_from(order + "HH", data, at)
-        if tag in wanted and kind in (_SHORT, _LONG):
-            code = "H" if kind == _SHORT else "I"
-            (found[tag],) = struct.unpack_from(order + code, data, at + 8)
-    return found
+        tag, kind, values = struct.unpack_from(order + "HHI", data, at)
+        yield tag, (at, kind, values)
+
+
+def _order(data: memoryview) -> str:
+    return ">" if bytes(data[:2]) == b"MM" else "<"
+
+
+def _number(data: memoryview, at: int, kind: int, _values: int) -> int | None:
+    """Returns the whole number of an entry that has one."""
+    code = {_SHORT: "H", _LONG: "I"}.get(kind)
+    if code is None:
+        return None
+    (found,) = struct.unpack_from(_order(data) + code, data, at + 8)
+    return int(found)
+
+
+def _check_is_there(data: memoryview, tag: int, at: int, kind: int, values: int) -> None:
+    size = _TYPE_SIZES.get(kind, 1) * values
+    (start,) = struct.unpack_from(_order(data) + "I", data, at + 8)
+    if size > 4 and start + size > len(data):
+        message = (
+            f"image_decoder: got a TIFF image of {len(data)} bytes that is cut off: its tag {tag} "
+            f"stands at {start} to {start + size}"
+        )
+        raise ValueError(message)
 
 
 def _read_jpeg(data: memoryview) -> Header:
@@ -197,7 +271,8 @@ def _read_frame(marker: int, segment: memoryview) -> tuple[int, int, bool]:
 def _exif_orientation(tiff: memoryview) -> int:
     """Gives the orientation, 1 where the EXIF data is broken: the pixels may still be good."""
     try:
-        found = _read_tags(tiff, (_ORIENTATION,)).get(_ORIENTATION, 1)
+        entry = dict(_tags(tiff)).get(_ORIENTATION)
+        found = (entry and _number(tiff, *entry)) or 1
     except (struct.error, IndexError):
         return 1
     return found if 1 <= found <= 8 else 1

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from modelflow import FlowUnitSpec, Port, option
-from modelflow.image import INTERPOLATION_HELP, Interpolation
+from modelflow.image import INTERPOLATION_HELP, Interpolation, fitted_size
 
 _SHARE = {"top": 0, "left": 0, "center": 1, "bottom": 2, "right": 2}
 
@@ -34,7 +34,8 @@ class PaddingOptions:
     )
     need_scale: bool = option(
         True,
-        help="Resize the image to the largest size that fits; false: it must fit as it is.",
+        help="Resize the image to the largest size that fits, to the nearest pixel; false: it must "
+        "fit as it is.",
     )
     interpolation: Interpolation = option(  # noqa: RUF009 - a field, as the others
         "inter_linear", help=INTERPOLATION_HELP
@@ -54,10 +55,7 @@ class PaddingOptions:
                 )
                 raise ValueError(message)
             return width, height
-        # In whole numbers, so that the side that limits is met exactly.
-        if width * self.image_height >= height * self.image_width:
-            return self.image_width, max(1, height * self.image_width // width)
-        return max(1, width * self.image_height // height), self.image_height
+        return fitted_size(width, height, (self.image_width, self.image_height))
 
     def corner(self, width: int, height: int) -> tuple[int, int]:
         """Returns where an image of that size inside the output begins: x, y."""

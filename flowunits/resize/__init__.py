@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from modelflow import FlowUnitSpec, Port, option
-from modelflow.image import FILTERS, INTERPOLATION_HELP, Interpolation, own_name
+from modelflow.image import FILTERS, INTERPOLATION_HELP, Interpolation, fitted_size, own_name
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class ResizeOptions:
     keep_ratio: bool = option(
         False,
         help="Keep the ratio of width to height: the largest size that fits into image_width x "
-        "image_height.",
+        "image_height, to the nearest pixel.",
     )
 
     antialias: bool = option(
@@ -49,9 +49,7 @@ class ResizeOptions:
         """Returns the width and height that an image of the given ones is resized to."""
         if not self.keep_ratio:
             return self.image_width, self.image_height
-        if width * self.image_height >= height * self.image_width:
-            return self.image_width, max(1, round(height * self.image_width / width))
-        return max(1, round(width * self.image_height / height)), self.image_height
+        return fitted_size(width, height, (self.image_width, self.image_height))
 
 
 SPEC = FlowUnitSpec(

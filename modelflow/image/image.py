@@ -177,14 +177,19 @@ def _read_with_care(buffer: Buffer, where: str, allow_nv12: bool) -> Image:
     return image
 
 
-def image_of_pillow(data: Any, where: str) -> Image:
-    """Returns a Pillow image as one of ours: upright, packed bgr or gray.
+def image_of_pillow(data: Any, where: str, *, is_turned: bool = True) -> Image:
+    """Returns a Pillow image as one of ours: packed bgr or gray.
+
+    Args:
+        data: The image.
+        where: The port, for messages.
+        is_turned: It is turned upright as its EXIF orientation says.
 
     Raises:
         ValueError: it cannot be read, or has more than 8 bits a value.
     """
     try:
-        return Image(*pixels_of(data))
+        return Image(*pixels_of(data, is_turned=is_turned))
     except ValueError as error:
         message = f"{where}: {error}"
         raise ValueError(message) from error

@@ -84,6 +84,15 @@ def test_resize_keeps_the_ratio_within_the_size(photo):
     assert high.data.shape == (100, 63, 3)
 
 
+@pytest.mark.parametrize("height", range(1, 64))
+def test_padding_and_resize_fit_an_image_alike(height):
+    image = np.full((height, 64, 3), 255, np.uint8)
+    resized = one(resize.SPEC, image, width=28, height=28, keep_ratio=True)
+    padded = one(PADDING, image, width=28, height=28).data
+    assert int(padded[:, :, 0].any(axis=1).sum()) == resized.data.shape[0]
+    assert resized.data.shape[0] == max(1, round(height * 28 / 64))
+
+
 def test_resize_keeps_other_meta(photo):
     buffer = one(resize.SPEC, Buffer(photo, {"path": "a.jpg", "width": 319}), width=10, height=10)
     assert buffer.get("path") == "a.jpg"

@@ -74,10 +74,6 @@ def cut_in_the_header(jpeg):
     return jpeg[:40]
 
 
-def without_an_end(jpeg):
-    return jpeg[:-2]
-
-
 def garbled(jpeg):
     middle = len(jpeg) // 2
     return jpeg[:middle] + b"\xff\x00" * 100 + bytes(200) + jpeg[middle + 400 :]
@@ -91,12 +87,20 @@ def empty(jpeg):
     return b""
 
 
-DAMAGES = [cut_in_the_middle, cut_in_the_header, without_an_end, garbled, no_image, empty]
+DAMAGES = [cut_in_the_middle, cut_in_the_header, garbled, no_image, empty]
 
 
 @pytest.mark.parametrize("pix_fmt", ["bgr", "rgb", "gray", "bgrp", "rgbp"])
 def test_every_kind_is_decoded_as_on_the_cpu(files, pix_fmt):
     check_same(files, pix_fmt=pix_fmt)
+
+
+def test_a_jpeg_that_lacks_its_end_marker_alone_is_decoded_as_on_the_cpu(files):
+    check_same([files[0][:-2], files[0], files[0][:-1]])
+
+
+def test_what_only_pillow_reads_is_decoded_as_on_the_cpu(photo, encode):
+    check_same([encode(photo, "GIF"), encode(photo), encode(photo[:20], "JPEG2000")])
 
 
 def test_options_are_obeyed_as_on_the_cpu(files, other_photo, encode):

@@ -1,0 +1,67 @@
+"""What OpenCV does not read, or reads wrong, is read with Pillow, where it is installed."""
+
+import io
+import struct
+from typing import Any
+
+from flowunits.image_decoder.header import Header
+from modelflow import MissingDependencyError
+from modelflow.image import pillow_image
+
+__all__ = ["BY_PILLOW", "opened"]
+
+# Names of formats, as `Header` has them -> Pillow's plug-ins for them, and for no others: some
+# start programs.
+_PLUGINS = {
+    "avif": ("AVIF",),
+    "bmp": ("BMP",),
+    "gif": ("GIF",),
+    "heif": ("HEIF",),
+    "ico": ("ICO",),
+    "jpeg2000": ("JPEG2000",),
+    "ppm": ("PPM",),
+    "qoi": ("QOI",),
+    "tiff": ("TIFF",),
+}
+BY_PILLOW = frozenset(_PLUGINS)
+"""The formats that Pillow is asked for."""
+
+
+def opened(data: memoryview, header: Header) -> Any:
+    """Returns an image of Pillow's, of which nothing but the header is decoded yet.
+
+    Raises:
+        ValueError: Pillow is not installed, or does not read it either.
+    """
+    told = f"image_decoder: got a {header.format} image in {len(data)} bytes"
+    try:
+        images = pillow_image(f"a {header.format} image that OpenCV does not read")
+        if header.format == "heif":
+            _register_heif()
+    except MissingDependencyError as error:
+        message = f"{told}; {error}"
+        raise ValueError(message) from error
+    try:
+        return images.open(io.BytesIO(data), formats=_PLUGINS[header.format])
+    except (
+        OSError,
+        SyntaxError,
+        ValueError,
+        EOFError,
+        LookupError,
+        OverflowError,
+        TypeError,
+        struct.error,
+        images.DecompressionBombError,
+    ) as error:  # Pillow's plug-ins raise any of them for headers that are broken
+        message = f"{told} that Pillow does not read ({error}); expected a whole, undamaged image"
+        raise ValueError(message) from error
+
+
+def _register_heif() -> None:
+    try:
+        import pillow_heif
+    except ImportError as error:
+        package, extra = "pillow-heif", "heif"
+        raise MissingDependencyError(package, extra, "a HEIF image") from error
+    pillow_heif.register_heif_opener()

@@ -1,0 +1,64 @@
+"""``image_decoder`` and pictures of other programs: writers x formats x kinds; Pillow judges."""
+
+import io
+import os
+
+import numpy as np
+import pytest
+from PIL import Image, ImageOps
+
+from flowunits import image_decoder
+from modelflow.testing import run_unit
+from tests.flowunits.pictures import PICTURES, is_there, written
+
+# Where it is set, the programs must be there: their cells fail and are not passed over.
+MUST_BE_THERE = os.environ.get("MODELFLOW_WRITERS")
+LOSSY = 3  # of 255, between two decoders of JPEG, JPEG 2000 and CMYK
+
+
+def decode(data, **options):
+    (buffer,) = run_unit(image_decoder.SPEC, {"in_encoded_image": [data]}, **options)["out_image"]
+    return buffer
+
+
+def read_by_pillow(data):
+    """Returns RGB as Pillow reads it; 16 bits as their upper 8; None: not, or as other values."""
+    try:
+        image = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
+    except OSError:
+        return None
+    if image.mode in ("I", "F"):
+        return None
+    if image.mode.startswith("I;16"):
+        return np.repeat((np.asarray(image) >> 8)[..., None], 3, 2)
+    if "transparency" in image.info:
+        image = image.convert("RGBA")
+    return np.asarray(image.convert("RGB"))
+
+
+@pytest.fixture(params=PICTURES, ids=" ".join)
+def picture(request, tmp_path):
+    if not MUST_BE_THERE and not is_there(request.param[0]):
+        pytest.skip(f"{request.param[0]} is not installed")
+    return written(request.param, tmp_path)
+
+
+def test_a_picture_is_read_as_pillow_reads_it(picture):
+    expected, found = read_by_pillow(picture), decode(picture, pix_fmt="rgb")
+    if found.error is not None:  # what nobody reads, or what Pillow alone does in more than 8 bits
+        is_wide = "values have more than 8 bits" in found.get_error_msg()
+        assert expected is None or is_wide
+        return
+    assert expected is not None
+    assert found.data.shape == expected.shape
+    assert np.abs(found.data.astype(int) - expected).max() <= LOSSY
+
+
+def test_a_picture_that_is_cut_off_is_refused_or_has_all_its_pixels(picture):
+    whole = decode(picture)
+    for kept in (0.3, 0.6, 0.9):
+        found = decode(picture[: int(len(picture) * kept)])
+        if found.error is None:
+            assert np.array_equal(found.data, whole.data)
+        else:
+            assert "image_decoder" in found.get_error_msg()
