@@ -8,7 +8,7 @@ GPU_WHEELS = build/gpu-wheels
 GPU_PYTHON = 3.12
 # pip takes a wheel only for a platform that is named, not for an older one.
 GPU_PLATFORMS = $(foreach glibc,17 24 27 28 31 34 35,manylinux_2_$(glibc)_x86_64) manylinux2014_x86_64 manylinux1_x86_64
-EXTRAS = serve onnx tensorflow torch cuda text video pillow parquet ray watch otel all
+EXTRAS = serve onnx tensorflow torch cuda text video pillow heif parquet ray watch otel all
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'

@@ -67,9 +67,9 @@ SPEC = FlowUnitSpec(
     inputs=(
         Port(
             "in_encoded_image",
-            "JPEG, PNG, WebP, BMP or TIFF (with Pillow installed also GIF, AVIF, JPEG 2000, ICO, PPM "
-            "and QOI, with the extra heif HEIF): bytes, bytearray, memoryview or a uint8 array (N,); or "
-            "the file, as pathlib.Path or opened as 'rb'; or an image of Pillow's",
+            "JPEG, PNG, WebP, BMP or TIFF (with Pillow installed also GIF, AVIF, JPEG 2000, ICO, "
+            "PPM and QOI, with the extra heif HEIF): bytes, bytearray, memoryview or a uint8 array "
+            "(N,); or the file, as pathlib.Path or opened as 'rb'; or an image of Pillow's",
             device="cpu",
         ),
     ),

@@ -159,8 +159,6 @@ class ImageDecoder(FlowUnit):
         cv2 = opencv()
         is_gray = self._pix_fmt == "gray"
         flags = cv2.IMREAD_GRAYSCALE if is_gray else cv2.IMREAD_COLOR
-        if self._pix_fmt == "rgb":
-            flags = cv2.IMREAD_COLOR_RGB
         if factor > 1:
             flags |= getattr(cv2, f"IMREAD_REDUCED_{'GRAYSCALE' if is_gray else 'COLOR'}_{factor}")
         if self._options.ignore_orientation:
@@ -171,6 +169,8 @@ class ImageDecoder(FlowUnit):
             raise damaged(data, header, str(error.err)) from error
         if pixels is None:
             raise damaged(data, header, "OpenCV gives no reason")
+        if self._pix_fmt == "rgb":
+            cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB, dst=pixels)
         found: Pixels = pixels[:, :, None] if is_gray else pixels
         return found
 

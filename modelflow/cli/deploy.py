@@ -178,9 +178,9 @@ def _write(
 ) -> "Application":
     from modelflow.archive.archive import Archive
     from modelflow.archive.manifest import LOCK
-    from modelflow.serve.catalogue import name_of
+    from modelflow.serve.catalogue import served_name
 
-    model = given["name"] or name_of(graph.path)
+    model = given["name"] or served_name(graph.path)
     if not _NAME.fullmatch(model):
         message = (
             f"--name: got {model!r}; expected a letter, then letters, digits, '_', '.' and '-', 63 "

@@ -24,6 +24,8 @@ INTERPOLATION_HELP = (
 )
 """What the option of that type says of itself, wherever a unit has one."""
 
+_FATAL = 1  # of OpenCV's levels of messages
+
 # ModelBox names the same interpolations otherwise on its CUDA device.
 _ALIASES = {
     "inter_nn": "inter_nearest",
@@ -43,7 +45,9 @@ def opencv() -> Any:
     import cv2
 
     cv2.setNumThreads(1)
-    cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_FATAL)
+    # OpenCV 4 has the one, OpenCV 5 the other.
+    set_level = getattr(cv2, "setLogLevel", None) or cv2.utils.logging.setLogLevel
+    set_level(_FATAL)
     return cv2
 
 

@@ -1,21 +1,28 @@
 """Everything that a server was asked to serve, read anew whenever it looks for new versions."""
 
+import contextlib
 import logging
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from modelflow.archive.archive import is_archive_file
+from modelflow.config.read import is_graph_file, read_config
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.flow import Flow
 from modelflow.serve.model_config import read_model_config
 from modelflow.serve.source import Source, Terms, is_source
 from modelflow.wire.problem import sendable
 
-__all__ = ["Catalogue", "Placing", "catalogue_of", "name_of"]
+__all__ = ["Catalogue", "Placing", "catalogue_of", "name_of", "served_name"]
 
 logger = logging.getLogger(__name__)
+
+# What divides the parts of an address, and the name of a model from its version's label.
+_IN_ADDRESSES = re.compile("[/:?#=]")
 
 
 class Placing(NamedTuple):
@@ -187,6 +194,20 @@ def name_of(path: Path) -> str:
     """Returns the name of a model that has none: ``digits`` of ``graphs/digits.toml``."""
     path = path.resolve()
     return path.name if path.is_dir() or not path.suffix else path.stem
+
+
+def served_name(path: Path) -> str:
+    """Returns the name under which a graph or a model that is given alone is served.
+
+    That of the graph, ``[flow] name`` or ``digraph NAME``, where it has one that an address can
+    hold; else, and of an archive, `name_of`.
+    """
+    if is_graph_file(path) and not is_archive_file(path) and path.is_file():
+        with contextlib.suppress(ConfigError):  # whoever loads it says what is wrong
+            name = str(read_config(path).flow.get("name") or "")
+            if name and not _IN_ADDRESSES.search(name):
+                return name
+    return name_of(path)
 
 
 def catalogue_of(sources: object) -> Catalogue:

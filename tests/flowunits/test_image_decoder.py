@@ -16,12 +16,6 @@ from flowunits.image_decoder.header import read_header
 from modelflow import Buffer, ConfigError
 from modelflow.testing import run_unit
 
-FLAGS = {
-    "bgr": cv2.IMREAD_COLOR,
-    "rgb": cv2.IMREAD_COLOR_RGB,
-    "gray": cv2.IMREAD_GRAYSCALE,
-}
-
 
 def decode(*items, **options):
     return run_unit(SPEC, {"in_encoded_image": items}, **options)["out_image"]
@@ -40,8 +34,11 @@ def error_of(data, **options):
 
 
 def opencv(data, pix_fmt="bgr", flags=0):
-    pixels = cv2.imdecode(np.frombuffer(data, np.uint8), FLAGS[pix_fmt] | flags)
+    flags |= cv2.IMREAD_GRAYSCALE if pix_fmt == "gray" else cv2.IMREAD_COLOR
+    pixels = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
     assert pixels is not None
+    if pix_fmt == "rgb":
+        pixels = cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB)
     return pixels[..., None] if pixels.ndim == 2 else pixels
 
 
