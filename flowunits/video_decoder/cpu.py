@@ -39,7 +39,7 @@ class VideoDecoder(FlowUnit):
         if not isinstance(track, Track):
             message = "in_video_packet: got no meta 'track'; expected packets of a video_demuxer"
             raise ValueError(message)
-        if current is None or current.track is not track:
+        if current is None or current.track != track:
             index = 0
             if current is not None:
                 values += current.flush()

@@ -9,7 +9,7 @@ from flowunits.video_decoder import VideoDecoderOptions
 from modelflow import Buffer
 from modelflow.device import empty
 from modelflow.image import Image, convert_color, empty_image
-from modelflow.video import Track, load_av
+from modelflow.video import Track, build_packet, load_av
 
 __all__ = ["Decoding"]
 
@@ -39,6 +39,7 @@ class Decoding:
         self._av = av
         self._options = options
         self._is_skipping = False
+        self._damaged_packet: Buffer | None = None
         self._packed = options.pix_fmt.removesuffix("p")
         self._reformatter = av.video.reformatter.VideoReformatter()
         self._meta = {
@@ -49,12 +50,11 @@ class Decoding:
         }
         self._check_pixels(track.width, track.height)
         try:
-            self._codec = av.CodecContext.create(track.codec, "r")
+            self._codec = track.create_decoder()
         except (av.error.FFmpegError, ValueError) as error:
             message = f"video_decoder: {track.source!r}: no decoder for the codec {track.codec!r}"
             raise ValueError(message) from error
-        self._codec.extradata = track.extradata or None
-        self._codec.width, self._codec.height = track.width, track.height
+        self._codec.copy_opaque = True  # a frame knows its packet
         self._codec.thread_count = options.codec_threads
         if options.strict:
             self._codec.options = {"err_detect": _STRICT}
@@ -69,14 +69,14 @@ class Decoding:
         if self._is_skipping and not buffer.get("is_keyframe"):
             return []
         self._is_skipping = False
-        # Not Packet(data), which lacks the zeros behind it that decoders read.
-        packet = self._av.Packet(len(buffer.data))
-        packet.update(buffer.data)
-        packet.pts, packet.dts = buffer.get("pts"), buffer.get("dts")
-        packet.time_base = self.track.time_base
-        values, is_damaged = self._run(packet, buffer)
+        values: list[Buffer | ValueError]
+        if self._options.strict and buffer.get("is_corrupt"):
+            values, is_damaged = [self._damaged(buffer, "the packet is incomplete")], True
+        else:
+            values, is_damaged = self._run(build_packet(buffer, self.track), buffer)
         if is_damaged and self._options.strict:
             # What follows is built on what is missing, and would look good to the decoder.
+            self._damaged_packet = buffer
             values[-1:-1] = self._run(None, buffer)[0]
             self._codec.flush_buffers()
             self._is_skipping = True
@@ -98,11 +98,20 @@ class Decoding:
             return [raised], True
         values: list[Buffer | ValueError] = []
         for frame in frames:
+            if self._is_hidden(frame):
+                continue
             if frame.is_corrupt and self._options.strict:
                 values.append(self._damaged(buffer, "the frame is incomplete"))
                 return values, True
             values.append(self._frame(frame, buffer))
         return values, False
+
+    def _is_hidden(self, frame: Any) -> bool:
+        """Tells whether an edit list cuts a frame away, or its packet has been called damaged."""
+        if frame.opaque is None:
+            return False
+        (packet,) = frame.opaque
+        return packet is self._damaged_packet or bool(packet.get("is_discard"))
 
     def _damaged(self, buffer: Buffer | None, reason: Any) -> ValueError:
         where = "at its end" if buffer is None else f"packet {buffer.get('index')}"

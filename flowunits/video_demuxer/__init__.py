@@ -1,4 +1,10 @@
-"""``video_demuxer``: the packets of a video."""
+"""``video_demuxer``: the packets of a video.
+
+A packet carries, as values that cross to other processes, all that FFmpeg's demuxer says of it
+(`modelflow.video.read_packet`), and its track all that the container says to a decoder
+(`modelflow.video.Track`). A decoder that is built of them gives the frames, pixels and times of
+PyAV's own decoding of the container; what an edit list cuts away is decoded and not given.
+"""
 
 from dataclasses import dataclass
 
@@ -11,7 +17,9 @@ class VideoDemuxerOptions(RetryOptions):
     """The options of ``video_demuxer``; the meta of the address, if any, go before ``retry_*``."""
 
     max_frames: int = option(
-        0, help="Most packets (one a frame) to give of each video; 0: all.", minimum=0
+        0,
+        help="Most packets to give of each video, but those whose frame is not shown; 0: all.",
+        minimum=0,
     )
     key_frame_only: bool = option(False, help="Give the packets of key frames alone.")
     open_timeout_ms: int = option(
@@ -30,7 +38,8 @@ SPEC = FlowUnitSpec(
         Port(
             "out_video_packet",
             "bytes of an encoded packet, with the meta track (modelflow.video.Track), pts, dts "
-            "and duration (in the track's time base), is_keyframe and index (from 0)",
+            "and duration (in the track's time base), is_keyframe, is_discard (its frame is not "
+            "shown), is_corrupt, side_data (names and bytes) and index (from 0)",
         ),
     ),
     options=VideoDemuxerOptions,

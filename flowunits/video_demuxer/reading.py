@@ -1,16 +1,28 @@
 """One video while its packets are read: opened, read on, opened again, given up."""
 
+import errno
+import secrets
 from fractions import Fraction
 from typing import Any
+from urllib.parse import urlsplit
 
 from flowunits.video_demuxer import VideoDemuxerOptions
 from modelflow import Buffer
-from modelflow.video import Track, is_network_address, load_av, open_input, source_label
+from modelflow.video import (
+    Track,
+    is_network_address,
+    load_av,
+    open_input,
+    read_packet,
+    source_label,
+)
 
 __all__ = ["Reading"]
 
-# FFmpeg's formats that say how a player turns the frames.
-_TURNING = ("mov", "mp4")
+# FFmpeg's format that says how a player turns the frames, and counts them rightly: mp4, mov, 3gp.
+_MOV = "mov"
+# What was missed there does not come again.
+_LIVE = ("rtsp", "rtsps", "rtmp", "rtmps", "rtp", "udp", "tcp", "srt")
 # A file ends this much before its own duration says (seconds, and frames): no longer rounding.
 _SLACK_SECONDS, _SLACK_FRAMES = 0.5, 3
 
@@ -33,11 +45,17 @@ class Reading:
         self._interval = buffer.get("retry_interval_ms", options.retry_interval_ms) / 1e3
         self._limit = buffer.get("retry_count_limit", options.retry_count_limit)
         self._is_stream = buffer.get("url_type") == "stream"
+        scheme = urlsplit(str(self._url)).scheme.lower()
+        self._is_live = self._is_stream or scheme in _LIVE
         self._attempts = 0
         self._index = 0
+        self._shown = 0
+        self._read = 0
+        self._reached = 0
         self._container: Any = None
         self._packets: Any = iter(())
         self._track: Track | None = None
+        self._stream: Any = None
         self._declared = 0
         self._last = 0.0
         self.is_over = False
@@ -53,13 +71,12 @@ class Reading:
             if self._container is None:
                 self._open()
             for packet in self._packets:
-                if packet.size == 0:
-                    continue  # the end of the track
-                if self._options.key_frame_only and not packet.is_keyframe:
+                if not self._is_wanted(packet):
                     continue
                 values.append(self._buffer(packet))
                 self._attempts = 0
-                if self._index == self._options.max_frames:
+                self._shown += not packet.is_discard
+                if self._shown == self._options.max_frames > 0:
                     self.close()
                     return values, 0.0
                 if len(values) == most:
@@ -78,8 +95,23 @@ class Reading:
         if container is not None:
             container.close()
 
+    def _is_wanted(self, packet: Any) -> bool:
+        if packet.size == 0:
+            return False  # the end of a stream
+        moment = packet.pts if packet.pts is not None else packet.dts
+        if moment is not None:
+            end = float((moment + (packet.duration or 0)) * packet.time_base)
+            self._last = max(self._last, end)
+        if packet.stream_index != self._stream.index:
+            return False
+        self._read += 1
+        if self._read <= self._reached:
+            return False  # given before the video broke off
+        self._reached = 0 if self._is_live else self._read
+        return packet.is_keyframe or not self._options.key_frame_only
+
     def _ended(self, values: list[Buffer | Exception]) -> float:
-        problem = self._cut_off()
+        problem = None if is_network_address(self._url) else self._cut_off()
         if problem is not None:
             return self._failed(values, ValueError(problem))
         if self._is_stream and self._is_retrying:
@@ -88,11 +120,19 @@ class Reading:
         return 0.0
 
     def _failed(self, values: list[Buffer | Exception], error: Exception) -> float:
+        if self._is_complete(error):
+            return self._ended(values)
         if self._is_retrying and not _is_final(error):
             return self._again(values, error)
         self.close()
         values.append(self._error(error))
         return 0.0
+
+    def _is_complete(self, error: Exception) -> bool:
+        """Tells whether an error is the end of a file whose server tells no length."""
+        is_end = isinstance(error, OSError) and error.errno == errno.EIO and not self._is_live
+        is_promised = self._container is None or self._container.size > 0
+        return is_end and self._read > 0 and not is_promised and self._cut_off() is None
 
     def _again(self, values: list[Buffer | Exception], error: Exception | None) -> float:
         self._release()
@@ -120,49 +160,53 @@ class Reading:
         if not isinstance(self._url, str):
             message = f"got {type(self._url).__name__}; expected an address as text"
             raise ValueError(message)
-        options = self._options
-        container = open_input(
-            self._url, options.open_timeout_ms / 1e3, options.read_timeout_ms / 1e3
-        )
-        self._container = container
+        self._container = container = self._open_container()
         if not container.streams.video:
             message = "it has no video track"
             raise ValueError(message)
-        stream = container.streams.video[0]
-        self._track = _track(container, stream, source_label(self._url), self._turns(container))
-        self._declared = stream.frames
-        self._packets = container.demux(stream)
+        self._stream = stream = _choose_stream(container.streams.video)
+        is_mov = container.format.name.split(",")[0] == _MOV
+        if self._track is None or self._is_live:
+            rotation = self._find_rotation(stream.index) if is_mov else 0
+            self._track = _track(container, stream, source_label(self._url), rotation)
+        self._declared = stream.frames if is_mov else 0  # AVI counts what is shown, and wrongly
+        self._read = 0
+        self._packets = container.demux()
 
-    def _turns(self, container: Any) -> bool:
-        return container.format.name.split(",")[0] in _TURNING and not is_network_address(self._url)
+    def _open_container(self) -> Any:
+        options = self._options
+        return open_input(self._url, options.open_timeout_ms / 1e3, options.read_timeout_ms / 1e3)
+
+    def _find_rotation(self, index: int) -> int:
+        """Returns the clockwise angle, which FFmpeg says of decoded frames alone.
+
+        A container that has been decoded and set back gives other packets where it was trimmed.
+        """
+        if is_network_address(self._url):
+            return 0
+        try:
+            with self._open_container() as container:
+                frame = next(container.decode(container.streams[index]), None)
+        except load_av().error.InvalidDataError:
+            return 0  # the decoder says so in its place
+        return 0 if frame is None else -round(frame.rotation / 90) * 90 % 360
 
     def _buffer(self, packet: Any) -> Buffer:
-        assert self._track is not None  # set by _open
-        meta = {
-            **self._meta,
-            "track": self._track,
-            "pts": packet.pts,
-            "dts": packet.dts,
-            "duration": packet.duration,
-            "is_keyframe": packet.is_keyframe,
-            "index": self._index,
-        }
+        buffer = read_packet(packet)
+        buffer.meta.update(self._meta, track=self._track, index=self._index)
         self._index += 1
-        moment = packet.pts if packet.pts is not None else packet.dts
-        if moment is not None:
-            end = float((moment + (packet.duration or 0)) * self._track.time_base)
-            self._last = max(self._last, end)
-        return Buffer(bytes(packet), meta)
+        return buffer
 
     def _cut_off(self) -> str | None:
         """Says what is missing of a file that knows how long it is."""
         track = self._track
-        if track is None or is_network_address(self._url) or self._options.key_frame_only:
+        if track is None:
             return None
-        if self._declared > self._index:
-            return f"it ends after {self._index} of {self._declared} frames; it is cut off"
+        if self._declared > self._read:
+            return f"it ends after {self._read} of {self._declared} frames; it is cut off"
         slack = max(_SLACK_SECONDS, _SLACK_FRAMES / float(track.rate or 1))
-        if not self._declared and self._last and track.duration - self._last > slack:
+        has_times = self._last > 0 or self._read == 0
+        if not self._declared and has_times and track.duration - self._last > slack:
             return f"it ends at {self._last:.2f} s of {track.duration:.2f} s; it is cut off"
         return None
 
@@ -172,12 +216,11 @@ def _is_final(error: Exception) -> bool:
     return not isinstance(error, load_av().error.FFmpegError)
 
 
-def _track(container: Any, stream: Any, source: str, is_turning: bool) -> Track:
+def _track(container: Any, stream: Any, source: str, rotation: int) -> Track:
     context = stream.codec_context
     if context is None:
         message = "its video is of a codec that this FFmpeg does not know; expected one that it has"
         raise ValueError(message)
-    rotation = _rotation(container, stream) if is_turning else 0
     duration = container.duration or 0
     return Track(
         codec=context.name,
@@ -189,16 +232,12 @@ def _track(container: Any, stream: Any, source: str, is_turning: bool) -> Track:
         rotation=rotation,
         duration=duration / load_av().time_base,
         source=source,
+        parameters=Track.read_parameters(context),
+        opening=secrets.token_hex(8),
     )
 
 
-def _rotation(container: Any, stream: Any) -> int:
-    """Gives the clockwise angle, which FFmpeg says of decoded frames alone."""
-    av = load_av()
-    try:
-        frame = next(container.decode(stream), None)
-        angle = 0 if frame is None else -round(frame.rotation / 90) * 90 % 360
-    except av.error.InvalidDataError:
-        angle = 0  # the decoder says so in its place
-    container.seek(0)
-    return angle
+def _choose_stream(streams: Any) -> Any:
+    """Returns the first video; a cover picture only where there is nothing else."""
+    attached = load_av().stream.Disposition.attached_pic
+    return next((each for each in streams if not each.disposition & attached), streams[0])

@@ -12,7 +12,9 @@ class RetryOptions:
     """When a video is opened again."""
 
     retry_enable: bool = option(
-        False, help="Open it again where it does not open, or breaks off; a stream also at its end."
+        False,
+        help="Open it again where it does not open, or breaks off; a stream also at its end. A "
+        "file goes on behind what was given.",
     )
     retry_interval_ms: int = option(
         1000, help="Milliseconds to wait before.", minimum=0, maximum=3_600_000

@@ -2,8 +2,23 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
+
+from modelflow.video.library import load_av
 
 __all__ = ["Track"]
+
+# What a decoder takes from the container before the first packet, beside extradata and size.
+_PARAMETERS = (
+    "codec_tag",  # which of a codec's kinds: "uyvy" of rawvideo, "ULRG" of Ut Video
+    "bits_per_coded_sample",
+    "pix_fmt",
+    "reorder_depth",
+    "color_range",
+    "color_primaries",
+    "color_trc",
+    "colorspace",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +34,8 @@ class Track:
         rotation: By how much a player turns the frames, clockwise in degrees: 0, 90, 180, 270.
         duration: In seconds; 0: unknown.
         source: Where it comes from, without a password.
+        parameters: Names and values of what else a decoder takes from the container.
+        opening: Differs wherever a decoder begins: two videos, or a stream that was opened again.
     """
 
     codec: str
@@ -30,3 +47,25 @@ class Track:
     rotation: int = 0
     duration: float = 0.0
     source: str = ""
+    parameters: tuple[tuple[str, Any], ...] = ()
+    opening: str = ""
+
+    @staticmethod
+    def read_parameters(context: Any) -> tuple[tuple[str, Any], ...]:
+        """Returns the ``parameters`` of a container's codec context."""
+        found = ((name, getattr(context, name)) for name in _PARAMETERS)
+        return tuple((name, value) for name, value in found if value is not None)
+
+    def create_decoder(self) -> Any:
+        """Returns a codec context that decodes as the container's own does; not yet open.
+
+        Raises:
+            ValueError: there is no such decoder.
+            av.error.FFmpegError: the same.
+        """
+        codec = load_av().CodecContext.create(self.codec, "r")
+        codec.extradata = self.extradata or None
+        codec.width, codec.height = self.width, self.height
+        for name, value in self.parameters:
+            setattr(codec, name, value)
+        return codec

@@ -6,7 +6,6 @@ import threading
 from dataclasses import replace
 from fractions import Fraction
 from http.server import BaseHTTPRequestHandler
-from typing import Any
 
 import av
 import numpy as np
@@ -18,18 +17,11 @@ from modelflow import Buffer, ConfigError
 from modelflow.testing import run_unit
 from modelflow.video import Track
 from tests.flowunits.local_server import LocalServer, Quiet
-from tests.flowunits.videos import RATE, frames_of, picture, write_video
+from tests.flowunits.videos import RATE, READ, frames_of, picture, read, write_video
 
 CODECS = [("libx264", "mkv"), ("mpeg4", "mp4"), ("mpeg4", "avi")]
 SHAPES = {"rgb": (120, 160, 3), "gray": (120, 160, 1), "nv12": (180, 160), "bgrp": (3, 120, 160)}
 
-READ = """digraph read {
-    input [type=input]
-    demux [flowunit=video_demuxer%s]
-    decode [flowunit=video_decoder%s]
-    output [type=output]
-    input -> demux -> decode -> output
-}"""
 COPY = """digraph copy {
     video [flowunit=video_input, source_url="%s"%s]
     demux [flowunit=video_demuxer]
@@ -37,24 +29,6 @@ COPY = """digraph copy {
     encode [flowunit=video_encoder, default_dest_url="%s"]
     video -> demux -> decode -> encode
 }"""
-
-
-def read(path, demux="", decode="", meta=None):
-    """The frames, and the texts of the errors, that come of an address."""
-    with modelflow.Flow(READ % (demux, decode)) as flow:
-        stream = flow.create_stream_io()
-        stream.send("input", Buffer(str(path), meta))
-        stream.close_input()
-        found: list[Any] = []
-        while True:
-            try:
-                found.append(stream.recv("output", timeout=60))
-            except modelflow.FlowUnitError as error:
-                found.append(str(error))
-            except modelflow.EndOfStream:
-                break
-    frames = [item for item in found if isinstance(item, Buffer)]
-    return frames, [item for item in found if isinstance(item, str)], found
 
 
 @pytest.fixture(scope="session")
@@ -184,21 +158,25 @@ def test_a_good_video_is_never_called_damaged(tmp_path):
 class Server(LocalServer):
     """An HTTP server that gives a video, and refuses or breaks off at first."""
 
-    def __init__(self, data, refused=0, broken=0):
+    def __init__(self, data, refused=0, broken=0, has_length=True):
         self.asked = 0
         server = self
 
         class Handler(Quiet, BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
             def do_GET(self):
                 server.asked += 1
                 if server.asked <= refused:
                     self.send_error(503)
                     return
                 self.send_response(200)
-                self.send_header("Content-Length", str(len(data)))
+                if has_length:
+                    self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
                 is_broken = server.asked <= refused + broken
                 self.wfile.write(data[: len(data) // 2] if is_broken else data)
+                self.close_connection = True
 
         super().__init__(Handler)
 
@@ -233,6 +211,46 @@ def test_attempts_are_limited_and_the_error_says_how_many(stream_data):
         assert server.asked == 3
     assert not frames
     assert "(tried 3 times)" in error
+
+
+def test_a_file_without_a_length_ends_where_the_server_ends(stream_data):
+    options = ", retry_enable=true, retry_interval_ms=1"
+    with Server(stream_data, has_length=False) as server:
+        frames, errors, _ = read(server.address, demux=options)
+        assert server.asked == 1
+    assert (len(frames), errors) == (60, [])
+
+
+def test_a_file_that_breaks_off_goes_on_where_it_was(stream_data):
+    options = ", retry_enable=true, retry_interval_ms=1"
+    with Server(stream_data, broken=2) as server:
+        frames, errors, _ = read(server.address, demux=options)
+        assert server.asked == 3
+    assert errors == []
+    assert [frame.get("index") for frame in frames] == list(range(60))
+    for number, frame in enumerate(frames):
+        assert np.abs(frame.data.astype(int) - picture(number)).mean() < 8
+
+
+def test_a_file_that_always_breaks_off_at_one_place_is_given_up(stream_data):
+    options = ", retry_enable=true, retry_interval_ms=1, retry_count_limit=2"
+    with Server(stream_data, broken=100) as server:
+        frames, errors, _ = read(server.address, demux=options)
+        assert server.asked == 3
+    assert 20 < len(frames) < 40
+    assert "(tried 3 times)" in errors[-1]
+
+
+@pytest.mark.parametrize("position", [48, 140])
+def test_an_avi_whose_header_counts_another_frame_is_whole(tmp_path, position):
+    """The counts of the file (dwTotalFrames) and of the stream (dwLength)."""
+    path = write_video(tmp_path / "v.avi", 30, codec="mpeg4")
+    data = bytearray(path.read_bytes())
+    assert int.from_bytes(data[position : position + 4], "little") == 30
+    data[position : position + 4] = (31).to_bytes(4, "little")
+    path.write_bytes(data)
+    frames, errors, _ = read(path)
+    assert (len(frames), errors) == (30, [])
 
 
 def test_a_live_stream_that_ends_is_opened_again_until_the_limit(stream_data):

@@ -1,9 +1,29 @@
-"""Real videos with moving shapes, made in a moment."""
+"""Real videos with moving shapes, made in a moment, and what a graph reads of them."""
+
+from typing import Any
 
 import av
 import numpy as np
 
+import modelflow
+from modelflow import Buffer
+
 WIDTH, HEIGHT, RATE = 160, 120, 25
+READ = """digraph read {
+    input [type=input]
+    demux [flowunit=video_demuxer%s]
+    decode [flowunit=video_decoder%s]
+    output [type=output]
+    input -> demux -> decode -> output
+}"""
+READ_THROUGH_PROCESS = """digraph read {
+    input [type=input]
+    demux [flowunit=video_demuxer%s]
+    pass_on [workers=process, batch_size=4]
+    decode [flowunit=video_decoder%s]
+    output [type=output]
+    input -> demux -> pass_on -> decode -> output
+}"""
 
 
 def picture(number, width=WIDTH, height=HEIGHT):
@@ -37,3 +57,27 @@ def frames_of(path):
     """Reads a video back as a player does: a list of BGR arrays."""
     with av.open(str(path)) as container:
         return [frame.to_ndarray(format="bgr24") for frame in container.decode(video=0)]
+
+
+@modelflow.flowunit
+def pass_on(packet: Buffer):
+    """Gives a packet on: in a process of its own, what comes of it is another object."""
+    return packet
+
+
+def read(path, demux="", decode="", meta=None, graph=READ):
+    """The frames, and the texts of the errors, that come of an address."""
+    with modelflow.Flow(graph % (demux, decode), units=[pass_on]) as flow:
+        stream = flow.create_stream_io()
+        stream.send("input", Buffer(str(path), meta))
+        stream.close_input()
+        found: list[Any] = []
+        while True:
+            try:
+                found.append(stream.recv("output", timeout=60))
+            except modelflow.FlowUnitError as error:
+                found.append(str(error))
+            except modelflow.EndOfStream:
+                break
+    frames = [item for item in found if isinstance(item, Buffer)]
+    return frames, [item for item in found if isinstance(item, str)], found
