@@ -1,8 +1,10 @@
 """``video_demuxer`` on the CPU."""
 
+from itertools import count
+
 from flowunits.video_demuxer import VideoDemuxerOptions
 from flowunits.video_demuxer.reading import Reading
-from modelflow import Buffer, Context, FlowUnit
+from modelflow import Context, FlowUnit
 from modelflow.video import load_av
 
 # One call gives so many packets at most: others get their turn, and a queue its bound.
@@ -31,7 +33,8 @@ class VideoDemuxer(FlowUnit):
             return
         state["is_called"] = False
         if "reading" not in state:
-            state["reading"] = self._begin(state["waiting"].pop(0))
+            openings = state.setdefault("openings", count())
+            state["reading"] = Reading(state["waiting"].pop(0), self._options, openings)
         reading: Reading = state["reading"]
         values, delay = reading.read(_PACKETS_A_CALL)
         ctx.emit(values)
@@ -45,6 +48,3 @@ class VideoDemuxer(FlowUnit):
         reading = ctx.state.pop("reading", None)
         if reading is not None:
             reading.close()
-
-    def _begin(self, buffer: Buffer) -> Reading:
-        return Reading(buffer, self._options)

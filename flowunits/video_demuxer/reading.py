@@ -1,7 +1,8 @@
 """One video while its packets are read: opened, read on, opened again, given up."""
 
 import errno
-import secrets
+from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 from urllib.parse import urlsplit
@@ -34,8 +35,11 @@ class Reading:
         is_over: Nothing more comes of it.
     """
 
-    def __init__(self, buffer: Buffer, options: VideoDemuxerOptions) -> None:
-        """Takes the address; opens nothing yet."""
+    def __init__(
+        self, buffer: Buffer, options: VideoDemuxerOptions, openings: Iterator[int]
+    ) -> None:
+        """Takes the address, and the numbers of openings in its stream; opens nothing yet."""
+        self._openings = openings
         self._url = buffer.get("source_url", buffer.data)
         self._meta = {
             key: buffer.get(key) for key in ("source_url", "repeat") if buffer.get(key) is not None
@@ -168,7 +172,8 @@ class Reading:
         is_mov = container.format.name.split(",")[0] == _MOV
         if self._track is None or self._is_live:
             rotation = self._find_rotation(stream.index) if is_mov else 0
-            self._track = _track(container, stream, source_label(self._url), rotation)
+            track = _track(container, stream, source_label(self._url), rotation)
+            self._track = replace(track, opening=next(self._openings))
         self._declared = stream.frames if is_mov else 0  # AVI counts what is shown, and wrongly
         self._read = 0
         self._packets = container.demux()
@@ -233,7 +238,6 @@ def _track(container: Any, stream: Any, source: str, rotation: int) -> Track:
         duration=duration / load_av().time_base,
         source=source,
         parameters=Track.read_parameters(context),
-        opening=secrets.token_hex(8),
     )
 
 

@@ -35,7 +35,7 @@ class Track:
         duration: In seconds; 0: unknown.
         source: Where it comes from, without a password.
         parameters: Names and values of what else a decoder takes from the container.
-        opening: Differs wherever a decoder begins: two videos, or a stream that was opened again.
+        opening: Counts the tracks of a stream, from 0: for each, a decoder begins.
     """
 
     codec: str
@@ -48,7 +48,7 @@ class Track:
     duration: float = 0.0
     source: str = ""
     parameters: tuple[tuple[str, Any], ...] = ()
-    opening: str = ""
+    opening: int = 0
 
     @staticmethod
     def read_parameters(context: Any) -> tuple[tuple[str, Any], ...]:
