@@ -78,6 +78,8 @@ def _cluster(application: Application) -> dict[str, Any]:
         "metadata": _meta(application, application.name),
         "spec": {
             "rayVersion": application.ray or ABSENT,
+            # The operator makes the token, a Secret: without it Ray runs what anybody sends.
+            "authOptions": {"mode": "token"},
             "enableInTreeAutoscaling": least < most,
             "headGroupSpec": head,
             "workerGroupSpecs": [workers],

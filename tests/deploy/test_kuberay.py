@@ -74,6 +74,10 @@ def test_the_operator_is_told_the_version_of_ray_where_it_is_known():
     assert "rayVersion" not in yaml_text(found()["cluster.yaml"])
 
 
+def test_the_cluster_asks_for_a_token():
+    assert found()["cluster.yaml"]["spec"]["authOptions"] == {"mode": "token"}
+
+
 @pytest.mark.parametrize(("answer", "code"), [(b"success", 0), (b"failed", 1)])
 def test_the_probes_need_nothing_but_python(answer, code):
     asked = []
