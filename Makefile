@@ -8,13 +8,14 @@ GPU_WHEELS = build/gpu-wheels
 GPU_PYTHON = 3.12
 # pip takes a wheel only for a platform that is named, not for an older one.
 GPU_PLATFORMS = $(foreach glibc,17 24 27 28 31 34 35,manylinux_2_$(glibc)_x86_64) manylinux2014_x86_64 manylinux1_x86_64
-EXTRAS = serve onnx tensorflow torch cuda text video pillow heif parquet ray watch otel all
+EXTRAS = serve http2 onnx tensorflow torch cuda text video pillow heif parquet ray watch otel all
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
 install:  ## install modelflow for development into the active environment
-	$(PYTHON) -m pip install -e '.[tensorflow,test,dev]'
+	$(PYTHON) -m pip install 'pip>=25.1'
+	$(PYTHON) -m pip install -e '.[tensorflow]' --group test --group dev
 
 check:  ## lint, formatting, types, import contracts
 	ruff check .
@@ -51,7 +52,7 @@ gpu-wheels:  ## the small packages that a GPU machine without a network lacks, i
 		$(GPU_PLATFORMS:%=--platform %) --dest $(GPU_WHEELS) --requirement benchmarks/gpu_wheels.txt
 	@du -sm $(GPU_WHEELS) | { read size folder; echo "$$folder: $$size MiB"; test $$size -le 30; }
 
-release-check:  ## a release in build/release, built and checked: wheel, sdist, hashed locks of the extras, SBOM of serve (needs '.[release]')
+release-check:  ## a release in build/release, built and checked: wheel, sdist, hashed locks of the extras, SBOM of serve (needs --group release)
 	rm -rf $(RELEASE) && mkdir -p $(RELEASE)/locks
 	$(PYTHON) -m build --outdir $(RELEASE)/dist .
 	$(PYTHON) -m twine check --strict $(RELEASE)/dist/*

@@ -44,6 +44,9 @@ def test_the_wheel_holds_code_units_types_and_graphs(wheel):
         "modelflow/graphs/image_classify.toml",
         "flowunits/resize/cpu.py",
     } <= names
+    notices = [name for name in names if name.endswith("LICENSE.preact.txt")]
+    assert any(".dist-info/licenses/" in name for name in notices)
+    assert "modelflow/studio/static/LICENSE.preact.txt" in notices
     assert any(name.startswith("modelflow/graphs/models/digits/saved_model/") for name in names)
     assert not any(name.startswith(("tests/", "docs/")) for name in names)
 

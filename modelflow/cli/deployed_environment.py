@@ -80,7 +80,12 @@ def extras_of(variables: Mapping[str, str]) -> tuple[str, ...]:
     on = variables.get("MODELFLOW_SERVE_ON", PROCESSES)
     otel = variables.get("MODELFLOW_SERVE_OTEL", "")
     is_traced = otel.lower() not in ("", "0", "false", "off", "no", "n", "f")
-    return (*(("ray",) if on not in ("", PROCESSES) else ()), *(("otel",) if is_traced else ()))
+    needed = {
+        "ray": on not in ("", PROCESSES),
+        "otel": is_traced,
+        "http2": variables.get("MODELFLOW_SERVE_GRPC_SERVER") == "native",
+    }
+    return tuple(extra for extra, is_needed in needed.items() if is_needed)
 
 
 def check_placing(variables: Mapping[str, str], graph: "Graph") -> None:

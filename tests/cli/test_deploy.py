@@ -12,6 +12,7 @@ import yaml
 
 from modelflow.archive.archive import Archive
 from modelflow.cli.deploy import TARGET_NAMES
+from modelflow.cli.deployed_environment import extras_of
 from modelflow.cli.main import main
 from modelflow.deploy.targets import TARGETS
 from tests import programs
@@ -398,6 +399,11 @@ def test_where_what_a_graph_places_runs_is_told_and_settings_of_it_go_with_the_g
     words = ["--env", "MODELFLOW_SERVE_ON=processes", "--force"]
     assert deploy("docker", graph, "-o", folder, *words) == 0
     assert told not in capsys.readouterr().err
+
+
+def test_a_server_on_our_own_http2_needs_its_extra():
+    assert extras_of({"MODELFLOW_SERVE_GRPC_SERVER": "native"}) == ("http2",)
+    assert extras_of({"MODELFLOW_SERVE_GRPC_SERVER": "auto"}) == ()
 
 
 def test_packages_of_what_settings_ask_for_are_in_the_lock(graph):

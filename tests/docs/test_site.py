@@ -20,7 +20,7 @@ MODULES = (
 )
 
 
-pytest.importorskip("mkdocs", reason="the extra dev is not installed")
+pytest.importorskip("mkdocs", reason="the group dev is not installed")
 
 
 @pytest.fixture(scope="module")

@@ -236,7 +236,7 @@ def test_grpcs_health_probe_is_answered(server):
 
 @pytest.mark.skipif(
     importlib.util.find_spec("ovmsclient") is None,
-    reason="ovmsclient is not installed: pip install ovmsclient (extra test)",
+    reason="ovmsclient is not installed: pip install ovmsclient (group test)",
 )
 def test_the_client_of_openvino_model_server_asks_over_both(server):
     program = Path(__file__).parents[1] / "foreign" / "ask_ovms.py"

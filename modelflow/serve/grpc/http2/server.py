@@ -25,7 +25,7 @@ try:
     from modelflow.serve.grpc.http2.connection import GrpcConnection
 except ImportError as error:
     package = "zttp"
-    raise MissingDependencyError(package, "serve", "gRPC on a connection of its own") from error
+    raise MissingDependencyError(package, "http2", "gRPC on a connection of its own") from error
 
 __all__ = ["Http2Server"]
 
