@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from modelflow.cli.choice import Choice
-from modelflow.cli.deployed_values import PORTS, grpc_port_of, mounts_of, replicas_of
+from modelflow.cli.deployed_values import PORTS, grpc_port_of, mounts_of, replicas_of, wheel_of
 from modelflow.cli.graph_choice import GraphChoice
 from modelflow.cli.graph_options import graph_options
 from modelflow.cli.telling import tell
@@ -117,6 +118,13 @@ _RAY = re.compile(rb"^ray(?:\[[a-z,]*\])?==([0-9A-Za-z.+!]+)", re.MULTILINE)  # 
     metavar="FILE",
     help="A requirements.lock of your own, such as one with hashes; it is taken as it is.",
 )
+@click.option(
+    "--wheel",
+    type=click.Path(dir_okay=False, exists=True, path_type=Path),
+    metavar="FILE",
+    help="The wheel of modelflow to install, by its hash; it is put beside the other files. "
+    "Without it, pip takes modelflow-graph from your index, by name and version.",
+)
 def deploy(target: str, graph: GraphChoice, folder: Path, force: bool, **given: Any) -> int:
     """Writes what puts GRAPH into service: an archive of it (see modelflow pack), and beside it
     what TARGET needs.
@@ -193,6 +201,8 @@ def _write(
         lock = b"".join(opened.chunks(LOCK))
     application = _application(target, graph, model, manifest, lock, given)
     (draft / LOCK).write_bytes(lock)
+    if application.wheel:
+        shutil.copyfile(given["wheel"], draft / application.wheel)
     for path, text in target.files(application).items():
         (draft / path).parent.mkdir(parents=True, exist_ok=True)
         (draft / path).write_text(text, encoding="utf-8")
@@ -226,8 +236,6 @@ def _packed(
 def _taken(
     target: "Target", graph: GraphChoice, archive: Path, given: dict[str, Any]
 ) -> "Manifest":
-    import shutil
-
     from modelflow.archive.archive import Archive
 
     if graph.overrides or graph.args or given["includes"] or given["lock"]:
@@ -286,6 +294,7 @@ def _application(
     if not _IMAGE.fullmatch(image):
         message = f"--image: got {image!r}; expected a name and a tag, as in registry/digits:1"
         raise ConfigError(message)
+    wheel, wheel_hash = wheel_of(given["wheel"], manifest.modelflow)
     return Application(
         model=model,
         modelflow=manifest.modelflow,
@@ -302,6 +311,8 @@ def _application(
         ray=found[1].decode() if (found := _RAY.search(lock)) else "",
         settings=variables,
         mounts=given["mounts"],
+        wheel=wheel,
+        wheel_hash=wheel_hash,
     )
 
 

@@ -1,11 +1,16 @@
-"""What options of ``modelflow deploy`` say: ports, replicas, files that are mounted."""
+"""What options of ``modelflow deploy`` say: ports, replicas, mounted files, the wheel."""
 
+import hashlib
 import re
 from collections.abc import Sequence
+from pathlib import Path
+
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.version import Version
 
 from modelflow.errors import ConfigError
 
-__all__ = ["PORTS", "grpc_port_of", "mounts_of", "replicas_of"]
+__all__ = ["PORTS", "grpc_port_of", "mounts_of", "replicas_of", "wheel_of"]
 
 PORTS = range(1024, 65_536)
 """Where it may listen: whoever serves in a container is no root."""
@@ -68,3 +73,28 @@ def replicas_of(text: str) -> tuple[int, int]:
         message = f"--replicas: got {text!r}; expected N or MIN..MAX, as in 2..8"
         raise ConfigError(message)
     return least, most
+
+
+def wheel_of(path: Path | None, version: str) -> tuple[str, str]:
+    """Reads ``--wheel``: the name of the file and its SHA-256; both empty where there is none.
+
+    Args:
+        path: The file.
+        version: That of modelflow which the archive was packed with.
+
+    Raises:
+        ConfigError: it is no wheel of that modelflow.
+    """
+    if path is None:
+        return "", ""
+    try:
+        name, found, _, _ = parse_wheel_filename(path.name)
+    except InvalidWheelFilename:
+        name, found = "", None
+    if (name, found) != ("modelflow-graph", Version(version)):
+        message = (
+            f"--wheel: got {path.name!r}; expected the wheel of modelflow-graph {version}, which "
+            "the graph was packed with: pip wheel --no-deps FOLDER_OF_MODELFLOW"
+        )
+        raise ConfigError(message)
+    return path.name, hashlib.sha256(path.read_bytes()).hexdigest()

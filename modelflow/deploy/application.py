@@ -77,6 +77,8 @@ class Application:
         delay: Seconds for which it goes on answering before that, while it is not ready.
         replicas: The least and the most of them.
         ray: The version of Ray in its lock file; "": it says none.
+        wheel: The file of modelflow's own wheel beside it; "": pip takes it from an index, by name.
+        wheel_hash: The SHA-256 of that file, in hexadecimal.
         settings: Variables of the environment that it is started with. Not in the image, which more
             may have than whoever starts it.
         mounts: Folders of files that are not in the image, as keys and certificates: by the name
@@ -96,6 +98,8 @@ class Application:
     delay: int = 0
     replicas: tuple[int, int] = (1, 4)
     ray: str = ""
+    wheel: str = ""
+    wheel_hash: str = ""
     settings: "Mapping[str, str]" = field(default_factory=dict)
     mounts: "Mapping[str, str]" = field(default_factory=dict)
 
@@ -130,6 +134,14 @@ class Application:
             )
             raise ConfigError(message)
         return text
+
+    @property
+    def own_lock(self) -> str:
+        """What of modelflow is installed, as a file for pip: from the wheel, by its hash."""
+        text = self.requirement
+        if self.wheel:
+            text = f"./{self.wheel}[{','.join(self.extras)}] --hash=sha256:{self.wheel_hash}"
+        return f"{text}\n"
 
     @property
     def graces(self) -> Graces:

@@ -6,7 +6,10 @@ import shlex
 from modelflow.deploy.application import USER, Application
 from modelflow.deploy.text import filled
 
-__all__ = ["health_check", "image_files"]
+__all__ = ["OWN_LOCK", "health_check", "image_files"]
+
+OWN_LOCK = "modelflow.lock"
+"""The file that says what of modelflow is installed."""
 
 _GPU_HINT = """
 # Its nodes run on a GPU: give a BASE with CUDA's libraries where your packages bring none of their
@@ -23,6 +26,7 @@ def image_files(application: Application) -> dict[str, str]:
         gpu_hint=_GPU_HINT if application.needs.gpus else "",
         requirement=shlex.quote(application.requirement),
         archive=application.archive,
+        wheel=f"{wheel} " if (wheel := application.wheel) else "",
         http=application.addresses("0.0.0.0")["MODELFLOW_SERVE_HTTP"],
         grpc=application.addresses("0.0.0.0")["MODELFLOW_SERVE_GRPC"],
         delay=application.delay,
@@ -34,8 +38,13 @@ def image_files(application: Application) -> dict[str, str]:
     )
     return {
         "Dockerfile": dockerfile,
-        ".dockerignore": filled("dockerignore", archive=application.archive),
+        ".dockerignore": filled("dockerignore", archive=application.archive, wheel=_kept(wheel)),
+        OWN_LOCK: application.own_lock,
     }
+
+
+def _kept(wheel: str) -> str:
+    return f"\n!{wheel}" if wheel else ""
 
 
 def health_check(application: Application) -> list[str]:

@@ -1,7 +1,5 @@
 """A unit of systemd."""
 
-import shlex
-
 from modelflow.deploy.application import Application
 from modelflow.deploy.text import filled
 
@@ -17,7 +15,6 @@ def service_unit(application: Application) -> str:
         model=application.model,
         archive=application.archive,
         python=application.python,
-        requirement=shlex.quote(application.requirement),
         environment="\n".join(
             f"Environment={_quoted(key, value)}" for key, value in environment.items()
         ),

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from modelflow.deploy.application import Application
 from modelflow.deploy.compose import compose_file
 from modelflow.deploy.helm import chart
-from modelflow.deploy.image import image_files
+from modelflow.deploy.image import OWN_LOCK, image_files
 from modelflow.deploy.kuberay import kuberay_note, kuberay_objects
 from modelflow.deploy.kubernetes import adapter_rules, defaults, objects
 from modelflow.deploy.systemd import service_unit
@@ -75,7 +75,8 @@ def _kuberay(application: Application) -> Files:
 
 
 def _systemd(application: Application) -> Files:
-    return {f"{application.name}.service": service_unit(application)}
+    unit = f"{application.name}.service"
+    return {unit: service_unit(application), OWN_LOCK: application.own_lock}
 
 
 def _build(application: Application) -> str:
@@ -137,7 +138,7 @@ def _next_systemd(application: Application) -> str:
     return (
         f"python{application.python} -m venv {home}/venv\n"
         f"{home}/venv/bin/pip install --no-deps -r requirements.lock\n"
-        f"{home}/venv/bin/pip install --no-deps {shlex.quote(application.requirement)}\n"
+        f"{home}/venv/bin/pip install --no-deps -r {OWN_LOCK}\n"
         f"install -m 644 {application.archive} {home}/\n"
         f"systemd-analyze verify {unit}\ninstall -m 644 {unit} /etc/systemd/system/\n"
         f"systemctl daemon-reload\nsystemctl enable --now {unit}"

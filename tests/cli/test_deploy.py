@@ -1,5 +1,6 @@
 """``modelflow deploy``, by what it writes, and by what is started of it."""
 
+import hashlib
 import json
 import os
 import re
@@ -10,6 +11,7 @@ from importlib.metadata import metadata
 import pytest
 import yaml
 
+import modelflow
 from modelflow.archive.archive import Archive
 from modelflow.cli.deploy import TARGET_NAMES
 from modelflow.cli.deployed_environment import extras_of
@@ -97,7 +99,9 @@ def test_a_folder_has_the_archive_and_what_the_target_needs(target, graph, capsy
     own.write_text("ray==2.60.0 \\\n    --hash=sha256:00\n")
     lock = ["--lock", own] if target == "kuberay" else []
     assert deploy(target, graph, "-o", folder, *lock) == 0
-    assert written(folder) == sorted([*FILES[target], "requirements.lock", "upper.mfz"])
+    assert written(folder) == sorted(
+        [*FILES[target], "modelflow.lock", "requirements.lock", "upper.mfz"]
+    )
     with Archive(folder / "upper.mfz") as archive:
         archive.verify()
         assert "serve" in archive.manifest.extras
@@ -115,6 +119,29 @@ def test_a_folder_has_the_archive_and_what_the_target_needs(target, graph, capsy
         assert cluster["spec"]["rayVersion"] == "2.60.0"
     texts = [(folder / name).read_text() for name in FILES[target]]
     assert not [text for text in texts if re.search(r"@[a-z_]+\b", text.replace("@system-", ""))]
+
+
+def test_the_wheel_of_modelflow_is_put_beside_and_installed_by_its_hash(graph):
+    wheel = graph.parent / f"modelflow_graph-{modelflow.__version__}-py3-none-any.whl"
+    wheel.write_bytes(b"a wheel")
+    folder = graph.parent / "out"
+    assert deploy("docker", graph, "-o", folder, "--wheel", wheel) == 0
+    assert (folder / wheel.name).read_bytes() == b"a wheel"
+    digest = hashlib.sha256(b"a wheel").hexdigest()
+    lock = (folder / "modelflow.lock").read_text()
+    assert lock.startswith(f"./{wheel.name}[")
+    assert lock.endswith(f"] --hash=sha256:{digest}\n")
+
+
+@pytest.mark.parametrize(
+    "name", ["a.whl", "modelflow_graph-99-py3-none-any.whl", "x-1-py3-none-any.whl"]
+)
+def test_a_wheel_of_something_else_is_refused(name, graph, capsys):
+    (graph.parent / name).write_bytes(b"")
+    assert deploy("docker", graph, "-o", graph.parent / "out", "--wheel", graph.parent / name) == 1
+    assert (
+        f"--wheel: got '{name}'; expected the wheel of modelflow-graph" in capsys.readouterr().err
+    )
 
 
 def test_the_folder_is_named_as_a_shell_reads_it(graph, capsys):

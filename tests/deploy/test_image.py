@@ -48,12 +48,25 @@ def test_ports_and_times_are_those_of_the_application():
     assert "give it 18 seconds" in text
 
 
-def test_the_context_has_what_the_image_copies_and_nothing_else():
-    files = image_files(application())
+@pytest.mark.parametrize("wheel", ["", "modelflow_graph-1.2.3-py3-none-any.whl"])
+def test_the_context_has_what_the_image_copies_and_nothing_else(wheel):
+    files = image_files(application(wheel=wheel))
     kept = re.findall(r"^!(.+)$", files[".dockerignore"], re.M)
     copied = re.findall(r"^COPY (?!--from)(.+) \S+$", files["Dockerfile"], re.M)
     assert sorted(" ".join(copied).replace("*", "").split()) == sorted(kept)
     assert "\n*\n" in files[".dockerignore"]
+
+
+WHEEL = "modelflow_graph-1.2.3-py3-none-any.whl"
+
+
+def test_modelflow_is_installed_from_the_wheel_beside_by_its_hash():
+    files = image_files(application(wheel=WHEEL, wheel_hash="ab" * 32))
+    wanted = f"./{WHEEL}[onnx,serve] --hash=sha256:{'ab' * 32}\n"
+    assert files["modelflow.lock"] == wanted
+    assert f"\nCOPY modelflow.lock {WHEEL} ./\n" in files["Dockerfile"]
+    assert f"\n!{WHEEL}\n" in files[".dockerignore"]
+    assert "install --no-deps -r modelflow.lock" in files["Dockerfile"]
 
 
 @pytest.mark.parametrize("is_tls", [False, True])
@@ -103,7 +116,10 @@ def test_pip_fetches_nothing_that_the_lock_file_does_not_name():
     installs = [line for line in lines() if "pip install" in line]
     assert len(installs) == 3
     assert all("--no-deps" in line or "--no-index" in line for line in installs)
-    assert all("'modelflow-graph[onnx,serve]==1.2.3'" in line for line in installs[1:])
+    assert installs[1].endswith(" -r modelflow.lock \\")
+    assert installs[2].endswith(" 'modelflow-graph[onnx,serve]==1.2.3'")
+    files = image_files(application())
+    assert files["modelflow.lock"] == "modelflow-graph[onnx,serve]==1.2.3\n"
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,11 @@ def test_an_image_without_a_registry_is_told_of(target):
 def test_a_unit_is_begun_when_what_it_starts_is_there():
     lines = said("systemd")
     (begun,) = [at for at, line in enumerate(lines) if "enable --now" in line]
-    for needed in ("python3.11 -m venv", "requirements.lock", "image_classify.mfz"):
+    for needed in (
+        "python3.11 -m venv",
+        "requirements.lock",
+        "modelflow.lock",
+        "image_classify.mfz",
+    ):
         (at,) = [at for at, line in enumerate(lines) if needed in line]
         assert at < begun
-    assert "'modelflow-graph[onnx,serve]==1.2.3'" in "".join(lines)
