@@ -88,10 +88,10 @@ def wheel_of(path: Path | None, version: str) -> tuple[str, str]:
     if path is None:
         return "", ""
     try:
-        name, found, _, _ = parse_wheel_filename(path.name)
+        found = parse_wheel_filename(path.name)[:2]
     except InvalidWheelFilename:
-        name, found = "", None
-    if (name, found) != ("modelflow-graph", Version(version)):
+        found = None
+    if found != ("modelflow-graph", Version(version)):
         message = (
             f"--wheel: got {path.name!r}; expected the wheel of modelflow-graph {version}, which "
             "the graph was packed with: pip wheel --no-deps FOLDER_OF_MODELFLOW"
