@@ -232,7 +232,8 @@ def _track(container: Any, stream: Any, source: str, rotation: int) -> Track:
         extradata=bytes(context.extradata or b""),
         width=context.width,
         height=context.height,
-        rate=stream.average_rate or stream.guessed_rate or Fraction(25),
+        # Not the average, which has no place for some frames of a variable rate.
+        rate=stream.guessed_rate or stream.average_rate or Fraction(25),
         time_base=stream.time_base,
         rotation=rotation,
         duration=duration / load_av().time_base,

@@ -29,7 +29,7 @@ class Track:
         codec: FFmpeg's name of the decoder.
         extradata: What the decoder needs before the first packet; perhaps empty.
         width, height: In pixels.
-        rate: Frames a second, on average.
+        rate: Frames a second; of a variable rate, the least that has a place for each frame.
         time_base: The seconds that one step of ``pts`` and ``dts`` is.
         rotation: By how much a player turns the frames, clockwise in degrees: 0, 90, 180, 270.
         duration: In seconds; 0: unknown.

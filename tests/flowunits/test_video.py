@@ -17,18 +17,10 @@ from modelflow import Buffer, ConfigError
 from modelflow.testing import run_unit
 from modelflow.video import Track
 from tests.flowunits.local_server import LocalServer, Quiet
-from tests.flowunits.videos import RATE, READ, frames_of, picture, read, write_video
+from tests.flowunits.videos import COPY, RATE, READ, frames_of, picture, read, write_video
 
 CODECS = [("libx264", "mkv"), ("mpeg4", "mp4"), ("mpeg4", "avi")]
 SHAPES = {"rgb": (120, 160, 3), "gray": (120, 160, 1), "nv12": (180, 160), "bgrp": (3, 120, 160)}
-
-COPY = """digraph copy {
-    video [flowunit=video_input, source_url="%s"%s]
-    demux [flowunit=video_demuxer]
-    decode [flowunit=video_decoder]
-    encode [flowunit=video_encoder, default_dest_url="%s"]
-    video -> demux -> decode -> encode
-}"""
 
 
 @pytest.fixture(scope="session")

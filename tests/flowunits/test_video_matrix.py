@@ -8,7 +8,8 @@ import av
 import numpy as np
 import pytest
 
-from tests.flowunits.videos import READ_THROUGH_PROCESS, read, write_video
+import modelflow
+from tests.flowunits.videos import COPY, READ_THROUGH_PROCESS, read, write_video
 
 # In CI these tests fail without FFmpeg's program, and are not passed over.
 pytestmark = pytest.mark.skipif(
@@ -179,6 +180,17 @@ def test_a_video_that_is_cut_off_gives_the_frames_before(tmp_path, codec, ending
     # The last packet is there in part: PyAV makes frames of it, and of what refers to it.
     assert len(frames) >= len(list(decode(cut))) - 2
     assert errors or ending not in LENGTHS
+
+
+@pytest.mark.parametrize("ending", ["mp4", "mkv", "avi"])
+def test_a_copy_keeps_the_times_of_a_variable_rate(tmp_path, ending):
+    path = write(tmp_path / "v.mp4", "h264-b", after=VARIABLE)
+    graph = COPY % (path, "", tmp_path / f"copy.{ending}")
+    with modelflow.Flow(graph) as flow:
+        assert flow.wait(60_000)
+    times = [time for _, time, _ in decode(path)]
+    copied = [time for _, time, _ in decode(tmp_path / f"copy.{ending}")]
+    assert copied == [pytest.approx(time - times[0] + copied[0], abs=0.002) for time in times]
 
 
 @pytest.mark.parametrize("angle", [90, 180, 270])

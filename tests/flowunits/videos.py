@@ -16,6 +16,13 @@ READ = """digraph read {
     output [type=output]
     input -> demux -> decode -> output
 }"""
+COPY = """digraph copy {
+    video [flowunit=video_input, source_url="%s"%s]
+    demux [flowunit=video_demuxer]
+    decode [flowunit=video_decoder]
+    encode [flowunit=video_encoder, default_dest_url="%s"]
+    video -> demux -> decode -> encode
+}"""
 READ_THROUGH_PROCESS = """digraph read {
     input [type=input]
     demux [flowunit=video_demuxer%s]
