@@ -7,6 +7,7 @@ from pathlib import Path
 
 from modelflow.config.document import read_toml
 from modelflow.errors import ConfigError, Location, did_you_mean
+from modelflow.registry.folder_modules import UnitFolders
 from modelflow.registry.unit_file import FindUnit, UnitFileReader, UnusableUnit
 from modelflow.unit.spec import FlowUnitSpec
 
@@ -18,7 +19,9 @@ _SECTION = re.compile(r"^\s*\[", re.MULTILINE)
 _BASE = re.compile(r"^\s*\[\s*base\s*\]|^\s*base\s*[.=]", re.MULTILINE)
 
 
-def read_folder(folder: Path, find_unit: FindUnit) -> Iterator[FlowUnitSpec | UnusableUnit]:
+def read_folder(
+    folder: Path, find_unit: FindUnit, folders: UnitFolders
+) -> Iterator[FlowUnitSpec | UnusableUnit]:
     """Gives the units of every unit file in ``folder`` and the folders inside it.
 
     A unit file is a ``NAME.toml`` with a ``[base]`` section; other TOML files (graphs, say) are
@@ -28,6 +31,7 @@ def read_folder(folder: Path, find_unit: FindUnit) -> Iterator[FlowUnitSpec | Un
     Args:
         folder: Where to look.
         find_unit: Finds the installed unit that a configuration-only unit builds on.
+        folders: Gets the folders of its Python units.
 
     Raises:
         ConfigError: the folder is not there, or a file in it cannot be read.
@@ -40,7 +44,7 @@ def read_folder(folder: Path, find_unit: FindUnit) -> Iterator[FlowUnitSpec | Un
         if not _BASE.search(text):
             continue
         try:
-            yield _unit(path, text, find_unit)
+            yield _unit(path, text, find_unit, folders)
         except ConfigError as error:
             yield UnusableUnit(
                 _name_in(text) or path.stem,
@@ -66,7 +70,7 @@ def read_unit_file(path: Path, find_unit: FindUnit) -> FlowUnitSpec:
         ConfigError: it is not one, is wrong (every mistake is listed), or is of a type that this
             version does not run.
     """
-    return _usable(_unit(path, _text(path), find_unit))
+    return _usable(_unit(path, _text(path), find_unit, UnitFolders()))
 
 
 def read_unit_folder(folder: Path, name: str | None = None) -> FlowUnitSpec:
@@ -75,7 +79,7 @@ def read_unit_folder(folder: Path, name: str | None = None) -> FlowUnitSpec:
     Raises:
         ConfigError: there is none, or several and no name, or it is wrong or cannot be used.
     """
-    found = {unit.name: unit for unit in read_folder(folder, _no_unit)}
+    found = {unit.name: unit for unit in read_folder(folder, _no_unit, UnitFolders())}
     if name is None and len(found) == 1:
         (name,) = found
     if name is None or name not in found:
@@ -111,8 +115,10 @@ def _text(path: Path) -> str:
         raise ConfigError(message) from error
 
 
-def _unit(path: Path, text: str, find_unit: FindUnit) -> FlowUnitSpec | UnusableUnit:
-    return UnitFileReader(path, read_toml(text, str(path))).unit(find_unit)
+def _unit(
+    path: Path, text: str, find_unit: FindUnit, folders: UnitFolders
+) -> FlowUnitSpec | UnusableUnit:
+    return UnitFileReader(path, read_toml(text, str(path)), folders).unit(find_unit)
 
 
 def _usable(unit: FlowUnitSpec | UnusableUnit) -> FlowUnitSpec:

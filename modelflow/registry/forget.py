@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from modelflow.errors import is_users
-from modelflow.registry.python_module import is_of_folder
+from modelflow.registry.folder_modules import is_of_folder, release
 from modelflow.unit.function import forget_declared
 
 __all__ = ["forget_modules", "forget_named", "users_modules"]
@@ -36,6 +36,7 @@ def forget_modules(before: Collection[str]) -> None:
 def forget_named(names: Collection[str]) -> None:
     """Forgets modules by their names, and the units in them; who has them keeps them."""
     forget_declared(names)
+    release(names)
     for name in names:
-        del sys.modules[name]
+        sys.modules.pop(name, None)
     importlib.invalidate_caches()

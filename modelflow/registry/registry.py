@@ -10,6 +10,7 @@ from typing import Any
 
 from modelflow.errors import ConfigError, UnknownFlowUnitError, did_you_mean
 from modelflow.registry.folder import UnusableUnit, read_folder
+from modelflow.registry.folder_modules import UnitFolders
 from modelflow.unit.function import declared_specs
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import FlowUnit
@@ -72,11 +73,12 @@ class Registry:
         self._given = _by_name(spec for unit in units for spec in specs_in(unit))
         for name in self._given:
             _only(name, self._given, "the units given")
+        folders = UnitFolders()
         self._folders = _by_name(
             unit
             for folder in self._dirs
             if folder not in absent
-            for unit in read_folder(Path(folder), self._base_unit)
+            for unit in read_folder(Path(folder), self._base_unit, folders)
         )
 
     def find(self, name: str) -> FlowUnitSpec:

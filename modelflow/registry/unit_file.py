@@ -12,9 +12,10 @@ from typing import Any
 from modelflow.config.document import Document
 from modelflow.device import kind_problem
 from modelflow.errors import ConfigError, EngineError, Finding, GraphError, Location, did_you_mean
+from modelflow.registry.folder_modules import UnitFolders
 from modelflow.registry.folder_schema import BASE_KEYS, ENCRYPTION_MESSAGE, TYPES
 from modelflow.registry.native import NativeUnit
-from modelflow.registry.python_module import load_class, names_in, unit_defaults
+from modelflow.registry.python_module import FolderClass, names_in, unit_defaults
 from modelflow.registry.unit_sections import UnitSections
 from modelflow.unit.declared import UnitFile
 from modelflow.unit.kind import Kind
@@ -61,9 +62,10 @@ class UnusableUnit:
 class UnitFileReader:
     """Reads one unit file, collecting what is wrong with it."""
 
-    def __init__(self, path: Path, document: Document) -> None:
-        """Takes the file's path, and what it says."""
+    def __init__(self, path: Path, document: Document, folders: UnitFolders) -> None:
+        """Takes the file's path, what it says, and the folders of the registry's Python units."""
         self._path = path
+        self._folders = folders
         self._sections = UnitSections(document)
 
     def unit(self, find_unit: FindUnit) -> FlowUnitSpec | UnusableUnit:
@@ -141,7 +143,8 @@ class UnitFileReader:
         flags = [flag for flag in _KINDS if base[flag]]
         if len(flags) > 1:
             notes += (f"unit {base['name']!r}: got {' and '.join(flags)}; it runs as {kind}",)
-        make = partial(load_class, self._path.parent, module, name, base, not inputs)
+        self._folders.add(self._path.parent)
+        make = FolderClass(self._folders, self._path.parent, module, name, base, not inputs)
         defaults = unit_defaults(file)
         if not outputs:
             defaults.pop("threads", None)  # a sink's effects are in order
