@@ -1,9 +1,18 @@
 """The one place that loads OpenCV, and the names of its interpolations."""
 
+import sys
 from functools import cache
+from types import FunctionType, ModuleType
 from typing import Any, Literal
 
-__all__ = ["INTERPOLATION_HELP", "Interpolation", "interpolation_flag", "opencv", "own_name"]
+__all__ = [
+    "INTERPOLATION_HELP",
+    "Interpolation",
+    "interpolation_flag",
+    "opencv",
+    "own_name",
+    "uses_opencv",
+]
 
 Interpolation = Literal[
     "inter_nearest",
@@ -49,6 +58,18 @@ def opencv() -> Any:
     set_level = getattr(cv2, "setLogLevel", None) or cv2.utils.logging.setLogLevel
     set_level(_FATAL)
     return cv2
+
+
+def uses_opencv(module: ModuleType) -> bool:
+    """Tells whether a unit's module imports a name from a module that calls `opencv`.
+
+    A flow imports ``cv2`` then before its threads start: its loader puts an earlier copy of
+    ``sys.path`` back, without what a unit on another thread has inserted.
+    """
+    values = list(vars(module).values())
+    names = {value.__module__ for value in values if isinstance(value, FunctionType | type)}
+    modules = [module, *(sys.modules[name] for name in names & sys.modules.keys())]
+    return any(vars(each).get("opencv") is opencv for each in modules)
 
 
 def interpolation_flag(name: Interpolation) -> int:

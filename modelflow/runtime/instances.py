@@ -45,6 +45,7 @@ class UnitInstances:
         """
         self.plan = plan
         self._batch_size = batch_size
+        self._is_here = executor == "thread"
         self._make = executor_of(executor).prepare(plan.spec, plan.node)
         self._shared: dict[Device, FlowUnit] = {}
         self._users: dict[Device, int] = {}
@@ -53,6 +54,19 @@ class UnitInstances:
         self._lock = threading.Lock()
         self._made: dict[int, FlowUnit] = {}  # by identity: those that are not closed
         self._is_interrupted = False
+
+    def load(self, device: Device) -> None:
+        """Imports what instances need, where they run in this process.
+
+        Raises:
+            Exception: whatever a module raises when it is imported.
+        """
+        module = self.plan.spec.load(device.kind) if self._is_here else None
+        if module is not None:
+            from modelflow.image.opencv import opencv, uses_opencv  # only for those who have units
+
+            if uses_opencv(module):
+                opencv()
 
     def open(self, device: Device) -> FlowUnit:
         """Gives an opened instance; where the unit is shared, the one of this device.

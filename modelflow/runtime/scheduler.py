@@ -76,7 +76,7 @@ class Scheduler:
         self._ending = Ending(
             self._life, self._sessions, self._wiring, workers, self._runner, options.stop_timeout
         )
-        self._starting = Starting(self._life, self._runner, self._ending)
+        self._starting = Starting(self._life, workers, self._runner, self._ending)
         self._reconfiguring = Reconfiguring(
             plan, self._wiring, workers, self._runner, self._life, self
         )

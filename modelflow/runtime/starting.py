@@ -1,10 +1,15 @@
-"""How a flow starts: the units open, each on its worker's thread, and only then does any begin."""
+"""How a flow starts: modules are imported, units open, each on its worker's thread, and then begin.
 
-from collections.abc import Callable
+The calling thread imports the modules, in the graph's order: units may change ``sys.path`` there,
+and no other unit imports or runs meanwhile.
+"""
+
+from collections.abc import Callable, Sequence
 
 from modelflow.runtime.ending import Ending
 from modelflow.runtime.life import Life
 from modelflow.runtime.runners import Runner
+from modelflow.runtime.worker import Worker
 
 __all__ = ["Starting"]
 
@@ -16,15 +21,19 @@ class Starting:
     close what they have opened.
     """
 
-    def __init__(self, life: Life, runner: Runner, ending: Ending) -> None:
+    def __init__(
+        self, life: Life, workers: Sequence[Worker], runner: Runner, ending: Ending
+    ) -> None:
         """Starts nothing yet.
 
         Args:
             life: The flow's.
+            workers: Its workers, in the graph's order.
             runner: Who runs its workers.
             ending: What gives the start up.
         """
         self._life = life
+        self._workers = workers
         self._runner = runner
         self._ending = ending
 
@@ -39,6 +48,9 @@ class Starting:
         """
         life = self._life
         try:
+            for worker in self._workers:
+                if life.state == "running":  # else a stop has come from another thread
+                    worker.try_load()
             self._start_threads()
             life.wait_while(lambda: life.opening and life.goes_on)
             if life.goes_on and check is not None:

@@ -42,6 +42,7 @@ class Worker(WorkerReport):
         self.seat = stage.inbox.seat(self, stage.figures.workers[number])
         self._own = Relay(stage.inbox.waiting)  # what its thread goes on with elsewhere
         self._units: list[FlowUnit] = []
+        self._is_loaded = True
         self._is_per_stream = any(unit.spec.is_per_stream for unit in stage.plan.units)
         self._exits = stage.exits
         self._on_device: OnDevice | None = None
@@ -75,8 +76,29 @@ class Worker(WorkerReport):
         self._stats.thread.end()
         self.try_close()
 
+    def try_load(self) -> None:
+        """Imports the modules of the unit, or of each of a chain; an error goes to the owner."""
+        for instances in self.stage.instances:
+            self._at = instances.plan
+            self._enter("open")
+            try:
+                instances.load(self._device)
+            except KeyboardInterrupt:  # of the calling thread
+                self._leave()
+                raise
+            except BaseException as error:
+                self._is_loaded = False
+                self._report(error, "open")
+                return
+            self._leave()
+
     def try_open(self) -> bool:
-        """Opens the unit, or each of a chain; an error goes to the owner."""
+        """Opens the unit, or each of a chain; an error goes to the owner.
+
+        One whose modules could not be imported has told that, and is not opened.
+        """
+        if not self._is_loaded:
+            return False
         self.thread_id = threading.get_ident()
         for instances in self.stage.instances:
             self._at = instances.plan

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from modelflow.errors import BadRequest, ConfigError, Location, OptionsError, did_you_mean
@@ -264,6 +264,21 @@ class FlowUnitSpec:
         expected = ", ".join(option.name for option in self.option_list) or "none"
         near = did_you_mean(name, known)
         return f"unknown option {name!r} of unit {self.name!r}{near} (options: {expected})"
+
+    def load(self, device: str) -> ModuleType | None:
+        """Imports the module of the unit for ``device``, ahead of `create`.
+
+        Returns:
+            The module; None where what makes instances needs none, or has it already.
+
+        Raises:
+            Exception: whatever the module raises.
+        """
+        target = self.devices[device]
+        if isinstance(target, str):
+            return importlib.import_module(target.partition(":")[0])
+        load: Callable[[], ModuleType] | None = getattr(target, "load", None)
+        return None if load is None else load()
 
     def create(self, device: str) -> "FlowUnit":
         """Makes an instance for ``device`` (a kind, ``"cpu"``), loading its module if need be.
