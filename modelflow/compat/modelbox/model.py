@@ -7,6 +7,7 @@ from typing import Any
 
 from modelflow.compat.modelbox.buffer import Buffer, header
 from modelflow.compat.modelbox.status import Status, StatusCode, status_of
+from modelflow.device import available_devices, parse_devices
 from modelflow.errors import EngineError, FlowFailed, ModelflowError
 from modelflow.model import Model as NativeModel
 
@@ -14,10 +15,11 @@ __all__ = ["Model"]
 
 
 class Model:
-    """The unit ``name`` in the folder ``path``, or in a folder in it.
+    """The unit ``name`` in the folder ``path``, or in a folder in it, or of the unit file ``path``.
 
     ``Model(path, name, batch_size, device, device_id)``, or in the older order ``Model(path, name,
-    inputs, outputs, batch_size, device, device_id)``.
+    inputs, outputs, batch_size, device, device_id)``. The last does not count where ``device`` names
+    numbers: of ``cuda:0,1;cpu:0`` those devices are used that this machine has.
     """
 
     def __init__(self, path: str, name: str, *given: Any, **named: Any) -> None:
@@ -29,7 +31,8 @@ class Model:
         values = {**dict(zip(order, given, strict=False)), **named}
         self._batch_size = int(values.get("batch_size", values.get("max_batch_size", 1)))
         self._device = str(values.get("device", "cpu"))
-        self._device_id = str(values.get("device_id", "0"))
+        is_numbered = ":" in self._device or ";" in self._device
+        self._device_id = None if is_numbered else str(values.get("device_id", "0"))
         self._model: NativeModel | None = None
 
     def add_path(self, path: str) -> None:
@@ -42,7 +45,7 @@ class Model:
         for folder in self._folders():
             try:
                 self._model = NativeModel(
-                    folder, self._name, self._batch_size, self._device, self._device_id
+                    folder, self._name, self._batch_size, _present(self._device), self._device_id
                 )
                 self._model.start()
             except (EngineError, ModelflowError) as error:
@@ -56,7 +59,7 @@ class Model:
     def _folders(self) -> Iterator[Path]:
         """Finds the folders that hold the unit, in the paths and below."""
         for path in map(Path, self._paths):
-            for file in sorted(path.rglob("*.toml")):
+            for file in [path] if path.is_file() else sorted(path.rglob("*.toml")):
                 try:
                     base = tomllib.loads(file.read_text(encoding="utf-8")).get("base")
                 except (tomllib.TOMLDecodeError, UnicodeDecodeError):
@@ -93,6 +96,14 @@ class Model:
             message = f"model {self._name!r} has not been started; call start()"
             raise ModelflowError(message)
         return self._model
+
+
+def _present(device: str) -> str:
+    """Returns the devices of a list that are on this machine; where none is, the whole list."""
+    if ":" not in device and ";" not in device:
+        return device
+    there = [found for found in parse_devices(device) if found in available_devices()]
+    return ";".join(map(str, there)) or device
 
 
 def _plain(value: Any) -> Any:

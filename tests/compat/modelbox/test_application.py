@@ -201,6 +201,19 @@ def test_the_model_of_a_python_unit(tmp_path):
     model.stop()
 
 
+@pytest.mark.parametrize("place", ["brightness", "brightness/brightness.toml"])
+@pytest.mark.parametrize("device", ["cpu:0", "cuda:97,98,99;cpu:0"])
+def test_a_model_in_the_form_of_the_manual_with_devices_that_name_numbers(tmp_path, place, device):
+    unit(tmp_path, "brightness", "Brightness", BRIGHTNESS, ["in"], ["out"], stream=False)
+    path = str(tmp_path / place)
+    model = modelbox.Model(path, "brightness", ["in"], ["out"], 8, device, "0")
+    status = model.start()
+    assert status, str(status)
+    (found,) = model.infer([np.full((2, 2, 3), 100, np.uint8)])
+    assert np.array(found)[0, 0, 0] == 50
+    model.stop()
+
+
 def test_a_unit_without_inputs_feeds_itself_and_ends_the_flow(tmp_path):
     source = """
         import _flowunit as modelbox
