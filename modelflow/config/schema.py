@@ -34,7 +34,12 @@ SECTIONS: Mapping[str, tuple[Option, ...]] = MappingProxyType(
                 "Folders that are searched, with those inside them, for flow units; relative to "
                 "the file.",
             ),
-            Option("skip-default", bool, False, "Do not use the built-in and installed units."),
+            Option(
+                "skip-default",
+                bool,
+                False,
+                "Use built-in and installed units only where no folder has the name.",
+            ),
         ),
         "profile": (
             Option(

@@ -40,8 +40,9 @@ def build_graph(config: FlowConfig, registry: Registry, *, check_devices: bool =
 class _Builder:
     def __init__(self, config: FlowConfig, registry: Registry, check_devices: bool) -> None:
         self._config = config
-        file = "" if config.path is None else f"{config.path}: "
-        self._report = Report([*config.notes, *(f"{file}{note}" for note in registry.absent)])
+        self._registry = registry
+        self._file = "" if config.path is None else f"{config.path}: "
+        self._report = Report([*config.notes, *(f"{self._file}{note}" for note in registry.absent)])
         self._builder = NodeBuilder(config, registry, check_devices, self._report)
         self._nodes: dict[str, Node] = {}
         self._unclear: set[str] = set()
@@ -75,6 +76,9 @@ class _Builder:
                 self._report.notes.append(f"node {name!r}: nothing connects it; left out")
                 del self._nodes[name], proof.order[name]
         self._report.notes += dropping_outputs(self._nodes.values(), edges)
+        if skipped := ", ".join(sorted(self._registry.not_skipped)):
+            note = f"[driver] skip-default = true: no folder has {skipped}; the installed one runs"
+            self._report.notes.append(f"{self._file}{note}")
         graph = Graph(
             name=config.flow.get("name") or (config.path.stem if config.path else "flow"),
             nodes=proof.order,

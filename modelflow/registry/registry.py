@@ -42,6 +42,7 @@ class Registry:
         broken: Installed package -> why it cannot be imported, of those loaded so far.
         absent: A sentence for each folder that is not there. That is an error only where a unit is
             missing.
+        not_skipped: Units of installed packages that were found although ``skip_default`` is true.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Registry:
 
         Args:
             dirs: Folders that are searched for unit files (``NAME.toml``), with those inside them.
-            skip_default: Leave out the installed packages.
+            skip_default: Leave out the installed packages, but for units that only they have.
             units: Specs, decorated functions, `FlowUnit` classes with a ``SPEC``, or modules.
 
         Raises:
@@ -69,6 +70,7 @@ class Registry:
             for folder in absent
         )
         self._skip_default = skip_default
+        self.not_skipped: set[str] = set()
         self._installed: Table | None = None
         self._given = _by_name(spec for unit in units for spec in specs_in(unit))
         for name in self._given:
@@ -91,8 +93,10 @@ class Registry:
         """
         if ":" in name:
             return _imported(name)
-        for where, table in self._tables():
+        for where, table in self._all_tables():
             if name in table:
+                if self._skip_default and table is self._packages():
+                    self.not_skipped.add(name)
                 return _only(name, table, where)
         raise self._unknown(name)
 
@@ -125,6 +129,12 @@ class Registry:
         yield "decorated functions", _by_name(s for s in declared_specs() if id(s) not in theirs)
         yield "installed packages", packages
 
+    def _all_tables(self) -> Iterable[tuple[str, Table]]:
+        """Gives the installed packages as well where ``skip_default`` leaves them out."""
+        yield from self._tables()
+        if self._skip_default:
+            yield "installed packages", self._packages()
+
     def _packages(self) -> Table:
         if self._installed is None:
             self._installed = self._load_installed()
@@ -155,20 +165,14 @@ class Registry:
         ]
 
     def _unknown(self, name: str) -> UnknownFlowUnitError:
-        if self._skip_default and name in self._packages():
-            message = (
-                f"flow unit {name!r} is one of the built-in and installed units, which [driver] "
-                "skip-default = true leaves out; set it to false"
-            )
-            return UnknownFlowUnitError(message)
-        near = did_you_mean(name, [known for _, table in self._tables() for known in table])
+        near = did_you_mean(name, [known for _, table in self._all_tables() for known in table])
         message = f"unknown flow unit {name!r}"
         if near:
             message += near
         else:
             places = [f"the folder {folder}" for folder in self._dirs if Path(folder).is_dir()]
-            places += [] if self._skip_default else ["the built-in and installed units"]
-            message += f" (searched: {', '.join(places) or 'no folder, and skip-default is true'})"
+            places.append("the built-in and installed units")
+            message += f" (searched: {', '.join(places)})"
         return UnknownFlowUnitError("; ".join([message, *self.absent, *self._missing()]))
 
 

@@ -6,6 +6,7 @@ import pytest
 
 import modelflow.registry.registry as registry_module
 from modelflow.errors import ConfigError, UnknownFlowUnitError
+from modelflow.graph.read import read_graph
 from modelflow.registry.registry import Registry, specs_in
 from modelflow.unit.function import flowunit
 from modelflow.unit.spec import FlowUnitSpec
@@ -54,9 +55,19 @@ def test_an_unknown_unit_names_the_nearest():
         Registry().find("resise")
 
 
-def test_skip_default_leaves_the_built_in_units_out_and_says_so():
-    with pytest.raises(UnknownFlowUnitError, match=r"'resize' is one of .*skip-default = true"):
-        Registry(skip_default=True).find("resize")
+def test_skip_default_leaves_the_built_in_units_out_but_those_that_no_folder_has():
+    registry = Registry(skip_default=True)
+    assert "resize" not in [spec.name for spec in registry.specs()]
+    assert registry.find("resize") is Registry().find("resize")
+    assert registry.not_skipped == {"resize"}
+
+
+def test_a_graph_with_skip_default_notes_the_built_in_units_that_it_uses_once():
+    nodes = "i[type=input] a[flowunit=resize image_width=8 image_height=8] m[flowunit=mean mean=1]"
+    edges = "b[flowunit=resize image_width=8 image_height=8] o[type=output] i -> a -> b -> m -> o"
+    text = f'driver = {{skip-default = true}}\n[graph]\ngraphconf = "digraph {{ {nodes} {edges} }}"'
+    note = "[driver] skip-default = true: no folder has mean, resize; the installed one runs"
+    assert read_graph(text).notes == (note,)
 
 
 def test_a_unit_is_found_by_its_place():
@@ -177,8 +188,6 @@ def test_the_same_function_name_in_two_modules_is_an_error_when_it_is_looked_up(
 def test_an_unknown_unit_says_where_was_searched(tmp_path):
     with pytest.raises(UnknownFlowUnitError, match=r"searched: the folder .*, the built-in and"):
         Registry([tmp_path]).find("zzzzzz")
-    with pytest.raises(UnknownFlowUnitError, match="skip-default is true"):
-        Registry(skip_default=True).find("zzzzzz")
 
 
 def test_a_module_that_fails_in_any_way_is_named(installed):

@@ -18,8 +18,8 @@ class Model:
     """The unit ``name`` in the folder ``path``, or in a folder in it, or of the unit file ``path``.
 
     ``Model(path, name, batch_size, device, device_id)``, or in the older order ``Model(path, name,
-    inputs, outputs, batch_size, device, device_id)``. The last does not count where ``device`` names
-    numbers: of ``cuda:0,1;cpu:0`` those devices are used that this machine has.
+    inputs, outputs, batch_size, device, device_id)``. The last does not count where ``device``
+    names numbers: of ``cuda:0,1;cpu:0`` those devices are used that this machine has.
     """
 
     def __init__(self, path: str, name: str, *given: Any, **named: Any) -> None:
