@@ -38,8 +38,6 @@ class Traits:
     """The default of the node attribute."""
     least_outputs: int = 0
     """How many outputs a unit has at least."""
-    instead: str = ""
-    """What an author who wants fewer should write."""
     is_plain: bool = False
     """A call is as good anywhere: on any device, in another process, with rows of any session."""
     may_keep: bool = False
@@ -70,11 +68,7 @@ _TRAITS = MappingProxyType(
         Kind.STREAM: Traits(Scope.RENUMBERED, may_keep=True, may_change_count=True),
         Kind.CONDITION: Traits(Scope.BRANCHED, least_outputs=1, may_change_count=True),
         Kind.EXPAND: Traits(Scope.OPENED, least_outputs=1, may_change_count=True),
-        Kind.COLLAPSE: Traits(
-            Scope.CLOSED,
-            least_outputs=1,
-            instead=": write a stream unit, whose stream_end is called for each sub-stream",
-        ),
+        Kind.COLLAPSE: Traits(Scope.CLOSED),
         Kind.LOOP: Traits(Scope.LOOPED, least_outputs=2),
     }
 )

@@ -174,8 +174,8 @@ class FlowUnitSpec:
                     raise ConfigError(message)
 
     def _check_ports(self) -> None:
-        least, instead = self.kind.traits.least_outputs, self.kind.traits.instead
-        if least and not self.inputs:
+        least = self.kind.traits.least_outputs
+        if not self.inputs and self.kind not in (Kind.NORMAL, Kind.STREAM):
             message = (
                 f"flow unit {self.name!r}: got no input; a unit of the kind '{self.kind}' has at "
                 "least one (a source is of the kind 'normal')"
@@ -184,7 +184,7 @@ class FlowUnitSpec:
         if len(self.outputs) < least:
             message = (
                 f"flow unit {self.name!r}: got {len(self.outputs)} outputs; a unit of the kind "
-                f"'{self.kind}' has at least {least}{instead}"
+                f"'{self.kind}' has at least {least}"
             )
             raise ConfigError(message)
 

@@ -72,7 +72,7 @@ def test_create_imports_the_class_that_a_text_names():
     assert type(spec.create("cpu")) is FlowUnit
 
 
-@pytest.mark.parametrize("kind", ["condition", "expand", "collapse", "loop"])
+@pytest.mark.parametrize("kind", ["condition", "expand", "loop"])
 def test_kinds_that_give_something_need_an_output(kind):
     with pytest.raises(ConfigError, match=f"a unit of the kind '{kind}' has at least"):
         FlowUnitSpec("unit", {"cpu": FlowUnit}, inputs=(Port("in"),), kind=Kind(kind))

@@ -47,7 +47,8 @@ class CollapseCall(RowCall):
         if self._inherits_meta:
             for buffer in given:
                 inherit_agreed(buffer, sources)
-        return given
+        # Of a sink, which gives nothing: one that says that the stream is done.
+        return given or [Buffer()]
 
     def _failed(self, bad: Buffer) -> list[Any]:
         return [buffer for (buffer,) in self._everywhere([bad])]

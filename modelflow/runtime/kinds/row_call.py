@@ -17,7 +17,7 @@ class RowCall(UnitCall, BatchCall):
     def process(self, columns: Columns, has_errors: bool, stream_of: StreamOf) -> Columns:
         """Runs the unit over the rows of a batch, one after the other; see `BatchCall.process`."""
         self.begin()
-        results: Columns = [[] for _ in self._outputs]
+        results: Columns = [[] for _ in self._outputs or ("",)]
         for row, cells in enumerate(zip(*columns, strict=True)):
             bad = None
             if has_errors and not self._is_exception_visible:

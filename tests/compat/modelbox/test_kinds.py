@@ -260,3 +260,29 @@ class Whole(modelbox.FlowUnit):
     )
     expected = ["ABC", "", "D"] if collapse_all else ["A-B-C", "", "D"]
     assert told(path, "abc", "", "d") == expected
+
+
+def test_a_collapse_without_outputs_is_a_sink(tmp_path):
+    expand = f"""{HEAD}
+class Letters(modelbox.FlowUnit):
+    def process(self, ctx):
+        for letter in str(ctx.input("in")[0]):
+            ctx.output("out").push_back(letter)
+        return OK
+"""
+    sink = f"""{HEAD}
+class Whole(modelbox.FlowUnit):
+    def process(self, ctx):
+        with open({str(tmp_path / "found")!r}, "a") as file:
+            print("".join(str(buffer) for buffer in ctx.input("in")), file=file)
+        return OK
+"""
+    unit(tmp_path, "letters", "Letters", expand, ["in"], ["out"], expand=True)
+    unit(tmp_path, "whole", "Whole", sink, ["in"], [], collapse=True)
+    path = graph(
+        tmp_path,
+        "i[type=input] e[flowunit=letters] c[flowunit=whole] o[type=output] "
+        "i -> e:in e:out -> c:in i -> o",
+    )
+    assert told(path, "abc", "d") == ["abc", "d"]
+    assert (tmp_path / "found").read_text().split() == ["abc", "d"]

@@ -95,6 +95,25 @@ def test_a_collapse_that_gives_none_or_two_is_in_error():
     assert "gave 2 values on output 'out'" in two
 
 
+@inline
+def test_a_collapse_without_outputs_is_called_once_for_each_row_and_its_errors_are_told(options):
+    seen, errors = [], []
+
+    def keep(ctx):
+        seen.append([buffer.data for buffer in ctx.input()])
+        if not seen[-1]:
+            raise ValueError("is empty")
+
+    sink = collapse(keep, outputs=())
+    graph = graph_of(
+        {"input": "input", "e": expand(), "sink": sink, "output": "output"},
+        ["input -> e", "e -> sink", "input -> output"],
+    )
+    assert results_of(graph, 2, 0, 3, on_error=errors.append, **options) == [2, 0, 3]
+    assert seen == [[20, 21], [], [30, 31, 32]]
+    assert ["is empty" in str(buffer.error) for buffer in errors] == [True]
+
+
 def test_outputs_of_an_expand_must_be_of_one_length():
     def process(ctx):
         ctx.emit([1, 2], "a")
