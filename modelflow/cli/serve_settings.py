@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from modelflow.cli.option_groups import GroupedCommand
+from modelflow.cli.other_servers import counterparts_of
 from modelflow.http.limits import ConnectionLimits
 from modelflow.serve.grpc_kind import GrpcKind
 from modelflow.serve.options import ServeOptions
@@ -232,6 +233,21 @@ class ServeCommand(GroupedCommand):
             "otel",
         ],
     }
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Reads the arguments; of flags of another server says what to write in their place."""
+        given, known = list(args), {name for one in self.params for name in one.opts}
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            unknown = [argument for argument in given if argument.partition("=")[0] not in known]
+            if not (lines := counterparts_of(unknown)):
+                raise
+            message = (
+                f"No such option {error.option_name!r}. Flags of TensorFlow Serving or Triton, and "
+                f"what to write here:{lines}"
+            )
+            raise click.UsageError(message, ctx) from error
 
 
 def serve_options(command: Callable[..., Any]) -> Callable[..., Any]:
