@@ -72,6 +72,7 @@ __all__ = [
     "WorkerProcessError",
     "described",
     "did_you_mean",
+    "text_of",
 ]
 
 
@@ -116,6 +117,23 @@ class Finding:
         return f"{self.location}: {node}{self.message}"
 
 
+def text_of(findings: Iterable[Finding]) -> str:
+    """Returns a line for each finding; nodes of which the same is said have one line together."""
+    same: dict[tuple[object, ...], list[Finding]] = {}
+    for number, finding in enumerate(findings):
+        alone = number if finding.node is None else None
+        same.setdefault((finding.location.file, finding.message, alone), []).append(finding)
+    lines = []
+    for first, *others in same.values():
+        nodes = dict.fromkeys(
+            f"{one.node!r} (line {one.location.line})" if one.location.line else repr(one.node)
+            for one in others
+            if one.node != first.node
+        )
+        lines.append(f"{first}; so it is with {', '.join(nodes)}" if nodes else str(first))
+    return "\n".join(lines)
+
+
 def below_here(path: str) -> str:
     """Returns a path as seen from the working folder, if it is below that."""
     seen = os.path.relpath(path)
@@ -154,9 +172,7 @@ class _FindingsError(ModelflowError):
 
     def __init__(self, findings: Sequence[Finding] | str) -> None:
         self.findings: tuple[Finding, ...] = () if isinstance(findings, str) else tuple(findings)
-        super().__init__(
-            findings if isinstance(findings, str) else "\n".join(map(str, self.findings))
-        )
+        super().__init__(findings if isinstance(findings, str) else text_of(self.findings))
 
 
 class ConfigError(_FindingsError):

@@ -11,7 +11,7 @@ from modelflow.device.heap import give_memory_back
 from modelflow.engine.batching import BatchFigures, grouped, padded_shape
 from modelflow.engine.engine import Arrays
 from modelflow.engine.loading import Loading
-from modelflow.engine.lookup import find_engine
+from modelflow.engine.lookup import engine_for, find_engine
 from modelflow.engine.model_file import ModelFile
 from modelflow.engine.options import InferenceOptions, options_with_defaults
 from modelflow.engine.outputs import items_of, owned
@@ -312,7 +312,25 @@ def inference_unit(file: UnitFile) -> FlowUnitSpec:
         message = "[base] virtual_type: got nothing; expected an engine, such as tensorflow"
         raise ConfigError(message)
     model = ModelFile(file.entry, file.virtual_type, file.inputs, file.outputs, file.config)
-    return inference_spec(model, **file.common)
+    try:
+        return inference_spec(model, **file.common)
+    except EngineError as error:
+        reader = _reader_of(file)
+        if reader is None or f"did you mean {reader!r}" in str(error):
+            raise
+        message = (
+            f"there is no engine {file.virtual_type!r}; virtual_type = {reader!r} runs "
+            f"{file.entry.name}"
+        )
+        raise EngineError(message) from error
+
+
+def _reader_of(file: UnitFile) -> str | None:
+    """Returns the engine that reads the model of a unit file; None where none does."""
+    try:
+        return engine_for(file.entry)
+    except EngineError:
+        return None
 
 
 def _by_version(buffers: Sequence[Buffer]) -> dict[Any, list[int]]:

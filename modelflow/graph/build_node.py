@@ -220,7 +220,8 @@ class NodeBuilder:
         return value
 
     def _devices(self, node: NodeConfig, spec: FlowUnitSpec | None) -> tuple[Device, ...]:
-        device = str(node.attributes.get("device", "cpu") or "cpu")
+        usual = "cpu" if spec is None else next(iter(spec.devices))
+        device = str(node.attributes.get("device") or usual)
         number = node.attributes.get("deviceid")
         if number is None and ":" not in device and ";" not in device and device != "cpu":
             number = self._config.graph.get("deviceid")

@@ -2,7 +2,14 @@
 
 from collections.abc import Iterable
 
-from modelflow.errors import DeviceUnavailableError, Finding, GraphError, Location, ModelflowError
+from modelflow.errors import (
+    DeviceUnavailableError,
+    Finding,
+    GraphError,
+    Location,
+    ModelflowError,
+    text_of,
+)
 
 __all__ = ["Report", "error_of"]
 
@@ -48,7 +55,7 @@ def error_of(findings: Iterable[Finding]) -> ModelflowError:
     if only is not None and issubclass(only, GraphError):
         return only(findings)
     if only is DeviceUnavailableError:
-        error = DeviceUnavailableError("\n".join(map(str, findings)))
+        error = DeviceUnavailableError(text_of(findings))
         error.findings = tuple(findings)
         return error
     return GraphError(findings)

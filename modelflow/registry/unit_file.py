@@ -150,7 +150,7 @@ class UnitFileReader:
             defaults.pop("threads", None)  # a sink's effects are in order
         return FlowUnitSpec(
             is_type_checked=False,
-            devices={base["device"]: make},
+            devices=dict.fromkeys((base["device"], "cpu"), make),
             inputs=inputs,
             outputs=outputs,
             options=options_from(self._sections.values["config"]),

@@ -191,6 +191,16 @@ def test_a_module_may_lie_deeper(folder):
     assert found["out"][0].data == ("first", 2)
 
 
+def test_a_unit_written_for_a_gpu_runs_where_its_node_says(folder):
+    text = (folder / "double.toml").read_text()
+    (folder / "double.toml").write_text(text.replace("[base]", '[base]\ndevice = "cuda"', 1))
+    nodes = "i[type=input] d[flowunit=double] o[type=output] i -> d -> o"
+    text = f'driver = {{dir = ["{folder}"]}}\n[graph]\ngraphconf = "digraph {{ {nodes} }}"'
+    there = read_graph(text, check_devices=False).nodes["d"].devices
+    here = read_graph(text, overrides={"d.device": "cpu"}).nodes["d"].devices
+    assert [str(device) for device in (*there, *here)] == ["cuda:0", "cpu:0"]
+
+
 def test_a_file_with_a_zero_byte_is_no_python(folder):
     (folder / "double.py").write_bytes(b"class Double: \x00")
     with pytest.raises(ConfigError, match=r"double.py.*: Python: "):
