@@ -164,9 +164,12 @@ def results(path, texts):
 @pytest.mark.parametrize("order", [("assign", "report"), ("report", "assign")])
 def test_two_units_share_a_cache_in_a_module_beside_one_of_them(tmp_path, order):
     units = tmp_path / "flowunit"
-    write_unit(units, "assign", "AssignFlowUnit", ASSIGN, ["in_label"], ["out_label"], stream=True)
-    write_unit(units, "report", "ReportFlowUnit", REPORT, ["in_label"], ["out_text"])
-    (units / order[0] / "tracks.py").write_text(TRACKS)
+    # One name for each: the second application of a process has its `tracks` under another name.
+    module = f"tracks_beside_{order[0]}"
+    assign, report = (code.replace("tracks", module) for code in (ASSIGN, REPORT))
+    write_unit(units, "assign", "AssignFlowUnit", assign, ["in_label"], ["out_label"], stream=True)
+    write_unit(units, "report", "ReportFlowUnit", report, ["in_label"], ["out_text"])
+    (units / order[0] / f"{module}.py").write_text(TRACKS)
     labels = ["car", "bus", "car", "dog", "bus", "car"]
     numbers = {label: number for number, label in enumerate(dict.fromkeys(labels), 1)}
     expected = [f"{label}#{numbers[label]}" for label in labels]
