@@ -8,8 +8,8 @@ A module in a unit's folder (``helper.py``, a package, the unit's own file) has 
   the plain one: one that is installed or imported from elsewhere (``utils``, ``types``), or a
   ``helper`` of other contents in another unit's folder. The folder's own import statements find
   the private module by its plain name; ``importlib`` and pickles written elsewhere find the other
-  one. The first flow of a program keeps a plain name also when it has ended. Copies with the same contents, in folders of one registry,
-  are one module.
+  one. The first flow of a program keeps a plain name also when it has ended. Copies with the same
+  contents, in folders of one registry, are one module.
 - **Import statements.** The modules of a folder have an ``__import__`` of their own. It looks for a
   name in the folder, then among what is installed, then in the registry's other unit folders.
   ``sys.path`` stays as it is. A mere folder (no ``__init__.py``) is a module only where nothing
