@@ -1,13 +1,17 @@
 # Three verbs: make check, make test, make docs. `make help` lists everything.
 PYTHON ?= python3
 
-.PHONY: help install check format test docs site studio benchmarks gpu-wheels mutants release-check
+.PHONY: help install check format test docs site studio benchmarks gpu-wheels lowest mutants release-check
 
 RELEASE = build/release
 GPU_WHEELS = build/gpu-wheels
 GPU_PYTHON = 3.12
 # pip takes a wheel only for a platform that is named, not for an older one.
 GPU_PLATFORMS = $(foreach glibc,17 24 27 28 31 34 35,manylinux_2_$(glibc)_x86_64) manylinux2014_x86_64 manylinux1_x86_64
+LOWEST = build/lowest
+# What those tests need beside: the group "test" pins what the lowest versions do not go with.
+LOWEST_TOOLS = 'hypothesis>=6.100' 'onnx>=1.17' 'pytest>=8.2' 'pytest-timeout>=2.3' \
+	'pytest-xdist>=3.6' 'requests>=2.32' 'scikit-learn>=1.5'
 EXTRAS = serve http2 onnx tensorflow torch cuda text video pillow heif parquet ray watch otel all
 
 help:  ## this list
@@ -38,6 +42,14 @@ site:  ## the documentation as a site, in build/site
 
 studio:  ## build the pages of the dashboard from studio/ (Node.js; the built files are committed)
 	cd studio && npm ci --no-audit --no-fund && npm run check && npm run build
+
+lowest:  ## tests at the lowest versions that pyproject.toml allows (needs uv, ffmpeg, ImageMagick; ten minutes)
+	rm -rf $(LOWEST)
+	uv venv --quiet --python $(PYTHON) $(LOWEST)
+	uv pip install --quiet --python $(LOWEST) --resolution lowest-direct \
+		-e '.[onnx,video,serve,heif,torch,tensorflow,text]' $(LOWEST_TOOLS)
+	$(LOWEST)/bin/python -m pytest -n auto tests/config tests/graph tests/runtime tests/flowunits tests/engine \
+		tests/test_buffer.py tests/test_flow.py tests/test_pillow.py
 
 mutants:  ## break the runtime on purpose, and list what no test notices (hours; ONLY="outbox kinds.normal")
 	$(PYTHON) tests/mutants.py $(ONLY)

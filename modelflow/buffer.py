@@ -205,6 +205,8 @@ class Buffer:
             array = np.frombuffer(self.data, np.uint8)
         else:
             array = np.asarray(self.data)
+        if copy is None:  # NumPy 1 has no word for "where it must"
+            return np.asarray(array, dtype)
         return np.array(array, dtype=dtype, copy=copy)
 
     def __dlpack__(self, **kwargs: Any) -> Any:

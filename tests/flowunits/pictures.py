@@ -7,6 +7,7 @@ from typing import Any
 
 import cv2
 import numpy as np
+import PIL
 import pillow_heif
 from PIL import Image
 
@@ -74,6 +75,8 @@ PILLOW = {
     "MPO": {"": "RGB L"},
     "HEIF": {"": "RGB L RGBA"},
 }
+if int(PIL.__version__.partition(".")[0]) < 12:  # it ends the process that writes them
+    del PILLOW["TIFF"]["compression=zstd"]
 OPENCV = {
     "jpg": "bgr gray bgra",
     "png": "bgr gray bgra bgr16 gray16",
