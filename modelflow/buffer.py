@@ -109,6 +109,10 @@ class Buffer:
         """Returns the meta values of the keys, None for those that are not there."""
         return tuple(map(self.get, keys))
 
+    def all_meta(self) -> dict[str, Any]:
+        """Returns a copy of the meta with, of an image, the sizes that `get` knows."""
+        return {**(self._meta or {}), **self.sizes()}
+
     def sizes(self) -> dict[str, int]:
         """Returns the sizes that follow from the array of an image: see `get`; else nothing."""
         meta = self._meta

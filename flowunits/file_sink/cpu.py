@@ -93,7 +93,7 @@ class FileSink(FlowUnit):
         source = Path(str(buffer.get("path", "")))
         index = next(self._count)
         names = {"stem": source.stem, "name": source.name} if source.name else {}
-        return {"index": index, **names, **buffer.meta}
+        return {"index": index, **names, **buffer.all_meta()}
 
     def _kind(self, data: Any, suffix: str) -> str:
         if self._options.format != "auto":

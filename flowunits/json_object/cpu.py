@@ -57,7 +57,7 @@ def _value(value: Any, where: str) -> Any:
 
 
 def _meta_of(buffer: Buffer, key: str) -> Any:
-    meta = buffer.meta
+    meta = buffer.all_meta()
     if key not in meta:
         message = (
             f"{PORTS[0]}: got no meta {key!r} (there are: {', '.join(meta) or 'none'})"

@@ -73,7 +73,7 @@ class OutputBroker(FlowUnit):
             message = f"got output_broker_names={given!r}; the targets are: {known}"
             raise ValueError(message)
         reply = reply_of(Buffer(buffer.data, {RAW: buffer.get(RAW)}))
-        kind, meta = reply.headers["content-type"], {"index": index, **buffer.meta}
+        kind, meta = reply.headers["content-type"], {"index": index, **buffer.all_meta()}
         return [_Job(name, targets[name], reply.body, kind, meta) for name in names]
 
     def _of_session(self, ctx: Context) -> dict[str, Target]:

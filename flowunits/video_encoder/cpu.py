@@ -52,6 +52,6 @@ class VideoEncoder(FlowUnit):
         target = ctx.session.get("dest_url", self._options.default_dest_url)
         if not is_network_address(target):
             source = str(first.get("source_url", "video"))
-            values = {**first.meta, "stem": Path(source).stem}
+            values = {**first.all_meta(), "stem": Path(source).stem}
             target = str(PathTemplate(target).fill(values))
         return Encoding(target, self._options, first)

@@ -220,8 +220,7 @@ class ResultWriter:
     def _make_line(self, line: dict[str, Any], buffer: Buffer) -> dict[str, Any]:
         is_picture = is_image(buffer)
         left_out = {"path"} if is_picture else {"path", *_OF_IMAGES}
-        told = {**buffer.sizes(), **buffer.meta}
-        meta = {key: value for key, value in told.items() if key not in left_out}
+        meta = {key: value for key, value in buffer.all_meta().items() if key not in left_out}
         return {**line, "data": self._data(buffer, is_picture), "meta": shown(meta)}
 
     def _is_known(self, index: int) -> bool:

@@ -312,3 +312,9 @@ def test_lines_are_not_written_through_a_link(tmp_path):
     (error,) = write(tmp_path / "lines.jsonl", {"a": 1})
     assert "Too many levels of symbolic links" in error.get_error_msg()
     assert (tmp_path / "elsewhere").read_text() == "precious"
+
+
+def test_a_template_may_have_the_size_of_an_image(tmp_path):
+    image = Buffer(np.zeros((6, 8, 3), np.uint8), {"pix_fmt": "bgr"})
+    run_unit(file_sink.SPEC, {"in_data": [image]}, path=str(tmp_path / "{width}x{height}.png"))
+    assert [path.name for path in tmp_path.iterdir()] == ["8x6.png"]

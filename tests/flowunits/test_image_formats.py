@@ -349,3 +349,11 @@ def test_sizes_that_are_no_images_stay_what_was_said():
 )
 def test_a_size_follows_from_the_array_and_its_format(shape, pix_fmt, layout, expected):
     assert size_of(np.zeros(shape, np.uint8), pix_fmt, layout) == expected
+
+
+def test_whoever_writes_the_meta_of_an_image_writes_its_size():
+    image = Buffer(RED, {"pix_fmt": "rgb", "path": "a"})
+    assert image.all_meta() == {"path": "a", "pix_fmt": "rgb", **image.sizes()}
+    assert image.sizes()["width"] == 8
+    assert image.meta == {"pix_fmt": "rgb", "path": "a"}
+    assert Buffer("text").all_meta() == {}

@@ -203,7 +203,7 @@ class Buffer(NativeBuffer):
             if key == "type":
                 return _DTYPES.get(data.dtype.name)
             return meta[key] if _fits(meta.get(key), data) else list(data.shape)
-        told = {**meta, **self.sizes()}
+        told = self.all_meta()
         if key in told:
             return told[key]
         if default is not _NO_DEFAULT:
@@ -213,7 +213,7 @@ class Buffer(NativeBuffer):
 
     def copy_meta(self, other: NativeBuffer) -> None:
         """Takes over the meta of ``other``; what is there already stays."""
-        for key, value in (other.meta | other.sizes()).items():
+        for key, value in other.all_meta().items():
             if key not in PAYLOAD_MARKS:  # said of the other's payload
                 self.meta.setdefault(key, value)
 

@@ -68,7 +68,7 @@ class BufferList:
         """Takes over the meta of the buffers of ``other``, one by one."""
         for mine, theirs in zip(self._buffers, other._buffers, strict=False):
             if is_override:
-                for key, value in theirs.meta.items():
+                for key, value in theirs.all_meta().items():
                     if key not in PAYLOAD_MARKS:
                         mine.meta[key] = value
             mine.copy_meta(theirs)
