@@ -10,7 +10,7 @@ GPU_PYTHON = 3.12
 GPU_PLATFORMS = $(foreach glibc,17 24 27 28 31 34 35,manylinux_2_$(glibc)_x86_64) manylinux2014_x86_64 manylinux1_x86_64
 LOWEST = build/lowest
 # What those tests need beside: the group "test" pins what the lowest versions do not go with.
-LOWEST_TOOLS = 'hypothesis>=6.100' 'onnx>=1.17' 'pytest>=8.2' 'pytest-timeout>=2.3' \
+LOWEST_TOOLS = 'hypothesis>=6.100' 'onnx>=1.17' 'pandas>=2.2' 'pyarrow>=17' 'pytest>=8.2' 'pytest-timeout>=2.3' \
 	'pytest-xdist>=3.6' 'requests>=2.32' 'scikit-learn>=1.5'
 EXTRAS = serve http2 onnx tensorflow torch cuda text video pillow heif parquet ray watch otel all
 
