@@ -30,6 +30,7 @@ __all__ = [
     "Size",
     "format_of",
     "is_doubtful",
+    "is_of_array",
     "size_of",
 ]
 
@@ -97,15 +98,22 @@ def format_of(data: Any, images: Iterable[tuple[Any, Format, Size | None]]) -> d
         elif _is_alike(data, fmt, size):
             found.setdefault(fmt, []).append(source)
             sizes.setdefault(fmt, size)
-    if not found or _is_view(data, unknown):
+    if not found or any(is_of_array(data, source) for source in unknown):
         return {}
     if len(found) > 1:
-        shared = [fmt for fmt, arrays in found.items() if _is_view(data, arrays)]
+        shared = [f for f, arrays in found.items() if any(is_of_array(data, a) for a in arrays)]
         if len(shared) != 1:
             return {"pix_fmt": _OR.join(" ".join(filter(None, fmt)) for fmt in found)}
         found = {shared[0]: []}
     (fmt,) = found
     return _meta(data, fmt, sizes[fmt])
+
+
+def is_of_array(data: Any, array: Any) -> bool:
+    """Tells whether data is an array, or of NumPy's a view of it."""
+    if isinstance(data, np.ndarray) and isinstance(array, np.ndarray):
+        return data is array or np.may_share_memory(data, array)
+    return data is array and hasattr(data, "shape")
 
 
 def is_doubtful(pix_fmt: Any) -> bool:
@@ -128,13 +136,6 @@ def _is_alike(data: Any, fmt: Format, size: Size | None) -> bool:
 
 def _is_row(data: Any) -> bool:
     return isinstance(data, bytes | bytearray | memoryview) or getattr(data, "ndim", 0) == 1
-
-
-def _is_view(data: Any, arrays: Iterable[Any]) -> bool:
-    """Tells whether data lies in the memory of one of the arrays."""
-    if not isinstance(data, np.ndarray):
-        return False
-    return any(isinstance(a, np.ndarray) and np.may_share_memory(data, a) for a in arrays)
 
 
 def _meta(data: Any, fmt: Format, size: Size | None) -> dict[str, Any]:

@@ -103,18 +103,21 @@ class Image(Pixels):
 
 
 def like(image: Buffer, array: Any) -> Buffer:
-    """Returns an array as an image of the format that another one has.
+    """Returns an array that stands for an image: of its format, and with its other meta.
 
-    A unit with two images as inputs says so of which its result is made::
+    So a unit with two images as inputs says of which its result is made, and a stream unit that
+    does not keep the count for which frame it stands::
 
-        ctx.emit([like(image, blended) ...])
+        ctx.emit([like(frame, drawn)])
 
     Args:
-        image: The image whose ``pix_fmt`` and ``layout`` it has.
+        image: The image whose ``pix_fmt``, ``layout`` and other meta it has.
         array: uint8, with the axes and channels of that format.
     """
     read = read_image(image, allow_nv12=True)
-    return Image(array, read.pix_fmt, read.layout).to_buffer()
+    buffer = Image(array, read.pix_fmt, read.layout).to_buffer()
+    buffer.inherit_meta(image)
+    return buffer
 
 
 def empty_image(

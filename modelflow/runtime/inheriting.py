@@ -9,9 +9,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from modelflow.buffer import Buffer
-from modelflow.pixel_format import FORMAT_KEYS, NO_FORMAT, SIZE_KEYS, Format, Size, format_of
+from modelflow.pixel_format import (
+    FORMAT_KEYS,
+    NO_FORMAT,
+    SIZE_KEYS,
+    Format,
+    Size,
+    format_of,
+    is_of_array,
+)
 
-__all__ = ["inherit", "inherit_agreed", "without_data"]
+__all__ = ["inherit", "inherit_agreed", "inherit_what_is_sure", "without_data"]
 
 _OF_IMAGES = frozenset((*FORMAT_KEYS, *SIZE_KEYS))
 # Values that can be compared: others may compare in any way, or not at all.
@@ -37,6 +45,19 @@ def inherit_agreed(buffer: Buffer, columns: Sequence[Sequence[Buffer]]) -> None:
     """
     parts = [part for column in columns for part in column]
     _merge(buffer, map(_agreed, columns), parts)
+
+
+def inherit_what_is_sure(buffer: Buffer, sources: Sequence[Buffer]) -> None:
+    """Gives a result of a unit of any count what can be told without knowing of which it is made.
+
+    An input's array, or a view of it, has all that the input has; another array the format of the
+    inputs, where they have one.
+    """
+    for source in sources:
+        if is_of_array(buffer.data, source.data):
+            inherit(buffer, [source])
+            return
+    _merge(buffer, (), sources)
 
 
 def without_data(source: Buffer) -> Buffer:

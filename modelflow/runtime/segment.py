@@ -31,7 +31,7 @@ Columns = list[list[Buffer]]
 class Stream:
     """The ordered buffers that stem from one origin; the key of all state kept by stream."""
 
-    __slots__ = ("depth", "meta", "parent", "position", "session")
+    __slots__ = ("depth", "meta", "origin", "parent", "position", "session")
 
     session: "Session"
     """The session that the stream belongs to."""
@@ -43,19 +43,26 @@ class Stream:
     """How many expands enclose the stream."""
     meta: dict[str, Any]
     """The small values that belong to the stream as a whole."""
+    origin: Sequence[Buffer]
+    """What was expanded into it, without its data; empty at the top, and where nothing inherits."""
 
     def __init__(
-        self, session: "Session", parent: "Stream | None" = None, position: int = 0
+        self,
+        session: "Session",
+        parent: "Stream | None" = None,
+        position: int = 0,
+        origin: Sequence[Buffer] = (),
     ) -> None:
         self.session = session
         self.parent = parent
         self.position = position
         self.depth = 0 if parent is None else parent.depth + 1
         self.meta = {} if parent is None else parent.meta.copy()
+        self.origin = origin
 
     def renumbered(self) -> "Stream":
         """Returns a stream in the place of this one, for buffers with numbers of their own."""
-        stream = Stream(self.session, self.parent, self.position)
+        stream = Stream(self.session, self.parent, self.position, self.origin)
         stream.meta = self.meta.copy()
         return stream
 

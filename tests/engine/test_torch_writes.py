@@ -145,7 +145,10 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node")  # PyTorch 2.6, of itself
+@pytest.mark.filterwarnings(
+    "ignore:Attempted to insert a get_attr Node",
+    "ignore:Node lifted_tensor_0",  # PyTorch 2.6, of itself
+)
 @pytest.mark.parametrize("module", PROGRAMS)
 def test_of_an_exported_program(tmp_path, module):
     path = str(tmp_path / "program.pt2")

@@ -3,6 +3,8 @@
 The judge is OpenCV: it reads the PNG that the graph ends in, and red must be red.
 """
 
+from dataclasses import replace
+
 import cv2
 import numpy as np
 import pytest
@@ -292,25 +294,82 @@ def test_a_collapse_keeps_the_meta_that_all_parts_agree_on():
     assert answer.meta == {"path": "a", "same": [1], "pix_fmt": "rgb"}
 
 
-def test_a_stream_unit_keeps_colours():
-    class Steady(FlowUnit):
+class Steady(FlowUnit):
+    """Gives what `CHANGES` makes of each frame."""
+
+    SPEC = FlowUnitSpec(
+        name="steady",
+        devices={"cpu": lambda: Steady()},
+        inputs=(Port("in"),),
+        outputs=(Port("out"),),
+        kind=Kind.STREAM,
+        is_same_count=True,
+    )
+    change = staticmethod(lambda frame: frame.data)
+
+    def process(self, ctx):
+        ctx.emit([self.change(frame) for frame in ctx.input()])
+
+
+CHANGES = {
+    "itself": lambda frame: frame.data,
+    "view": lambda frame: frame.data[:, ::-1],
+    "copy": lambda frame: frame.data.copy(),
+    "other size": lambda frame: cv2.resize(frame.data, (4, 3)),
+    "like": lambda frame: like(frame, frame.data.copy()),
+}
+
+
+@pytest.mark.parametrize("is_same_count", [True, False])
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("pix_fmt", ["rgb", "bgr"])
+def test_a_stream_unit_keeps_colours_and_meta_where_it_is_sure(
+    change, is_same_count, pix_fmt, monkeypatch
+):
+    monkeypatch.setattr(Steady, "change", staticmethod(CHANGES[change]))
+    spec = replace(Steady.SPEC, is_same_count=is_same_count)
+    graph = (
+        f"digraph {{ input [type=input] decode [flowunit=image_decoder pix_fmt={pix_fmt}] steady "
+        "png [flowunit=image_encoder format=png] output [type=output] "
+        "input -> decode -> steady -> png -> output }"
+    )
+    with Flow(graph, units=[spec]) as flow, flow.create_stream_io() as stream:
+        stream.send("input", Buffer(PNG, {"path": "red.png"}))
+        stream.close_input()
+        answer = stream.recv("output")
+    found = cv2.imdecode(np.frombuffer(answer.data, np.uint8), cv2.IMREAD_COLOR)
+    assert is_red(tuple(map(int, found[1, 1, ::-1])))
+    is_told = is_same_count or change in ("itself", "view", "like")
+    assert answer.get("path") == ("red.png" if is_told else None)
+
+
+def test_what_a_stream_unit_gives_at_its_end_has_the_format_of_what_came():
+    class Last(FlowUnit):
         SPEC = FlowUnitSpec(
-            name="steady",
-            devices={"cpu": lambda: Steady()},
+            name="last",
+            devices={"cpu": lambda: Last()},
             inputs=(Port("in"),),
             outputs=(Port("out"),),
             kind=Kind.STREAM,
-            is_same_count=True,
         )
 
         def process(self, ctx):
-            ctx.emit([cv2.blur(buffer.data, (3, 3)) for buffer in ctx.input()])
+            ctx.state["last"] = ctx.input()[-1].data.copy()
 
-    found = colours(
-        "decode [flowunit=image_decoder pix_fmt=rgb] steady input -> decode -> steady -> png",
-        Steady,
+        def stream_end(self, ctx):
+            ctx.emit([ctx.state["last"]])
+
+    graph = (
+        "digraph { input [type=input] decode [flowunit=image_decoder pix_fmt=rgb] last "
+        "png [flowunit=image_encoder format=png] output [type=output] "
+        "input -> decode -> last -> png -> output }"
     )
-    assert is_red(found)
+    with Flow(graph, units=[Last]) as flow, flow.create_stream_io() as stream:
+        stream.send("input", PNG)
+        stream.close_input()
+        png = stream.recv("output").data
+    found = cv2.imdecode(np.frombuffer(png, np.uint8), cv2.IMREAD_COLOR)
+    assert is_red(tuple(map(int, found[1, 1, ::-1])))
 
 
 # -- sizes ----------------------------------------------------------------------------------------
@@ -357,3 +416,25 @@ def test_whoever_writes_the_meta_of_an_image_writes_its_size():
     assert image.sizes()["width"] == 8
     assert image.meta == {"pix_fmt": "rgb", "path": "a"}
     assert Buffer("text").all_meta() == {}
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_what_is_collapsed_of_no_part_has_the_meta_of_what_was_expanded(count):
+    @flowunit(kind="expand")
+    def parts(image):
+        return [image] * count
+
+    @flowunit(kind="collapse")
+    def whole(parts):
+        return parts[0].copy() if parts else np.full((2, 2, 3), (200, 0, 0), np.uint8)
+
+    graph = (
+        "digraph { input [type=input] decode [flowunit=image_decoder pix_fmt=rgb] parts whole "
+        "png [flowunit=image_encoder format=png] output [type=output] "
+        "input -> decode -> parts -> whole -> png -> output }"
+    )
+    with Flow(graph, units=[parts, whole]) as flow:
+        answer = flow.infer(Buffer(PNG, {"path": "red.png"}))
+    found = cv2.imdecode(np.frombuffer(answer.data, np.uint8), cv2.IMREAD_COLOR)
+    assert is_red(tuple(map(int, found[1, 1, ::-1])))
+    assert answer.get("path") == "red.png"

@@ -51,10 +51,11 @@ class Expand:
                 yield replace(row, stream=child, position=0)
             else:
                 for place, value in enumerate(row.value):
-                    yield Row(child, place, value)
+                    yield Row(child, place, value, row.meta)
             yield End(child)
 
     def run(self, tokens, expected):
+        origins = {(t.stream, t.position): t.meta for t in tokens if isinstance(t, Row)}
         outer = {token.stream for token in tokens}
         outer |= {stream[0] for stream in outer if stream}
         results, gathered = [], []
@@ -64,11 +65,11 @@ class Expand:
             elif token.stream in outer or not token.stream:
                 results.append(token)
             else:
-                results.append(self._gathered(token.stream, gathered))
+                results.append(self._gathered(token.stream, gathered, origins))
                 gathered = []
         return results
 
-    def _gathered(self, stream, rows):
+    def _gathered(self, stream, rows, origins):
         is_late = any(row.is_late for row in rows)
         if is_late and not any(row.is_bad for row in rows):
             rows = [replace(rows[0], is_late=True).at(self.collapse)]
@@ -76,7 +77,13 @@ class Expand:
         place = {"stream": stream[0], "position": stream[1], "is_late": is_late}
         if bad is not None:
             return replace(bad, **place)
-        return Row(value=collapsed([row.value for row in rows]), **place)
+        meta = agreed([row.meta for row in rows]) if rows else origins[stream]
+        return Row(value=collapsed([row.value for row in rows]), meta=meta, **place)
+
+
+def agreed(metas):
+    first = metas[0]
+    return {key: first[key] for key in first if all(m.get(key) == first[key] for m in metas)}
 
 
 def arrived(node, row):

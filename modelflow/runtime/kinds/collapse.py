@@ -10,27 +10,39 @@ from typing import Any
 from modelflow.buffer import Buffer
 from modelflow.plan import StagePlan
 from modelflow.runtime.clock import Clock
-from modelflow.runtime.inheriting import inherit_agreed
+from modelflow.runtime.inheriting import inherit, inherit_agreed
 from modelflow.runtime.kind import RunningKind
 from modelflow.runtime.kinds.row_call import RowCall
 from modelflow.runtime.orders.fifo import Fifo
 from modelflow.runtime.orders.order import InboxPolicy, Order
-from modelflow.runtime.segment import Columns, Segment
+from modelflow.runtime.segment import Columns, Segment, Stream
 from modelflow.runtime.session import Session
 
 __all__ = ["KIND", "CollapseCall", "Collapsing"]
 
 
+class Parts(list[Buffer]):
+    """The buffers of a stream; and what was expanded into it."""
+
+    origin: Sequence[Buffer] = ()
+
+
 class CollapseCall(RowCall):
     """Calls a collapse; a cell that goes in is the list of the stream's buffers.
 
-    What it gives has the meta that all buffers of the stream agree on. A stream with an error in it
-    becomes its first one.
+    What it gives has the meta that all buffers of the stream agree on; of a stream without any,
+    those of what was expanded into it. A stream with an error in it becomes its first one.
     """
 
     def _first_error(self, cells: Sequence[Any]) -> Buffer | None:
         found = (buffer for cell in cells for buffer in cell if buffer.error is not None)
         return next(found, None)
+
+    _origin: Sequence[Buffer] = ()  # of the row that is worked on
+
+    def _called(self, cells: Sequence[Any], stream: Stream | None) -> list[Any]:
+        self._origin = cells[0].origin
+        return super()._called(cells, stream)
 
     def _inputs_of(self, cell: Any) -> list[Buffer]:
         return list(cell)
@@ -46,7 +58,10 @@ class CollapseCall(RowCall):
         given = [buffer for column in values for buffer in self._given(column)]
         if self._inherits_meta:
             for buffer in given:
-                inherit_agreed(buffer, sources)
+                if any(sources):
+                    inherit_agreed(buffer, sources)
+                else:
+                    inherit(buffer, self._origin)
         # Of a sink, which gives nothing: one that says that the stream is done.
         return given or [Buffer()]
 
@@ -88,7 +103,8 @@ class Collapsing(Fifo):
         assert stream.parent is not None  # the graph's check: it is inside an expand
         cells: Columns = []
         for port in range(self._width):
-            whole: Any = [buffer for segment in segments for buffer in segment.columns[port]]
+            whole: Any = Parts(buffer for segment in segments for buffer in segment.columns[port])
+            whole.origin = stream.origin
             cells.append([whole])
         has_errors = any(segment.has_errors for segment in segments)
         row = Segment(stream.parent, (stream.position,), cells, False, has_errors)

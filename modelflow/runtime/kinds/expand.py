@@ -4,17 +4,24 @@ Row 2 of a stream becomes three faces: a stream whose parent is the first one, a
 the buffers 0, 1, 2 and its end. Row 3 has no face: a stream that ends at once.
 """
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.plan import StagePlan
-from modelflow.runtime.inheriting import inherit
+from modelflow.runtime.inheriting import inherit, without_data
 from modelflow.runtime.kind import Connection, RunningKind
 from modelflow.runtime.kinds.row_call import RowCall
 from modelflow.runtime.outbox import Outbox, Routed, cut
 from modelflow.runtime.segment import Batch, Columns, Segment, Stream
 
 __all__ = ["KIND", "ExpandCall", "ExpandOutbox"]
+
+
+class Expanded(list[Buffer]):
+    """What a row has become; and the row itself, without its data, where its meta are inherited."""
+
+    origin: Sequence[Buffer] = ()
 
 
 class ExpandCall(RowCall):
@@ -29,16 +36,17 @@ class ExpandCall(RowCall):
             text = ", ".join(f"{count} values on {name!r}" for name, count in counts.items())
             message = f"gave {text}; an expand gives as many on every output"
             raise ValueError(message)
-        given = [self._given(column) for column in values]
+        given = [Expanded(self._given(column)) for column in values]
         if self._inherits_meta:
             parents = [parent for (parent,) in sources]
             for column in given:
+                column.origin = [without_data(parent) for parent in parents]
                 for buffer in column:
                     inherit(buffer, parents)
-        return given
+        return [*given]
 
     def _failed(self, bad: Buffer) -> list[Any]:
-        return [[buffer] for (buffer,) in self._everywhere([bad])]
+        return [Expanded(column) for column in self._everywhere([bad])]
 
 
 class ExpandOutbox(Outbox):
@@ -49,7 +57,11 @@ class ExpandOutbox(Outbox):
     def _pieces(self, batch: Batch, results: Columns, has_errors: bool) -> list[Routed]:
         pieces: list[Routed] = []
         for span, columns in cut(batch, results):
-            children = [Stream(span.stream.session, span.stream, p) for p in span.positions]
+            rows: Iterable[tuple[int, Any]] = zip(span.positions, columns[0], strict=True)
+            children = [
+                Stream(span.stream.session, span.stream, position, cell.origin)
+                for position, cell in rows
+            ]
             piece = [_segments(children, column, has_errors) for column in columns]
             if span.is_last:
                 for segments in piece:

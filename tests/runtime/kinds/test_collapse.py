@@ -4,7 +4,7 @@ from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.plan import UnitPlan
-from modelflow.runtime.kinds.collapse import CollapseCall, Collapsing
+from modelflow.runtime.kinds.collapse import CollapseCall, Collapsing, Parts
 from modelflow.runtime.orders.order import InboxPolicy
 from modelflow.runtime.segment import Segment, Stream
 from tests.runtime.fake_clock import FakeClock
@@ -140,7 +140,7 @@ def test_a_collapse_that_gives_two_says_so():
     call = CollapseCall(
         spec.devices["cpu"](), UnitPlan("node", spec, inputs=("in",), consumers=(1,))
     )
-    columns: Any = [[[Buffer(1)]]]
+    columns: Any = [[Parts([Buffer(1)])]]
     ((bad,),) = call.process(columns, False, lambda row: None)
     text = "gave 2 values on output 'out'; a collapse gives exactly one for the whole of its stream"
     assert text in str(bad.error)

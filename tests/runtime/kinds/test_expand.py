@@ -7,7 +7,7 @@ from modelflow.buffer import Buffer
 from modelflow.errors import DeadlineExceeded
 from modelflow.plan import UnitPlan
 from modelflow.runtime.kind import Connection
-from modelflow.runtime.kinds.expand import KIND, ExpandCall
+from modelflow.runtime.kinds.expand import KIND, ExpandCall, Expanded
 from modelflow.runtime.segment import Batch, Span
 from modelflow.unit.kind import Kind
 from tests.runtime.fake_clock import FakeClock
@@ -209,10 +209,10 @@ def test_a_deadline_is_looked_at_inside_an_expand():
 def test_each_row_leaves_as_a_stream_that_is_ended_and_the_end_of_its_own_behind_it():
     to, s, gate = Receiver(), stream(), Gate()
     outbox = KIND.outbox(None, Connection([((to, 0),)], [], None, gate, None, 0))
-    cells: list[Any] = [[[Buffer("a"), Buffer("b")], []]]
+    cells: list[Any] = [[Expanded([Buffer("a"), Buffer("b")]), Expanded()]]
     outbox.emit(Batch([Span(s, (4, 7), True, 1)], [[]], False), cells, False)
     assert (to.got, gate.paused) == ([], [s.session])
-    cells = [[[Buffer("first")]]]
+    cells = [[Expanded([Buffer("first")])]]
     outbox.emit(Batch([Span(s, (1,), False, 0)], [[]], False), cells, True)
     assert gate.paused == []
     first, second, third, end = to.got

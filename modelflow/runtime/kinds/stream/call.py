@@ -11,6 +11,7 @@ from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.runtime.call import UnitCall, claim
+from modelflow.runtime.inheriting import inherit_what_is_sure, without_data
 from modelflow.runtime.kinds.stream.lane import OpenStream
 from modelflow.runtime.segment import Columns
 from modelflow.unit.stream_context import StreamContext
@@ -114,7 +115,9 @@ class StreamCall(UnitCall):
             columns = self._writable(columns)
         context = self._stream_context(stream, post)
         context.inputs = dict(zip(self.inputs, columns, strict=True))
+        stream.latest = [buffer for column in columns for buffer in column]
         is_failed = self._process(context, stream, len(rows))
+        stream.latest = [without_data(column[-1]) for column in columns]
         if not self._outputs and not is_failed:
             self.given[0] += columns[0]
 
@@ -143,8 +146,12 @@ class StreamCall(UnitCall):
                     "are owed; a stream unit that is declared same_count gives one for each"
                 )
                 raise ValueError(message)
-        for name, given in zip(self._outputs, self.given, strict=False):
-            given.extend(self._given(context.outputs[name]))
+        for name, given, numbering in zip(self._outputs, self.given, stream.outputs, strict=False):
+            new = self._given(context.outputs[name])
+            if self._inherits_meta and not numbering.is_same_count:
+                for buffer in new:
+                    inherit_what_is_sure(buffer, stream.latest)
+            given.extend(new)
 
     def _pass(self, stream: OpenStream, position: int, cells: Sequence[Buffer]) -> None:
         bad = next(cell for cell in cells if cell.error is not None)

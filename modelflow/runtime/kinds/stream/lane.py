@@ -1,8 +1,10 @@
 """What waits of one session at a stream unit, and the stream that the unit works on."""
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
+from modelflow.buffer import Buffer
 from modelflow.runtime.kinds.stream.numbering import Numbering
 from modelflow.runtime.segment import Batch, Columns, Segment, Span, Stream
 from modelflow.runtime.session import Session
@@ -22,6 +24,7 @@ class OpenStream:
         "is_held",
         "is_over",
         "is_started",
+        "latest",
         "outputs",
         "state",
         "stream",
@@ -48,6 +51,8 @@ class OpenStream:
     """No more buffers come in."""
     is_over: bool
     """``stream_end`` is called, or never will be: no event is taken any more."""
+    latest: Sequence[Buffer]
+    """What the unit was given: of this call, or of the last one its last row without the data."""
     failure: BaseException | None
     """What ``stream_start`` raised: the error of every buffer."""
     is_failure_given: bool
@@ -62,6 +67,7 @@ class OpenStream:
         self.was_event = self.is_held = False
         self.is_started = self.is_ended = self.is_over = self.is_failure_given = False
         self.failure = None
+        self.latest: Sequence[Buffer] = ()
 
 
 class Lane:
