@@ -10,7 +10,7 @@ from dataclasses import dataclass
 __all__ = ["Header", "read_header"]
 
 _FORMATS = (
-    "JPEG, PNG, WebP, BMP or TIFF; or, with Pillow, GIF, AVIF, HEIF, JPEG 2000, ICO, PPM, QOI"
+    "JPEG, PNG, WebP, BMP or TIFF; or, with Pillow, GIF, AVIF, HEIF, JPEG 2000, ICO, PPM or QOI"
 )
 _MAX_SEGMENTS = 4096
 _MAX_TAGS = 1024

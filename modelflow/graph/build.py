@@ -128,7 +128,7 @@ class _Builder:
         what = side[:-1]
         if node.role is not Role.FLOWUNIT and ports:
             return Endpoint(node.name, ports[0])  # implied: whatever port is written
-        port = end.port or (node.main_output if side == "outputs" else None)
+        port = end.port or node.main_port(side)
         if not ports:
             message = f"edge uses an {what}, but the node has no {side}"
         elif port is None and len(ports) > 1:

@@ -3,12 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from modelflow.config.node_settings import NodeSettings
 from modelflow.device import CPU, Device
 from modelflow.errors import Location
 from modelflow.unit.spec import FlowUnitSpec
+
+if TYPE_CHECKING:
+    from modelflow.unit.port import Port
 
 __all__ = ["Edge", "Endpoint", "Node", "Role"]
 
@@ -61,12 +64,14 @@ class Node:
             return tuple(port.name for port in self.spec.outputs)
         return (self.name,) if self.role is Role.INPUT else ()
 
-    @property
-    def main_output(self) -> str | None:
-        """The output that an edge means which names none: the only one that is not optional."""
-        if self.spec is None:
-            return None
-        needed = [port.name for port in self.spec.outputs if not port.is_optional]
+    def main_port(self, side: str) -> str | None:
+        """Returns the port that an edge means which names none: the only one not optional.
+
+        Args:
+            side: ``inputs`` or ``outputs``.
+        """
+        ports: tuple[Port, ...] = () if self.spec is None else getattr(self.spec, side)
+        needed = [port.name for port in ports if not port.is_optional]
         return needed[0] if len(needed) == 1 else None
 
 

@@ -166,6 +166,7 @@ class Receiving:
             names = ", ".join(map(repr, results)) or "none"
             what = "name the output to receive from" if port is None else f"no output {port!r}"
             near = "" if port is None else did_you_mean(port, results)
-            message = f"{what}{near} (outputs: {names})"
+            hint = "" if results else "; nothing comes out: wait() waits for the end"
+            message = f"{what}{near} (outputs: {names}){hint}"
             raise KeyError(message)
         return results[port]

@@ -27,8 +27,8 @@ class Port:
         description: What passes here: dtype, shape with named axes, colour order, range.
         dtype: The element type, ``"uint8"``, ``"float32"``; None: any.
         shape: The shape of one item with named axes, ``"(H, W, 3)"``; None: any.
-        is_optional: The port may be left unconnected. An edge that names no output means the only
-            one that is not optional; what leaves by an optional one for nowhere is worth no note.
+        is_optional: The port may be left unconnected. An edge that names no port means the only one
+            that is not optional; what leaves by an optional one for nowhere is worth no note.
         is_in_place: The unit writes into the arrays of this input: it gets arrays that nobody else
             sees. They are copied where somebody may: views, tensors, arrays behind a fan-out. In
             lists and dicts nothing is copied. Elsewhere inputs are read-only.

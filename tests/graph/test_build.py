@@ -3,6 +3,7 @@ import sys
 
 import pytest
 
+from flowunits import crop
 from modelflow.errors import (
     CycleError,
     DeviceUnavailableError,
@@ -100,6 +101,14 @@ def test_an_edge_that_names_no_output_means_the_one_that_is_not_optional():
     )
     with pytest.raises(PortError, match="edge names no output, and there are several: a, x, mask"):
         read_graph(text, units=[masked(is_optional=False)])
+
+
+def test_an_edge_that_names_no_input_means_the_one_that_is_not_optional():
+    text = "digraph g { i [type=input] o [type=output] i -> crop [w=2 h=2] i -> crop -> o }"
+    (to_crop, _) = read_graph(text.replace("i -> crop [w", "crop [w"), units=[crop.SPEC]).edges
+    assert str(to_crop.target) == "crop:in_image"
+    both = text.replace("i -> crop [w", "r [type=input] r -> crop:in_region crop [w")
+    assert len(read_graph(both, units=[crop.SPEC]).edges) == 3
 
 
 @pytest.mark.parametrize(
