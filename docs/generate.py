@@ -118,9 +118,9 @@ def inference() -> Iterator[str]:
     yield "# Models\n"
     yield NOTE
     yield (
-        "A model's unit is described by a unit file ([graph file](graph-file.md)); `modelflow model "
-        "FILE --toml units/NAME/NAME.toml` writes one. Its options, in `[config]`, on its node, or "
-        "as arguments of `modelflow.Model`:\n"
+        "A model's unit is described by a unit file ([graph file](graph-file.md)); `modelflow "
+        "model FILE --toml units/NAME/NAME.toml` writes one. Its options, in `[config]`, on its "
+        "node, or as arguments of `modelflow.Model`:\n"
     )
     shared = {option.name for option in options_of(InferenceOptions)}
     yield "## Every engine\n"

@@ -147,11 +147,11 @@ class StreamCall(UnitCall):
                 )
                 raise ValueError(message)
         for name, given, numbering in zip(self._outputs, self.given, stream.outputs, strict=False):
-            new = self._given(context.outputs[name])
+            buffers = self._given(context.outputs[name])
             if self._inherits_meta and not numbering.is_same_count:
-                for buffer in new:
+                for buffer in buffers:
                     inherit_what_is_sure(buffer, stream.latest)
-            given.extend(new)
+            given.extend(buffers)
 
     def _pass(self, stream: OpenStream, position: int, cells: Sequence[Buffer]) -> None:
         bad = next(cell for cell in cells if cell.error is not None)
