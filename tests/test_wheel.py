@@ -101,3 +101,24 @@ def test_the_wheel_runs_the_ready_graphs_in_an_environment_without_the_sources(w
     )
     assert done.returncode == 0, done.stderr
     assert "accuracy:" in done.stdout.splitlines()[-1]
+
+
+def test_the_installed_modelflow_packs_itself_as_the_wheel_that_it_came_from(wheel, tmp_path):
+    site, again = tmp_path / "site", tmp_path / "again"
+    again.mkdir()
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(site)]
+    programs.run([*pip, str(wheel)], check=True)
+    program = (
+        f"import sys; sys.path.insert(0, {str(site)!r}); from pathlib import Path; "
+        "from modelflow.deploy.wheel import packed_wheel; "
+        f"print(packed_wheel(Path({str(again)!r})))"
+    )
+    done = programs.run([sys.executable, "-c", program], cwd=tmp_path, check=True)
+    found = Path(done.stdout.strip())
+    assert found.name == wheel.name
+    theirs, ours = zipfile.ZipFile(wheel), zipfile.ZipFile(found)
+    assert sorted(theirs.namelist()) == sorted(ours.namelist())
+    for name in ours.namelist():
+        if not name.endswith("RECORD"):
+            assert ours.read(name) == theirs.read(name)
+    programs.run([*pip[:-1], str(tmp_path / "third"), str(found)], check=True)  # pip checks RECORD

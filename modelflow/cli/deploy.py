@@ -122,8 +122,8 @@ _RAY = re.compile(rb"^ray(?:\[[a-z,]*\])?==([0-9A-Za-z.+!]+)", re.MULTILINE)  # 
     "--wheel",
     type=click.Path(dir_okay=False, exists=True, path_type=Path),
     metavar="FILE",
-    help="The wheel of modelflow to install, by its hash; it is put beside the other files. "
-    "Without it, pip takes modelflow-graph from your index, by name and version.",
+    help="The wheel of modelflow to install, by its hash, in place of one made of the modelflow "
+    "that runs. It is put beside the other files.",
 )
 def deploy(target: str, graph: GraphChoice, folder: Path, force: bool, **given: Any) -> int:
     """Writes what puts GRAPH into service: an archive of it (see modelflow pack), and beside it
@@ -199,10 +199,9 @@ def _write(
     manifest = _packed(target, graph, archive, given)
     with Archive(archive) as opened:
         lock = b"".join(opened.chunks(LOCK))
+    given["wheel"] = _put_wheel(draft, given["wheel"], manifest.modelflow)
     application = _application(target, graph, model, manifest, lock, given)
     (draft / LOCK).write_bytes(lock)
-    if application.wheel:
-        shutil.copyfile(given["wheel"], draft / application.wheel)
     for path, text in target.files(application).items():
         (draft / path).parent.mkdir(parents=True, exist_ok=True)
         (draft / path).write_text(text, encoding="utf-8")
@@ -314,6 +313,25 @@ def _application(
         wheel=wheel,
         wheel_hash=wheel_hash,
     )
+
+
+def _put_wheel(draft: Path, given: Path | None, version: str) -> Path | None:
+    """Puts modelflow's wheel beside the other files; None: there is none, which is told."""
+    from modelflow import __version__
+    from modelflow.deploy.wheel import packed_wheel
+
+    if given is not None:
+        wheel_of(given, version)
+        shutil.copyfile(given, draft / given.name)
+        return draft / given.name
+    found = packed_wheel(draft) if version == __version__ else None
+    if found is None:
+        click.echo(
+            "note: modelflow runs from a clone, or is another version than the archive's: pip will "
+            "take it from your index, by name; --wheel FILE gives it (pip wheel --no-deps CLONE)",
+            err=True,
+        )
+    return found
 
 
 def _is_given(name: str) -> bool:
