@@ -88,7 +88,7 @@ def format_of(data: Any, images: Iterable[tuple[Any, Format, Size | None]]) -> d
             its size as of `size_of`; None: not known.
     """
     found: dict[Format, list[Any]] = {}
-    sizes: dict[Format, Size | None] = {}
+    firsts: dict[Format, tuple[Format, Size | None]] = {}
     unknown = []
     for source, fmt, size in images:
         if source is data:
@@ -96,8 +96,8 @@ def format_of(data: Any, images: Iterable[tuple[Any, Format, Size | None]]) -> d
         if fmt == NO_FORMAT:
             unknown.append(source)
         elif _is_alike(data, fmt, size):
-            found.setdefault(fmt, []).append(source)
-            sizes.setdefault(fmt, size)
+            found.setdefault(_spelled(fmt), []).append(source)
+            firsts.setdefault(_spelled(fmt), (fmt, size))
     if not found or any(is_of_array(data, source) for source in unknown):
         return {}
     if len(found) > 1:
@@ -105,8 +105,8 @@ def format_of(data: Any, images: Iterable[tuple[Any, Format, Size | None]]) -> d
         if len(shared) != 1:
             return {"pix_fmt": _OR.join(" ".join(filter(None, fmt)) for fmt in found)}
         found = {shared[0]: []}
-    (fmt,) = found
-    return _meta(data, fmt, sizes[fmt])
+    (only,) = found
+    return _meta(data, *firsts[only])
 
 
 def is_of_array(data: Any, array: Any) -> bool:
@@ -132,6 +132,13 @@ def _is_alike(data: Any, fmt: Format, size: Size | None) -> bool:
     own = size_of(data, pix_fmt, layout)
     # Rows of nv12 that are cut are gray, or nothing: two axes alone do not tell.
     return own is not None and (pix_fmt != "nv12" or size is None or own == size)
+
+
+def _spelled(fmt: Format) -> Format:
+    """Returns a format as it is compared: ``bgrp`` is ``bgr`` in layout ``chw``."""
+    pix_fmt, layout = fmt
+    plain = pix_fmt.removesuffix("p") if pix_fmt in PLANAR else pix_fmt
+    return plain, layout or ("chw" if pix_fmt in PLANAR else "hwc")
 
 
 def _is_row(data: Any) -> bool:

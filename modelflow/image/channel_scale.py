@@ -11,8 +11,10 @@ import numpy.typing as npt
 
 from modelflow.buffer import Buffer
 from modelflow.device import array_dtype, empty
+from modelflow.image.image import DOUBT
 from modelflow.image.opencv import opencv
 from modelflow.image.row import is_as_said, shape_of
+from modelflow.pixel_format import is_doubtful
 
 __all__ = ["ChannelScale"]
 
@@ -173,6 +175,9 @@ def _layout(buffer: Buffer, where: str) -> str:
     layout, pix_fmt = buffer.get("layout"), buffer.get("pix_fmt")
     if pix_fmt == "nv12":
         message = f"{where}: got pix_fmt 'nv12'; expected bgr, rgb or gray"
+        raise ValueError(message)
+    if is_doubtful(pix_fmt):
+        message = f"{where}: got pix_fmt {pix_fmt!r}{DOUBT}"
         raise ValueError(message)
     if layout is None:
         return "chw" if pix_fmt in ("bgrp", "rgbp") else "hwc"

@@ -113,6 +113,8 @@ def _images(sources: Iterable[Buffer]) -> Iterator[tuple[Any, Format, Size | Non
         if not _is_image(source):
             yield source.data, NO_FORMAT, None
             continue
-        width, height, channel, *fmt = source.get_many("width", "height", "channel", *FORMAT_KEYS)
-        is_known = None not in (width, height, channel)
-        yield source.data, (fmt[0], fmt[1]), (width, height, channel) if is_known else None
+        # Anybody may have put anything into the meta.
+        pix_fmt, layout = (v if type(v) is str else None for v in source.get_many(*FORMAT_KEYS))
+        width, height, channel = source.get_many("width", "height", "channel")
+        is_known = all(type(extent) is int for extent in (width, height, channel))
+        yield source.data, (pix_fmt, layout), (width, height, channel) if is_known else None

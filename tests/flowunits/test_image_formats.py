@@ -11,8 +11,8 @@ import pytest
 
 from modelflow import Buffer, Flow, FlowUnit, FlowUnitSpec, Kind, Port, flowunit
 from modelflow.errors import FlowUnitError
-from modelflow.image import like, read_image
-from modelflow.pixel_format import size_of
+from modelflow.image import ChannelScale, like, read_image
+from modelflow.pixel_format import format_of, size_of
 
 RED = np.zeros((6, 8, 3), np.uint8)
 RED[..., 2] = 200  # blue, green, red, as OpenCV has them
@@ -438,3 +438,26 @@ def test_what_is_collapsed_of_no_part_has_the_meta_of_what_was_expanded(count):
     found = cv2.imdecode(np.frombuffer(answer.data, np.uint8), cv2.IMREAD_COLOR)
     assert is_red(tuple(map(int, found[1, 1, ::-1])))
     assert answer.get("path") == "red.png"
+
+
+def test_one_format_in_two_spellings_is_one():
+    image = np.zeros((6, 8, 3), np.uint8)
+    both = [(image, ("rgb", None), (8, 6, 3)), (image.copy(), ("rgb", "hwc"), (8, 6, 3))]
+    assert format_of(image.copy(), both) == {"pix_fmt": "rgb"}
+    planes = np.zeros((3, 6, 8), np.uint8)
+    both = [(planes, ("bgrp", None), (8, 6, 3)), (planes.copy(), ("bgr", "chw"), (8, 6, 3))]
+    assert format_of(planes.copy(), both) == {"pix_fmt": "bgrp"}
+
+
+@pytest.mark.parametrize("meta", [{"pix_fmt": ["rgb"]}, {"layout": {}}, {"pix_fmt": np.zeros(2)}])
+def test_meta_that_are_no_format_do_no_harm(meta):
+    graph = "digraph { input [type=input] copied output [type=output] "
+    with Flow(graph + "input -> copied -> output }", units=[copied.SPEC, unchanged.SPEC]) as flow:
+        answer = flow.infer(Buffer(RED, {"path": "a", **meta}))
+    assert answer.meta == {"path": "a"}
+
+
+def test_numbers_of_a_doubtful_format_are_not_scaled():
+    doubtful = Buffer(RED, {"pix_fmt": "rgb hwc or bgr hwc"})
+    (found,) = ChannelScale((1, 2, 3)).read_all([doubtful])
+    assert "modelflow.image.like(image, array)" in str(found)
