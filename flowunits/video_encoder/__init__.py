@@ -29,9 +29,10 @@ SPEC = FlowUnitSpec(
     inputs=(
         Port(
             "in_video_frame",
-            "uint8 (H, W, 3) or planar, bgr, rgb, gray or nv12, all of one size; the meta "
-            "timestamp (seconds), rate_num and rate_den, where they are there, are kept (else 25 "
-            "frames a second)",
+            "uint8 (H, W, 3) or planar, bgr, rgb, gray or nv12, all of one size; with the meta "
+            "rate_num and rate_den (else 25 frames a second) and timestamp (seconds): its distance "
+            "from the first one is the frame's time. A container that keeps no times, as AVI, has "
+            "the frames at that rate alone, each in the nearest place that is free",
             dtype="uint8",
         ),
     ),

@@ -1,5 +1,6 @@
 """One video while it is written."""
 
+import math
 import os
 import secrets
 import threading
@@ -15,9 +16,11 @@ from modelflow.video import is_network_address, load_av, source_label
 
 __all__ = ["Encoding"]
 
-_FORMATS = {"mp4": "mp4", "flv": "flv", "mkv": "matroska", "rtsp": "rtsp"}
+_FORMATS = {"mp4": "mp4", "flv": "flv", "mkv": "matroska", "rtsp": "rtsp", "ts": "mpegts"}
 _SCHEMES = {"rtsp": "rtsp", "rtmp": "flv", "rtmps": "flv", "udp": "mpegts", "tcp": "mpegts"}
 _DEFAULT_RATE = Fraction(25)
+# MPEG-4 counts a frame's time in 16 bits of a second's ticks.
+_MOST_TICKS = 65535
 
 # Files that are being written: two sessions must not write one.
 _targets: set[str] = set()
@@ -55,6 +58,7 @@ class Encoding:
         image = read_image(first, "in_video_frame", allow_nv12=True)
         self._size = image.width, image.height
         rate = Fraction(first.get("rate_num") or 0, first.get("rate_den") or 1) or _DEFAULT_RATE
+        rate = 1 / max((1 / rate).limit_denominator(_MOST_TICKS), Fraction(1, _MOST_TICKS))
         try:
             kind = self._format(options)
             settings = {"rtsp_transport": "tcp"} if kind == "rtsp" else {}
@@ -68,9 +72,16 @@ class Encoding:
         self._stream.pix_fmt = "yuv420p"
         self._stream.bit_rate = options.bit_rate
         self._rate = rate
-        self._stream.codec_context.time_base = 1 / rate
+        # A container that keeps a time for each frame gets fine ones: 25 -> 65525 ticks a second.
+        is_variable = self._container.format.flags & av.format.Flags.variable_fps.value
+        finer = _MOST_TICKS // rate.numerator * rate.denominator if is_variable else 1
+        self._ticks = rate * finer
+        self._stream.codec_context.time_base = 1 / self._ticks
+        if not is_variable:  # nor does it keep that a frame is shown later than it is decoded
+            self._stream.codec_context.max_b_frames = 0
         self._next = 0
-        self._begin: float | None = None
+        self._seconds = -float(1 / rate)
+        self._shift = math.nan
 
     def encode(self, buffers: Sequence[Buffer]) -> None:
         """Encodes frames.
@@ -131,17 +142,23 @@ class Encoding:
             raise ValueError(message)
         packed = convert_color(image, "bgr", "hwc").data
         frame = self._av.VideoFrame.from_ndarray(packed, format="bgr24")
-        frame.pts, frame.time_base = self._position(buffer), 1 / self._rate
+        frame.pts, frame.time_base = self._position(buffer), 1 / self._ticks
         return frame
 
     def _position(self, buffer: Buffer) -> int:
-        """Gives the frame's place in time, in frames: where frames are missing, a gap stays."""
+        """Returns the frame's time in ticks from the first one; where frames are missing, a gap.
+
+        A frame without a time, or whose time is not behind the last one's (a camera that was opened
+        again begins at 0), follows after the length of a frame; the next ones keep their distance.
+        """
         moment = buffer.get("timestamp")
-        place = self._next
-        if isinstance(moment, int | float):
-            if self._begin is None:
-                self._begin = float(moment)
-            place = max(place, round((moment - self._begin) * float(self._rate)))
+        following = self._seconds + float(1 / self._rate)
+        if isinstance(moment, int | float) and math.isfinite(moment):
+            if not moment + self._shift > self._seconds:
+                self._shift = following - moment
+            following = moment + self._shift
+        self._seconds = following
+        place = max(self._next, round(following * self._ticks))
         self._next = place + 1
         return place
 

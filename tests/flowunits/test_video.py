@@ -355,6 +355,76 @@ def test_frames_of_another_size_are_errors(tmp_path):
     assert len(frames_of(tmp_path / "v.mp4")) == 8
 
 
+# Seconds that a container counts in, and the encoders that it takes.
+CONTAINERS = {
+    "mp4": (1 / 32768, ("mpeg4", "libx264")),
+    "mov": (1 / 32768, ("mpeg4", "libx264")),
+    "mkv": (1 / 1000, ("mpeg4", "libx264")),
+    "ts": (1 / 32768, ("mpeg4", "libx264")),
+    "flv": (1 / 1000, ("flv", "libx264")),
+    "avi": (1e-9, ("mpeg4", "libx264")),
+}
+ODD_TIMES = [0.0, 0.04, 0.06, 0.16, 0.193, 0.443, 0.483, 0.503, 0.603, 0.636, 0.886, 0.926]
+RATES = {
+    "constant": (Fraction(25), [n / 25 for n in range(24)]),
+    "ntsc": (Fraction(30000, 1001), [n * 1001 / 30000 for n in range(24)]),
+    "variable": (Fraction(100000, 8577), ODD_TIMES),
+    "offset": (Fraction(25), [6.4 + n / 25 for n in range(24)]),
+}
+CELLS = [
+    (ending, encoder, rate)
+    for ending, (_, encoders) in CONTAINERS.items()
+    for encoder in encoders
+    for rate in RATES
+]
+
+
+def timed(rate, times):
+    meta = {"rate_num": rate.numerator, "rate_den": rate.denominator}
+    return [
+        Buffer(picture(n), meta if time is None else {**meta, "timestamp": time})
+        for n, time in enumerate(times)
+    ]
+
+
+def times_of(path):
+    """The times of a file's frames, from the first one."""
+    with av.open(str(path)) as container:
+        times = [frame.time for frame in container.decode(video=0)]
+    return [time - times[0] for time in times]
+
+
+@pytest.mark.parametrize(("ending", "encoder", "name"), CELLS)
+def test_frames_keep_their_times(tmp_path, ending, encoder, name):
+    rate, times = RATES[name]
+    path = tmp_path / f"v.{ending}"
+    assert not encoded(timed(rate, times), path, encoder=encoder)["errors"]
+    found = times_of(path)
+    if (ending, name) == ("avi", "variable"):  # it has no times: one rate, and every frame
+        places = [time * float(rate) for time in found]
+        assert len(set(map(round, places))) == len(times)
+        assert places == pytest.approx(list(map(round, places)), abs=0.01)
+        return
+    tick = CONTAINERS[ending][0]
+    assert found == [pytest.approx(time - times[0], abs=tick) for time in times]
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        ([None, None, None], [0, 0.04, 0.08]),
+        ([5.0, None, 5.09], [0, 0.04, 0.09]),
+        ([5.0, 5.0, 5.06], [0, 0.04, 0.1]),
+        ([9.0, 9.1, 0.0, 0.03, 0.2], [0, 0.1, 0.14, 0.17, 0.34]),
+        ([0.0, float("nan"), 0.1], [0, 0.04, 0.1]),
+    ],
+    ids=["none", "missing", "repeated", "from-the-beginning", "no-number"],
+)
+def test_a_frame_without_a_later_time_follows_the_last_one(tmp_path, times, expected):
+    assert not encoded(timed(Fraction(25), times), tmp_path / "v.mkv")["errors"]
+    assert times_of(tmp_path / "v.mkv") == [pytest.approx(time, abs=0.001) for time in expected]
+
+
 @pytest.mark.parametrize("ending", ["mp4", "mkv", "avi", "flv"])
 def test_frames_without_meta_and_of_odd_size_make_a_video(tmp_path, ending):
     frames = [picture(n, 161, 121) for n in range(10)]
