@@ -128,10 +128,11 @@ class Decoding:
             return error
         found = image.to_buffer()
         found.meta.update(self._meta, index=index, timestamp=self._timestamp(frame, index))
-        if buffer is not None:
+        packet = buffer if frame.opaque is None else frame.opaque[0]
+        if packet is not None:
             for key in ("source_url", "repeat"):
-                if buffer.get(key) is not None:
-                    found.set(key, buffer.get(key))
+                if packet.get(key) is not None:
+                    found.set(key, packet.get(key))
         return found
 
     def _timestamp(self, frame: Any, index: int) -> float:

@@ -33,13 +33,20 @@ class VideoDemuxerOptions(RetryOptions):
 SPEC = FlowUnitSpec(
     name="video_demuxer",
     devices={"cpu": "flowunits.video_demuxer.cpu:VideoDemuxer"},
-    inputs=(Port("in_video_url", "the address of a video as text: a file, rtsp://, http://, ..."),),
+    inputs=(
+        Port(
+            "in_video_url",
+            "the address of a video as text: a file, rtsp://, http://, ...; where no text is sent, "
+            "the meta source_url",
+        ),
+    ),
     outputs=(
         Port(
             "out_video_packet",
             "bytes of an encoded packet, with the meta track (modelflow.video.Track), pts, dts "
             "and duration (in the track's time base), is_keyframe, is_discard (its frame is not "
-            "shown), is_corrupt, side_data (names and bytes) and index (from 0)",
+            "shown), is_corrupt, side_data (names and bytes), index (from 0) and source_url (what "
+            "was opened)",
         ),
     ),
     options=VideoDemuxerOptions,

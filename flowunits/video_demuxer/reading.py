@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
-from urllib.parse import urlsplit
 
 from flowunits.video_demuxer import VideoDemuxerOptions
 from modelflow import Buffer
@@ -40,16 +39,16 @@ class Reading:
     ) -> None:
         """Takes the address, and the numbers of openings in its stream; opens nothing yet."""
         self._openings = openings
-        self._url = buffer.get("source_url", buffer.data)
-        self._meta = {
-            key: buffer.get(key) for key in ("source_url", "repeat") if buffer.get(key) is not None
-        }
+        is_sent = isinstance(buffer.data, str) and buffer.data
+        self._url = buffer.data if is_sent else buffer.get("source_url", buffer.data)
+        meta = {"source_url": self._url, "repeat": buffer.get("repeat")}
+        self._meta = {key: value for key, value in meta.items() if value is not None}
         self._options = options
         self._is_retrying = bool(buffer.get("retry_enable", options.retry_enable))
         self._interval = buffer.get("retry_interval_ms", options.retry_interval_ms) / 1e3
         self._limit = buffer.get("retry_count_limit", options.retry_count_limit)
         self._is_stream = buffer.get("url_type") == "stream"
-        scheme = urlsplit(str(self._url)).scheme.lower()
+        scheme = self._url.partition("://")[0].lower() if isinstance(self._url, str) else ""
         self._is_live = self._is_stream or scheme in _LIVE
         self._attempts = 0
         self._index = 0
@@ -70,6 +69,9 @@ class Reading:
         Returns:
             The values to emit, and after how many seconds to call again.
         """
+        if not isinstance(self._url, str):
+            self.close()
+            return [ValueError(_refuse(self._url))], 0.0
         values: list[Buffer | Exception] = []
         try:
             if self._container is None:
@@ -152,7 +154,7 @@ class Reading:
         reason = error if _is_final(error) else getattr(error, "strerror", error)
         tried = f" (tried {self._attempts + 1} times)" if self._attempts else ""
         text = (
-            f"video_demuxer: {source_label(str(self._url))!r}, after {self._index} packets: "
+            f"video_demuxer: {source_label(self._url)!r}, after {self._index} packets: "
             f"{reason}{tried}"
         )
         raised = ValueError(text)
@@ -161,9 +163,6 @@ class Reading:
         return raised
 
     def _open(self) -> None:
-        if not isinstance(self._url, str):
-            message = f"got {type(self._url).__name__}; expected an address as text"
-            raise ValueError(message)
         self._container = container = self._open_container()
         if not container.streams.video:
             message = "it has no video track"
@@ -214,6 +213,14 @@ class Reading:
         if not self._declared and has_times and track.duration - self._last > slack:
             return f"it ends at {self._last:.2f} s of {track.duration:.2f} s; it is cut off"
         return None
+
+
+def _refuse(found: Any) -> str:
+    what = f"{len(found)} bytes" if isinstance(found, bytes) else type(found).__name__
+    return (
+        f"video_demuxer: in_video_url: got {what}; expected the address of a video as text; put a "
+        "video_input with source_url=ADDRESS in the place of the input, or send the address as text"
+    )
 
 
 def _is_final(error: Exception) -> bool:

@@ -121,6 +121,19 @@ def test_what_cannot_be_opened_says_so(address, what):
     assert "secret" not in error
 
 
+@pytest.mark.parametrize(
+    ("sent", "what"), [(b"\0" * 20_000, "20000 bytes"), (7, "int"), (np.zeros(9), "ndarray")]
+)
+def test_what_is_no_address_is_described_in_short(sent, what):
+    found = run_unit(video_demuxer.SPEC, {"in_video_url": [sent]})
+    (error,) = found["out_video_packet"]
+    assert (
+        f"in_video_url: got {what}; expected the address of a video as text; put a video_input"
+        in (error.get_error_msg())
+    )
+    assert len(error.get_error_msg()) < 300
+
+
 def test_a_file_that_is_no_video_says_so(tmp_path):
     text = tmp_path / "text.mp4"
     text.write_text("no video at all " * 100)
@@ -303,6 +316,38 @@ def test_a_copy_plays_and_has_every_frame(video, tmp_path):
     for number, pixels in enumerate(copied):
         assert np.abs(pixels.astype(int) - picture(number)).mean() < 10
     assert [path.name for path in tmp_path.iterdir()] == ["copy.mp4"]
+
+
+def test_videos_that_a_program_sends_are_named_after_their_files(tmp_path):
+    graph = f"""digraph copy {{
+        url [type=input] demux [flowunit=video_demuxer] decode [flowunit=video_decoder]
+        encode [flowunit=video_encoder, default_dest_url="{tmp_path}/copy_{{stem}}.mp4"]
+        url -> demux -> decode -> encode
+    }}"""
+    with modelflow.Flow(graph) as flow:
+        for name, count in (("a", 3), ("b", 20)):
+            stream = flow.create_stream_io()
+            stream.send("url", str(write_video(tmp_path / f"{name}.mp4", count)))
+            stream.close_input()
+            assert stream.wait(60)
+    assert len(frames_of(tmp_path / "copy_a.mp4")) == 3
+    assert len(frames_of(tmp_path / "copy_b.mp4")) == 20
+
+
+@pytest.mark.parametrize(
+    ("sent", "is_sent"), [("{video}", True), (b"bytes", False), ("", False), (None, False)]
+)
+def test_the_text_that_is_sent_goes_before_the_meta_and_frames_say_what_was_opened(
+    video, tmp_path, sent, is_sent
+):
+    other = str(write_video(tmp_path / "other.mp4", 3))
+    data = str(video) if is_sent else sent
+    packets = run_unit(video_demuxer.SPEC, {"in_video_url": [Buffer(data, {"source_url": other})]})[
+        "out_video_packet"
+    ]
+    frames = run_unit(video_decoder.SPEC, {"in_video_packet": packets})["out_video_frame"]
+    assert len(frames) == (60 if is_sent else 3)
+    assert {frame.get("source_url") for frame in frames} == {str(video) if is_sent else other}
 
 
 def test_several_videos_run_at_once(video, tmp_path):
