@@ -21,6 +21,8 @@ _SCHEMES = {"rtsp": "rtsp", "rtmp": "flv", "rtmps": "flv", "udp": "mpegts", "tcp
 _DEFAULT_RATE = Fraction(25)
 # MPEG-4 counts a frame's time in 16 bits of a second's ticks.
 _MOST_TICKS = 65535
+# FFmpeg's numbers: the matrix, the range of 16 to 235, primaries and transfer (those of sRGB).
+_BT601, _LIMITED, _BT709 = 5, 1, 1
 
 # Files that are being written: two sessions must not write one.
 _targets: set[str] = set()
@@ -71,14 +73,18 @@ class Encoding:
         self._stream.width, self._stream.height = (max(2, side // 2 * 2) for side in self._size)
         self._stream.pix_fmt = "yuv420p"
         self._stream.bit_rate = options.bit_rate
+        # What PyAV converts to; unsaid, players take BT.709 for HD. MP4 holds all four or none.
+        context = self._stream.codec_context
+        context.colorspace, context.color_range = _BT601, _LIMITED
+        context.color_primaries = context.color_trc = _BT709
         self._rate = rate
         # A container that keeps a time for each frame gets fine ones: 25 -> 65525 ticks a second.
         is_variable = self._container.format.flags & av.format.Flags.variable_fps.value
         finer = _MOST_TICKS // rate.numerator * rate.denominator if is_variable else 1
         self._ticks = rate * finer
-        self._stream.codec_context.time_base = 1 / self._ticks
+        context.time_base = 1 / self._ticks
         if not is_variable:  # nor does it keep that a frame is shown later than it is decoded
-            self._stream.codec_context.max_b_frames = 0
+            context.max_b_frames = 0
         self._next = 0
         self._seconds = -float(1 / rate)
         self._shift = math.nan

@@ -454,6 +454,19 @@ def test_frames_keep_their_times(tmp_path, ending, encoder, name):
     assert found == [pytest.approx(time - times[0], abs=tick) for time in times]
 
 
+@pytest.mark.parametrize("encoder", ["mpeg4", "libx264"])
+@pytest.mark.parametrize("ending", ["mp4", "mov", "mkv"])
+def test_a_video_says_its_colour_space(tmp_path, ending, encoder):
+    path = tmp_path / f"v.{ending}"
+    assert not encoded([picture(0, 1280, 720)] * 2, path, encoder=encoder)["errors"]
+    with av.open(str(path)) as container:
+        next(container.decode(video=0))
+        context = container.streams.video[0].codec_context
+        assert context.colorspace == 5  # BT.601
+        assert context.color_range in ((0, 1) if ending == "mov" else (1,))  # 16 to 235, or unsaid
+        assert (context.color_primaries, context.color_trc) == (1, 1)  # BT.709
+
+
 @pytest.mark.parametrize(
     ("times", "expected"),
     [
