@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -63,6 +64,7 @@ class ResultWriter:
         self._is_whole = is_whole
         self._is_short_told = self._is_paired = False
         self._failed: set[int] = set()
+        self._untold: list[tuple[int, Buffer, dict[str, Any]]] = []
         self._paths: Sequence[str] = ()
         self._inputs: dict[str, set[str]] = {}
         self._done = 0
@@ -142,6 +144,8 @@ class ResultWriter:
                 file.close()
         for table in self._tables.values():
             table.close()
+        for _index, buffer, line in self._untold:  # of a run that was ended before its time
+            self._errors.add(buffer, line)
 
     def write(self, output: str, buffer: Buffer) -> None:
         """Writes one result.
@@ -157,6 +161,8 @@ class ResultWriter:
             self._write_error(output, index, buffer, is_known=self._is_known(index))
         elif failed := self._write_value(output, index, buffer):
             self._write_error(output, index, failed, is_known=False)
+        if self._untold:
+            self._tell_errors()
         table = self._tables.get(output)
         if table is not None and table.is_full and not table.is_resumed:  # else they wait for parts
             table.write(table.count)
@@ -194,11 +200,23 @@ class ResultWriter:
     def _write_error(self, output: str, index: int, buffer: Buffer, *, is_known: bool) -> None:
         line = {"index": index, "output": output, **place_of(buffer)}
         if not is_known:
-            self._errors.add(buffer, line)
+            self._untold.append((index, buffer, line))
         if output in self._tables:
             self._tables[output].add(line, None, str(buffer.error), {})
         else:
             self._print(output, {**line, "error": error_fields(buffer)})
+
+    def _tell_errors(self) -> None:
+        """Reports errors; of inputs with a result in every output once they have them all.
+
+        What is told then is of inputs that are done: ``--resume`` notes how many errors those had,
+        while one output may be a hundred results ahead of another.
+        """
+        through = min(self.counts.values()) if self._is_paired else math.inf
+        told = [error for error in self._untold if error[0] < through]
+        self._untold = [error for error in self._untold if error[0] >= through]
+        for _, buffer, line in told:
+            self._errors.add(buffer, line)
 
     def _save(self, output: str, index: int, buffer: Buffer) -> None:
         folder, (name, data) = self._folders[output], encode_result(index, buffer)

@@ -65,6 +65,36 @@ def varied(data: modelflow.Buffer):
         os.kill(os.getpid(), signal.SIGKILL)
     return int(number)
 """
+TWO_OUTPUTS = """
+import os, pathlib, signal, threading, time, modelflow
+
+is_first = not os.path.exists("killed")
+is_ahead = threading.Event()
+
+@modelflow.flowunit
+def quick(data: modelflow.Buffer):
+    "Fails for some texts; in the first run for all behind the 150th, where the process is killed."
+    number = int(data.data)
+    if number == 160:
+        is_ahead.set()
+    if number % 50 == 3 or (is_first and number >= 150):
+        raise ValueError("is bad")
+    return number
+
+@modelflow.flowunit
+def slow(data: modelflow.Buffer):
+    "Is killed once, `quick` being ahead of its work; fails for some texts, too."
+    number = int(data.data)
+    if is_first and number >= 140:
+        assert is_ahead.wait(30)
+        time.sleep(0.01)
+    if is_first and number == 150:
+        pathlib.Path("killed").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    if number % 50 in (3, 4):
+        raise ValueError("is bad")
+    return number
+"""
 COUNT = 300
 OUTPUTS = ("o.jsonl", "out/", "o.parquet")
 
@@ -187,6 +217,36 @@ def test_every_tenth_item_fails_somewhere_and_the_job_is_killed(folder, output):
     phases = {number: line["error"]["phase"] for number, line in zip(named, lines, strict=True)}
     assert {phases[n] for n in failing} == {"read", "process", "write"}
     assert sum(phase == "write" for phase in phases.values()) == 33
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("a.jsonl", "b.jsonl"),
+        ("a/", "b/"),
+        ("a.parquet", "b.parquet"),
+        ("a.jsonl", "b.parquet"),
+        ("a.jsonl", "b/"),
+    ],
+)
+def test_errors_of_several_outputs_are_counted_once(folder, first, second):
+    (folder / "jobs.py").write_text(TWO_OUTPUTS)
+    (folder / "texts").mkdir()
+    for number in range(200):
+        (folder / "texts" / f"{number}.txt").write_text(str(number))
+    (folder / "job.dot").write_text(
+        'digraph { input [type=input] quick [flowunit="jobs:quick"] slow [flowunit="jobs:slow"] '
+        "a [type=output] b [type=output] input -> quick -> a input -> slow -> b }"
+    )
+    words = [*command(f"a={first}", "--output", f"b={second}", "--errors", "bad")]
+    killed, then = programs.run(words, cwd=folder), programs.run(words, cwd=folder)
+    assert (killed.returncode, then.returncode) == (-signal.SIGKILL, 1), then.stderr
+    last = programs.run([word for word in words if word != "-q"], cwd=folder)
+    assert "8 errors in what was done before" in last.stderr
+    lines = [json.loads(line) for line in (folder / "bad").read_text().splitlines()]
+    assert sorted(int(os.path.basename(line["path"])[:-4]) for line in lines) == [
+        number for number in range(200) if number % 50 in (3, 4)
+    ]
 
 
 def test_an_innocent_that_is_killed_with_others_is_not_blamed(job):
