@@ -43,6 +43,12 @@ class Progress:
         self._sinks = (
             [] if origin is None else [n for n in origin.terminals if n not in origin.outputs]
         )
+        self._ends = {
+            name
+            for each in flow.plan.origins.values()
+            for name in each.terminals
+            if name not in each.outputs
+        }
         self._outputs = () if origin is None else origin.outputs
         self._total = total if self._is_counted else None
         self._before = min(writer.counts.values(), default=0)
@@ -54,10 +60,13 @@ class Progress:
 
     @property
     def done(self) -> int:
-        """Inputs that are through; where one may become several results or none, results."""
+        """Inputs that are through; where one may become several results or none, results.
+
+        Where nothing comes out, a result is what the last nodes were given: a frame, not a packet.
+        """
         stats = self._flow.stats()
         if not self._is_counted:
-            return self._writer.items or max((node.buffers for node in stats.values()), default=0)
+            return self._writer.items or sum(stats[node].buffers for node in self._ends)
         counts = [self._writer.counts[port] - self._before for port in self._outputs]
         return min(counts + [stats[node].buffers for node in self._sinks])
 

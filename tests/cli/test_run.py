@@ -257,6 +257,20 @@ def test_a_source_is_run_to_its_end_into_an_output(modelflow, folder, sync):
     assert len(lines(done)) == 2
 
 
+def test_where_nothing_comes_out_the_items_are_what_the_last_node_was_given(modelflow, folder):
+    pytest.importorskip("av")
+    from tests.flowunits.videos import COPY, write_video
+
+    source = write_video(folder / "v.mp4", 60)
+    graph = COPY.replace(
+        "[flowunit=video_decoder]", "[flowunit=video_decoder, keyframes_only=true]"
+    )
+    (folder / "copy.dot").write_text(graph % (source, "", folder / "copy.mp4"))
+    done = modelflow("run", "copy.dot")
+    assert done.returncode == 0, done.stderr
+    assert "5 items, 0 errors" in done.stderr  # frames; 60 packets
+
+
 @pytest.mark.parametrize("sync", [(), ("--sync",)])
 def test_errors_that_end_at_a_sink_are_counted(modelflow, folder, sync):
     (folder / "photos" / "x.jpg").write_bytes(b"no picture")
