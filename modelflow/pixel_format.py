@@ -96,8 +96,8 @@ def format_of(data: Any, images: Iterable[tuple[Any, Format, Size | None]]) -> d
         if fmt == NO_FORMAT:
             unknown.append(source)
         elif _is_alike(data, fmt, size):
-            found.setdefault(_spelled(fmt), []).append(source)
-            firsts.setdefault(_spelled(fmt), (fmt, size))
+            found.setdefault(_normalize(fmt), []).append(source)
+            firsts.setdefault(_normalize(fmt), (fmt, size))
     if not found or any(is_of_array(data, source) for source in unknown):
         return {}
     if len(found) > 1:
@@ -134,7 +134,7 @@ def _is_alike(data: Any, fmt: Format, size: Size | None) -> bool:
     return own is not None and (pix_fmt != "nv12" or size is None or own == size)
 
 
-def _spelled(fmt: Format) -> Format:
+def _normalize(fmt: Format) -> Format:
     """Returns a format as it is compared: ``bgrp`` is ``bgr`` in layout ``chw``."""
     pix_fmt, layout = fmt
     plain = pix_fmt.removesuffix("p") if pix_fmt in PLANAR else pix_fmt

@@ -110,8 +110,8 @@ def test_the_installed_modelflow_packs_itself_as_the_wheel_that_it_came_from(whe
     programs.run([*pip, str(wheel)], check=True)
     program = (
         f"import sys; sys.path.insert(0, {str(site)!r}); from pathlib import Path; "
-        "from modelflow.deploy.wheel import packed_wheel; "
-        f"print(packed_wheel(Path({str(again)!r})))"
+        "from modelflow.deploy.wheel import pack_wheel; "
+        f"print(pack_wheel(Path({str(again)!r})))"
     )
     done = programs.run([sys.executable, "-c", program], cwd=tmp_path, check=True)
     found = Path(done.stdout.strip())

@@ -8,7 +8,7 @@ from flowunits.image_decoder.header import Header
 from modelflow import MissingDependencyError
 from modelflow.image import pillow_image
 
-__all__ = ["BY_PILLOW", "opened"]
+__all__ = ["BY_PILLOW", "open_image"]
 
 # Names of formats, as `Header` has them -> Pillow's plug-ins for them, and for no others: some
 # start programs.
@@ -27,7 +27,7 @@ BY_PILLOW = frozenset(_PLUGINS)
 """The formats that Pillow is asked for."""
 
 
-def opened(data: memoryview, header: Header) -> Any:
+def open_image(data: memoryview, header: Header) -> Any:
     """Returns an image of Pillow's, of which nothing but the header is decoded yet.
 
     Raises:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import simplejpeg
 
 from flowunits.image_decoder import ImageDecoderOptions
-from flowunits.image_decoder.by_pillow import BY_PILLOW, opened
+from flowunits.image_decoder.by_pillow import BY_PILLOW, open_image
 from flowunits.image_decoder.encoded import (
     TURNS,
     PixelCount,
@@ -18,7 +18,7 @@ from flowunits.image_decoder.encoded import (
     encoded_bytes,
 )
 from flowunits.image_decoder.header import Header, read_header
-from flowunits.image_decoder.jpeg_end import with_end
+from flowunits.image_decoder.jpeg_end import append_end_marker
 from modelflow import Buffer, Context, FlowUnit
 from modelflow.image import (
     Image,
@@ -75,7 +75,7 @@ class ImageDecoder(FlowUnit):
         encoded = encoded_bytes(data)
         header = read_header(encoded)
         if header.is_for_pillow:
-            return self.read(opened(encoded, header), count)
+            return self.read(open_image(encoded, header), count)
         check_header(header, len(encoded), self._options.max_pixels)
         count.add(header)
         return encoded, header
@@ -93,8 +93,8 @@ class ImageDecoder(FlowUnit):
             pixels = self._pixels(data, header)
         except ValueError:
             if header.format in BY_PILLOW:
-                return convert_color(self._of_pillow(opened(data, header)), wanted)
-            whole = with_end(data) if header.format == "jpeg" else None
+                return convert_color(self._of_pillow(open_image(data, header)), wanted)
+            whole = append_end_marker(data) if header.format == "jpeg" else None
             if whole is None:
                 raise
             pixels = self._pixels(memoryview(whole), header)

@@ -2,7 +2,7 @@
 
 import re
 
-__all__ = ["with_end"]
+__all__ = ["append_end_marker"]
 
 _END = b"\xff\xd9"
 _START_OF_SCAN = 0xDA
@@ -12,7 +12,7 @@ _COEFFICIENTS = 64
 _MARKER = re.compile(rb"\xff+[^\x00\xff\xd0-\xd7]")
 
 
-def with_end(data: memoryview) -> bytes | None:
+def append_end_marker(data: memoryview) -> bytes | None:
     """Returns JPEG data with the end marker that it lacks; None where something else is wrong.
 
     All scans must be there: of a progressive image each brings some more bits of some coefficients

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from modelflow import FlowUnitSpec, Port, option
-from modelflow.image import INTERPOLATION_HELP, Interpolation, fitted_size
+from modelflow.image import INTERPOLATION_HELP, Interpolation, fit_size
 
 _SHARE = {"top": 0, "left": 0, "center": 1, "bottom": 2, "right": 2}
 
@@ -55,7 +55,7 @@ class PaddingOptions:
                 )
                 raise ValueError(message)
             return width, height
-        return fitted_size(width, height, (self.image_width, self.image_height))
+        return fit_size(width, height, (self.image_width, self.image_height))
 
     def corner(self, width: int, height: int) -> tuple[int, int]:
         """Returns where an image of that size inside the output begins: x, y."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from modelflow import FlowUnitSpec, Port, option
-from modelflow.image import FILTERS, INTERPOLATION_HELP, Interpolation, fitted_size, own_name
+from modelflow.image import FILTERS, INTERPOLATION_HELP, Interpolation, fit_size, own_name
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class ResizeOptions:
         """Returns the width and height that an image of the given ones is resized to."""
         if not self.keep_ratio:
             return self.image_width, self.image_height
-        return fitted_size(width, height, (self.image_width, self.image_height))
+        return fit_size(width, height, (self.image_width, self.image_height))
 
 
 SPEC = FlowUnitSpec(

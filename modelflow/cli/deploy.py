@@ -186,9 +186,9 @@ def _write(
 ) -> "Application":
     from modelflow.archive.archive import Archive
     from modelflow.archive.manifest import LOCK
-    from modelflow.serve.catalogue import served_name
+    from modelflow.serve.catalogue import choose_name
 
-    model = given["name"] or served_name(graph.path)
+    model = given["name"] or choose_name(graph.path)
     if not _NAME.fullmatch(model):
         message = (
             f"--name: got {model!r}; expected a letter, then letters, digits, '_', '.' and '-', 63 "
@@ -318,13 +318,13 @@ def _application(
 def _put_wheel(draft: Path, given: Path | None, version: str) -> Path | None:
     """Puts modelflow's wheel beside the other files; None: there is none, which is told."""
     from modelflow import __version__
-    from modelflow.deploy.wheel import packed_wheel
+    from modelflow.deploy.wheel import pack_wheel
 
     if given is not None:
         wheel_of(given, version)
         shutil.copyfile(given, draft / given.name)
         return draft / given.name
-    found = packed_wheel(draft) if version == __version__ else None
+    found = pack_wheel(draft) if version == __version__ else None
     if found is None:
         click.echo(
             "note: modelflow runs from a clone, or is another version than the archive's: pip will "

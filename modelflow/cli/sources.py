@@ -83,9 +83,9 @@ def _named(source: str) -> tuple[str, Path]:
 
 
 def _add(named: dict[str, Path], name: str, path: Path) -> None:
-    from modelflow.serve.catalogue import served_name
+    from modelflow.serve.catalogue import choose_name
 
-    name = name or served_name(path)
+    name = name or choose_name(path)
     if name in named:
         message = f"two models have the name {name!r}; give one another: NAME=PATH"
         raise click.UsageError(message)

@@ -8,7 +8,7 @@ import zipfile
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path, PurePosixPath
 
-__all__ = ["NAME", "packed_wheel"]
+__all__ = ["NAME", "pack_wheel"]
 
 NAME = "modelflow-graph"
 # What installers add; the one that installs the wheel writes its own.
@@ -16,7 +16,7 @@ _OF_INSTALLERS = frozenset(("INSTALLER", "RECORD", "REQUESTED", "direct_url.json
 _DATE = (1980, 1, 1, 0, 0, 0)  # the same files give the same wheel
 
 
-def packed_wheel(folder: Path) -> Path | None:
+def pack_wheel(folder: Path) -> Path | None:
     """Writes the installed modelflow into a folder, as a wheel; returns its path.
 
     None where it is installed in place of a clone (``pip install -e``): its files are elsewhere.

@@ -14,7 +14,7 @@ from modelflow.image.box import Box, read_box, read_boxes, suppress
 from modelflow.image.channel_scale import ChannelScale
 from modelflow.image.color import PIX_FMTS, PixFmt, convert_color
 from modelflow.image.encode import ENCODINGS, encode_image
-from modelflow.image.fit import fitted_size
+from modelflow.image.fit import fit_size
 from modelflow.image.image import Image, empty_image, image_of_pillow, like, read_image
 from modelflow.image.labels import read_labels
 from modelflow.image.opencv import (
@@ -44,7 +44,7 @@ __all__ = [
     "convert_color",
     "empty_image",
     "encode_image",
-    "fitted_size",
+    "fit_size",
     "image_of_pillow",
     "interpolation_flag",
     "is_pillow",

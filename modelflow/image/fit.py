@@ -1,9 +1,9 @@
 """The size that an image has where it is to fit into another one with its ratio kept."""
 
-__all__ = ["fitted_size"]
+__all__ = ["fit_size"]
 
 
-def fitted_size(width: int, height: int, most: tuple[int, int]) -> tuple[int, int]:
+def fit_size(width: int, height: int, most: tuple[int, int]) -> tuple[int, int]:
     """Returns the largest size of the same ratio that fits into ``most``, in whole pixels.
 
     The side that limits is met exactly; the other is rounded to the nearest pixel (a half to the

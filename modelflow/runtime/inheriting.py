@@ -19,7 +19,7 @@ from modelflow.pixel_format import (
     is_of_array,
 )
 
-__all__ = ["inherit", "inherit_agreed", "inherit_what_is_sure", "without_data"]
+__all__ = ["inherit", "inherit_agreed", "inherit_from_call", "strip_data"]
 
 _OF_IMAGES = frozenset((*FORMAT_KEYS, *SIZE_KEYS))
 # Values that can be compared: others may compare in any way, or not at all.
@@ -47,7 +47,7 @@ def inherit_agreed(buffer: Buffer, columns: Sequence[Sequence[Buffer]]) -> None:
     _merge(buffer, map(_agreed, columns), parts)
 
 
-def inherit_what_is_sure(buffer: Buffer, sources: Sequence[Buffer]) -> None:
+def inherit_from_call(buffer: Buffer, sources: Sequence[Buffer]) -> None:
     """Gives a result of a unit of any count what can be told without knowing of which it is made.
 
     An input's array, or a view of it, has all that the input has; another array the format of the
@@ -60,7 +60,7 @@ def inherit_what_is_sure(buffer: Buffer, sources: Sequence[Buffer]) -> None:
     _merge(buffer, (), sources)
 
 
-def without_data(source: Buffer) -> Buffer:
+def strip_data(source: Buffer) -> Buffer:
     """Returns a buffer without data, from which can be inherited as from ``source``."""
     kept = Buffer()
     kept.inherit_meta(source)

@@ -17,7 +17,7 @@ from modelflow.serve.model_config import read_model_config
 from modelflow.serve.source import Source, Terms, is_source
 from modelflow.wire.problem import sendable
 
-__all__ = ["Catalogue", "Placing", "catalogue_of", "name_of", "served_name"]
+__all__ = ["Catalogue", "Placing", "catalogue_of", "choose_name", "name_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -196,7 +196,7 @@ def name_of(path: Path) -> str:
     return path.name if path.is_dir() or not path.suffix else path.stem
 
 
-def served_name(path: Path) -> str:
+def choose_name(path: Path) -> str:
     """Returns the name under which a graph or a model that is given alone is served.
 
     That of the graph, ``[flow] name`` or ``digraph NAME``, where it has one that an address can

@@ -9,7 +9,7 @@ from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.plan import StagePlan
-from modelflow.runtime.inheriting import inherit, without_data
+from modelflow.runtime.inheriting import inherit, strip_data
 from modelflow.runtime.kind import Connection, RunningKind
 from modelflow.runtime.kinds.row_call import RowCall
 from modelflow.runtime.outbox import Outbox, Routed, cut
@@ -40,7 +40,7 @@ class ExpandCall(RowCall):
         if self._inherits_meta:
             parents = [parent for (parent,) in sources]
             for column in given:
-                column.origin = [without_data(parent) for parent in parents]
+                column.origin = [strip_data(parent) for parent in parents]
                 for buffer in column:
                     inherit(buffer, parents)
         return [*given]

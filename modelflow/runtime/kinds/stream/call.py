@@ -11,7 +11,7 @@ from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.runtime.call import UnitCall, claim
-from modelflow.runtime.inheriting import inherit_what_is_sure, without_data
+from modelflow.runtime.inheriting import inherit_from_call, strip_data
 from modelflow.runtime.kinds.stream.lane import OpenStream
 from modelflow.runtime.segment import Columns
 from modelflow.unit.stream_context import StreamContext
@@ -117,7 +117,7 @@ class StreamCall(UnitCall):
         context.inputs = dict(zip(self.inputs, columns, strict=True))
         stream.latest = [buffer for column in columns for buffer in column]
         is_failed = self._process(context, stream, len(rows))
-        stream.latest = [without_data(column[-1]) for column in columns]
+        stream.latest = [strip_data(column[-1]) for column in columns]
         if not self._outputs and not is_failed:
             self.given[0] += columns[0]
 
@@ -150,7 +150,7 @@ class StreamCall(UnitCall):
             buffers = self._given(context.outputs[name])
             if self._inherits_meta and not numbering.is_same_count:
                 for buffer in buffers:
-                    inherit_what_is_sure(buffer, stream.latest)
+                    inherit_from_call(buffer, stream.latest)
             given.extend(buffers)
 
     def _pass(self, stream: OpenStream, position: int, cells: Sequence[Buffer]) -> None:

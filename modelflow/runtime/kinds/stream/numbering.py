@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
 from modelflow.buffer import Buffer
-from modelflow.runtime.inheriting import inherit, without_data
+from modelflow.runtime.inheriting import inherit, strip_data
 from modelflow.runtime.segment import Stream
 
 __all__ = ["Numbering"]
@@ -55,7 +55,7 @@ class Numbering:
             self.owed += 1
             kept._deadline = cells[0]._deadline
             if inherits_meta and self.is_same_count:
-                sources = [without_data(cell) for cell in cells]
+                sources = [strip_data(cell) for cell in cells]
         self._kept.append((position, kept, sources))
 
     def numbered(self, buffers: Iterable[Buffer]) -> tuple[Sequence[int], list[Buffer]]:
