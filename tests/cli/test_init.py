@@ -10,6 +10,7 @@ import pytest
 
 from modelflow.cli.init import TEMPLATES
 from tests import programs
+from tests.console import run_session, sessions
 
 NEEDS = {"flask": "flask", "video": "av", "http": "httptools", "text": "tensorflow"}
 
@@ -27,12 +28,15 @@ def run(words, folder):
 
 
 def made(template, folder):
-    """The application of a template, every command of whose README was run."""
+    """The application of a template, each line of whose README was typed."""
     run(["modelflow", "init", "mine", "--template", template], folder)
     place = folder / "mine"
-    (block,) = re.findall(r"^```bash\n(.*?)^```$", (place / "README.md").read_text(), re.M | re.S)
+    readme = (place / "README.md").read_text()
+    (block,) = re.findall(r"^```bash\n(.*?)^```$", readme, re.M | re.S)
     for line in block.splitlines():
         run(shlex.split(line), place)
+    for session in sessions(readme):
+        run_session(session, place)
     return place
 
 

@@ -1,0 +1,169 @@
+"""Shell sessions of pages: each command is typed, and its output compared with the page's.
+
+A session is a block whose commands begin with ``$ ``. What is compared:
+
+- ``...`` stands for anything, and a free port for the port that the page shows.
+- Answers (``curl``, ``python client.py``) have the lines of the page and no others. Whole numbers
+  are the same; those with a point differ by 0.02 at most, as trained models do.
+- Of other commands the lines of the page come in their order, perhaps with others between. Numbers
+  and times are any: they are the machine's.
+- What `JUDGES` lists finds what the machine's load shows; only its exit code is compared.
+"""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from tests import programs
+
+__all__ = ["is_session", "run_session", "sessions"]
+
+JUDGES = ("modelflow doctor", "modelflow tune")
+
+_SESSION = re.compile(r"^```(?:console|text)\n(\$ .*?)^```$", re.MULTILINE | re.DOTALL)
+_SERVERS = re.compile(r"modelflow (serve|edit|dashboard)\b|python app\.py|--watch|--dashboard|&$")
+_ANSWERS = ("curl", "python client.py")
+_FAILING = {"modelflow check": (1,), "modelflow doctor": (0, 3)}
+_PORT = re.compile(r"(?<=[ :])[89]\d{3}\b")
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+# A table shows "-" where it has no number.
+_ANY_NUMBER = r"(?:-|-?\d[\d.,]*(?: ?(?:us|ms|s)\b)?)"
+_VARIES = re.compile(
+    r"127\.0\.0\.1:(?P<port>\d+)|(?P<rest>\.\.\.)|token=(?P<token>\S+)"
+    rf"|(?P<number>(?<!\S)-(?!\S)|-?\d[\d.,]*(?: ?(?:us|ms|s)\b)?)|(?P<space>\s+)"
+)
+_PATTERNS = {"rest": ".*", "token": r"token=\S+", "number": _ANY_NUMBER, "space": r"\s+"}
+_CHANGED = re.compile(r"note: (\S+) changed")
+# A warning about the client, and what a server shed, are the machine's.
+_OF_THE_MACHINE = re.compile(r"warning: |.*: not answered well: ")
+
+
+def sessions(page: str) -> list[str]:
+    """Returns the sessions of a page."""
+    return _SESSION.findall(page)
+
+
+def is_session(language: str, block: str) -> bool:
+    """Tells whether a block of a page is a session."""
+    return language in ("console", "text") and block.startswith("$ ")
+
+
+def run_session(session: str, folder: Path, env: Mapping[str, str] | None = None) -> None:
+    """Types the commands of a session, and ends the servers that it has started.
+
+    Args:
+        session: The block's text.
+        folder: The working folder.
+        env: Variables that the commands get beside the test's.
+    """
+    ports: dict[str, str] = {}
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PORT": "0", "BROWSER": "true"}
+    environment |= {f"MODELFLOW_SERVE_{name}": "127.0.0.1:0" for name in ("HTTP", "GRPC")}
+    environment |= {"MODELFLOW_TUNE_SECONDS": "0.3", "MODELFLOW_DOCTOR_SECONDS": "0.3"}
+    environment |= env or {}
+    with contextlib.ExitStack() as servers:
+        for command, shown in _commands(session):
+            if _SERVERS.search(command):
+                typed = _PORT.sub(lambda port: ports.get(port[0], "0"), command.rstrip(" &"))
+                servers.enter_context(_serving(typed, shown, folder, environment, ports))
+            else:
+                typed = _PORT.sub(lambda port: ports.get(port[0], port[0]), command)
+                environment["URL"] = f"http://127.0.0.1:{ports.get('8501', '')}"
+                _ask(typed, shown, folder, environment)
+
+
+def _commands(session: str) -> Iterator[tuple[str, list[str]]]:
+    for part in re.split(r"^\$ ", session, flags=re.MULTILINE)[1:]:
+        command, *shown = part.splitlines()
+        yield command, [line for line in shown if line.strip()]
+
+
+def _ask(command: str, shown: list[str], folder: Path, env: Mapping[str, str]) -> None:
+    is_answer = command.startswith(_ANSWERS)
+    silent = command.replace("curl ", "curl --silent --show-error ", 1)
+    done = programs.run(["bash", "-c", silent], cwd=folder, env=env)
+    said = f"$ {command}\n{done.stdout}\n{done.stderr}"
+    name = " ".join(command.split()[:2])
+    assert done.returncode in _FAILING.get(name, (0,)), f"exit code {done.returncode}\n{said}"
+    if is_answer:
+        found = done.stdout.splitlines()
+        assert len(found) == len(shown), said
+        assert all(map(_is_answer, shown, found)), f"{said}\nexpected\n{shown}"
+    elif name not in JUDGES:
+        lines = iter((done.stdout + done.stderr).splitlines())
+        for line in shown:
+            if not _OF_THE_MACHINE.match(line):
+                assert any(_pattern(line).fullmatch(one) for one in lines), f"{line}\n{said}"
+
+
+def _is_answer(shown: str, found: str) -> bool:
+    if _NUMBER.sub("#", shown) != _NUMBER.sub("#", found):
+        return False
+    pairs = zip(_NUMBER.findall(shown), _NUMBER.findall(found), strict=True)
+    return all(abs(float(a) - float(b)) <= (0.02 if "." in a else 0) for a, b in pairs)
+
+
+def _pattern(shown: str) -> re.Pattern[str]:
+    """Returns what a line of the page matches; each port is a group."""
+    pattern, end = "", 0
+    for found in _VARIES.finditer(shown):
+        pattern += re.escape(shown[end : found.start()])
+        pattern += r"127\.0\.0\.1:(\d+)" if found["port"] else _PATTERNS[str(found.lastgroup)]
+        end = found.end()
+    return re.compile(pattern + re.escape(shown[end:]))
+
+
+@contextlib.contextmanager
+def _serving(
+    command: str, shown: list[str], folder: Path, env: Mapping[str, str], ports: dict[str, str]
+) -> Iterator[None]:
+    """Starts a server, waits for the lines that the page shows, and ends it with a Ctrl-C.
+
+    Args:
+        command: What is typed, with port 0.
+        shown: Its lines on the page; one that says that a file changed has the file be written.
+        folder: The working folder.
+        env: All environment variables.
+        ports: Receives the server's ports by those of the page.
+    """
+    assert shown, f"$ {command}: the page shows no line by which a reader knows that it serves"
+    with programs.started(
+        ["bash", "-c", f"exec {command}"],
+        cwd=folder,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        limit = threading.Timer(programs.LIMIT, process.kill)
+        limit.start()
+        try:
+            said = [f"$ {command}"]
+            for line in [line for line in shown if line != "..."]:
+                if changed := _CHANGED.match(line):
+                    with (folder / changed[1]).open("a") as file:
+                        file.write("\n")
+                ports |= _await(line, process, said)
+        finally:
+            limit.cancel()
+            limit.join()
+        yield
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=programs.LIMIT)
+
+
+def _await(shown: str, process: "subprocess.Popen[str]", said: list[str]) -> dict[str, str]:
+    """Reads until a line of the page comes; returns its ports by those of the page."""
+    pattern = _pattern(shown)
+    for line in process.stdout or ():
+        said.append(line.rstrip())
+        if found := pattern.fullmatch(said[-1]):
+            return dict(zip(re.findall(r"127\.0\.0\.1:(\d+)", shown), found.groups(), strict=True))
+        if said[-1].split(" ")[0] == shown.split(" ")[0] == "serves":
+            break  # under another name
+    raise AssertionError("\n".join([f"{shown}: has not come", *said]))
