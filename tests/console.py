@@ -15,7 +15,6 @@ import os
 import re
 import signal
 import subprocess
-import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -25,6 +24,7 @@ __all__ = ["is_session", "run_session", "sessions"]
 
 JUDGES = ("modelflow doctor", "modelflow tune")
 
+_LIMIT = f"{programs.LIMIT / 4:.0f}"  # seconds until a server whose lines do not come is ended
 _SESSION = re.compile(r"^```(?:console|text)\n(\$ .*?)^```$", re.MULTILINE | re.DOTALL)
 _SERVERS = re.compile(r"modelflow (serve|edit|dashboard)\b|python app\.py|--watch|--dashboard|&$")
 _ANSWERS = ("curl", "python client.py")
@@ -35,7 +35,7 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _ANY_NUMBER = r"(?:-|-?\d[\d.,]*(?: ?(?:us|ms|s)\b)?)"
 _VARIES = re.compile(
     r"127\.0\.0\.1:(?P<port>\d+)|(?P<rest>\.\.\.)|token=(?P<token>\S+)"
-    rf"|(?P<number>(?<!\S)-(?!\S)|-?\d[\d.,]*(?: ?(?:us|ms|s)\b)?)|(?P<space>\s+)"
+    r"|(?P<number>(?<!\S)-(?!\S)|-?\d[\d.,]*(?: ?(?:us|ms|s)\b)?)|(?P<space>\s+)"
 )
 _PATTERNS = {"rest": ".*", "token": r"token=\S+", "number": _ANY_NUMBER, "space": r"\s+"}
 _CHANGED = re.compile(r"note: (\S+) changed")
@@ -64,7 +64,8 @@ def run_session(session: str, folder: Path, env: Mapping[str, str] | None = None
     ports: dict[str, str] = {}
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PORT": "0", "BROWSER": "true"}
     environment |= {f"MODELFLOW_SERVE_{name}": "127.0.0.1:0" for name in ("HTTP", "GRPC")}
-    environment |= {"MODELFLOW_TUNE_SECONDS": "0.3", "MODELFLOW_DOCTOR_SECONDS": "0.3"}
+    environment |= {f"MODELFLOW_{name}_SECONDS": "0.3" for name in ("TUNE", "DOCTOR")}
+    environment |= {"MODELFLOW_LOAD_WARM_UP": "0.1"}
     environment |= env or {}
     with contextlib.ExitStack() as servers:
         for command, shown in _commands(session):
@@ -98,7 +99,9 @@ def _ask(command: str, shown: list[str], folder: Path, env: Mapping[str, str]) -
         lines = iter((done.stdout + done.stderr).splitlines())
         for line in shown:
             if not _OF_THE_MACHINE.match(line):
-                assert any(_pattern(line).fullmatch(one) for one in lines), f"{line}\n{said}"
+                assert any(_pattern(line).fullmatch(one.rstrip()) for one in lines), (
+                    f"{line}\n{said}"
+                )
 
 
 def _is_answer(shown: str, found: str) -> bool:
@@ -133,25 +136,19 @@ def _serving(
     """
     assert shown, f"$ {command}: the page shows no line by which a reader knows that it serves"
     with programs.started(
-        ["bash", "-c", f"exec {command}"],
+        ["timeout", "--foreground", _LIMIT, "bash", "-c", f"exec {command}"],
         cwd=folder,
         env=env,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     ) as process:
-        limit = threading.Timer(programs.LIMIT, process.kill)
-        limit.start()
-        try:
-            said = [f"$ {command}"]
-            for line in [line for line in shown if line != "..."]:
-                if changed := _CHANGED.match(line):
-                    with (folder / changed[1]).open("a") as file:
-                        file.write("\n")
-                ports |= _await(line, process, said)
-        finally:
-            limit.cancel()
-            limit.join()
+        said = [f"$ {command}"]
+        for line in [line for line in shown if line != "..."]:
+            if changed := _CHANGED.match(line):
+                with (folder / changed[1]).open("a") as file:
+                    file.write("\n")
+            ports |= _await(line, process, said)
         yield
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=programs.LIMIT)

@@ -2,12 +2,16 @@
 
 import re
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
+import cv2
+import numpy as np
 import pytest
 
 from tests import programs
+from tests.console import is_session, run_session, sessions
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -18,6 +22,36 @@ _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# (?:file: )?(\S+\.(?:toml|py|yaml|json))\n")
 # What sets up an environment is run by .ci/run, in a fresh one.
 _SET_UP = ("python3 -m venv", "pip install", "make ", "modelflow new")
+
+HERE = Path(__file__).with_name("presupposed")
+# What the sessions of a page presuppose: files of this folder, photos, another page's files.
+PRESUPPOSED = {
+    "find_the_bottleneck.md": (HERE / "thumbnails.toml", ROOT / "graphs", "photos"),
+    "tune_a_graph.md": (HERE / "thumbnails.toml", "photos"),
+    "write_a_graph.md": (HERE / "watched", "photos"),
+    "edit_a_graph.md": (ROOT / "graphs",),
+    "watch_a_flow.md": (ROOT / "graphs",),
+    "put_load_on_it.md": (ROOT / "docs" / "how-to" / "serve_a_graph.md",),
+}
+VARIABLES = {"watch_a_flow.md": {"MODELFLOW_RUN_ARG": "endpoint=http://127.0.0.1:0/v1/digit"}}
+
+
+def _presuppose(what, folder):
+    if what == "photos":
+        (folder / "photos").mkdir()
+        noise = np.random.default_rng(0).integers(0, 255, (480, 640, 3), np.uint8)
+        for number in range(8):
+            cv2.imwrite(str(folder / "photos" / f"{number}.jpg"), noise)
+    elif what.suffix == ".md":
+        for _, text in _BLOCK.findall(what.read_text()):
+            if named := _FILE.match(text):
+                (folder / named[1]).write_text(text)
+    elif what == ROOT / "graphs":
+        (folder / "graphs").symlink_to(what)
+    elif what.is_dir():
+        shutil.copytree(what, folder, dirs_exist_ok=True)
+    else:
+        shutil.copy(what, folder)
 
 
 def _run_shell(line, folder):
@@ -33,16 +67,27 @@ def _run_shell(line, folder):
 def test_page_runs_as_it_stands(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    for what in PRESUPPOSED.get(page.name, ()):
+        _presuppose(what, tmp_path)
     names = {"__name__": "page"}
     for number, (language, text) in enumerate(_BLOCK.findall(page.read_text())):
         named = _FILE.match(text)
         if named:
             (tmp_path / named[1]).write_text(text)
+        elif is_session(language, text):
+            run_session(text, tmp_path, VARIABLES.get(page.name))
         elif language == "python":
             exec(compile(text, f"{page.name}, block {number}", "exec"), names)
         elif language == "bash":
             for line in text.splitlines():
                 _run_shell(line.strip(), tmp_path)
+
+
+def test_sessions_of_examples_run(tmp_path):
+    for page in sorted(ROOT.glob("examples/*/README.md")):
+        folder = shutil.copytree(page.parent, tmp_path / page.parent.name)
+        for session in sessions(page.read_text()):
+            run_session(session, folder)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
