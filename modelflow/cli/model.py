@@ -48,7 +48,7 @@ __all__ = ["model"]
     "--toml",
     "toml",
     type=click.Path(path_type=Path),
-    help="Write the unit file there instead of printing it.",
+    help="Write the unit file there instead of printing it; the unit has the file's name.",
 )
 @click.option("--force", is_flag=True, help="Overwrite the file of --toml.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
@@ -78,7 +78,7 @@ def model(path: Path, **options: Any) -> int:
             config=config,
         )
     target: Path | None = options["toml"]
-    text = unit_text(file, target.parent if target else None, options["device"].partition(":")[0])
+    text = unit_text(file, target, options["device"].partition(":")[0])
     if target is not None:
         _write(target, text, options["force"])
     found: dict[str, Any] = {

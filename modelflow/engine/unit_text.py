@@ -8,29 +8,24 @@ import tomlkit
 
 from modelflow.engine.model_file import ModelFile
 
-__all__ = ["unit_name", "unit_text"]
+__all__ = ["unit_text"]
 
 
-def unit_name(file: ModelFile) -> str:
-    """Returns a name for the unit of a model: that of its file, in letters that graphs take."""
-    name = re.sub(r"[^A-Za-z0-9_.-]", "_", file.path.stem)
-    return name if re.match(r"[A-Za-z_]", name) else f"model_{name}"
-
-
-def unit_text(file: ModelFile, folder: Path | None = None, device: str = "cpu") -> str:
+def unit_text(file: ModelFile, target: Path | None = None, device: str = "cpu") -> str:
     """Returns the TOML of an inference unit that runs ``file``.
 
     Args:
         file: The model with its ports.
-        folder: Where the text is to lie, so that the model is named relative to it; None: beside
-            the model.
+        target: The file that the text is for; the unit has its name. None: one beside the model,
+            with the model's name.
         device: The device that the unit is for.
     """
     path = file.path.resolve()
-    entry = os.path.relpath(path, (folder or path.parent).resolve())
+    target = target or path
+    entry = os.path.relpath(path, target.parent.resolve())
     document = tomlkit.document()
     document["base"] = {
-        "name": unit_name(file),
+        "name": _unit_name(target),
         "device": device,
         "version": "1.0.0",
         "description": f"Runs {path.name}.",
@@ -49,3 +44,9 @@ def unit_text(file: ModelFile, folder: Path | None = None, device: str = "cpu") 
             table[f"{what}{number}"] = entry_table
         document[what] = table
     return tomlkit.dumps(document)
+
+
+def _unit_name(path: Path) -> str:
+    """Returns the name of a file in letters that graphs take: ``my_net`` of ``my net.onnx``."""
+    name = re.sub(r"[^A-Za-z0-9_.-]", "_", path.stem)
+    return name if re.match(r"[A-Za-z_]", name) else f"model_{name}"

@@ -21,6 +21,9 @@ GROUP = "modelflow.flowunits"
 # The built-in units are named here, not by metadata: a checkout that is not installed has none.
 _BUILT_IN = importlib.metadata.EntryPoint("builtin", "flowunits:SPECS", GROUP)
 
+# How many of a folder's units an error names.
+_MOST_NAMED = 8
+
 Unit = FlowUnitSpec | UnusableUnit
 # Name or alias -> the units that bear it; more than one where nothing says which is meant.
 Table = dict[str, list[Unit]]
@@ -170,10 +173,21 @@ class Registry:
         if near:
             message += near
         else:
-            places = [f"the folder {folder}" for folder in self._dirs if Path(folder).is_dir()]
+            places = [self._searched(folder) for folder in self._dirs if Path(folder).is_dir()]
             places.append("the built-in and installed units")
             message += f" (searched: {', '.join(places)})"
         return UnknownFlowUnitError("; ".join([message, *self.absent, *self._missing()]))
+
+    def _searched(self, folder: str) -> str:
+        """Returns a folder and what it holds: ``the folder units (holds a, b)``."""
+        held = [
+            name
+            for name, (unit, *_) in self._folders.items()
+            if unit.location is not None and Path(folder) in Path(unit.location.file).parents
+        ]
+        more = f" and {len(held) - _MOST_NAMED} more" if len(held) > _MOST_NAMED else ""
+        names = ", ".join(held[:_MOST_NAMED]) or "no unit"
+        return f"the folder {folder} (holds {names}{more})"
 
 
 def specs_in(unit: Any) -> list[FlowUnitSpec]:

@@ -47,6 +47,21 @@ def test_unit_file_is_ready_to_use(modelflow, net, folder):
     assert [row["batch"] for row in found["timing"]] == [1, 2, 4, 8, 16]
 
 
+def test_unit_is_named_after_its_file_and_found_by_that_name(modelflow, net, folder):
+    done = modelflow("model", net.name, "--no-timing", "--toml", "units/cls/cls.toml")
+    assert done.returncode == 0, done.stderr
+    nodes = "a [type=input] b [type=input] {0} sum [type=output] "
+    edges = "a -> {0}:a b -> {0}:b {0}:sum -> sum"
+    for name in ("cls", "zzz"):
+        graph = f"digraph {{ {(nodes + edges).format(name)} }}"
+        text = f"[driver]\ndir = ['units']\n[graph]\ngraphconf = '''{graph}'''\n"
+        (folder / f"{name}.toml").write_text(text)
+    known = modelflow("check", "cls.toml")
+    assert known.returncode == 0, known.stderr
+    unknown = modelflow("check", "zzz.toml")
+    assert "unknown flow unit 'zzz' (searched: the folder units (holds cls), the" in unknown.stderr
+
+
 def test_a_model_without_inputs_is_described_and_timed(modelflow, folder):
     nodes, ones = [("Identity", ["t"], ["y"])], {"t": np.ones(2, np.float32)}
     save_onnx(folder / "ones.onnx", nodes, {}, {"y": [2]}, ones)
