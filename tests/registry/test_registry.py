@@ -187,7 +187,7 @@ def test_the_same_function_name_in_two_modules_is_an_error_when_it_is_looked_up(
 
 def test_an_unknown_unit_says_where_was_searched(tmp_path):
     with pytest.raises(
-        UnknownFlowUnitError, match=r"searched: the folder .* \(holds no unit\), the built-in and"
+        UnknownFlowUnitError, match=r"folder .* \(holds no unit\), the built-in and"
     ):
         Registry([tmp_path]).find("zzzzzz")
 
