@@ -52,6 +52,10 @@ class ResizeOptions:
         return fit_size(width, height, (self.image_width, self.image_height))
 
 
+def _required_modules(options: ResizeOptions) -> dict[str, str]:
+    return {"PIL": "pillow"} if options.antialias else {}
+
+
 SPEC = FlowUnitSpec(
     name="resize",
     aliases=("cv_resize",),
@@ -84,4 +88,5 @@ SPEC = FlowUnitSpec(
     is_compute_bound=True,
     is_one_by_one=True,
     refuses_with=ValueError,
+    requires=_required_modules,
 )

@@ -69,6 +69,10 @@ class TextVectorizeOptions:
         return self.path.lower().endswith(".json")
 
 
+def _required_modules(options: TextVectorizeOptions) -> dict[str, str]:
+    return {"tokenizers": "text"} if options.is_tokenizer else {}
+
+
 SPEC = FlowUnitSpec(
     name="text_vectorize",
     devices={"cpu": "flowunits.text_vectorize.cpu:TextVectorize"},
@@ -89,4 +93,5 @@ SPEC = FlowUnitSpec(
     is_compute_bound=True,
     is_one_by_one=True,
     refuses_with=ValueError,
+    requires=_required_modules,
 )

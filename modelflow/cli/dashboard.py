@@ -64,7 +64,8 @@ def shown_in_browser(
         record: `Flow.record`; None: the page cannot record.
 
     Raises:
-        ConfigError: the address is wrong, or taken.
+        click.UsageError: the address is wrong.
+        ConfigError: it is taken.
     """
     from modelflow.studio.dashboard import Dashboard
 

@@ -23,14 +23,19 @@ def split_address(option: str, address: str) -> tuple[str, int]:
         address: Its value.
 
     Raises:
-        ConfigError: it is none.
+        click.UsageError: it is none.
     """
     host, colon, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if colon else "127.0.0.1"
-    if not port.isascii() or not port.isdecimal() or int(port) > _MOST or (colon and not host):
+    if not _is_port(port) or (colon and not host) or "/" in host:
         message = f"{option} {address}: expected PORT, HOST:PORT or [HOST]:PORT"
-        raise ConfigError(message)
+        raise click.UsageError(message)
     return host, int(port)
+
+
+def _is_port(text: str) -> bool:
+    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(_MOST))
+    return is_number and int(text) <= _MOST
 
 
 def show_until_the_end(what: str, url: str, *, is_opened: bool) -> int:

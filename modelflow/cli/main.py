@@ -30,7 +30,7 @@ from modelflow.cli.replica import replica
 from modelflow.cli.run import run
 from modelflow.cli.schema import schema
 from modelflow.cli.serve import serve
-from modelflow.cli.telling import LevelFormatter, colour_wish, tell_error, tell_failed
+from modelflow.cli.telling import LevelFormatter, colour_wish, tell, tell_error, tell_failed
 from modelflow.cli.termination import INTERRUPTED
 from modelflow.cli.top import top
 from modelflow.cli.tune import tune
@@ -162,6 +162,7 @@ def _code(words: list[str]) -> int:  # noqa: PLR0911 - a way to end each
         return INTERRUPTED
     except click.ClickException as error:
         error.show()
+        _tell_quotes(error.message, words)
         return error.exit_code
     except FlowFailed as failure:
         if "--debug" in words:
@@ -183,6 +184,17 @@ def _code(words: list[str]) -> int:  # noqa: PLR0911 - a way to end each
         tell_error(f"standard output: cannot be written: {error.strerror}")
         return 1
     return int(result or 0)
+
+
+def _tell_quotes(message: str, words: list[str]) -> None:
+    """Says what to do where the shell has made several words of ``--input *.jpg``."""
+    option = next((word for word in words[:-1] if word in ("--input", "--body")), "")
+    if "unexpected extra argument" in message and option:
+        suffix = os.path.splitext(words[words.index(option) + 1])[1]
+        tell(
+            "note",
+            f"the shell puts files in the place of a pattern; quote it: {option} '*{suffix}'",
+        )
 
 
 def _is_interrupted(error: BaseException) -> bool:

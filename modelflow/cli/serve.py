@@ -11,6 +11,7 @@ from modelflow.cli.choice import Choice
 from modelflow.cli.completing import complete_graph
 from modelflow.cli.far import check_far, far_catalogue, on_option, share_option, shared_by_all
 from modelflow.cli.graph_options import tell_environment
+from modelflow.cli.listening import split_address
 from modelflow.cli.serve_settings import ServeCommand, serve_options
 from modelflow.cli.serving import (
     Ending,
@@ -24,6 +25,7 @@ from modelflow.cli.settings_file import config_option, configured
 from modelflow.cli.termination import TERMINATED, undisturbed
 from modelflow.config.environment import Environment
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
+from modelflow.http.endpoint import join_address
 from modelflow.serve.grpc_kind import GrpcKind, can_serve
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ __all__ = ["serve"]
     "--http",
     default="127.0.0.1:8501",
     show_default=True,
-    metavar="HOST:PORT",
+    metavar="[HOST:]PORT",
     help="Where to answer over HTTP; port 0: any that is free. Other machines reach it only at an "
     "address of the network, or 0.0.0.0.",
 )
@@ -49,7 +51,7 @@ __all__ = ["serve"]
     "--grpc",
     default="127.0.0.1:8500",
     show_default=True,
-    metavar="HOST:PORT|off",
+    metavar="[HOST:]PORT|off",
     help="Where to answer over gRPC; port 0: any that is free.",
 )
 @click.option(
@@ -169,7 +171,7 @@ def serve(**given: Any) -> int:
     """
     given["sources"] = given["sources"] or configured("sources")
     tell_environment(Environment.of(os.environ))
-    given["http"] = _address("--http", given["http"])
+    given["http"] = split_address("--http", given["http"])
     given["grpc"] = _grpc_address(given["grpc"])
     if not given["sources"] and given["config_file"] is None:
         message = "Missing argument '[NAME=]SOURCE...': a graph or a model, or --model-config-file"
@@ -179,7 +181,7 @@ def serve(**given: Any) -> int:
         host, port = given["http"]
         scheme = "http" if given["tls_cert"] is None else "https"
         with far_catalogue(catalogue_given(given), given["on"], given["share"]) as catalogue:
-            return _describe(catalogue, f"{scheme}://{host}:{port}")
+            return _describe(catalogue, f"{scheme}://{join_address(host, port)}")
     if given["workers"] and given["replicas"] > 1:
         message = (
             f"--workers {given['workers']} and --replicas {given['replicas']}: give one of the "
@@ -261,12 +263,4 @@ def _grpc_address(text: str) -> tuple[str, int | None]:
     if not is_asked and not can_serve():
         click.echo("gRPC is off: it needs the package zttp or grpcio (--grpc off)", err=True)
         return "", None
-    return _address("--grpc", text)
-
-
-def _address(option: str, text: str) -> tuple[str, int]:
-    host, mark, port = text.rpartition(":")
-    if not mark or not host or "/" in host or not port.isdecimal() or int(port) > 65_535:
-        message = f"{option}: got {text!r}; expected HOST:PORT, as in 127.0.0.1:8501"
-        raise click.UsageError(message)
-    return host.strip("[]"), int(port)
+    return split_address("--grpc", text)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from modelflow.cli.listening import explained_address, split_address
+from modelflow.http.endpoint import join_address
 from modelflow.profile.metrics import FlowCollector, metrics_app
 
 if TYPE_CHECKING:
@@ -80,7 +81,8 @@ class Window:
             snapshot: Gives its snapshot's document.
 
         Raises:
-            ConfigError: the address is wrong, or taken.
+            click.UsageError: the address is wrong.
+            ConfigError: it is taken.
         """
         host, port = split_address("--metrics", address)
         self._metrics = metrics_app(FlowCollector(lambda: [stats()]))
@@ -97,7 +99,7 @@ class Window:
     def url(self) -> str:
         """Where it answers."""
         host, port = self._server.server_address[:2]
-        return f"http://[{host!s}]:{port}" if ":" in str(host) else f"http://{host!s}:{port}"
+        return f"http://{join_address(str(host), port)}"
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -254,15 +254,15 @@ class NodeBuilder:
             for problem in error.problems:
                 self._report.wrong(node.location, problem, node.name)
         if self._check_devices:
-            self._look_for(node, spec)
+            self._look_for(node, spec, converted)
         return converted
 
-    def _look_for(self, node: NodeConfig, spec: FlowUnitSpec) -> None:
+    def _look_for(self, node: NodeConfig, spec: FlowUnitSpec, config: Any) -> None:
         """Says which files and packages of a unit are not on this machine."""
         for path in spec.required_files:
             if not path.exists():
                 self._report.wrong(node.location, _missing(spec, path), node.name)
-        for module, extra in spec.requires.items():
+        for module, extra in spec.required_modules(config).items():
             if not _is_installed(module):
                 error = MissingDependencyError(module, extra, f"unit {spec.name!r}")
                 self._report.wrong(node.location, str(error), node.name)

@@ -265,4 +265,5 @@ def _absolute(path: Path) -> Path:
 
 def _extras(node: Node) -> Iterator[str]:
     assert node.spec is not None  # looked at before
-    yield from (extra for extra in node.spec.requires.values() if extra)
+    needed = node.spec.required_modules(node.config)
+    yield from (extra for extra in needed.values() if extra)

@@ -13,6 +13,7 @@ import httptools
 
 from modelflow.http.answers import Answers
 from modelflow.http.connections import Connections, Member
+from modelflow.http.endpoint import join_address
 from modelflow.http.exchange import Exchange, Handler
 from modelflow.http.expiry import Expiry
 from modelflow.http.known_heads import END, LONGEST
@@ -77,7 +78,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by name
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple):
-            self.host, self._client = peer[0], f"{peer[0]}:{peer[1]}"
+            self.host, self._client = peer[0], join_address(*peer[:2])
         if self._before is not None:
             self._all.forget(self._before)
         if self._all.admit(self):

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from modelflow.errors import did_you_mean
 
-__all__ = ["Endpoint", "read_endpoint"]
+__all__ = ["Endpoint", "join_address", "read_endpoint"]
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -33,8 +33,12 @@ class Endpoint:
 
     def __str__(self) -> str:
         scheme = "https" if self.is_tls else "http"
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{scheme}://{host}:{self.port}{self.path}"
+        return f"{scheme}://{join_address(self.host, self.port)}{self.path}"
+
+
+def join_address(host: str, port: int) -> str:
+    """Returns an address as clients take it: ``127.0.0.1:8500``, ``[::1]:8500``."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def read_endpoint(text: str) -> Endpoint:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from multiprocessing import spawn
+from pathlib import Path
 from typing import Any
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Preparing",
     "end_of",
     "end_with",
+    "is_main_importable",
     "preparation_of",
     "prepare",
     "see_end_of",
@@ -68,6 +70,12 @@ def preparation_of(name: str, search_path: Sequence[str], pickled: bytes) -> dic
         for key in ("init_main_from_name", "init_main_from_path"):
             preparation.pop(key, None)
     return preparation
+
+
+def is_main_importable(preparation: Mapping[str, Any]) -> bool:
+    """Tells whether a process can import the main module: that of a notebook has no file."""
+    path = preparation.get("init_main_from_path")
+    return "init_main_from_name" in preparation or (path is not None and Path(path).is_file())
 
 
 def prepare(preparation: Mapping[str, Any]) -> None:

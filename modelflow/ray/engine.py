@@ -10,6 +10,7 @@ from typing import Any
 
 from modelflow.config.placement import PlacementConfig
 from modelflow.errors import Location, ReplicaLostError
+from modelflow.http.endpoint import join_address
 from modelflow.ipc.channel import Channel
 from modelflow.ipc.process import END_TIMEOUT
 from modelflow.ipc.socket_channel import SocketChannel, call
@@ -173,9 +174,9 @@ class RayReplica(ChannelReplica):
         except OSError as error:
             for channel in channels:
                 channel.close()
-            host, port = door.address
+            address = join_address(*door.address)
             message = (
-                f"{self._who} cannot be reached at {host}:{port} ({error.strerror or error}); the "
+                f"{self._who} cannot be reached at {address} ({error.strerror or error}); the "
                 "machines of a cluster must reach each other at every port, as for Ray itself"
             )
             raise ReplicaLostError(message) from error

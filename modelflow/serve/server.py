@@ -12,6 +12,7 @@ from modelflow.errors import Cancelled, StreamClosed
 from modelflow.http.body import BodyBudget, BodyLimits
 from modelflow.http.door import Door
 from modelflow.http.endpoint import Endpoint as Address
+from modelflow.http.endpoint import join_address
 from modelflow.http.server import Server as HttpServer
 from modelflow.http.server import bound_socket
 from modelflow.log import LEVELS
@@ -161,7 +162,8 @@ class Server:
         options = self.options
         bound = self._bound(addresses)
         host, port = bound.address if isinstance(bound, Door) else bound.getsockname()[:2]
-        self.address = f"{'http' if gate.tls is None else 'https'}://{host}:{port}"
+        scheme = "http" if gate.tls is None else "https"
+        self.address = f"{scheme}://{join_address(host, port)}"
         budget = BodyBudget(options.max_bodies)
         guest = self._grpc(addresses, budget, gate)
         if gate.tracer is not None:

@@ -72,7 +72,7 @@ class FlowUnitSpec:
         accepts_any_option: Options that are not declared are passed on as they are.
         required_files: Files that must be there before the unit can run (a model).
         requires: Modules that must be installed before the unit can run -> the extra of modelflow
-            that brings each.
+            that brings each; where options decide, a function that returns them for the options.
         location: Where the unit was declared, for messages.
         notes: Sentences that ``modelflow check`` says of a node that runs this unit.
         advise: Gives what ``modelflow check`` advises where the unit stands in a graph; see
@@ -107,7 +107,7 @@ class FlowUnitSpec:
     inherits_meta: bool = True
     accepts_any_option: bool = False
     required_files: tuple[Path, ...] = ()
-    requires: Mapping[str, str] = field(default_factory=dict)
+    requires: Mapping[str, str] | Callable[[Any], Mapping[str, str]] = field(default_factory=dict)
     location: Location | None = None
     notes: tuple[str, ...] = ()
     advise: Advise | None = None
@@ -218,6 +218,16 @@ class FlowUnitSpec:
         return {
             name: self._unknown_option(name, [*known, *also]) for name in given if name not in known
         }
+
+    def required_modules(self, config: Any) -> Mapping[str, str]:
+        """Returns the modules that the unit needs -> the extra of modelflow that brings each.
+
+        Args:
+            config: The options, as `configure` returns them; None: they are wrong.
+        """
+        if isinstance(self.requires, Mapping):
+            return self.requires
+        return {} if config is None else self.requires(config)
 
     def configure(self, given: Mapping[str, Any], also: Collection[str] = ()) -> Any:
         """Converts the options of a node and adds the defaults.

@@ -64,7 +64,7 @@ def test_it_says_where_it_is_and_ends_with_ctrl_c(tmp_path):
         (["graph.yaml"], 1, "YAML is not edited"),
         (["graph"], 1, "got the suffix ''"),
         (["."], 2, "is a directory"),
-        (["g.dot", "--listen", "x"], 1, "--listen x: expected PORT, HOST:PORT"),
+        (["g.dot", "--listen", "x"], 2, "--listen x: expected PORT, HOST:PORT"),
         (["g.dot", "--listen", "192.0.2.1:0"], 1, "--listen 192.0.2.1:0: cannot listen there"),
         ([], 2, "Missing argument"),
     ],

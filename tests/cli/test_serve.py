@@ -174,23 +174,38 @@ def test_what_clients_will_see_is_printed(graph, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
+    ("http", "grpc", "printed"),
+    [
+        ("0", "0", r"http://127\.0\.0\.1:\d+\n.* 127\.0\.0\.1:\d+\n"),
+        ("[::1]:0", "[::1]:0", r"http://\[::1\]:\d+\n.* \[::1\]:\d+\n"),
+    ],
+)
+def test_addresses_are_taken_without_a_host_and_printed_as_urls(graph, http, grpc, printed):
+    command = ["python", "-m", "modelflow", "serve", "upper.dot", "--http", http, "--grpc", grpc]
+    with programs.started(command, cwd=graph.parent, stderr=subprocess.PIPE, text=True) as process:
+        served = (line for line in process.stderr if line.startswith("serves "))
+        said = next(served) + next(served)
+    assert re.search(printed, said), said
+
+
+@pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
         (["nothing.toml"], 1, "nothing.toml"),
         (["=x.toml"], 2, "expected NAME=PATH"),
-        (["a.toml", "--http", "8501"], 2, "expected HOST:PORT"),
-        (["a.toml", "--http", "127.0.0.1:99999"], 2, "expected HOST:PORT"),
+        (["a.toml", "--http", "8501x"], 2, "--http 8501x: expected PORT, HOST:PORT"),
+        (["a.toml", "--http", "127.0.0.1:99999"], 2, "expected PORT, HOST:PORT"),
         (
             ["a.toml", "--http", "http://0.0.0.0:80"],
             2,
-            "got 'http://0.0.0.0:80'; expected HOST:PORT",
+            "--http http://0.0.0.0:80: expected PORT, HOST:PORT or [HOST]:PORT",
         ),
         (
             ["README.md"],
             1,
             "README.md: neither a graph nor a model; expected a graph file, a model",
         ),
-        (["a.toml", "--grpc", "8500"], 2, "--grpc: got '8500'; expected HOST:PORT"),
+        (["a.toml", "--grpc", "8500x"], 2, "--grpc 8500x: expected PORT, HOST:PORT or [HOST]:PORT"),
         ([], 2, "Missing argument"),
         (["a.toml", "--versions", "old"], 2, "--versions: got 'old'; expected latest, all"),
         (["a.toml", "--label", "a=1"], 2, "expected NAME:LABEL=VERSION"),

@@ -334,4 +334,20 @@ def test_a_package_that_is_not_installed_is_found_before_anything_runs(monkeypat
     [("video_decoder", "av"), ("video_demuxer", "av"), ("httpserver_sync_receive", "httptools")],
 )
 def test_built_in_units_say_what_they_need(name, module):
-    assert module in Registry().find(name).requires
+    assert module in Registry().find(name).required_modules(None)
+
+
+@pytest.mark.parametrize(
+    ("unit", "module", "extra"),
+    [
+        ('text_vectorize, path="t.json"', "tokenizers", "text"),
+        ("resize, image_width=8, image_height=8, antialias=true", "PIL", "pillow"),
+    ],
+)
+def test_what_options_need_is_looked_for_before_anything_runs(unit, module, extra, monkeypatch):
+    graph = f"digraph {{ a [type=input] u [flowunit={unit}] b [type=output] a -> u -> b }}"
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(GraphError, match=rf"needs the package '{module}'.*\[{extra}\]"):
+        read_graph(graph)
+    without = graph.replace("t.json", "t.txt").replace("antialias=true", "antialias=false")
+    assert read_graph(without).nodes["u"].spec

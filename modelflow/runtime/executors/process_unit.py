@@ -119,6 +119,8 @@ class ProcessUnit(FlowUnit):
             raise PlanError(_MAIN.format(self._node))
         job = self._job()
         preparation = processes.preparation_of(f"modelflow/{self._node}", self._search_path, job)
+        if b"__main__" in job and not processes.is_main_importable(preparation):
+            raise PlanError(_NO_FILE.format(self._node, self._spec.name))
         channel, theirs = open_channel()
         try:
             self._process = processes.started(_ENTRY, theirs, self._search_path)
@@ -210,6 +212,10 @@ class ProcessUnit(FlowUnit):
 _MAIN = (
     "node {!r}: workers='process': the main module starts the flow where it is imported, and the "
     "unit's process must import it; put what starts the flow under: if __name__ == '__main__':"
+)
+_NO_FILE = (
+    "node {!r}: workers='process': unit {!r} is defined in a notebook, a console or a text, which "
+    "the unit's process cannot import; put it into a file, units.py, and: import units"
 )
 
 

@@ -2,7 +2,7 @@
 
 import socket
 
-from modelflow.http.endpoint import Endpoint
+from modelflow.http.endpoint import Endpoint, join_address
 from modelflow.http.server import bound_socket
 
 __all__ = ["address_of", "grpc_socket", "in_use", "is_shared", "own_socket", "share"]
@@ -17,7 +17,7 @@ def grpc_socket(host: str, port: int) -> socket.socket:
     try:
         return bound_socket(Endpoint(host, port))
     except OSError as error:
-        raise in_use(error.errno, _text(host, port), error.__cause__) from error
+        raise in_use(error.errno, join_address(host, port), error.__cause__) from error
 
 
 def share(bound: socket.socket) -> None:
@@ -52,13 +52,9 @@ def own_socket(bound: socket.socket) -> socket.socket:
 
 def address_of(bound: socket.socket) -> str:
     """Returns the address of a socket as clients take it: ``127.0.0.1:8500``, ``[::1]:8500``."""
-    return _text(*bound.getsockname()[:2])
+    return join_address(*bound.getsockname()[:2])
 
 
 def in_use(number: int | None, address: str, reason: object) -> OSError:
     """Returns what is raised where nothing can listen at an address."""
     return OSError(number, f"gRPC at {address}: cannot listen there: {reason}")
-
-
-def _text(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -261,6 +261,26 @@ def test_a_unit_that_another_process_cannot_make_says_what_to_do():
     assert "define it in a module, not inside a function" in str(raised.value.exceptions[0])
 
 
+@pytest.mark.parametrize("words", [("-c",), ("-",)])
+def test_a_unit_of_a_program_without_a_file_says_what_to_do(words):
+    text = (
+        "import modelflow\n"
+        "@modelflow.flowunit\n"
+        "def double(number): return 2 * number\n"
+        "graph = 'digraph { a [type=input] double [workers=process] b [type=output] "
+        "a -> double -> b }'\n"
+        "modelflow.Flow(graph, units=[double]).start()\n"
+    )
+    more = [text] if words == ("-c",) else []
+    done = programs.run(["python", *words, *more], input=text)
+    assert done.returncode == 1
+    assert (
+        "node 'double': workers='process': unit 'double' is defined in a notebook, a console or a "
+        "text, which the unit's process cannot import; put it into a file, units.py, and: "
+        "import units"
+    ) in done.stderr
+
+
 @pytest.mark.parametrize(
     ("unit", "options", "what"),
     [

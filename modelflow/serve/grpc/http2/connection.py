@@ -8,6 +8,7 @@ import zttp
 from zttp import H2ErrorCode
 
 from modelflow.http.connections import Member
+from modelflow.http.endpoint import join_address
 from modelflow.http.expiry import Expiry
 from modelflow.serve.grpc.http2.frames import opening
 from modelflow.serve.grpc.http2.incoming import Incoming
@@ -77,7 +78,7 @@ class GrpcConnection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple):
             self.host = peer[0]
-            self.peer = f"ipv{6 if ':' in self.host else 4}:{_joined(*peer[:2])}"
+            self.peer = f"ipv{6 if ':' in self.host else 4}:{join_address(*peer[:2])}"
         if self._before is not None:
             self._all.forget(self._before)
         limits = self._board.limits
@@ -268,10 +269,6 @@ class GrpcConnection(asyncio.Protocol):
     def _give_up(self) -> None:
         self._calls.drop_all()
         self._all.rest(self)
-
-
-def _joined(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _nothing(_: zttp.GoAway) -> None:
