@@ -20,6 +20,7 @@ from modelflow.config.schema import (
     WITHOUT_EFFECT,
 )
 from modelflow.engine import InferenceOptions, engine_names, find_engine
+from modelflow.exit_code import ExitCode
 from modelflow.registry.folder_schema import BASE_KEYS, PORT_KEYS
 from modelflow.registry.registry import Registry
 from modelflow.unit.option import Option, options_of, type_name
@@ -57,6 +58,14 @@ def _commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Co
         for inner in sorted(command.commands):
             if not command.commands[inner].hidden:
                 yield from _commands(command.commands[inner], f"{name} {inner}")
+
+
+def exit_codes() -> Iterator[str]:
+    """Gives the page of the exit codes."""
+    yield "# Exit codes\n"
+    yield NOTE
+    rows = [(str(code.value), code.meaning, code.example) for code in ExitCode]
+    yield _rows(("code", "means", "for example"), rows)
 
 
 def graph_file() -> Iterator[str]:
@@ -246,6 +255,7 @@ def _rows(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 PAGES = {
     "command-line": command_line,
+    "exit-codes": exit_codes,
     "graph-file": graph_file,
     "units": units,
     "inference": inference,

@@ -10,6 +10,7 @@ from modelflow.cli.graph_choice import GraphChoice
 from modelflow.cli.graph_options import graph_options
 from modelflow.cli.telling import tell
 from modelflow.errors import Finding, FlowFailed, FlowUnitError, GraphError, ModelflowError
+from modelflow.exit_code import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,12 +59,12 @@ def check(graph: GraphChoice, is_opened: bool, as_json: bool, verbose: bool) -> 
         if not as_json:
             raise
         _print_json(flow=None, findings=list(_findings(error)))
-        return 1
+        return ExitCode.FAILED
     if as_json:
         _print_json(flow, [])
-        return 0
+        return ExitCode.OK
     _print(flow, str(graph.path), verbose)
-    return 0
+    return ExitCode.OK
 
 
 def _open(flow: "Flow") -> None:

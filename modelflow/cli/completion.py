@@ -4,6 +4,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from modelflow.cli.choice import Choice
+from modelflow.exit_code import ExitCode
 
 __all__ = ["completion"]
 
@@ -31,4 +32,4 @@ def completion(context: click.Context, shell: str) -> int:
     assert found is not None  # click knows the three shells that the argument takes
     script = found(root.command, {}, "modelflow", "_MODELFLOW_COMPLETE").source()
     click.echo(script.replace(_END, _OPEN + _END) if shell == "bash" else script)
-    return 0
+    return ExitCode.OK

@@ -8,6 +8,7 @@ from modelflow.cli.choice import Choice
 from modelflow.cli.written import write_output
 from modelflow.config.read import read_config
 from modelflow.config.write import FORMATS, write_config
+from modelflow.exit_code import ExitCode
 
 __all__ = ["convert"]
 
@@ -31,4 +32,4 @@ def convert(graph: Path, output: str, form: str | None) -> int:
     suffix = Path(output).suffix.lstrip(".")
     form = form or {"yml": "yaml", "gv": "dot", "": "toml"}.get(suffix, suffix)
     write_output("-o", output, write_config(read_config(graph), form).encode())
-    return 0
+    return ExitCode.OK

@@ -17,6 +17,7 @@ from modelflow.cli.graph_options import graph_options
 from modelflow.cli.telling import tell
 from modelflow.cli.termination import ended_by_sigterm
 from modelflow.errors import ConfigError
+from modelflow.exit_code import ExitCode
 from modelflow.files.whole_folder import whole_folder
 
 if TYPE_CHECKING:
@@ -174,11 +175,11 @@ def deploy(target: str, graph: GraphChoice, folder: Path, force: bool, **given: 
     for line in made.next(application).splitlines():
         click.echo(f"  {line}", err=True)
     if not made.is_served:
-        return 0
+        return ExitCode.OK
     takes = ", ".join(application.inputs) or "nothing"
     path = f"{application.scheme}://HOST:{application.http_port}/v2/models/{application.model}"
     click.echo(f"\nit takes {takes}, and says more of itself at {path}", err=True)
-    return 0
+    return ExitCode.OK
 
 
 def _write(

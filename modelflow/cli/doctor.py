@@ -17,8 +17,9 @@ from modelflow.cli.finite_range import FiniteRange
 from modelflow.cli.graph_choice import GraphChoice
 from modelflow.cli.graph_options import graph_options
 from modelflow.cli.telling import tell
-from modelflow.cli.termination import TERMINATED, Undisturbed, termination
+from modelflow.cli.termination import Undisturbed, termination
 from modelflow.errors import ConfigError, FlowFailed
+from modelflow.exit_code import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["doctor"]
 
-FOUND = 3
-"""The exit code where something was found."""
 # Seconds in which a flow settles before it is watched.
 _SETTLING = 1.0
 # What rules raise for figures that no flow can have.
@@ -94,7 +93,7 @@ def doctor(
         if confirm and found.findings and found.findings[0].change and not asked.is_set():
             _confirm(graph, feeds, found.findings[0], seconds, asked, is_json=is_json)
         if asked.is_set():
-            return TERMINATED
+            return ExitCode.TERMINATED
     else:
         try:
             case = _seen(graph.source, seconds)
@@ -106,7 +105,7 @@ def doctor(
             raise ConfigError(message) from error
     if is_json:
         click.echo(json.dumps(found.document(), indent=1))
-    return FOUND if found.findings else 0
+    return ExitCode.FOUND if found.findings else ExitCode.OK
 
 
 def _seen(source: str, seconds: float) -> "Case":

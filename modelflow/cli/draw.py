@@ -9,6 +9,7 @@ from modelflow.cli.graph_choice import GraphChoice
 from modelflow.cli.graph_options import graph_options
 from modelflow.cli.written import write_output
 from modelflow.errors import did_you_mean
+from modelflow.exit_code import ExitCode
 
 __all__ = ["draw"]
 
@@ -44,7 +45,7 @@ def draw(graph: GraphChoice, output: str | None, form: str | None) -> int:
     write_output("-o", target, data)
     if target != "-":
         click.echo(f"{target}: {len(data)} bytes", err=True)
-    return 0
+    return ExitCode.OK
 
 
 def _form_of(target: str) -> str:

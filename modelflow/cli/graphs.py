@@ -5,6 +5,8 @@ from pathlib import Path
 
 import click
 
+from modelflow.exit_code import ExitCode
+
 __all__ = ["graphs"]
 
 
@@ -29,11 +31,11 @@ def graphs(as_json: bool) -> int:
             for name, (path, text) in found.items()
         ]
         click.echo(json.dumps(rows, indent=2))
-        return 0
+        return ExitCode.OK
     width = max(map(len, found), default=0)
     for name, (_, text) in found.items():
         click.echo(f"{click.style(f'{name:{width}}', bold=True)}  {text}".rstrip())
-    return 0
+    return ExitCode.OK
 
 
 def _description(path: Path) -> str:

@@ -10,6 +10,7 @@ import click
 
 from modelflow.cli.choice import Choice
 from modelflow.errors import ConfigError
+from modelflow.exit_code import ExitCode
 from modelflow.files.whole_file import write_whole
 
 __all__ = ["TEMPLATES", "init"]
@@ -65,7 +66,7 @@ def init(name: str, template: str, folder: Path) -> int:
             raise ConfigError(message) from error
         click.echo(written)
     click.echo(f"next: cd {place}, and what README.md says", err=True)
-    return 0
+    return ExitCode.OK
 
 
 def _files(template: str) -> dict[PurePath, str]:

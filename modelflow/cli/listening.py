@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import click
 
-from modelflow.cli.termination import TERMINATED, termination
+from modelflow.cli.termination import termination
 from modelflow.errors import ConfigError
+from modelflow.exit_code import ExitCode
 
 __all__ = ["explained_address", "show_until_the_end", "split_address"]
 
@@ -50,7 +51,7 @@ def show_until_the_end(what: str, url: str, *, is_opened: bool) -> int:
     over = threading.Event()
     with termination(threading.Event(), over.set):
         over.wait()
-    return TERMINATED
+    return ExitCode.TERMINATED
 
 
 @contextlib.contextmanager

@@ -14,9 +14,10 @@ from modelflow.cli.graph_choice import GraphChoice
 from modelflow.cli.graph_options import graph_options
 from modelflow.cli.option_groups import GroupedCommand
 from modelflow.cli.telling import tell
-from modelflow.cli.termination import TERMINATED, Undisturbed, termination
+from modelflow.cli.termination import Undisturbed, termination
 from modelflow.cli.written import write_output
 from modelflow.errors import ConfigError
+from modelflow.exit_code import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -150,8 +151,8 @@ def load(graph: GraphChoice, **given: Any) -> int:
     if is_interrupted:
         raise click.exceptions.Abort
     if asked.is_set():
-        return TERMINATED
-    return 0 if any(report.ok for report in series.reports) else 1
+        return ExitCode.TERMINATED
+    return ExitCode.OK if any(report.ok for report in series.reports) else ExitCode.FAILED
 
 
 assert isinstance(load, GroupedCommand)  # as it was declared

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import signal
 import sys
 from typing import Any
 
@@ -31,12 +30,12 @@ from modelflow.cli.run import run
 from modelflow.cli.schema import schema
 from modelflow.cli.serve import serve
 from modelflow.cli.telling import LevelFormatter, colour_wish, tell, tell_error, tell_failed
-from modelflow.cli.termination import INTERRUPTED
 from modelflow.cli.top import top
 from modelflow.cli.tune import tune
 from modelflow.cli.units import units
 from modelflow.cli.version import version, version_text
 from modelflow.errors import FlowFailed, ModelflowError
+from modelflow.exit_code import ExitCode
 from modelflow.log import LEVELS, set_log_level
 
 __all__ = ["cli", "main"]
@@ -141,10 +140,7 @@ name_variables(cli, "MODELFLOW")
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs the command line and exits with its code.
-
-    0: all is well. 1: something is wrong, said on stderr. 2: the arguments are wrong. 130: Ctrl-C.
-    """
+    """Runs the command line and exits with its `ExitCode`."""
     words = sys.argv[1:] if arguments is None else arguments
     code = _code(words)
     try:
@@ -159,7 +155,7 @@ def _code(words: list[str]) -> int:  # noqa: PLR0911 - a way to end each
         result: Any = cli.main(args=words, prog_name="modelflow", standalone_mode=False)
     except click.exceptions.Abort:
         click.echo("stopped", err=True)
-        return INTERRUPTED
+        return ExitCode.INTERRUPTED
     except click.ClickException as error:
         error.show()
         _tell_quotes(error.message, words)
@@ -168,22 +164,22 @@ def _code(words: list[str]) -> int:  # noqa: PLR0911 - a way to end each
         if "--debug" in words:
             raise
         tell_failed(failure)
-        code = INTERRUPTED if _is_interrupted(failure) else 1
+        code = ExitCode.INTERRUPTED if _is_interrupted(failure) else ExitCode.FAILED
         _leave_hung_threads(code)
         return code
     except ModelflowError as error:
         if "--debug" in words:
             raise
         tell_error(str(error))
-        return 1
+        return ExitCode.FAILED
     except _Unread:
-        return 128 + signal.SIGPIPE
+        return ExitCode.UNREAD
     except OSError as error:
         if error.errno not in _UNWRITTEN or error.filename or "--debug" in words:
             raise
         tell_error(f"standard output: cannot be written: {error.strerror}")
-        return 1
-    return int(result or 0)
+        return ExitCode.FAILED
+    return int(result or ExitCode.OK)
 
 
 def _tell_quotes(message: str, words: list[str]) -> None:

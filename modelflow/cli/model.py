@@ -9,6 +9,7 @@ import click
 
 from modelflow.cli.written import write_output
 from modelflow.errors import ConfigError, EngineError
+from modelflow.exit_code import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,7 +96,7 @@ def model(path: Path, **options: Any) -> int:
         found["timing"] = _timing(file, options, shapes, sizes)
     if options["as_json"]:
         click.echo(json.dumps(found, indent=2))
-    return 0
+    return ExitCode.OK
 
 
 def _timing(

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from modelflow.cli.choice import Choice
+from modelflow.exit_code import ExitCode
 from modelflow.starters.graph_starter import GRAPHS, new_graph
 from modelflow.starters.unit_starter import UNIT_KINDS, new_unit
 
@@ -33,7 +34,7 @@ def unit(name: str, kind: str, folder: Path) -> int:
     """
     for path in new_unit(name, kind, folder):
         click.echo(path)
-    return 0
+    return ExitCode.OK
 
 
 @new.command()
@@ -56,4 +57,4 @@ def graph(name: str, template: str, folder: Path) -> int:
     """
     for path in new_graph(name, folder, template):
         click.echo(path)
-    return 0
+    return ExitCode.OK

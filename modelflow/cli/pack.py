@@ -10,6 +10,7 @@ from modelflow.cli.graph_choice import GraphChoice
 from modelflow.cli.graph_options import graph_options
 from modelflow.cli.telling import tell
 from modelflow.cli.termination import ended_by_sigterm
+from modelflow.exit_code import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,7 +87,7 @@ def pack(  # noqa: PLR0913 - each is an option
         with Archive(Path(graph.source)) as archive:
             archive.verify()
             _print(archive.manifest, archive.path, archive.digest, as_json)
-        return 0
+        return ExitCode.OK
     path = Path(f"{graph.path.stem}.mfz") if target is None else target
     notes: list[str] = []
     with ended_by_sigterm():
@@ -95,7 +96,7 @@ def pack(  # noqa: PLR0913 - each is an option
         for text in notes:
             tell("note", text)
     _print(manifest, path, None, as_json)
-    return 0
+    return ExitCode.OK
 
 
 def pack_graph(

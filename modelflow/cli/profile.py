@@ -15,9 +15,10 @@ from modelflow.cli.figures import headline, table_console, table_of
 from modelflow.cli.finite_range import FiniteRange
 from modelflow.cli.graph_choice import GraphChoice
 from modelflow.cli.graph_options import graph_options
-from modelflow.cli.termination import TERMINATED, Undisturbed, termination
+from modelflow.cli.termination import Undisturbed, termination
 from modelflow.cli.written import write_output
 from modelflow.errors import ConfigError, FlowFailed
+from modelflow.exit_code import ExitCode
 
 if TYPE_CHECKING:
     from modelflow.flow import Flow
@@ -105,7 +106,7 @@ def profile(
         write_output("--json", document, text.encode())
     if is_interrupted:
         raise click.exceptions.Abort
-    return TERMINATED if asked.is_set() else 0
+    return ExitCode.TERMINATED if asked.is_set() else ExitCode.OK
 
 
 def _finish(flow: "Flow") -> None:

@@ -15,6 +15,7 @@ from modelflow.cli.ray_serve import ray_serve
 from modelflow.cli.run import run, run_graph
 from modelflow.cli.telling import tell
 from modelflow.errors import ConfigError
+from modelflow.exit_code import ExitCode
 
 if TYPE_CHECKING:
     from modelflow.buffer import Buffer
@@ -90,7 +91,7 @@ def plan(graph: GraphChoice, inputs: tuple[str, ...]) -> int:
     click.echo(f"here: {', '.join(here) or 'nothing'}")
     if not cuts:
         tell("note", _NOWHERE)
-    return 0
+    return ExitCode.OK
 
 
 _NOWHERE = (
@@ -231,4 +232,4 @@ def status(address: str | None) -> int:
             )
         if not actors and not silent:
             click.echo("no replica of modelflow runs there")
-    return 0
+    return ExitCode.OK

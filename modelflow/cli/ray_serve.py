@@ -17,9 +17,10 @@ from modelflow.cli.serve import serve
 from modelflow.cli.serving import catalogue_given
 from modelflow.cli.settings_file import configured
 from modelflow.cli.telling import tell
-from modelflow.cli.termination import TERMINATED, termination
+from modelflow.cli.termination import termination
 from modelflow.config.environment import Environment
 from modelflow.errors import ConfigError
+from modelflow.exit_code import ExitCode
 
 if TYPE_CHECKING:
     from modelflow.ray import Servers
@@ -125,7 +126,7 @@ def _run(servers: "Servers", *, is_scaled: bool) -> int:
         raise click.exceptions.Abort from interrupt
     finally:
         servers.stop()
-    return TERMINATED
+    return ExitCode.TERMINATED
 
 
 def _sent(

@@ -13,8 +13,8 @@ import click
 
 from modelflow.cli.far import far_catalogue
 from modelflow.cli.serving import catalogue_given, ending, explained, options_given
-from modelflow.cli.termination import TERMINATED
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
+from modelflow.exit_code import ExitCode
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +47,7 @@ def replica(descriptor: int) -> int:
     line = Line(socket.socket(fileno=descriptor))
     start = line.first()
     if start is None:
-        return 1
+        return ExitCode.FAILED
     quiet = _speak(start["name"], start["log_level"], is_quiet=start["is_quiet"])
     given = start["given"]
     place = _place(line, start)
@@ -58,7 +58,7 @@ def replica(descriptor: int) -> int:
         return error.code
     finally:
         place.close()
-    return TERMINATED
+    return ExitCode.TERMINATED
 
 
 def _options(role: str, given: Mapping[str, Any]) -> "ServeOptions":
@@ -140,7 +140,7 @@ class _FailedError(Exception):
 @contextlib.contextmanager
 def _reported(place: "Replica", *, is_debugged: bool) -> Iterator[None]:
     """Has the supervisor say what goes wrong inside the block, as a process alone would."""
-    code = 1
+    code: int = ExitCode.FAILED
     try:
         yield
         return

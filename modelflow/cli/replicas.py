@@ -12,7 +12,7 @@ import click
 
 from modelflow.cli.serving import explained, tell
 from modelflow.cli.telling import tell_error
-from modelflow.cli.termination import TERMINATED
+from modelflow.exit_code import ExitCode
 from modelflow.http.endpoint import Endpoint
 from modelflow.http.server import bound_socket
 from modelflow.serve.grpc.address import grpc_socket, share
@@ -56,7 +56,7 @@ def keep_replicas(given: Mapping[str, Any]) -> int:
             return _failed(error)
     if number == SIGINT:
         raise click.exceptions.Abort
-    return TERMINATED
+    return ExitCode.TERMINATED
 
 
 def _crew(given: Mapping[str, Any]) -> tuple[Role, int]:

@@ -17,10 +17,11 @@ from modelflow.cli.graph_options import graph_options
 from modelflow.cli.progress import Progress, items, progress
 from modelflow.cli.running import Run
 from modelflow.cli.telling import tell
-from modelflow.cli.termination import TERMINATED, Undisturbed, termination
+from modelflow.cli.termination import Undisturbed, termination
 from modelflow.cli.turn import Turn
 from modelflow.cli.watching import run_watched
 from modelflow.errors import ConfigError, FlowFailed, StreamClosed
+from modelflow.exit_code import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -180,7 +181,7 @@ def run_graph(  # noqa: PLR0913 - each is an option
         raise click.UsageError(message)
     else:
         code = run_watched(graph, wishes.run, wishes.note)
-    return 0 if code == 1 and keep_going else code
+    return ExitCode.OK if code == ExitCode.FAILED and keep_going else code
 
 
 @dataclass(frozen=True)
@@ -317,17 +318,17 @@ class _Job:
             raise
         except StreamClosed:
             if asked.is_set():
-                return TERMINATED  # before there was anything to finish
+                return ExitCode.TERMINATED  # before there was anything to finish
             if self.turn.is_over:
-                return 0
+                return ExitCode.OK
             raise
         # Only now that the flow has been left: leaving it finishes what is still under way.
         self._summary()
         sys.stdout.flush()
         self.runner.check_complete()
         if asked.is_set():
-            return TERMINATED
-        return 1 if self.errors.count + self.errors.before else 0
+            return ExitCode.TERMINATED
+        return ExitCode.FAILED if self.errors.count + self.errors.before else ExitCode.OK
 
     def _use(self) -> None:
         total = self.feeds[0].count if self.feeds else None

@@ -4,6 +4,8 @@ import json
 
 import click
 
+from modelflow.exit_code import ExitCode
+
 __all__ = ["schema"]
 
 
@@ -29,4 +31,4 @@ def schema(folders: tuple[str, ...], is_unit: bool) -> int:
 
     found = unit_schema() if is_unit else graph_schema(Registry(folders).specs())
     click.echo(json.dumps(found, indent=1))
-    return 0
+    return ExitCode.OK

@@ -22,9 +22,10 @@ from modelflow.cli.serving import (
     tell,
 )
 from modelflow.cli.settings_file import config_option, configured
-from modelflow.cli.termination import TERMINATED, undisturbed
+from modelflow.cli.termination import undisturbed
 from modelflow.config.environment import Environment
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
+from modelflow.exit_code import ExitCode
 from modelflow.http.endpoint import join_address
 from modelflow.serve.grpc_kind import GrpcKind, can_serve
 
@@ -209,7 +210,7 @@ def _run(server: "Server") -> int:
             _answer(server, told, herald)
     except KeyboardInterrupt as interrupt:
         raise click.exceptions.Abort from interrupt
-    return TERMINATED
+    return ExitCode.TERMINATED
 
 
 def _answer(server: "Server", told: Ending, herald: "Herald") -> None:

@@ -14,9 +14,9 @@ from functools import partial
 from types import FrameType, TracebackType
 from typing import Generic, TypeVar
 
+from modelflow.exit_code import ExitCode
+
 __all__ = [
-    "INTERRUPTED",
-    "TERMINATED",
     "Undisturbed",
     "ended_by_sigterm",
     "termination",
@@ -24,10 +24,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-
-# The exit codes: 128 and the signal's number, as shells have it.
-INTERRUPTED = 128 + signal.SIGINT
-TERMINATED = 128 + signal.SIGTERM
 
 # Seconds after which a main thread that has not noticed a Ctrl-C is woken again.
 _AGAIN = 0.05
@@ -102,7 +98,7 @@ def ended_by_sigterm() -> Iterator[None]:
             yield
     except KeyboardInterrupt as interrupt:
         if asked.is_set():
-            raise SystemExit(TERMINATED) from interrupt
+            raise SystemExit(ExitCode.TERMINATED) from interrupt
         raise
 
 
@@ -254,7 +250,7 @@ class _Watch(AbstractContextManager[None]):
 
     def _terminate(self) -> None:
         if self._asked.is_set():
-            os._exit(TERMINATED)
+            os._exit(ExitCode.TERMINATED)
         self._asked.set()
         self._finishing.start()
 

@@ -8,6 +8,7 @@ import click
 from modelflow.cli.asking import address_of, ask
 from modelflow.cli.figures import headline, table_console, table_of
 from modelflow.errors import ConfigError
+from modelflow.exit_code import ExitCode
 
 if TYPE_CHECKING:
     from modelflow.profile.interval import Interval
@@ -58,10 +59,10 @@ def top(url: str, interval: float, count: int | None) -> int:
                 if not shown:
                     raise
                 console.print(f"the flow has ended, or answers no more: {error}")
-                return 0
+                return ExitCode.OK
             _show(live, Interval.between(before.stats, after.stats))
             before, shown = after, shown + 1
-    return 0
+    return ExitCode.OK
 
 
 def _show(live: Any, interval: "Interval") -> None:

@@ -14,10 +14,11 @@ from modelflow.cli.graph_choice import GraphChoice
 from modelflow.cli.graph_options import graph_options
 from modelflow.cli.load_inputs import rows_of
 from modelflow.cli.telling import tell
-from modelflow.cli.termination import TERMINATED, termination
+from modelflow.cli.termination import termination
 from modelflow.cli.tune_run import StoppedError, TuneRun, values_of
 from modelflow.cli.written import write_output
 from modelflow.errors import ConfigError, TuningError, did_you_mean
+from modelflow.exit_code import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -135,12 +136,12 @@ def tune(  # noqa: PLR0913 - the words of the command line
         if not asked.is_set():
             raise
         click.echo("stopped; nothing is changed", err=True)
-        return TERMINATED
+        return ExitCode.TERMINATED
     _show(report)
     if graph.overrides and changes:
         tell("note", "measured with what --set says, which is not in the file")
     _tell_change(report, changes, graph.path, html, is_written=write)
-    return 0
+    return ExitCode.OK
 
 
 def _latency(text: str) -> tuple[float, float]:

@@ -7,6 +7,7 @@ import click
 
 from modelflow.cli.completing import complete_unit
 from modelflow.cli.telling import tell_error
+from modelflow.exit_code import ExitCode
 
 if TYPE_CHECKING:
     from modelflow.unit.port import Port
@@ -41,7 +42,7 @@ def units(name: str | None, folders: tuple[str, ...], as_json: bool) -> int:
         _print_list(specs)
     else:
         _print_unit(specs[0])
-    return 0
+    return ExitCode.OK
 
 
 def _print_list(specs: "list[FlowUnitSpec]") -> None:

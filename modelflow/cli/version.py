@@ -7,6 +7,7 @@ import click
 
 import modelflow
 import modelflow.device
+from modelflow.exit_code import ExitCode
 from modelflow.registry.native import include_folder
 
 __all__ = ["version", "version_text"]
@@ -33,7 +34,7 @@ def version(include: bool) -> int:
     """Prints the versions of modelflow and of what it uses, and the devices there are."""
     if include:
         click.echo(include_folder())
-        return 0
+        return ExitCode.OK
     click.echo(f"modelflow {version_text()}")
     click.echo(f"Python {platform.python_version()}")
     for package in _PACKAGES:
@@ -42,4 +43,4 @@ def version(include: bool) -> int:
         except importlib.metadata.PackageNotFoundError:
             click.echo(f"{package}: not installed")
     click.echo(f"devices: {', '.join(map(str, modelflow.device.available_devices()))}")
-    return 0
+    return ExitCode.OK

@@ -17,7 +17,7 @@ import click
 
 from modelflow.cli.graph_choice import GraphChoice
 from modelflow.cli.telling import tell_error, tell_failed
-from modelflow.cli.termination import TERMINATED, Undisturbed, termination
+from modelflow.cli.termination import Undisturbed, termination
 from modelflow.cli.turn import Turn
 from modelflow.errors import (
     ConfigError,
@@ -26,6 +26,7 @@ from modelflow.errors import (
     ModelflowError,
     below_here,
 )
+from modelflow.exit_code import ExitCode
 
 if TYPE_CHECKING:
     from modelflow.engine.kept import KeptModels
@@ -76,11 +77,11 @@ def run_watched(
             files = _files(graph, files, before)
             with Undisturbed(FileWatch(files, {**_state(files), **seen}, turn.change)):
                 code = None if graph is None else _run(run, graph, turn)
-                if not turn.changed.is_set() and code != TERMINATED:
+                if not turn.changed.is_set() and code != ExitCode.TERMINATED:
                     what = f"waits for a change of its {len(files)} files; Ctrl-C ends it"
                     code = _wait(turn, partial(note, what))
             if not turn.changed.is_set():
-                return TERMINATED
+                return ExitCode.TERMINATED
             note(f"{_listed(turn.what)} changed")
             forget_modules(before)
 
@@ -147,7 +148,7 @@ def _wait(turn: _WatchedTurn, say: Callable[[], None]) -> int:
     with termination(asked, over.set):
         say()
         over.wait()
-    return TERMINATED if asked.is_set() else 0
+    return ExitCode.TERMINATED if asked.is_set() else ExitCode.OK
 
 
 def _files(

@@ -10,6 +10,8 @@ from multiprocessing import spawn
 from pathlib import Path
 from typing import Any
 
+from modelflow.exit_code import ExitCode
+
 __all__ = [
     "END_TIMEOUT",
     "Preparing",
@@ -97,7 +99,7 @@ def end_with(parent: int) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
-        raise SystemExit(1)
+        raise SystemExit(ExitCode.FAILED)
 
 
 def see_end_of(process: subprocess.Popen[bytes]) -> None:

@@ -109,16 +109,16 @@ def test_a_flow_of_another_process_is_shown(folder):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "text"),
+    ("arguments", "code", "text"),
     [
-        (("run", "graph.dot", "--dashboard", "8o"), "--dashboard 8o: expected PORT, HOST:PORT"),
-        (("run", "graph.dot", "--dashboard", "192.0.2.1:0"), "--dashboard 192.0.2.1:0: cannot"),
-        (("dashboard", "1"), "http://127.0.0.1:1/stats: no answer: "),
-        (("dashboard", "ftp://there"), "ftp://there: expected a port (1 to 65535), HOST:PORT"),
+        (("run", "graph.dot", "--dashboard", "8o"), 2, "--dashboard 8o: expected PORT, HOST:PORT"),
+        (("run", "graph.dot", "--dashboard", "192.0.2.1:0"), 1, "--dashboard 192.0.2.1:0: cannot"),
+        (("dashboard", "1"), 1, "http://127.0.0.1:1/stats: no answer: "),
+        (("dashboard", "ftp://there"), 1, "ftp://there: expected a port (1 to 65535), HOST:PORT"),
     ],
 )
-def test_what_is_wrong_is_said(folder, arguments, text):
+def test_what_is_wrong_is_said(folder, arguments, code, text):
     (folder / "go").touch()
     done = programs.run(["python", "-m", "modelflow", *arguments], cwd=folder)
-    assert done.returncode == 1
+    assert done.returncode == code
     assert text in done.stderr

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from modelflow.exit_code import ExitCode
 from tests import programs
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "exit-codes.md"
+PROFILE = Path(__file__).with_name("slow_profile.json")
 GOOD = "digraph { input [type=input] output [type=output] input -> output }"
 SLOW = """
 import modelflow, time
@@ -58,6 +60,7 @@ def ends(folder, line):
         ("run bad.dot --input a.txt --keep-going", 0),
         ("chek good.dot", 2),
         ("run good.dot", 2),
+        (f"doctor {PROFILE}", 3),
     ],
 )
 def test_a_command_ends_with_the_code_of_the_page(folder, line, code):
@@ -204,5 +207,5 @@ def test_a_reader_that_has_gone_ends_a_command_quietly(folder):
 
 
 def test_the_page_names_these_codes():
-    found = {int(code) for code in re.findall(r"^\| (\d+) \|", PAGE.read_text(), re.MULTILINE)}
-    assert found == {0, 1, 2, 130, 141, 143}
+    found = re.findall(r"^\| (\d+) \|", PAGE.read_text(), re.MULTILINE)
+    assert [int(code) for code in found] == list(ExitCode) == [0, 1, 2, 3, 130, 141, 143]

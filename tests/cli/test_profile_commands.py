@@ -146,5 +146,5 @@ def test_top_says_what_is_wrong(modelflow, url, text):
 @pytest.mark.parametrize("address", ["x", "1:x", ":1", "70000"])
 def test_the_address_of_the_metrics_is_checked(modelflow, address):
     done = modelflow("run", "small.toml", "--input", "photos", "--metrics", address)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert f"--metrics {address}: expected PORT, HOST:PORT or [HOST]:PORT" in done.stderr

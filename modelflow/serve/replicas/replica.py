@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
+from modelflow.exit_code import ExitCode
 from modelflow.http.door import Door
 from modelflow.http.mailbox import Mailbox
 from modelflow.serve.fleet import Fleet
@@ -140,7 +141,7 @@ class Replica:
         stopping.start()
         stopping.join(_LAST_SECONDS)
         if stopping.is_alive():  # a unit does not come back, and nobody is left to see to it
-            os._exit(1)
+            os._exit(ExitCode.FAILED)
 
     def _stop(self) -> None:
         assert self._server is not None
