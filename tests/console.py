@@ -13,7 +13,6 @@ A session is a block whose commands begin with ``$ ``. What is compared:
 import contextlib
 import os
 import re
-import signal
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -125,7 +124,7 @@ def _pattern(shown: str) -> re.Pattern[str]:
 def _serving(
     command: str, shown: list[str], folder: Path, env: Mapping[str, str], ports: dict[str, str]
 ) -> Iterator[None]:
-    """Starts a server, waits for the lines that the page shows, and ends it with a Ctrl-C.
+    """Starts a server, waits for the lines that the page shows, and ends it with SIGTERM.
 
     Args:
         command: What is typed, with port 0.
@@ -150,7 +149,7 @@ def _serving(
                     file.write("\n")
             ports |= _await(line, process, said)
         yield
-        process.send_signal(signal.SIGINT)
+        process.terminate()  # Python may lose a Ctrl-C that comes while it imports
         process.communicate(timeout=programs.LIMIT)
 
 
