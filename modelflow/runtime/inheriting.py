@@ -47,17 +47,23 @@ def inherit_agreed(buffer: Buffer, columns: Sequence[Sequence[Buffer]]) -> None:
     _merge(buffer, map(_agreed, columns), parts)
 
 
-def inherit_from_call(buffer: Buffer, sources: Sequence[Buffer]) -> None:
+def inherit_from_call(buffer: Buffer, sources: Sequence[Buffer]) -> set[str]:
     """Gives a result of a unit of any count what can be told without knowing of which it is made.
 
     An input's array, or a view of it, has all that the input has; another array the format of the
     inputs, where they have one.
+
+    Returns:
+        The keys of the inputs that a picture without any other meta does not get: ``timestamp``.
     """
     for source in sources:
         if is_of_array(buffer.data, source.data):
             inherit(buffer, [source])
-            return
+            return set()
     _merge(buffer, (), sources)
+    if not _is_image(buffer) or not _OF_IMAGES.issuperset(buffer.meta):
+        return set()
+    return {key for source in sources for key in source.meta} - _OF_IMAGES
 
 
 def strip_data(source: Buffer) -> Buffer:

@@ -324,7 +324,7 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("pix_fmt", ["rgb", "bgr"])
 def test_a_stream_unit_keeps_colours_and_meta_where_it_is_sure(
-    change, is_same_count, pix_fmt, monkeypatch
+    change, is_same_count, pix_fmt, monkeypatch, caplog
 ):
     monkeypatch.setattr(Steady, "change", staticmethod(CHANGES[change]))
     spec = replace(Steady.SPEC, is_same_count=is_same_count)
@@ -341,6 +341,8 @@ def test_a_stream_unit_keeps_colours_and_meta_where_it_is_sure(
     assert is_red(tuple(map(int, found[1, 1, ::-1])))
     is_told = is_same_count or change in ("itself", "view", "like")
     assert answer.get("path") == ("red.png" if is_told else None)
+    noted = [text for text in caplog.messages if "they lose the meta 'path'" in text]
+    assert len(noted) == (0 if is_told else 1)
 
 
 def test_what_a_stream_unit_gives_at_its_end_has_the_format_of_what_came():

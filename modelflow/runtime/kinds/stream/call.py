@@ -6,6 +6,7 @@ came in in error); if the stream is over with them, `end` calls ``stream_end``. 
 gave is in `StreamCall.given`.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,6 +19,8 @@ from modelflow.unit.stream_context import StreamContext
 
 __all__ = ["StreamCall"]
 
+logger = logging.getLogger("modelflow")
+
 Post = Callable[[Any, float], bool]
 
 
@@ -26,6 +29,7 @@ class StreamCall(UnitCall):
 
     given: Columns
     """For each output (for a sink: one), the buffers not numbered yet."""
+    _is_loss_noted = False
 
     def begin(self) -> None:
         """Forgets the batch before."""
@@ -150,8 +154,20 @@ class StreamCall(UnitCall):
             buffers = self._given(context.outputs[name])
             if self._inherits_meta and not numbering.is_same_count:
                 for buffer in buffers:
-                    inherit_from_call(buffer, stream.latest)
+                    self._note_lost(inherit_from_call(buffer, stream.latest))
             given.extend(buffers)
+
+    def _note_lost(self, keys: set[str]) -> None:
+        """Warns once, in this instance, of meta that pictures lose here: a video its times."""
+        if keys and not self._is_loss_noted:
+            self._is_loss_noted = True
+            logger.warning(
+                "node %r: the unit gives new pictures, and does not say that it keeps the count: "
+                "they lose the meta %s of its inputs; declare is_same_count=True, or give "
+                "modelflow.image.like(frame, array)",
+                self.plan.node,
+                ", ".join(map(repr, sorted(keys))),
+            )
 
     def _pass(self, stream: OpenStream, position: int, cells: Sequence[Buffer]) -> None:
         bad = next(cell for cell in cells if cell.error is not None)
