@@ -1,7 +1,9 @@
 """Whatever a process does with its flows, it ends."""
 
+import contextlib
 import os
 import signal
+import subprocess
 import sys
 import textwrap
 import threading
@@ -191,11 +193,23 @@ def test_ctrl_c_while_a_unit_opens_for_ever_ends_the_process():
     pipe = {"stdout": -1, "stderr": -1, "text": True}
     with programs.started(command, **pipe) as process:
         assert process.stdout.readline() == "opens\n"
-        os.kill(process.pid, signal.SIGINT)
-        _, errors = process.communicate(timeout=LIMIT)
+        errors = interrupted(process)
     assert process.returncode != 0
     assert "KeyboardInterrupt" in errors
     assert "did not return within 0.5 s" in errors
+
+
+def interrupted(process):
+    """Sends Ctrl-C until the program has ended; returns what it wrote to its standard error.
+
+    CPython looks for signals before its main thread sleeps on a lock, not at the same moment: one
+    that comes between the two is seen with the next one.
+    """
+    for _ in range(10):
+        os.kill(process.pid, signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.communicate(timeout=LIMIT / 10)[1]
+    return process.communicate(timeout=LIMIT)[1]
 
 
 class Forgotten:
