@@ -94,12 +94,22 @@ class ImageDecoder(FlowUnit):
         except ValueError:
             if header.format in BY_PILLOW:
                 return convert_color(self._of_pillow(open_image(data, header)), wanted)
-            whole = append_end_marker(data) if header.format == "jpeg" else None
-            if whole is None:
+            found = self._pixels_before_end(data, header)
+            if found is None:
                 raise
-            pixels = self._pixels(memoryview(whole), header)
+            pixels = found
         image = Image(pixels, self._pix_fmt)
         return image if wanted == self._pix_fmt else convert_color(image, wanted)
+
+    def _pixels_before_end(self, data: memoryview, header: Header) -> Pixels | None:
+        """Returns the pixels of a JPEG that lacks its end marker alone; None: of no such one."""
+        whole = append_end_marker(data) if header.format == "jpeg" else None
+        if whole is None:
+            return None
+        try:
+            return self._pixels(memoryview(whole), header)
+        except ValueError:  # its last scan is not whole, which the first error says
+            return None
 
     def _of_pillow(self, data: Any) -> Image:
         return image_of_pillow(
