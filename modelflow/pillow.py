@@ -28,7 +28,17 @@ FILTERS = {
 }
 
 # What Pillow's plug-ins raise for files that are broken.
-_UNREADABLE = (OSError, SyntaxError, EOFError, LookupError, struct.error)
+_UNREADABLE = (
+    OSError,
+    SyntaxError,
+    EOFError,
+    LookupError,
+    OverflowError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
 
 
 def is_pillow(data: Any) -> "TypeGuard[Image]":

@@ -29,7 +29,7 @@ __all__ = [
     "Format",
     "Size",
     "format_of",
-    "is_doubtful",
+    "is_ambiguous",
     "is_of_array",
     "size_of",
 ]
@@ -61,10 +61,12 @@ def size_of(data: Any, pix_fmt: Any, layout: Any) -> Size | None:
         layout: ``hwc`` or ``chw``; None: as the format says.
     """
     shape = getattr(data, "shape", None)
+    if not isinstance(shape, tuple) or not 2 <= len(shape) <= 3:
+        return None
     if type(pix_fmt) is not str and pix_fmt is not None:
         return None
-    if shape is None or not 2 <= len(shape) <= 3:
-        return None
+    if type(layout) is not str:  # anybody may have put anything into the meta
+        layout = None
     if pix_fmt == "nv12":
         is_nv12 = len(shape) == 2 and shape[0] % 3 == 0 and shape[1] % 2 == 0
         return (shape[1], shape[0] * 2 // 3, 1) if is_nv12 else None
@@ -91,11 +93,11 @@ def format_of(data: Any, images: Iterable[tuple[Any, Format, Size | None]]) -> d
     firsts: dict[Format, tuple[Format, Size | None]] = {}
     unknown = []
     for source, fmt, size in images:
-        if source is data:
+        if source is data and data is not None:
             return _meta(data, fmt, size)
         if fmt == NO_FORMAT:
             unknown.append(source)
-        elif _is_alike(data, fmt, size):
+        elif _could_be(data, fmt, size, source):
             found.setdefault(_normalize(fmt), []).append(source)
             firsts.setdefault(_normalize(fmt), (fmt, size))
     if not found or any(is_of_array(data, source) for source in unknown):
@@ -116,16 +118,21 @@ def is_of_array(data: Any, array: Any) -> bool:
     return data is array and hasattr(data, "shape")
 
 
-def is_doubtful(pix_fmt: Any) -> bool:
+def is_ambiguous(pix_fmt: Any) -> bool:
     """Tells whether a format is several, any of which may be an array's."""
     return type(pix_fmt) is str and _OR in pix_fmt
 
 
-def _is_alike(data: Any, fmt: Format, size: Size | None) -> bool:
+def _could_be(data: Any, fmt: Format, size: Size | None, source: Any) -> bool:
     """Tells whether data can be an image of the format, made of one of that size."""
     pix_fmt, layout = fmt
-    if is_doubtful(pix_fmt):
+    if is_ambiguous(pix_fmt):
         return size_of(data, None, layout) is not None
+    if pix_fmt is not None and pix_fmt not in CHANNELS:  # rgba, say: of as many channels as it was
+        own, theirs = size_of(data, None, layout), size_of(source, None, layout)
+        return own is not None and theirs is not None and own[2] == theirs[2]
+    if getattr(data, "ndim", 3) < 3 and not _is_bytes(data):  # scores, boxes
+        return False
     if _is_row(data):
         pixels = math.prod(size or ())
         return size is not None and len(data) == (pixels * 3 // 2 if pix_fmt == "nv12" else pixels)
@@ -143,6 +150,10 @@ def _normalize(fmt: Format) -> Format:
 
 def _is_row(data: Any) -> bool:
     return isinstance(data, bytes | bytearray | memoryview) or getattr(data, "ndim", 0) == 1
+
+
+def _is_bytes(data: Any) -> bool:
+    return isinstance(data, memoryview) or str(getattr(data, "dtype", "")).endswith("uint8")
 
 
 def _meta(data: Any, fmt: Format, size: Size | None) -> dict[str, Any]:

@@ -75,6 +75,8 @@ class ImageDecoder(FlowUnit):
         encoded = encoded_bytes(data)
         header = read_header(encoded)
         if header.is_for_pillow:
+            if header.pixels:
+                check_header(header, len(encoded), self._options.max_pixels)
             return self.read(open_image(encoded, header), count)
         check_header(header, len(encoded), self._options.max_pixels)
         count.add(header)
@@ -181,6 +183,8 @@ class ImageDecoder(FlowUnit):
             raise damaged(data, header, "OpenCV gives no reason")
         if self._pix_fmt == "rgb":
             cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB, dst=pixels)
+        if pixels.shape[0] * pixels.shape[1] > header.pixels:
+            raise damaged(data, header, f"decoded {pixels.shape[1]} x {pixels.shape[0]} pixels")
         found: Pixels = pixels[:, :, None] if is_gray else pixels
         return found
 

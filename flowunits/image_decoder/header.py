@@ -3,6 +3,7 @@
 Every loop is bounded and every offset checked: the bytes come from outside.
 """
 
+import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +14,9 @@ _FORMATS = (
     "JPEG, PNG, WebP, BMP or TIFF; or, with Pillow, GIF, AVIF, HEIF, JPEG 2000, ICO, PPM or QOI"
 )
 _MAX_SEGMENTS = 4096
+_MAX_CHUNKS = 1 << 17
+# A progressive JPEG has some ten scans; each costs a pass over the whole image.
+_MAX_SCANS = 100
 _MAX_TAGS = 1024
 _ORIENTATION, _TIFF_WIDTH, _TIFF_HEIGHT = 0x0112, 0x0100, 0x0101
 _PHOTOMETRIC, _EXTRA_SAMPLES, _SAMPLES = 0x0106, 0x0152, 0x0115
@@ -33,6 +37,7 @@ _SIGNATURES = (
     (b"II+\0", "tiff"),  # BigTIFF
     (b"MM\0+", "tiff"),
 )
+_PNG_HEADER = re.compile(rb"\x89PNG\r\n\x1a\n.{4}IHDR(.{8})", re.DOTALL)
 _BRANDS = {b"avif": "avif", b"avis": "avif", b"heic": "heif", b"heix": "heif", b"mif1": "heif"}
 _SHORT, _LONG = 3, 4
 # Markers without a length: TEM, RST0..7, SOI.
@@ -92,7 +97,7 @@ def read_header(data: memoryview) -> Header:
         if head.startswith(b"\xff\xd8"):
             return _read_jpeg(data)
         if head.startswith(b"\x89PNG\r\n\x1a\n"):
-            return _read_png(head)
+            return _read_png(data, head)
         if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
             return Header("webp", *_webp_size(head))
         if head.startswith(b"BM"):
@@ -107,17 +112,37 @@ def read_header(data: memoryview) -> Header:
         raise ValueError(message) from None
     only_pillows = _format_of(head)
     if only_pillows is not None:
-        return Header(only_pillows, 0, 0, is_for_pillow=True)
+        size = _ico_size(data) if only_pillows == "ico" else (0, 0)
+        return Header(only_pillows, *size, is_for_pillow=True)
     message = (
         f"image_decoder: got {len(data)} bytes that begin with {head[:8]!r}; expected {_FORMATS}"
     )
     raise ValueError(message)
 
 
-def _read_png(head: bytes) -> Header:
+def _read_png(data: memoryview, head: bytes) -> Header:
+    _check_chunks(data)
     width, height, depth, colour = struct.unpack_from(">IIBB", head, 16)
     row = 1 + width * depth * _PNG_CHANNELS.get(colour, 1) // 8
     return Header("png", width, height, least_bytes=row * height // _DEFLATE_RATIO)
+
+
+def _check_chunks(data: memoryview) -> None:
+    """Checks that no chunk claims more bytes than there are: OpenCV takes memory for the claim."""
+    at = 8
+    for _ in range(_MAX_CHUNKS):
+        if at + 8 > len(data):
+            return
+        length = int.from_bytes(data[at : at + 4], "big")
+        if at + 12 + length > len(data):
+            message = (
+                f"image_decoder: got a PNG image of {len(data)} bytes that is cut off: the chunk "
+                f"at {at} claims {length} bytes"
+            )
+            raise ValueError(message)
+        at += 12 + length
+    message = f"image_decoder: got a PNG image of more than {_MAX_CHUNKS} chunks"
+    raise ValueError(message)
 
 
 def _webp_size(head: bytes) -> tuple[int, int]:
@@ -155,7 +180,14 @@ def _format_of(head: bytes) -> str | None:
             return name
     if head[4:8] == b"ftyp":
         return _BRANDS.get(head[8:12])
-    return "ppm" if head[:1] == b"P" and head[1:2] in b"123456" and head[2:3].isspace() else None
+    # Not the forms in plain text, P1 to P3, for which Pillow takes long.
+    return "ppm" if head[:1] == b"P" and head[1:2] in b"456" and head[2:3].isspace() else None
+
+
+def _ico_size(data: memoryview) -> tuple[int, int]:
+    """Returns the size of the largest PNG in an icon, which Pillow decodes at once; or (0, 0)."""
+    sizes = [struct.unpack(">II", found[1]) for found in _PNG_HEADER.finditer(data)]
+    return max(sizes, key=lambda size: size[0] * size[1], default=(0, 0))
 
 
 def _take(data: bytes, start: int, size: int) -> bytes:
@@ -166,7 +198,9 @@ def _take(data: bytes, start: int, size: int) -> bytes:
 
 
 def _read_tiff(data: memoryview) -> Header:
-    tags = dict(_tags(data))
+    tags: dict[int, _Entry] = {}
+    for tag, entry in _tags(data):
+        tags.setdefault(tag, entry)  # of several the first counts, as in decoders
     found = {tag: _number(data, *entry) for tag, entry in tags.items()}
     width, height = found.get(_TIFF_WIDTH), found.get(_TIFF_HEIGHT)
     if width is None or height is None:
@@ -220,7 +254,7 @@ def _check_is_there(data: memoryview, tag: int, at: int, kind: int, values: int)
 
 
 def _read_jpeg(data: memoryview) -> Header:
-    orientation, frame, is_huffman = 1, None, False
+    orientation, frame, is_huffman, is_progressive = 0, None, False, False
     at = 2
     for _ in range(_MAX_SEGMENTS):
         lead, marker, length = _SEGMENT.unpack_from(data, at)
@@ -243,17 +277,26 @@ def _read_jpeg(data: memoryview) -> Header:
         if marker in _FRAMES:
             frame = _read_frame(marker, data[at + 2 : at + length])
             is_huffman = marker in _HUFFMAN
-        elif marker == 0xE1 and bytes(data[at + 2 : at + min(length, 8)]) == b"Exif\0\0":
+            is_progressive = marker == _PROGRESSIVE
+        elif marker == 0xE1 and not orientation and bytes(data[at + 2 : at + 8]) == b"Exif\0\0":
             orientation = _exif_orientation(data[at + 8 : at + length])
         elif marker == 0xDA and frame is not None:
             width, height, is_plain = frame
             least = width * height // _BLOCK // 8 if is_huffman else 0
-            return Header("jpeg", width, height, orientation, is_plain, least)
+            _check_scans(data, is_progressive)
+            return Header("jpeg", width, height, orientation or 1, is_plain, least)
         elif marker in (0xD9, 0xDA):
             break
         at += length
     message = "image_decoder: got a JPEG image without a frame before its first scan"
     raise ValueError(message)
+
+
+def _check_scans(data: memoryview, is_progressive: bool) -> None:
+    scans = bytes(data).count(b"\xff\xda") if is_progressive else 1
+    if scans > _MAX_SCANS:
+        message = f"image_decoder: got a JPEG image of {scans} scans; expected at most {_MAX_SCANS}"
+        raise ValueError(message)
 
 
 def _read_frame(marker: int, segment: memoryview) -> tuple[int, int, bool]:

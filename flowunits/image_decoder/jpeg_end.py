@@ -8,8 +8,9 @@ _END = b"\xff\xd9"
 _START_OF_SCAN = 0xDA
 _FRAMES = set(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _COEFFICIENTS = 64
-# In a scan's data: a marker, which 0xff 0x00 and the restart markers are not.
-_MARKER = re.compile(rb"\xff+[^\x00\xff\xd0-\xd7]")
+# In a scan's data: a marker, which 0xff 0x00 and the restart markers are not. Of a row of 0xff only
+# the last one is looked at: the time is linear in the data.
+_MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
 
 
 def append_end_marker(data: memoryview) -> bytes | None:

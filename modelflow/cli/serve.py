@@ -22,6 +22,7 @@ from modelflow.cli.serving import (
     tell,
 )
 from modelflow.cli.settings_file import config_option, configured
+from modelflow.cli.sources import add_names
 from modelflow.cli.termination import undisturbed
 from modelflow.config.environment import Environment
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
@@ -170,7 +171,7 @@ def serve(**given: Any) -> int:
     modelflow serve digits=graphs/digits.toml resnet50.onnx ./models --poll 10
     curl -d '{"instances": [1.0, 2.0]}' http://127.0.0.1:8501/v1/models/graph:predict
     """
-    given["sources"] = given["sources"] or configured("sources")
+    given["sources"] = add_names(given["sources"] or configured("sources"))
     tell_environment(Environment.of(os.environ))
     given["http"] = split_address("--http", given["http"])
     given["grpc"] = _grpc_address(given["grpc"])

@@ -1,6 +1,7 @@
 """What ``modelflow serve`` is asked to serve, as the command line says it."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from modelflow.serve.catalogue import Catalogue
     from modelflow.serve.version_policy import VersionPolicy
 
-__all__ = ["catalogue_of"]
+__all__ = ["add_names", "catalogue_of"]
 
 
 def catalogue_of(  # noqa: PLR0913 - an option each
@@ -71,6 +72,22 @@ def catalogue_of(  # noqa: PLR0913 - an option each
     return catalogue
 
 
+def add_names(sources: Sequence[str]) -> tuple[str, ...]:
+    """Returns sources with their names, ``NAME=PATH``: all processes of a server have the same.
+
+    A graph that is edited while one of them starts again keeps the name that it had.
+    """
+    from modelflow.serve.catalogue import choose_name
+    from modelflow.serve.source import is_repository
+
+    return tuple(
+        source
+        if "=" in source or is_repository(Path(source))
+        else f"{choose_name(Path(source))}={source}"
+        for source in sources
+    )
+
+
 def _named(source: str) -> tuple[str, Path]:
     """Reads ``NAME=PATH``, or ``PATH``."""
     name, mark, path = source.partition("=")
@@ -87,7 +104,10 @@ def _add(named: dict[str, Path], name: str, path: Path) -> None:
 
     name = name or choose_name(path)
     if name in named:
-        message = f"two models have the name {name!r}; give one another: NAME=PATH"
+        message = (
+            f"two models have the name {name!r}, {named[name]} and {path}; give one another: "
+            "NAME=PATH"
+        )
         raise click.UsageError(message)
     named[name] = path
 

@@ -29,12 +29,9 @@ def pack_wheel(folder: Path) -> Path | None:
     files = _files(found)
     if "modelflow/__init__.py" not in files:
         return None
-    (tags,) = (
-        line.partition(":")[2].strip()
-        for line in (found.read_text("WHEEL") or "").splitlines()
-        if line.startswith("Tag:")
-    )
-    path = folder / f"{NAME.replace('-', '_')}-{found.version}-{tags}.whl"
+    lines_of_tags = (found.read_text("WHEEL") or "").splitlines()
+    tags = [line.partition(":")[2].strip() for line in lines_of_tags if line.startswith("Tag:")]
+    path = folder / f"{NAME.replace('-', '_')}-{found.version}-{tags[0]}.whl"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
         record = io.StringIO()
         lines = csv.writer(record, lineterminator="\n")

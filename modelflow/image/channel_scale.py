@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from modelflow.buffer import Buffer
 from modelflow.device import array_dtype, empty
-from modelflow.image.image import DOUBT
+from modelflow.image.image import AMBIGUOUS
 from modelflow.image.opencv import opencv
 from modelflow.image.row import is_as_said, shape_of
-from modelflow.pixel_format import is_doubtful
+from modelflow.pixel_format import is_ambiguous
 
 __all__ = ["ChannelScale"]
 
@@ -176,8 +176,8 @@ def _layout(buffer: Buffer, where: str) -> str:
     if pix_fmt == "nv12":
         message = f"{where}: got pix_fmt 'nv12'; expected bgr, rgb or gray"
         raise ValueError(message)
-    if is_doubtful(pix_fmt):
-        message = f"{where}: got pix_fmt {pix_fmt!r}{DOUBT}"
+    if is_ambiguous(pix_fmt):
+        message = f"{where}: got pix_fmt {pix_fmt!r}{AMBIGUOUS}"
         raise ValueError(message)
     if layout is None:
         return "chw" if pix_fmt in ("bgrp", "rgbp") else "hwc"

@@ -17,16 +17,16 @@ from modelflow.buffer import Buffer
 from modelflow.device import array_dtype, empty
 from modelflow.image.row import is_as_said, unrolled
 from modelflow.pillow import is_pillow, pixels_of
-from modelflow.pixel_format import CHANNELS, PLANAR, is_doubtful
+from modelflow.pixel_format import CHANNELS, PLANAR, is_ambiguous
 
-__all__ = ["DOUBT", "Image", "Pixels", "empty_image", "image_of_pillow", "like", "read_image"]
+__all__ = ["AMBIGUOUS", "Image", "Pixels", "empty_image", "image_of_pillow", "like", "read_image"]
 
 _UINT8 = np.dtype(np.uint8)
-DOUBT = (
+AMBIGUOUS = (
     "; the array was made of images of several formats: let the unit that makes it say of which, "
     "modelflow.image.like(image, array)"
 )
-"""What to do about a format that `is_doubtful`, behind what is wrong."""
+"""What to do about a format that `is_ambiguous`, behind what is wrong."""
 
 
 @dataclass(slots=True)  # not frozen, which takes twice as long: several are made for each image
@@ -217,7 +217,7 @@ def _read_nv12(data: npt.NDArray[Any], where: str, is_allowed: bool) -> Image:
 
 def _read_packed_or_planar(data: npt.NDArray[Any], pix_fmt: Any, layout: Any, where: str) -> Image:
     if pix_fmt is not None and pix_fmt not in CHANNELS:
-        hint = DOUBT if is_doubtful(pix_fmt) else ""
+        hint = AMBIGUOUS if is_ambiguous(pix_fmt) else ""
         message = f"{where}: got pix_fmt {pix_fmt!r}; expected one of {', '.join(CHANNELS)}{hint}"
         raise ValueError(message)
     if layout not in (None, "hwc", "chw") or (layout == "hwc" and pix_fmt in PLANAR):

@@ -239,7 +239,7 @@ def _files(path: Path) -> Iterator[tuple[str, _File]]:
         elif place.name.isidentifier() and place.name not in ("__pycache__", "modelflow"):
             if (place / "__init__.py").is_file():
                 yield place.name, _File(place.resolve(), _digest(place.rglob("*.py")), False)
-            elif files := list(place.glob("*.py")):
+            elif files := list(place.rglob("*.py")):
                 mere[place.name] = _File(place.resolve(), _digest(files), True)
     yield from mere.items()
 

@@ -16,10 +16,9 @@ from modelflow.pixel_format import (
     Format,
     Size,
     format_of,
-    is_of_array,
 )
 
-__all__ = ["inherit", "inherit_agreed", "inherit_from_call", "strip_data"]
+__all__ = ["StreamInputs", "inherit", "inherit_agreed", "strip_data"]
 
 _OF_IMAGES = frozenset((*FORMAT_KEYS, *SIZE_KEYS))
 # Values that can be compared: others may compare in any way, or not at all.
@@ -47,23 +46,50 @@ def inherit_agreed(buffer: Buffer, columns: Sequence[Sequence[Buffer]]) -> None:
     _merge(buffer, map(_agreed, columns), parts)
 
 
-def inherit_from_call(buffer: Buffer, sources: Sequence[Buffer]) -> set[str]:
-    """Gives a result of a unit of any count what can be told without knowing of which it is made.
+class StreamInputs:
+    """What a stream unit of any count was given: of which input a result is made, is not known.
 
-    An input's array, or a view of it, has all that the input has; another array the format of the
-    inputs, where they have one.
-
-    Returns:
-        The keys of the inputs that a picture without any other meta does not get: ``timestamp``.
+    A result that is an input's array has all that the input has. Another array has the format of
+    the stream's images, if all that came so far are of one.
     """
-    for source in sources:
-        if is_of_array(buffer.data, source.data):
+
+    def __init__(self) -> None:
+        """Begins a stream."""
+        self._formats: dict[Format, Buffer] = {}
+        self._by_data: dict[int, Buffer] = {}
+
+    def begin(self, sources: Iterable[Buffer]) -> None:
+        """Takes what the unit is given in its next call."""
+        self._by_data = {}
+        for source in sources:
+            if hasattr(source.data, "shape"):
+                self._by_data[id(source.data)] = source
+            if _is_image(source):
+                pix_fmt, layout = source.get_many(*FORMAT_KEYS)
+                if type(pix_fmt) is str and len(self._formats) < 2:
+                    key = (pix_fmt, layout if type(layout) is str else None)
+                    self._formats.setdefault(key, strip_data(source))
+
+    def end(self) -> None:
+        """Forgets the arrays of the call."""
+        self._by_data = {}
+
+    def give(self, buffer: Buffer) -> set[str]:
+        """Gives a result what is certain.
+
+        Returns:
+            Keys of the inputs that a picture without any other meta does not get: ``timestamp``.
+        """
+        source = self._by_data.get(id(buffer.data))
+        if source is not None:
             inherit(buffer, [source])
             return set()
-    _merge(buffer, (), sources)
-    if not _is_image(buffer) or not _OF_IMAGES.issuperset(buffer.meta):
-        return set()
-    return {key for source in sources for key in source.meta} - _OF_IMAGES
+        if not self._formats:
+            return set()
+        _merge(buffer, (), [*self._formats.values()])
+        if not _is_image(buffer) or not _OF_IMAGES.issuperset(buffer.meta):
+            return set()
+        return {key for seen in self._formats.values() for key in seen.meta} - _OF_IMAGES
 
 
 def strip_data(source: Buffer) -> Buffer:

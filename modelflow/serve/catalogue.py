@@ -21,8 +21,8 @@ __all__ = ["Catalogue", "Placing", "catalogue_of", "choose_name", "name_of"]
 
 logger = logging.getLogger(__name__)
 
-# What divides the parts of an address, and the name of a model from its version's label.
-_IN_ADDRESSES = re.compile("[/:?#=]")
+# A name that stands in an address as it is, and in a line of a log.
+_NAME = re.compile(r"\w[\w.@ -]*")
 
 
 class Placing(NamedTuple):
@@ -205,7 +205,7 @@ def choose_name(path: Path) -> str:
     if is_graph_file(path) and not is_archive_file(path) and path.is_file():
         with contextlib.suppress(ConfigError):  # whoever loads it says what is wrong
             name = str(read_config(path).flow.get("name") or "")
-            if name and not _IN_ADDRESSES.search(name):
+            if _NAME.fullmatch(name):
                 return name
     return name_of(path)
 

@@ -15,6 +15,7 @@ import grpc
 import pytest
 
 from modelflow.cli.main import main
+from modelflow.cli.sources import add_names
 from tests import programs
 from tests.serve.models_on_disk import write_model
 
@@ -322,3 +323,13 @@ def test_what_cannot_guard_a_server_is_said_before_it_listens(graph, arguments, 
     assert (done.returncode, text in done.stderr) == (1, True), done.stderr
     assert "listens" not in done.stderr
     assert "give another address" not in done.stderr
+
+
+def test_all_processes_have_the_names_that_were_read_first(tmp_path):
+    graph = tmp_path / "one.toml"
+    graph.write_text('[flow]\nname = "first"\n')
+    sources = add_names((str(graph), f"x={graph}", str(tmp_path)))
+    graph.write_text('[flow]\nname = "second"\n')
+    assert sources[:2] == (f"first={graph}", f"x={graph}")
+    graph.write_text('[flow]\nname = "../a"\n')
+    assert add_names((str(graph),)) == (f"one={graph}",)

@@ -120,7 +120,7 @@ MAGICK = {
     ),
     "gif": ("", "-type Grayscale", "-interlace GIF"),
     "ico": ("", "-type Palette"),
-    "ppm": ("", "-type Grayscale", "-type Bilevel", "-compress None"),
+    "ppm": ("", "-type Grayscale", "-type Bilevel"),
 }
 
 PICTURES = (

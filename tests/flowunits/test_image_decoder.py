@@ -433,3 +433,59 @@ def test_what_a_damaged_image_does_not_give_is_black_and_of_no_earlier_image(pho
     damaged = jpeg[:second] + bytes(8) + b"\xff\x56" + jpeg[second + 2 :]
     assert "Unsupported marker type 0x56" in error_of(damaged, pix_fmt=pix_fmt)
     assert not np.any(pixels_of(damaged, pix_fmt=pix_fmt, strict=False))
+
+
+def test_fill_bytes_without_end_are_refused_in_linear_time(encode, photo):
+    data = encode(photo[:16, :16])
+    scan = data.index(b"\xff\xda")
+    length = int.from_bytes(data[scan + 2 : scan + 4], "big")
+    assert "does not decode" in error_of(data[: scan + 2 + length] + b"\xff" * 2_000_000 + b"\0")
+
+
+def test_a_png_whose_chunk_claims_more_than_there_is_takes_no_memory_for_it(encode, photo):
+    data = bytearray(encode(photo[:16, :16], "PNG"))
+    at = data.index(b"IDAT")
+    data[at - 4 : at] = (0xF0000000).to_bytes(4, "big")
+    assert "is cut off: the chunk at" in error_of(bytes(data))
+
+
+def test_the_first_of_several_sizes_of_a_tiff_counts(encode, photo):
+    small, large = (struct.pack("<HHII", 0x0100, 4, 1, width) for width in (10, 20_000))
+    tags = large + small + struct.pack("<HHII", 0x0101, 4, 1, 20_000)
+    tiff = b"II*\0" + struct.pack("<IH", 8, 3) + tags + bytes(4)
+    assert "20000 x 20000 = 400000000 pixels; expected 1 to 40000000" in error_of(tiff)
+
+
+def test_the_first_of_several_orientations_counts(encode, photo):
+    data = encode(photo)
+    both = with_orientation(with_orientation(data, 1), 6)  # the last one written stands first
+    np.testing.assert_array_equal(pixels_of(both), opencv(both))
+    both = with_orientation(with_orientation(data, 6), 1)
+    np.testing.assert_array_equal(pixels_of(both), opencv(both))
+
+
+def test_a_jpeg_of_very_many_scans_is_refused(encode, photo):
+    data = encode(photo[:16, :16], progressive=True)
+    at = data.rindex(b"\xff\xda")
+    many = data[:at] + data[at:-2] * 200 + data[-2:]
+    assert "scans; expected at most 100" in error_of(many)
+
+
+def test_an_icon_is_measured_before_it_is_decoded(encode):
+    png = encode(np.zeros((8000, 8000), np.uint8), "PNG", mode="1")
+    entry = struct.pack("<BBBBHHII", 16, 16, 0, 0, 1, 1, len(png), 22)
+    message = error_of(b"\0\0\1\0\1\0" + entry + png)
+    assert "got a ico image of 8000 x 8000 = 64000000 pixels" in message
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # Pillow's, of tags that are broken
+@pytest.mark.parametrize("image_format", ["AVIF", "TIFF", "WEBP", "GIF", "JPEG2000", "ICO"])
+def test_whatever_a_broken_image_raises_its_sender_is_at_fault(encode, photo, image_format):
+    data = encode(photo[:16, :16], image_format)
+    random = np.random.default_rng(0)
+    for _ in range(40):
+        broken = bytearray(data)
+        for at in random.integers(4, len(data), 5):
+            broken[at] = random.integers(256)
+        (found,) = decode(bytes(broken))
+        assert found.error is None or found.error.is_refusal, found.get_error_msg()

@@ -339,7 +339,7 @@ def test_a_stream_unit_keeps_colours_and_meta_where_it_is_sure(
         answer = stream.recv("output")
     found = cv2.imdecode(np.frombuffer(answer.data, np.uint8), cv2.IMREAD_COLOR)
     assert is_red(tuple(map(int, found[1, 1, ::-1])))
-    is_told = is_same_count or change in ("itself", "view", "like")
+    is_told = is_same_count or change in ("itself", "like")
     assert answer.get("path") == ("red.png" if is_told else None)
     noted = [text for text in caplog.messages if "they lose the meta 'path'" in text]
     assert len(noted) == (0 if is_told else 1)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from modelflow.buffer import Buffer
-from modelflow.runtime.inheriting import inherit, inherit_agreed, inherit_from_call, strip_data
+from modelflow.runtime.inheriting import StreamInputs, inherit, inherit_agreed, strip_data
 
 PIXELS = np.zeros((6, 8, 3), np.uint8)
 
@@ -67,12 +67,33 @@ def test_parts_do_not_agree_on_what_may_compare_in_any_way():
     assert result(9, [Buffer(0, {"a": 1}), Buffer(0, {"a": True})], of=inherit_agreed).meta == {}
 
 
-def test_of_any_count_an_input_and_a_view_have_all_and_a_new_array_the_format():
+def given(data, *calls):
+    """What a stream unit of any count gives in the last of some calls."""
+    inputs, buffer = StreamInputs(), Buffer(data)
+    for sources in calls:
+        inputs.begin(sources)
+    inputs.give(buffer)
+    return buffer.meta
+
+
+def test_of_any_count_an_input_has_all_and_another_array_the_format_of_the_stream():
     frame = Buffer(PIXELS, {"pix_fmt": "rgb", "index": 4})
-    assert result(PIXELS, frame, of=inherit_from_call).meta == frame.meta
-    assert result(PIXELS[:, ::-1], frame, of=inherit_from_call).meta == frame.meta
-    assert result(PIXELS.copy(), frame, of=inherit_from_call).meta == {"pix_fmt": "rgb"}
-    assert result("text", Buffer("text", {"a": 1}), of=inherit_from_call).meta == {}
+    assert given(PIXELS, [frame]) == frame.meta
+    assert given(PIXELS[:, ::-1], [frame]) == given(PIXELS.copy(), [frame]) == {"pix_fmt": "rgb"}
+    assert given(PIXELS.copy(), [frame], []) == {"pix_fmt": "rgb"}
+    assert given("text", [Buffer("text", {"a": 1})]) == {}
+    assert given([0.5], [frame]) == {}
+
+
+def test_of_any_count_a_part_has_its_own_meta_and_none_of_another():
+    tiles = [Buffer(PIXELS[:, x : x + 2], {"x": x, "pix_fmt": "rgb"}) for x in (0, 2, 4)]
+    assert given(tiles[2].data, tiles) == tiles[2].meta
+
+
+def test_of_any_count_a_stream_of_two_formats_gives_neither():
+    first, second = Buffer(PIXELS, {"pix_fmt": "rgb"}), Buffer(PIXELS.copy(), {"pix_fmt": "bgr"})
+    for calls in ([[first], [second]], [[first, second]]):
+        assert given(PIXELS.copy(), *calls) == {"pix_fmt": "rgb hwc or bgr hwc"}
 
 
 def test_an_image_without_its_data_is_inherited_from_as_with_it():

@@ -12,7 +12,6 @@ from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.runtime.call import UnitCall, claim
-from modelflow.runtime.inheriting import inherit_from_call, strip_data
 from modelflow.runtime.kinds.stream.lane import OpenStream
 from modelflow.runtime.segment import Columns
 from modelflow.unit.stream_context import StreamContext
@@ -119,9 +118,9 @@ class StreamCall(UnitCall):
             columns = self._writable(columns)
         context = self._stream_context(stream, post)
         context.inputs = dict(zip(self.inputs, columns, strict=True))
-        stream.latest = [buffer for column in columns for buffer in column]
+        stream.inputs.begin(buffer for column in columns for buffer in column)
         is_failed = self._process(context, stream, len(rows))
-        stream.latest = [strip_data(column[-1]) for column in columns]
+        stream.inputs.end()
         if not self._outputs and not is_failed:
             self.given[0] += columns[0]
 
@@ -154,7 +153,7 @@ class StreamCall(UnitCall):
             buffers = self._given(context.outputs[name])
             if self._inherits_meta and not numbering.is_same_count:
                 for buffer in buffers:
-                    self._note_lost(inherit_from_call(buffer, stream.latest))
+                    self._note_lost(stream.inputs.give(buffer))
             given.extend(buffers)
 
     def _note_lost(self, keys: set[str]) -> None:

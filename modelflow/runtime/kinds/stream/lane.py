@@ -1,10 +1,9 @@
 """What waits of one session at a stream unit, and the stream that the unit works on."""
 
 from collections import deque
-from collections.abc import Sequence
 from typing import Any
 
-from modelflow.buffer import Buffer
+from modelflow.runtime.inheriting import StreamInputs
 from modelflow.runtime.kinds.stream.numbering import Numbering
 from modelflow.runtime.segment import Batch, Columns, Segment, Span, Stream
 from modelflow.runtime.session import Session
@@ -19,12 +18,12 @@ class OpenStream:
         "delayed",
         "events",
         "failure",
+        "inputs",
         "is_ended",
         "is_failure_given",
         "is_held",
         "is_over",
         "is_started",
-        "latest",
         "outputs",
         "state",
         "stream",
@@ -51,8 +50,8 @@ class OpenStream:
     """No more buffers come in."""
     is_over: bool
     """``stream_end`` is called, or never will be: no event is taken any more."""
-    latest: Sequence[Buffer]
-    """What the unit was given: of this call, or of the last one its last row without the data."""
+    inputs: StreamInputs
+    """What the unit was given, from which results inherit."""
     failure: BaseException | None
     """What ``stream_start`` raised: the error of every buffer."""
     is_failure_given: bool
@@ -67,7 +66,7 @@ class OpenStream:
         self.was_event = self.is_held = False
         self.is_started = self.is_ended = self.is_over = self.is_failure_given = False
         self.failure = None
-        self.latest: Sequence[Buffer] = ()
+        self.inputs = StreamInputs()
 
 
 class Lane:
