@@ -103,7 +103,7 @@ def measure(given: argparse.Namespace) -> int:
         whole = measure_flow(table, flow, jpegs, given, samples)
         for workers in map(int, given.workers.split(",")):
             way = f"serve --workers {workers}" if workers else "serve"
-            command = [f"graph={folder / 'graph.toml'}", "--workers", str(workers)]
+            command = [str(folder / "graph.toml"), "--workers", str(workers)]
             for key, value in settings.items():
                 command += ["--set", f"{key}={_text(value)}"]
             with table.attempt(way), Served(*command, log=sys.stderr) as server:

@@ -69,6 +69,7 @@ class FlowConfig:
         nodes, edges: The graph, in file order.
         driver, profile, log, flow: The sections of the same name, every key present with its
             default or the value given, converted to its type (see `modelflow.config.schema`).
+        is_named: The file says ``[flow] name``; else its name is that of the ``digraph``.
         graph: The graph-wide defaults and switches (``queue_size``, ``batch_size``, ``strict``...).
         args: The parameters, by name.
         serve: What is said of the graph's inputs and outputs to those outside.
@@ -88,6 +89,7 @@ class FlowConfig:
     profile: Mapping[str, Any] = field(default_factory=dict)
     log: Mapping[str, Any] = field(default_factory=dict)
     flow: Mapping[str, Any] = field(default_factory=dict)
+    is_named: bool = False
     graph: Mapping[str, Any] = field(default_factory=dict)
     args: Mapping[str, ArgConfig] = field(default_factory=dict)
     serve: ServeConfig = field(default_factory=ServeConfig)

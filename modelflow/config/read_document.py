@@ -60,6 +60,7 @@ class _Reader:
                 known = ", ".join(_TOP)
                 self._wrong((key,), f"unknown section {key!r}{near} (sections: {known})")
         sections = {name: self._section(name, options) for name, options in SECTIONS.items()}
+        is_named = bool(sections["flow"].get("name"))
         nodes, edges = self._native_nodes(), self._native_edges()
         dot = dot or self._embedded(sections["graph"])
         graph = dict(sections["graph"])
@@ -70,7 +71,7 @@ class _Reader:
             nodes = [self._expanded_node(node) for node in dot.nodes]
             edges = [self._expanded_edge(edge) for edge in dot.edges]
             self._graph_attributes(dot, graph)
-            if not sections["flow"].get("name"):
+            if not is_named:
                 sections["flow"] = {**sections["flow"], "name": self._expanded_top(dot.name)}
         config = FlowConfig(
             nodes=tuple(nodes),
@@ -79,6 +80,7 @@ class _Reader:
             profile=sections["profile"],
             log=sections["log"],
             flow=sections["flow"],
+            is_named=is_named,
             graph=graph,
             args=self._args(),
             serve=read_serve(self._values.get("serve", {}), self._folder, self._reader),

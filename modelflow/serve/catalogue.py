@@ -199,14 +199,14 @@ def name_of(path: Path) -> str:
 def choose_name(path: Path) -> str:
     """Returns the name under which a graph or a model that is given alone is served.
 
-    That of the graph, ``[flow] name`` or ``digraph NAME``, where it has one that an address can
-    hold; else, and of an archive, `name_of`.
+    That of the graph, ``[flow] name``, where it has one that an address can hold; else, and of an
+    archive, `name_of`.
     """
     if is_graph_file(path) and not is_archive_file(path) and path.is_file():
         with contextlib.suppress(ConfigError):  # whoever loads it says what is wrong
-            name = str(read_config(path).flow.get("name") or "")
-            if _NAME.fullmatch(name):
-                return name
+            config = read_config(path)
+            if config.is_named and _NAME.fullmatch(str(config.flow["name"])):
+                return str(config.flow["name"])
     return name_of(path)
 
 
