@@ -221,7 +221,11 @@ def test_several_signatures_are_asked_at_once(channel, called):
         ((("m", "regress", REGRESS),) * 2, "INVALID_ARGUMENT", "Duplicate evaluation"),
         ((("m", "regress", "x"),), "UNIMPLEMENTED", "Unsupported signature method_name"),
         ((("m", "regress", REGRESS), ("x", "r", REGRESS)), "INVALID_ARGUMENT", "same model name"),
-        ((("m", "regress", REGRESS), ("m", "classify", REGRESS)), "INVALID_ARGUMENT", "Was: "),
+        (
+            (("m", "regress", REGRESS), ("m", "classify", REGRESS)),
+            "FAILED_PRECONDITION",
+            "Expected one output Tensor 'outputs'",
+        ),
         ((("x", "regress", REGRESS),), "NOT_FOUND", "Latest(x)"),
     ],
 )
