@@ -56,7 +56,7 @@ def test_a_file_says_what_the_options_say(values, tmp_path):
     )
     assert seen, output
     options, folder = seen["options"], tmp_path / "conf"
-    assert seen["sources"] == (f"digits={folder}/graph.toml", "/models/resnet.onnx")
+    assert seen["sources"] == (f"digits={folder}/graph.toml", "resnet=/models/resnet.onnx")
     assert seen["labels"] == ("digits:stable=1",)
     assert seen["batching_file"] == folder / "batching_config.txt"
     assert (options.host, options.http_port, options.grpc_port) == ("0.0.0.0", 80, None)
@@ -71,7 +71,7 @@ def test_the_command_line_wins(values):
     text = 'sources = ["a.toml"]\nmax_body = 100\nmax_headers = 7\ncors_origin = ["*"]'
     seen, _ = values(text, "b.toml", "--max-body", "5", "--cors-origin", "http://x")
     options = seen["options"]
-    assert seen["sources"] == ("b.toml",)
+    assert seen["sources"] == ("b=b.toml",)
     assert (options.max_body, options.connections.headers) == (5, 7)
     assert options.cors_origins == ("http://x",)
 
