@@ -134,7 +134,7 @@ def _check_chunks(data: memoryview) -> None:
         if at + 8 > len(data):
             return
         length = int.from_bytes(data[at : at + 4], "big")
-        if at + 12 + length > len(data):
+        if at + 8 + length > len(data):
             message = (
                 f"image_decoder: got a PNG image of {len(data)} bytes that is cut off: the chunk "
                 f"at {at} claims {length} bytes"
