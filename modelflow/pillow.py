@@ -17,7 +17,7 @@ from modelflow.pixel_format import PLANAR
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["FILTERS", "image_of", "is_pillow", "pillow_image", "pixels_of"]
+__all__ = ["FILTERS", "UNREADABLE", "image_of", "is_pillow", "pillow_image", "pixels_of"]
 
 # OpenCV's names of interpolations -> Pillow's filter that smooths what becomes smaller.
 FILTERS = {
@@ -27,8 +27,7 @@ FILTERS = {
     "inter_lanczos4": "LANCZOS",
 }
 
-# What Pillow's plug-ins raise for files that are broken.
-_UNREADABLE = (
+UNREADABLE = (
     OSError,
     SyntaxError,
     EOFError,
@@ -39,6 +38,7 @@ _UNREADABLE = (
     ValueError,
     struct.error,
 )
+"""What Pillow's plug-ins raise for files that are broken."""
 
 
 def is_pillow(data: Any) -> "TypeGuard[Image]":
@@ -86,7 +86,7 @@ def pixels_of(image: "Image", *, is_turned: bool = True) -> tuple[npt.NDArray[np
         if "transparency" in upright.info:  # else Pillow warns of palettes with several
             upright = upright.convert("RGBA")
         pixels = np.asarray(upright.convert("RGB"))
-    except _UNREADABLE as error:  # a file is decoded when its pixels are asked for
+    except UNREADABLE as error:  # a file is decoded when its pixels are asked for
         message = f"got a Pillow image that cannot be read: {error}"
         raise ValueError(message) from error
     return np.ascontiguousarray(pixels[:, :, ::-1]), "bgr"

@@ -30,7 +30,6 @@ __all__ = [
     "Size",
     "format_of",
     "is_ambiguous",
-    "is_of_array",
     "size_of",
 ]
 
@@ -100,10 +99,10 @@ def format_of(data: Any, images: Iterable[tuple[Any, Format, Size | None]]) -> d
         elif _could_be(data, fmt, size, source):
             found.setdefault(_normalize(fmt), []).append(source)
             firsts.setdefault(_normalize(fmt), (fmt, size))
-    if not found or any(is_of_array(data, source) for source in unknown):
+    if not found or any(_is_of_array(data, source) for source in unknown):
         return {}
     if len(found) > 1:
-        shared = [f for f, arrays in found.items() if any(is_of_array(data, a) for a in arrays)]
+        shared = [f for f, arrays in found.items() if any(_is_of_array(data, a) for a in arrays)]
         if len(shared) != 1:
             return {"pix_fmt": _OR.join(" ".join(filter(None, fmt)) for fmt in found)}
         found = {shared[0]: []}
@@ -111,7 +110,7 @@ def format_of(data: Any, images: Iterable[tuple[Any, Format, Size | None]]) -> d
     return _meta(data, *firsts[only])
 
 
-def is_of_array(data: Any, array: Any) -> bool:
+def _is_of_array(data: Any, array: Any) -> bool:
     """Tells whether data is an array, or of NumPy's a view of it."""
     if isinstance(data, np.ndarray) and isinstance(array, np.ndarray):
         return data is array or np.may_share_memory(data, array)

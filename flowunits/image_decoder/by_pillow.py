@@ -1,12 +1,11 @@
 """What OpenCV does not read, or reads wrong, is read with Pillow, where it is installed."""
 
 import io
-import struct
 from typing import Any
 
 from flowunits.image_decoder.header import Header
 from modelflow import MissingDependencyError
-from modelflow.image import pillow_image
+from modelflow.image import UNREADABLE, pillow_image
 
 __all__ = ["BY_PILLOW", "open_image"]
 
@@ -43,17 +42,7 @@ def open_image(data: memoryview, header: Header) -> Any:
         raise ValueError(message) from error
     try:
         return images.open(io.BytesIO(data), formats=_PLUGINS[header.format])
-    except (
-        OSError,
-        SyntaxError,
-        ValueError,
-        EOFError,
-        LookupError,
-        OverflowError,
-        TypeError,
-        struct.error,
-        images.DecompressionBombError,
-    ) as error:  # Pillow's plug-ins raise any of them for headers that are broken
+    except (*UNREADABLE, images.DecompressionBombError) as error:
         message = f"{told} that Pillow does not read ({error}); expected a whole, undamaged image"
         raise ValueError(message) from error
 

@@ -26,7 +26,7 @@ from modelflow.image.opencv import (
 )
 from modelflow.image.presets import PRESETS, Preset, PresetName
 from modelflow.image.smooth import smoothly_resized
-from modelflow.pillow import FILTERS, is_pillow, pillow_image
+from modelflow.pillow import FILTERS, UNREADABLE, is_pillow, pillow_image
 
 __all__ = [
     "ENCODINGS",
@@ -34,6 +34,7 @@ __all__ = [
     "INTERPOLATION_HELP",
     "PIX_FMTS",
     "PRESETS",
+    "UNREADABLE",
     "Box",
     "ChannelScale",
     "Image",

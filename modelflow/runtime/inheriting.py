@@ -43,7 +43,7 @@ def inherit_agreed(buffer: Buffer, columns: Sequence[Sequence[Buffer]]) -> None:
     Its format is that of its parts, if it is one.
     """
     parts = [part for column in columns for part in column]
-    _merge(buffer, map(_agreed, columns), parts)
+    _merge(buffer, map(_intersect, columns), parts)
 
 
 class StreamInputs:
@@ -125,7 +125,7 @@ def _of_item(source: Buffer) -> Mapping[str, Any]:
     return {key: value for key, value in source.meta.items() if key not in _OF_IMAGES}
 
 
-def _agreed(parts: Sequence[Buffer]) -> Mapping[str, Any]:
+def _intersect(parts: Sequence[Buffer]) -> Mapping[str, Any]:
     if not parts:
         return {}
     agreed = dict(_of_item(parts[0]))
