@@ -322,7 +322,6 @@ def _put_wheel(draft: Path, given: Path | None, version: str) -> Path | None:
     from modelflow.deploy.wheel import pack_wheel
 
     if given is not None:
-        wheel_of(given, version)
         shutil.copyfile(given, draft / given.name)
         return draft / given.name
     found = pack_wheel(draft) if version == __version__ else None

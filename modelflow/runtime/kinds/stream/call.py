@@ -118,7 +118,8 @@ class StreamCall(UnitCall):
             columns = self._writable(columns)
         context = self._stream_context(stream, post)
         context.inputs = dict(zip(self.inputs, columns, strict=True))
-        stream.inputs.begin(buffer for column in columns for buffer in column)
+        if self._inherits_meta and not stream.outputs[0].is_same_count:  # alike for all outputs
+            stream.inputs.begin(buffer for column in columns for buffer in column)
         is_failed = self._process(context, stream, len(rows))
         stream.inputs.end()
         if not self._outputs and not is_failed:
