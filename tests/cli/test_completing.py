@@ -7,6 +7,7 @@ import pytest
 from click.shell_completion import BashComplete
 
 from modelflow.cli.main import cli
+from modelflow.unit.function import forget_declared
 
 GRAPH = """
 [args]
@@ -30,6 +31,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "photos" / "a.jpg").touch()
     (tmp_path / "photos" / ".hidden.jpg").touch()
     monkeypatch.chdir(tmp_path)
+    forget_declared(sys.modules)  # what other tests' modules have declared is offered, too
     return tmp_path
 
 
