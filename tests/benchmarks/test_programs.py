@@ -25,7 +25,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
                 "sessions/s",
             ),
         ),
-        ("image_pipeline", ("400x300", "640x480", "1920x1080")),
+        ("image_pipeline", ("400x300",)),
         ("chains", ("400x300, one session", "640x480, a session an item", "3 nodes that wait")),
         ("import_time", ("import numpy", "import modelflow", "% of a processor")),
         ("sessions", ("1000", "8", "50")),
