@@ -66,7 +66,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="the table as lines of JSON")
     given = parser.parse_args()
     if given.quick:
-        given.seconds, given.workers, given.connections = 1.0, "0", 4
+        given.seconds, given.workers, given.connections = 0.3, "0", 4
     if given.device == "cpu":
         given.batch = 2
     given.precision = given.precision or ("fp16" if given.device == "cuda" else "fp32")

@@ -156,7 +156,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--quick", action="store_true", help="only show that the program runs")
     given = parser.parse_args()
-    seconds = 1.0 if given.quick else given.seconds
+    seconds = 0.3 if given.quick else given.seconds
     bodies = [file.read_bytes() for file in sorted(SAMPLES.glob("*.png"))[:200]]
     rows: list[list[object]] = []
     for title, settings in (

@@ -108,8 +108,9 @@ class RayReplica(ChannelReplica):
         """Has the cluster make the actor, opens the parts there, and connects; see `Replica.start`.
 
         Raises:
-            ClusterError: no machine could ever hold it, none has room in time, the actor cannot
-                run the parts, or cannot be reached; the message says which.
+            ClusterError: no machine could ever hold it, none has room in time, or the actor cannot
+                run the parts; the message says which.
+            ReplicaLostError: the actor cannot be reached.
         """
         self._wait_for_a_machine(min(timeout, _PATIENCE))
         gone: Exception | None = None
@@ -122,13 +123,15 @@ class RayReplica(ChannelReplica):
             except ActorGoneError as error:  # with its machine, say
                 gone = error
             except ReplicaLostError as error:
-                if self._is_ours:
+                if not self._is_shared:
                     raise
-                gone = error  # nobody else used it any more
+                gone = error  # nobody used it for a moment, and it has ended
             else:
                 return
-            if not self._is_ours:
+            if self._is_shared:
                 self._ended.wait(_END_PAUSE)
+        if isinstance(gone, ReplicaLostError):
+            raise gone
         message = f"it has ended {_TRIES} times before it could be used; the last time: {gone}"
         raise ClusterError(message) from gone
 

@@ -285,6 +285,28 @@ def test_who_finds_an_actor_that_is_about_to_end_has_another_one(cluster, soon_a
     see_end_of(other)
 
 
+def test_who_connects_too_late_to_an_actor_of_its_own_has_another_one(
+    cluster, soon_alone, monkeypatch
+):
+    import ray
+
+    maker = RayEngine(cluster, "shared").replica(PlacementConfig("far"), [PART], 0)
+    connect, ended = maker._channels_to, []
+
+    def connect_late(door):
+        if not ended:  # as when nobody connects within `_ALONE` seconds
+            ray.kill(maker._actor)
+            ended.append(maker._actor)
+            see_end_of(maker)
+        return connect(door)
+
+    monkeypatch.setattr(maker, "_channels_to", connect_late)
+    maker.start(60.0)
+    assert maker._actor._actor_id != ended[0]._actor_id
+    maker.close()
+    see_end_of(maker)
+
+
 def test_shared_actors_are_those_of_the_same_graph_wherever_its_archive_lies(tmp_path):
     text = text_of().replace('"tests.remote.units:risky"', 'mean, mean="1,2,3"')
 
