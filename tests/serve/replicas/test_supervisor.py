@@ -225,7 +225,8 @@ def test_the_number_may_stand_in_the_file_of_options(tmp_path):
     with serving(tmp_path, "--config", "serve.toml", count=2) as fleet:
         assert len(fleet.children()) == 2  # what is given as well wins
     command = ["python", "-m", "modelflow", "serve", "--config", "serve.toml", "--http", "x"]
-    assert "HOST:PORT" in programs.run(command, cwd=tmp_path).stderr
+    said = programs.run(command, cwd=tmp_path).stderr
+    assert "--http x: expected PORT, HOST:PORT or [HOST]:PORT" in said
 
 
 def test_tls_is_spoken_by_all(tmp_path):
