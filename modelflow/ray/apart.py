@@ -27,8 +27,8 @@ class Apart:
         self._placement = placement
         self._changed = threading.Condition()
         self._is_placing = False
-        self._taken: dict[str, str] = {}
-        self._leaving: set[str] = set()
+        # Of each server the machine, and what tells whether it is to end.
+        self._taken: dict[str, tuple[str, Callable[[], bool]]] = {}
 
     @contextmanager
     def placing(
@@ -37,14 +37,15 @@ class Apart:
         """Waits until a machine has none of them, and nobody else looks for one.
 
         Args:
-            is_over: It is not to begin any more.
+            is_over: Tells whether the server is to end, or not to begin any more. It is asked
+                from any thread until `left`: the machine of one that is to end is waited for.
 
         Returns:
             What the machine must be labelled with, for Ray; and what is to be called once it is
             known, with the server's name and the machine.
 
         Raises:
-            ClusterError: it is over, or each machine has one that does not leave.
+            ClusterError: it is over, or each machine has one that stays.
         """
         with self._changed:
             while self._is_placing or not self._has_room():
@@ -53,9 +54,12 @@ class Apart:
                     raise ClusterError(message)
                 self._changed.wait(_PAUSE)
             self._is_placing = True
-            taken = sorted(set(self._taken.values()))
+            taken = sorted(self._machines())
         try:
-            yield ({_NODE: f"!in({','.join(taken)})"} if taken else {}), self._place
+            yield (
+                {_NODE: f"!in({','.join(taken)})"} if taken else {},
+                lambda name, machine: self._place(name, machine, is_over),
+            )
         finally:
             with self._changed:
                 self._is_placing = False
@@ -68,10 +72,10 @@ class Apart:
             ClusterError: each has one that stays.
         """
         fitting = [machine for machine in self._cluster.machines() if machine.fits(self._placement)]
-        taken = set(self._taken.values())
+        taken = self._machines()
         if any(machine.labels.get(_NODE) not in taken for machine in fitting):
             return True
-        if self._leaving or self._is_placing:
+        if self._is_placing or any(is_over() for _, is_over in self._taken.values()):
             return False
         message = (
             f"it needs {needed_text(self._placement)} on a machine where no other server has its "
@@ -80,19 +84,15 @@ class Apart:
         )
         raise ClusterError(message)
 
-    def _place(self, name: str, machine: str) -> None:
-        with self._changed:
-            self._taken[name] = machine
+    def _machines(self) -> set[str]:
+        return {machine for machine, _ in self._taken.values()}
 
-    def leaving(self, name: str) -> None:
-        """Takes note that a server leaves: its machine will have none."""
+    def _place(self, name: str, machine: str, is_over: Callable[[], bool]) -> None:
         with self._changed:
-            if name in self._taken:
-                self._leaving.add(name)
+            self._taken[name] = machine, is_over
 
     def left(self, name: str) -> None:
         """Takes note that a server has ended."""
         with self._changed:
             self._taken.pop(name, None)
-            self._leaving.discard(name)
             self._changed.notify_all()

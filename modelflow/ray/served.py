@@ -127,13 +127,15 @@ class RayServed:
         except RayError:
             return 0
 
+    def leave(self) -> None:
+        """Takes note that it is to end: another one may wait for its machine."""
+        self._is_over = True
+
     def stop(self) -> None:
         """Has it answer what it has taken on, and end."""
         import ray
         from ray.exceptions import RayError
 
-        if self._apart is not None:
-            self._apart.leaving(self._name)
         with contextlib.suppress(RayError):
             seconds = self._drain + _MORE
             ray.get(self._actor.stop.remote(seconds), timeout=seconds + _MORE)

@@ -29,6 +29,9 @@ class Served(Protocol):
     def waiting(self) -> int:
         """Returns how many rows wait there."""
 
+    def leave(self) -> None:
+        """Takes note that it is to end; returns at once. `stop` follows if it has begun."""
+
     def stop(self) -> None:
         """Has it answer what it has taken on, and end."""
 
@@ -178,6 +181,8 @@ class Servers:
         if post.address and not post.is_leaving:
             self._say(f"server {post.number} leaves")
         post.is_leaving = True
+        if post.served is not None:  # now: the next one may be begun before its thread wakes
+            post.served.leave()
         if post in self._posts:
             self._posts.remove(post)
             self._old.append(post)

@@ -25,8 +25,8 @@ def apart():
     return Apart(Machines("a", "b"), PlacementConfig("server", resources={"CPU": 1}))
 
 
-def begin(apart, name, machine):
-    with apart.placing(lambda: False) as (labels, placed):
+def begin(apart, name, machine, is_over=lambda: False):
+    with apart.placing(is_over) as (labels, placed):
         placed(name, machine)
     return labels
 
@@ -46,9 +46,10 @@ def test_where_each_machine_has_one_that_stays_it_is_told_what_to_do(apart):
 
 
 def test_the_machine_of_one_that_leaves_is_waited_for(apart):
-    begin(apart, "one", "a")
+    leaves = threading.Event()
+    begin(apart, "one", "a", leaves.is_set)
     begin(apart, "two", "b")
-    apart.leaving("one")
+    leaves.set()
     found = []
     waits = threading.Thread(target=lambda: found.append(begin(apart, "three", "a")), name="waits")
     waits.start()
@@ -58,9 +59,10 @@ def test_the_machine_of_one_that_leaves_is_waited_for(apart):
 
 
 def test_who_waits_ends_when_it_is_over(apart):
-    begin(apart, "one", "a")
+    leaves = threading.Event()
+    begin(apart, "one", "a", leaves.is_set)
     begin(apart, "two", "b")
-    apart.leaving("one")
+    leaves.set()
     with (
         pytest.raises(ClusterError, match="ended before it had begun"),
         apart.placing(lambda: True),

@@ -26,6 +26,7 @@ class Told:
     def __init__(self, number, failures):
         self.number, self.failures, self.rows = number, failures, 0
         self.has_ended = threading.Event()
+        self.is_to_leave = False
         self.how = ""
 
     def open(self):
@@ -39,6 +40,9 @@ class Told:
 
     def waiting(self):
         return self.rows
+
+    def leave(self):
+        self.is_to_leave = True
 
     def stop(self):
         self.end("stopped")
@@ -56,10 +60,12 @@ class Kept:
 
     def __init__(self, least=1, most=1, failures=()):
         self.made, self.failures, self.said = [], list(failures), []
+        self.known_to_leave = {}  # by the number of one that is made: which others are to leave
         self.heard = threading.Condition()
         self.servers = Servers(self._make, (least, most), self._say)
 
     def _make(self, number):
+        self.known_to_leave[number] = [one.number for one in self.made if one.is_to_leave]
         self.made.append(Told(number, self.failures))
         return self.made[-1]
 
@@ -108,6 +114,14 @@ def test_a_new_one_answers_before_the_old_one_leaves():
     kept.until_said("server 1 has ended")
     said = kept.said
     assert said.index("server 2 answers at http://2") < said.index("server 0 has ended")
+    kept.servers.stop()
+
+
+def test_one_that_is_replaced_knows_it_before_the_next_one_looks_for_a_machine():
+    kept = Kept(3, 3)
+    kept.servers.start()
+    kept.servers.roll()
+    assert [kept.known_to_leave[number] for number in (3, 4, 5)] == [[], [0], [0, 1]]
     kept.servers.stop()
 
 
