@@ -1,6 +1,9 @@
 """Signals that come in the middle of a test, and what they ask of the test's process."""
 
 import contextlib
+import dis
+import functools
+import itertools
 import signal
 import sys
 import threading
@@ -10,27 +13,75 @@ def repeat_until_alarm(use, seconds, *, again=0.0, handler=signal.default_int_ha
     """Calls ``use`` until what it or the handler of the signal raises: the signal comes after
     ``seconds``, and then every ``again`` seconds.
 
-    Again, since a Ctrl-C that comes where nothing can be raised (in a finaliser, say) is lost; that
-    is no failure.
+    Again, since some are lost.
     """
+    with _some_lost():
+        before = signal.signal(signal.SIGALRM, handler)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6), again)
+            while True:
+                use()
+        finally:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            finally:
+                signal.signal(signal.SIGALRM, before)
+
+
+@contextlib.contextmanager
+def _some_lost():
+    """A Ctrl-C that comes where nothing can be raised (in a finaliser, say) is no failure."""
     unraisable = sys.unraisablehook
 
     def hook(what):
         if what.exc_type is not KeyboardInterrupt:
             unraisable(what)
 
-    before = signal.signal(signal.SIGALRM, handler)
+    sys.unraisablehook = hook
     try:
-        sys.unraisablehook = hook
-        signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6), again)
-        while True:
-            use()
+        yield
     finally:
+        sys.unraisablehook = unraisable
+
+
+def is_interrupted_at(number, use):
+    """Calls ``use`` with a Ctrl-C at the ``number``-th place at which Python looks for signals.
+
+    Those are, on this thread: the entry of a function, behind a call, and where a loop goes back.
+    Returns False if ``use`` has fewer of them.
+    """
+    seen = 0
+
+    def look(frame, event, _):
+        nonlocal seen
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if event == "opcode" and frame.f_lasti in _behind_calls(frame.f_code):
+            seen += 1
+            if seen == number:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return look
+
+    with untraced(), _some_lost():
+        sys.settrace(look)
         try:
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            use()
+        except KeyboardInterrupt:
+            return True
         finally:
-            signal.signal(signal.SIGALRM, before)
-            sys.unraisablehook = unraisable
+            sys.settrace(None)
+    return seen >= number  # it may have been lost
+
+
+@functools.cache
+def _behind_calls(code):
+    names = ("RESUME", "CALL", "JUMP_BACKWARD")
+    found = list(dis.get_instructions(code))
+    return {
+        instruction.offset
+        for before, instruction in itertools.pairwise(found)
+        if before.opname.startswith(names)
+    }
 
 
 @contextlib.contextmanager

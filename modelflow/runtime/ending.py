@@ -123,9 +123,6 @@ class Ending:
                 self.abort()
                 raise
             finally:
-                with life.lock:
-                    while life.is_starting:  # else it would join some, and leave the others
-                        life.changed.wait(life.clock, None)
                 life.errors += self._runner.join(self._timeout)
         finally:
             with life.lock:

@@ -34,8 +34,6 @@ class Life:
     """What belongs to no buffer, in the order in which it came: the flow has failed."""
     is_aborted: bool
     """Sessions end at once, those too that a source opens from now on."""
-    is_starting: bool
-    """Threads are being started: who joins them waits for that."""
     is_opening: bool
     """Nobody may begin, run, or be closed yet."""
     opening: int
@@ -52,7 +50,7 @@ class Life:
         self.changed = Waiting(self.lock)
         self.state = "new"
         self.errors = []
-        self.is_aborted = self.is_starting = False
+        self.is_aborted = False
         self.is_opening = True
         self.opening = self.beginning = workers
         self._began: float | None = None

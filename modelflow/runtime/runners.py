@@ -1,5 +1,6 @@
 """Those who run the stages: a thread a worker, or the calling thread for all of them."""
 
+import _thread
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -21,7 +22,7 @@ class Runner(Protocol):
     """Runs workers, in one way or another."""
 
     def start(self) -> None:
-        """Opens every unit; errors go to the workers' owner.
+        """Opens every unit, unless `join` came first; errors go to the workers' owner.
 
         Raises:
             FlowUnitError: the system has no more threads.
@@ -62,7 +63,10 @@ class Runner(Protocol):
         """Returns the worker whose thread is calling, if any."""
 
     def join(self, timeout: float) -> list[FlowUnitError]:
-        """Ends everyone, and returns an error for each who has not ended in ``timeout`` s."""
+        """Ends everyone, and returns an error for each who has not ended in ``timeout`` s.
+
+        Waits for a `start` that is under way; behind it nobody is started any more.
+        """
 
 
 class ThreadRunner:
@@ -82,6 +86,8 @@ class ThreadRunner:
         self._flow = flow
         self._clock = clock
         self._running = [(worker, self._thread(worker)) for worker in workers]
+        self._starting = threading.Lock()  # held by whoever starts threads
+        self._is_over = False
         stages: dict[str, Stage] = {worker.stage.plan.name: worker.stage for worker in workers}
         self._watchdog = Watchdog(flow, workers, tuple(stages.values()), has_work, interval, clock)
 
@@ -95,9 +101,13 @@ class ThreadRunner:
 
     def start(self) -> None:
         """Starts every thread; each opens its unit."""
-        for worker, thread in self._running:
-            _start(worker, thread)
-        self._watchdog.thread.start()
+
+        def start_all() -> None:
+            for worker, thread in self._running:
+                _start(worker, thread)
+            self._watchdog.thread.start()
+
+        self._start_by(start_all)
 
     def add(self, worker: Worker, on_end: Callable[[], None]) -> None:
         """Runs one more worker; it opens its unit."""
@@ -109,8 +119,50 @@ class ThreadRunner:
                 on_end()
 
         thread = self._thread(worker, main)
-        _start(worker, thread)
-        self._running.append((worker, thread))
+
+        def start_one() -> None:
+            self._running.append((worker, thread))
+            try:
+                _start(worker, thread)
+            except FlowUnitError:
+                self._running.remove((worker, thread))
+                raise
+
+        if not self._start_by(start_one):
+            on_end()
+
+    def _start_by(self, start: Callable[[], None]) -> bool:
+        """Starts threads; returns False, and starts none, where everyone is to end.
+
+        On a thread of its own: a Ctrl-C, which comes on the main thread, would break `Thread.start`
+        off, and leave a thread that nobody can join, or one that is listed and never runs.
+
+        Raises:
+            Exception: what ``start`` raised.
+        """
+        found: list[bool | Exception] = []
+        has_ended = _thread.allocate_lock()  # not an Event, whose wait is Python code itself
+        has_ended.acquire()
+
+        def main() -> None:
+            try:
+                with self._starting:
+                    if not self._is_over:
+                        start()
+                    found.append(not self._is_over)
+            except Exception as error:  # noqa: BLE001 - raised below
+                found.append(error)
+            finally:
+                has_ended.release()
+
+        try:
+            _thread.start_new_thread(main, ())
+        except RuntimeError:  # there are no more threads: `start` says for which node
+            main()
+        has_ended.acquire()
+        if isinstance(found[0], Exception):
+            raise found[0]
+        return found[0]
 
     def remove(self, worker: Worker) -> None:
         """Waits until a worker has ended, which was told to."""
@@ -140,6 +192,8 @@ class ThreadRunner:
 
     def join(self, timeout: float) -> list[FlowUnitError]:
         """Joins every thread; those that do not end in time are described by an error each."""
+        with self._starting:
+            self._is_over = True
         self._watchdog.stop()
         deadline = self._clock.now() + timeout
         hung = []
@@ -164,18 +218,19 @@ class InlineRunner:
         self._running: list[tuple[Worker, object]] = []
         # Of several calling threads one runs the stages; a callback that it calls may pump again.
         self._turn = threading.RLock()
-        self._is_pumping = False
+        self._is_pumping = self._is_over = False
 
     def start(self) -> None:
         """Opens every unit, in order, also behind one that fails: each says what is wrong.
 
         Behind a Ctrl-C no more.
         """
-        for worker in self._workers:
-            if worker.try_open():
-                self._running.append((worker, _work_of(worker)))
-            elif worker.is_given_up:
-                return
+        with self._turn:
+            for worker in () if self._is_over else self._workers:
+                if worker.try_open():
+                    self._running.append((worker, _work_of(worker)))
+                elif worker.is_given_up:
+                    return
 
     def begin(self) -> None:
         """Lets every source begin."""
@@ -222,6 +277,7 @@ class InlineRunner:
     def join(self, timeout: float) -> list[FlowUnitError]:  # noqa: ARG002 - nothing waits here
         """Closes every unit."""
         with self._turn:
+            self._is_over = True
             for worker, _ in self._running:
                 worker.finish()
                 worker.try_close()

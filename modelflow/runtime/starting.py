@@ -51,7 +51,7 @@ class Starting:
             for worker in self._workers:
                 if life.state == "running":  # else a stop has come from another thread
                     worker.try_load()
-            self._start_threads()
+            self._runner.start()
             life.wait_while(lambda: life.opening and life.goes_on)
             if life.goes_on and check is not None:
                 check()
@@ -64,16 +64,3 @@ class Starting:
                 life.changed.wake()
         self._runner.begin()
         life.wait_while(lambda: life.beginning and life.goes_on)
-
-    def _start_threads(self) -> None:
-        """Starts them, unless a stop has come first; one that comes meanwhile waits for that."""
-        life = self._life
-        try:
-            with life.lock:
-                life.is_starting = life.state == "running"
-            if life.is_starting:
-                self._runner.start()
-        finally:
-            with life.lock:
-                life.is_starting = False
-                life.changed.wake()

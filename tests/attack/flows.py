@@ -1,6 +1,7 @@
 """Random graphs in this process, ended at random moments in one of many ways."""
 
 import contextlib
+import gc
 import logging
 import random
 import threading
@@ -40,6 +41,7 @@ def attack_flows(moments, number):
 
     level = logging.getLogger("modelflow").level
     logging.getLogger("modelflow").setLevel(logging.CRITICAL)
+    gc.collect()  # what earlier tests have left is not freed in the middle
     try:
         with untraced():
             attack()

@@ -1,14 +1,37 @@
 """A few moments of the attack; see the package for more of them."""
 
+import itertools
 import sys
+import threading
 
 import pytest
 
+from modelflow import Flow, flowunit
+from tests.alarms import is_interrupted_at
 from tests.attack.flows import attack_flows
 from tests.attack.graphs_run import attack_programs
 from tests.attack.ready import attack_ready
+from tests.attack.traces import LONG
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+
+
+@flowunit
+def same(value):
+    return value
+
+
+def test_a_ctrl_c_at_any_place_of_a_start_is_raised_and_leaves_no_thread():
+    before = threading.enumerate()
+    graph = "digraph { a [type=input]; s [flowunit=same, threads=2]; b [type=output]; a -> s -> b }"
+    for number in itertools.count(1):
+        flow = Flow(graph, units=[same], stop_timeout=LONG)
+        is_interrupted = is_interrupted_at(number, flow.build().start)
+        flow.stop(drain=False)
+        assert threading.enumerate() == before, f"at place {number}"
+        if not is_interrupted:
+            break
+    assert number > 50, "the start was not interrupted where it starts threads"
 
 
 def test_flows_that_end_at_random_moments_leave_nothing_behind():

@@ -91,16 +91,24 @@ def test_a_unit_may_ask_for_the_stop(options):
     assert unit.flow.scheduler.is_stopped
 
 
-def test_a_thread_that_the_system_does_not_give_is_named_with_its_node(monkeypatch):
+@pytest.mark.parametrize("is_at_the_limit_before", [False, True])
+def test_a_thread_that_the_system_does_not_give_is_named_with_its_node(
+    is_at_the_limit_before, monkeypatch
+):
     start = threading.Thread.start
+
+    def refuse(*_):
+        raise RuntimeError("can't start new thread")
 
     def limited(thread):
         if thread.name.startswith("modelflow/test/n1"):
-            raise RuntimeError("can't start new thread")
+            refuse()
         start(thread)
 
     flow = Running(chain(spec_of(), (spec_of(), {"threads": 1})))
     monkeypatch.setattr(threading.Thread, "start", limited)
+    if is_at_the_limit_before:
+        monkeypatch.setattr("_thread.start_new_thread", refuse)
     with pytest.raises(FlowFailed) as caught:
         flow.scheduler.start()
     (error,) = caught.value.exceptions
@@ -165,6 +173,18 @@ def test_who_joins_waits_for_all_threads_together_and_describes_those_that_hang(
     assert waits == [2.0, 0.5, 0.0]
     assert [error.node for error in errors] == ["n0", "n0"]
     assert "did not return within 2 s of being told to stop" in str(errors[0])
+
+
+def test_behind_the_end_nobody_is_started_any_more():
+    opened, ended = [], threading.Event()
+    unit = unit_of(None, hooks={"open": opened.append})
+    scheduler = Running(chain((unit, {"threads": 1}))).scheduler
+    runner, (worker,) = scheduler._runner, scheduler._workers
+    assert runner.join(1.0) == []
+    runner.start()
+    runner.add(worker, ended.set)
+    assert ended.is_set()
+    assert opened == []
 
 
 # -- a unit that asks its own flow ---------------------------------------------------------------
