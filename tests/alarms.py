@@ -55,7 +55,7 @@ def is_interrupted_at(number, use):
     def look(frame, event, _):
         nonlocal seen
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        if event == "opcode" and frame.f_lasti in _behind_calls(frame.f_code):
+        if event == "opcode" and frame.f_lasti in _places_of(frame.f_code):
             seen += 1
             if seen == number:
                 sys.settrace(None)
@@ -74,13 +74,12 @@ def is_interrupted_at(number, use):
 
 
 @functools.cache
-def _behind_calls(code):
-    names = ("RESUME", "CALL", "JUMP_BACKWARD")
-    found = list(dis.get_instructions(code))
+def _places_of(code):
     return {
         instruction.offset
-        for before, instruction in itertools.pairwise(found)
-        if before.opname.startswith(names)
+        for before, instruction in itertools.pairwise(dis.get_instructions(code))
+        if before.opname.startswith(("RESUME", "CALL"))
+        or instruction.opname.startswith("JUMP_BACKWARD")
     }
 
 

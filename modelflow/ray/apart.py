@@ -47,6 +47,11 @@ class Apart:
         Raises:
             ClusterError: it is over, or each machine has one that stays.
         """
+
+        def placed(name: str, machine: str) -> None:
+            with self._changed:
+                self._taken[name] = machine, is_over
+
         with self._changed:
             while self._is_placing or not self._has_room():
                 if is_over():
@@ -56,10 +61,7 @@ class Apart:
             self._is_placing = True
             taken = sorted(self._machines())
         try:
-            yield (
-                {_NODE: f"!in({','.join(taken)})"} if taken else {},
-                lambda name, machine: self._place(name, machine, is_over),
-            )
+            yield ({_NODE: f"!in({','.join(taken)})"} if taken else {}), placed
         finally:
             with self._changed:
                 self._is_placing = False
@@ -86,10 +88,6 @@ class Apart:
 
     def _machines(self) -> set[str]:
         return {machine for machine, _ in self._taken.values()}
-
-    def _place(self, name: str, machine: str, is_over: Callable[[], bool]) -> None:
-        with self._changed:
-            self._taken[name] = machine, is_over
 
     def left(self, name: str) -> None:
         """Takes note that a server has ended."""

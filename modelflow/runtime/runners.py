@@ -141,7 +141,7 @@ class ThreadRunner:
             Exception: what ``start`` raised.
         """
         found: list[bool | Exception] = []
-        has_ended = _thread.allocate_lock()  # not an Event, whose wait is Python code itself
+        has_ended = threading.Lock()  # not an Event, whose wait is Python code itself
         has_ended.acquire()
 
         def main() -> None:
@@ -226,7 +226,9 @@ class InlineRunner:
         Behind a Ctrl-C no more.
         """
         with self._turn:
-            for worker in () if self._is_over else self._workers:
+            if self._is_over:
+                return
+            for worker in self._workers:
                 if worker.try_open():
                     self._running.append((worker, _work_of(worker)))
                 elif worker.is_given_up:
