@@ -102,6 +102,18 @@ def test_answers_are_as_exact_as_the_precision(
     assert distance(found, right(network, items)) < PRECISIONS[precision]
 
 
+@pytest.mark.parametrize("precision", ["fp32", "tf32"])
+def test_what_a_trace_recorded_of_tf32_gives_way_to_the_precision(model_file, network, precision):
+    traced = torch.jit.freeze(torch.jit.load(str(model_file)).eval())
+    settings.set_traced_tf32(traced.graph, precision)
+    convolutions = traced.graph.findAllNodes("aten::_convolution")
+    recorded = [list(node.inputs())[-1].toIValue() for node in convolutions]
+    assert recorded == [precision == "tf32"] * 2
+    items = images(3)
+    found = traced(torch.from_numpy(np.stack(items)))
+    assert distance(found.numpy(), right(network, items)) < PRECISIONS["fp32"]
+
+
 @pytest.mark.cuda
 @pytest.mark.parametrize("precision", ["", "fp16"])
 def test_cuda_graphs_of_every_allowed_size_give_the_same(model_file, network, precision):

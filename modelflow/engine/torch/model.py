@@ -13,7 +13,7 @@ from modelflow.device.torch_memory import load_torch
 from modelflow.engine.engine import LoadedModel, LoadRequest, one_sentence
 from modelflow.engine.torch.cuda_graph import CudaGraphs
 from modelflow.engine.torch.ports import Ports
-from modelflow.engine.torch.settings import torch_device
+from modelflow.engine.torch.settings import set_traced_tf32, torch_device
 from modelflow.engine.torch.writes import INPUT, OWN, find_written
 from modelflow.errors import EngineError
 
@@ -55,6 +55,7 @@ class TorchModel(LoadedModel):
         self._own = set(_storages(module))
         if isinstance(module, torch.jit.ScriptModule):
             module = torch.jit.freeze(module)
+            set_traced_tf32(module.graph, options.precision)
             self._own.update(_constants(module))
         self._module: Any = module
         written = find_written(module)

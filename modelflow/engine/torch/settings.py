@@ -8,9 +8,11 @@ from modelflow.device.torch_memory import TorchMemory, load_torch
 from modelflow.engine.engine import LoadRequest
 from modelflow.errors import DeviceUnavailableError, EngineError
 
-__all__ = ["apply_settings", "torch_device"]
+__all__ = ["apply_settings", "set_traced_tf32", "torch_device"]
 
 _lock = threading.Lock()
+# The place of `allow_tf32` among the arguments of `aten::_convolution`: native_functions.yaml.
+_ALLOW_TF32 = 12
 _is_tf32: dict[str, bool] = {}
 
 
@@ -63,6 +65,25 @@ def apply_settings(request: LoadRequest) -> None:
                 raise EngineError(message) from error
         if options.precision in ("fp32", "tf32"):
             _set_tf32(torch, options.precision == "tf32")
+
+
+def set_traced_tf32(graph: Any, precision: str) -> None:
+    """Sets the use of TF32 in the convolutions that a trace has recorded.
+
+    ``torch.jit.trace`` writes into each convolution whether TF32 was allowed when it was traced,
+    which is PyTorch's default; the setting of the process does not change it.
+
+    Args:
+        graph: The graph of a frozen module, in which all calls are inlined. It is changed.
+        precision: ``fp32`` or ``tf32``; with another one the graph stays as it is.
+    """
+    if precision not in ("fp32", "tf32"):
+        return
+    wanted = graph.insertConstant(precision == "tf32")
+    wanted.node().moveBefore(next(graph.nodes()))
+    for node in graph.findAllNodes("aten::_convolution"):
+        if len(list(node.inputs())) > _ALLOW_TF32:  # traces of PyTorch before 1.7 have none
+            node.replaceInput(_ALLOW_TF32, wanted)
 
 
 def _set_tf32(torch: Any, is_wanted: bool) -> None:
