@@ -5,8 +5,6 @@ have one call more and two errors, whoever watches the rows' sessions is told, a
 recorded a slice is in its ring.
 """
 
-import sys
-import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +15,7 @@ from modelflow.runtime.clock import Clock
 from modelflow.runtime.owner import WorkerOwner
 from modelflow.runtime.ring import BLOCKED, Ring, Slice, slice_of
 from modelflow.runtime.segment import Batch, Span
+from modelflow.runtime.stacks import find_position
 from modelflow.runtime.stage import Stage
 from modelflow.runtime.watching import Lap, failures_of, tell
 
@@ -151,8 +150,5 @@ class WorkerReport:
 
     def position(self) -> str:
         """Returns ``"; it is at file:line in function"`` of the code that the thread is in."""
-        frame = sys._current_frames().get(self.thread_id)
-        if frame is None:
-            return ""
-        where = traceback.extract_stack(frame)[-1]
-        return f"; it is at {where.filename}:{where.lineno} in {where.name}"
+        position = find_position(self.thread_id)
+        return position and f"; it is at {position}"
