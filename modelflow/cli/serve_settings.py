@@ -94,6 +94,14 @@ _REQUESTS: tuple[_Values, ...] = (
         0,
         "Seconds within which a body must be there; else 408.",
     ),
+    (
+        "--request-timeout",
+        "request_timeout",
+        _OPTIONS.request_timeout,
+        0,
+        "Seconds that a request may take; then it is answered 504, or DEADLINE_EXCEEDED, and given "
+        "up, whatever its model does. Of a stream: until its next part.",
+    ),
 )
 _OF_CONNECTIONS: tuple[_Values, ...] = (
     (

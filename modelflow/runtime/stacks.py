@@ -4,7 +4,10 @@ import gc
 import operator
 import sys
 import traceback
-from types import FrameType
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 __all__ = ["find_position"]
 
@@ -22,7 +25,7 @@ def find_position(thread_id: int) -> str:
     return f"{where.filename}:{where.lineno} in {where.name}"
 
 
-def _frames() -> dict[int, FrameType]:
+def _frames() -> "dict[int, FrameType]":
     """Asks while nothing can be collected.
 
     Before Python 3.11.9 the interpreter may collect garbage while it makes the answer and holds the
@@ -33,5 +36,4 @@ def _frames() -> dict[int, FrameType]:
     """
     calls = (gc.disable, sys._current_frames, gc.enable if gc.isenabled() else gc.disable)
     _, frames, _ = map(operator.call, calls)
-    found: dict[int, FrameType] = frames
-    return found
+    return cast("dict[int, FrameType]", frames)

@@ -65,6 +65,8 @@ class Call:
             on_result=on_result,
         )
         """What goes into the flow."""
+        self.is_over = False
+        """The flow has given all of it."""
         self.is_without_axis = False
         """Every input was one value without a batch axis; so are the outputs then."""
 
@@ -87,9 +89,18 @@ class Call:
         """Ends it: nobody waits for the answer any more."""
         self.model.forget(self)
 
-    def fail(self, problem: Problem) -> None:
-        """Ends it without an answer."""
+    def give_up(self, problem: Problem) -> None:
+        """Ends it without the answer that somebody still waits for."""
         self._problem = problem
+        if self.model.withdraw(self):
+            self.fail(problem)
+        else:
+            self.request.cancel()  # which says that it is over
+
+    def fail(self, problem: Problem) -> None:
+        """Ends it without an answer, where no flow has it."""
+        self._problem = problem
+        self.model.time_limit.forget(self)
         self.model.ended()
         self.done(self)
 
@@ -98,6 +109,8 @@ class Call:
         self.model.over(self._end)  # from whichever thread
 
     def _end(self) -> None:
+        self.is_over = True
+        self.model.time_limit.forget(self)
         self.model.admission.left()
         self.done(self)
 
@@ -132,6 +145,8 @@ class Call:
         except ModelflowError as error:
             raise problem_of(error) or inside(error) from error
         if found is not None:
+            if not self.is_over:
+                self.model.time_limit.renew(self)
             self._check(found[1:])
         return found
 

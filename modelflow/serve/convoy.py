@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from modelflow.buffer import Buffer
+from modelflow.errors import Cancelled
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.serve.status import inside, problem_of
 from modelflow.wire.problem import Problem
@@ -43,6 +44,9 @@ class Convoy:
         self._reader = reader
         self._waiting = waiting
         self._rows = rows
+        self._unanswered = len(waiting)
+        self._is_in = self._is_late = False
+        model.time_limit.add_oldest(self, waiting)
 
     def enter(self, flow: "Flow", on_room: Callable[[], None]) -> "Convoy | None":
         """Sends them on their way; returns those that found no room, which go on by themselves.
@@ -55,11 +59,14 @@ class Convoy:
             StreamClosed: the flow takes nothing any more.
         """
         here = [place for place, (one, _) in enumerate(self._waiting) if not one.is_over]
-        if len(here) < len(self._waiting):  # who asked has gone meanwhile
+        if len(here) < len(self._waiting):  # who asked has gone meanwhile, or was given up
             self._waiting = [self._waiting[place] for place in here]
             self._rows = [self._rows[place] for place in here]
+            self._unanswered = len(here)
         if not here:
+            self._model.time_limit.forget(self)
             return None
+        self._is_in = True
         submitted = flow.submit_rows(self._rows, self, on_room)
         waiting, rows, count = self._waiting, self._rows, submitted.count
         for position in range(count):
@@ -67,12 +74,26 @@ class Convoy:
         self._rows = ()
         if count == len(waiting):
             return None
-        self._waiting = waiting[:count]
+        self._waiting, self._unanswered = waiting[:count], count
+        if not count:
+            self._model.time_limit.forget(self)
         return Convoy(self._model, self._reader, waiting[count:], rows[count:])
 
-    def give_up(self, problem: Problem) -> None:
+    def refuse(self, problem: Problem) -> None:
         """Refuses all: nothing takes them any more."""
-        self._model.over(partial(self._give_up, problem))
+        self._model.over(partial(self._refuse, problem))
+
+    def give_up(self, _: Problem) -> None:
+        """Refuses those that have waited as long as any may; see `TimeLimit.add_oldest`."""
+        limit = self._model.time_limit
+        late = limit.list_late(self._waiting)
+        if self._is_in:
+            self._is_late = bool(late)
+            for place in late:
+                self._waiting[place][0].on_gone()  # the flow says that it is over
+        else:
+            self._fail(late, limit.problem())
+        limit.add_oldest(self, (each for n, each in enumerate(self._waiting) if n not in late))
 
     # -- what becomes of them: from any thread ----------------------------------------------------
 
@@ -82,7 +103,11 @@ class Convoy:
 
     def failed(self, positions: Sequence[int], failure: Exception) -> None:
         """Has these refused, on the server's thread."""
-        self._model.over(partial(self._fail, positions, problem_of(failure) or inside(failure)))
+        if self._is_late and isinstance(failure, Cancelled):
+            problem = self._model.time_limit.problem()
+        else:
+            problem = problem_of(failure) or inside(failure)
+        self._model.over(partial(self._fail, positions, problem))
 
     # -- and back on the server's thread ----------------------------------------------------------
 
@@ -90,7 +115,7 @@ class Convoy:
         self, positions: Sequence[int], found: Mapping[str, Sequence[Buffer]], left: float
     ) -> None:
         model, waiting = self._model, self._waiting
-        model.admission.under_way -= len(positions)
+        self._count_out(len(positions))
         reader = self._reader
         try:
             answers = reader.answers(model, found)
@@ -109,14 +134,20 @@ class Convoy:
                 asker.answer(reply(answer))
         figures.answered_together(seconds, now - left)
 
-    def _give_up(self, problem: Problem) -> None:
+    def _count_out(self, count: int) -> None:
+        self._model.admission.under_way -= count
+        self._unanswered -= count
+        if not self._unanswered:
+            self._model.time_limit.forget(self)
+
+    def _refuse(self, problem: Problem) -> None:
         # Who has gone, until now, has counted itself out.
         left = [place for place, (one, _) in enumerate(self._waiting) if not one.is_over]
         self._fail(left, problem)
 
     def _fail(self, positions: Sequence[int], problem: Problem) -> None:
         now, figures = SYSTEM_CLOCK.now(), self._model.figures
-        self._model.admission.under_way -= len(positions)
+        self._count_out(len(positions))
         reply = self._reader.refusal(problem)
         for position in positions:
             asker, began = self._waiting[position]

@@ -55,7 +55,9 @@ class Gangway:
 
     def hurry(self) -> None:
         """Has what is here go in now."""
-        if (self._waiting or self._unread) and not self._is_blocked:
+        if self._is_blocked:
+            self._unread.wait()
+        elif self._waiting or self._unread:
             self._enter()
 
     def forget(self, call: Call) -> bool:
@@ -107,7 +109,7 @@ class Gangway:
         waiting, self._waiting = self._waiting, deque()
         for one in waiting:
             if isinstance(one, Convoy):
-                one.give_up(problem)
+                one.refuse(problem)
             else:
                 one.fail(problem)
         self._on_closed()

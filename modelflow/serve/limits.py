@@ -34,18 +34,28 @@ class ModelLimits:
         elements: Most elements of one tensor.
         rows: Most items of one request.
         expanded: Most bytes of examples, each with the context that they share.
+        seconds: How long a request may take.
+        load_seconds: How long a version may take to load.
     """
 
     requests: int = 1000
     elements: int = 1 << 29
     expanded: int = 64 << 20
     rows: int = 1 << 17
+    seconds: float = 600.0
+    load_seconds: float = 600.0
 
     @classmethod
     def of(cls, options: "ServeOptions") -> Self:
         """Returns what the options say."""
-        elements, rows = options.max_tensor_elements, options.max_rows
-        return cls(options.max_requests, elements, options.expanded, rows)
+        return cls(
+            options.max_requests,
+            options.max_tensor_elements,
+            options.expanded,
+            options.max_rows,
+            options.request_timeout,
+            options.load_timeout,
+        )
 
     def check_elements(self, count: int, where: str) -> None:
         """Checks how many elements a tensor has.

@@ -38,6 +38,9 @@ class ServeOptions:
         max_rows: Most items of one request.
         json: What a JSON document may hold.
         body_time_out: Seconds within which a body must be there.
+        load_timeout: Seconds that a version may take to load; then it is given up.
+        request_timeout: Seconds that a request may take; then it is answered 504, or
+            DEADLINE_EXCEEDED. Of a stream: until its next part.
         drain_timeout: Seconds within which a stop lets the requests under way be answered.
         drain_delay: Seconds before that for which a stop goes on answering whoever asks, but is not
             ready any more: until those who ask whether it is have seen it.
@@ -69,6 +72,8 @@ class ServeOptions:
     max_rows: int = 1 << 17
     json: JsonLimits = field(default_factory=JsonLimits)
     body_time_out: float = 30.0
+    load_timeout: float = 600.0
+    request_timeout: float = 600.0
     drain_timeout: float = 30.0
     drain_delay: float = 0.0
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)

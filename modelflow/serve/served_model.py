@@ -20,6 +20,7 @@ from modelflow.serve.limits import ModelLimits
 from modelflow.serve.model import with_signature
 from modelflow.serve.row_reader import Asker, RowReader
 from modelflow.serve.rows import hide_triggers, is_whole, items_of
+from modelflow.serve.time_limit import TimeLimit
 from modelflow.serve.unread import Unread
 from modelflow.wire.problem import Code
 from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE, PREDICT_METHOD
@@ -50,6 +51,7 @@ class ServedModel:
         limits: What it takes.
         admission: Which requests it takes.
         figures: What has become of the others.
+        time_limit: What gives up those that have no answer in time.
         unread: The requests that are read together when they go in.
         flow: What answers.
         signature_name: Which of the model's signatures it is.
@@ -82,6 +84,7 @@ class ServedModel:
         self.limits = limits
         self.admission = Admission(name, limits.requests)
         self.figures = ModelFigures()
+        self.time_limit = TimeLimit(limits.seconds)
         self.on_closed: Callable[[], object] | None = None
         self.unread = Unread(self)
         self._gangway = Gangway(flow, mailbox, self.unread, self._closed)
@@ -154,6 +157,7 @@ class ServedModel:
         admission.admit(deadline)
         if visit is not None:
             call.watch(visit)
+        self.time_limit.add(call, deadline)
         self._gangway.add(call)
         return call
 
@@ -220,10 +224,15 @@ class ServedModel:
 
     def forget(self, call: Call) -> None:
         """Ends a request whose caller has gone: what is queued for it is dropped."""
-        if self._gangway.forget(call):
+        if self.withdraw(call):
+            self.time_limit.forget(call)
             self.left(Code.CANCELLED)
         else:
             call.request.cancel()
+
+    def withdraw(self, call: Call) -> bool:
+        """Takes a request back; False: the flow has it, or it is over."""
+        return self._gangway.forget(call)
 
     def over(self, end: Callable[[], None]) -> None:
         """Has requests end on the server's thread, with one wake-up for many; from any thread.

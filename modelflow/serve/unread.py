@@ -10,7 +10,7 @@ from modelflow.buffer import Buffer
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.serve.convoy import Convoy
 from modelflow.serve.row_reader import Asker, RowReader
-from modelflow.wire.problem import Code
+from modelflow.wire.problem import Code, Problem
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -40,6 +40,7 @@ class Unread:
         self._requests: list[Asker] = []
         self._began: list[float] = []  # when each of them came
         self._reader: RowReader | None = None
+        self._is_limited = False
 
     def __len__(self) -> int:
         return len(self._requests)
@@ -71,13 +72,33 @@ class Unread:
             for asker in requests[room:]:
                 asker.answer(reply)
 
+    def wait(self) -> None:
+        """Waits for room in the graph: those that wait too long are given up."""
+        if not self._is_limited and self._requests:
+            self._is_limited = True
+            self._model.time_limit.add_oldest(self, self._waiting())
+
+    def _waiting(self) -> "list[tuple[Asker, float]]":
+        return [*zip(self._requests, self._began, strict=True)]
+
+    def give_up(self, _: Problem) -> None:
+        """Refuses those that have waited as long as any may; see `TimeLimit.add_oldest`."""
+        self._is_limited = False
+        waiting, reader, limit = self._waiting(), self._reader, self._model.time_limit
+        assert reader is not None  # it has come with the first of them
+        problem = limit.problem()
+        reply = reader.refusal(problem)
+        for place in limit.list_late(waiting):
+            self._model.left(problem.code)
+            waiting[place][0].answer(reply)
+        self.wait()
+
     def read(self) -> Convoy | None:
         """Reads all that are here; returns those that go on together, None: none do."""
-        waiting = [
-            (asker, began)
-            for asker, began in zip(self._requests, self._began, strict=True)
-            if not asker.is_over  # who asked has gone
-        ]
+        waiting = [each for each in self._waiting() if not each[0].is_over]
+        if self._is_limited:
+            self._is_limited = False
+            self._model.time_limit.forget(self)
         self._requests, self._began = [], []
         if not waiting:
             return None

@@ -6,8 +6,8 @@ import threading
 from modelflow.runtime.stacks import find_position
 from tests import programs
 
-# Whoever asks the interpreter with the collector on is frozen by this within some hundred questions, and
-# with it all other threads, where Python is older than 3.11.9.
+# Whoever asks the interpreter with the collector on is frozen by this within some hundred
+# questions, and with it all other threads, where Python is older than 3.11.9.
 ASK = """
 import faulthandler, gc, threading, time
 from modelflow.runtime.stacks import find_position

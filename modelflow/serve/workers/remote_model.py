@@ -15,6 +15,7 @@ from modelflow.serve.limits import ModelLimits
 from modelflow.serve.link.parcel import dtype_of
 from modelflow.serve.model import Inference, with_signature
 from modelflow.serve.rows import rows_of
+from modelflow.serve.time_limit import TimeLimit
 from modelflow.wire.problem import Problem
 from modelflow.wire.tensor import TensorSpec
 
@@ -65,16 +66,27 @@ class RemoteCall:
         self._told: Callable[[Problem | None], object] | None = None
         self._is_taken = self._is_asking = False
 
+    def give_up(self, problem: Problem) -> None:
+        """Ends it without the answer that somebody still waits for; see `TimeLimit`."""
+        self._messenger.cancel(self)
+        self.failed(problem)
+
     # -- what the other process says --------------------------------------------------------------
 
     def answered(self, found: Mapping[str, Any]) -> None:
-        """Takes the answer."""
-        self._found, self.is_ended = found, True
+        """Takes the answer; one that comes when it was given up is dropped."""
+        if self.is_ended:
+            return
+        self._found = found
+        self._end()
         self._done(self)
 
     def failed(self, problem: Problem) -> None:
         """Takes why there is none."""
-        self._problem, self.is_ended = problem, True
+        if self.is_ended:  # it was given up
+            return
+        self._problem = problem
+        self._end()
         if not self._tell(problem):
             self._done(self)
 
@@ -85,14 +97,23 @@ class RemoteCall:
 
     def came(self, name: str, data: Any, is_last: bool) -> None:
         """Takes a part of a stream."""
+        if self.is_ended:
+            return
         self._is_asking = False
         self._parts.append((name, Buffer(data), is_last))
+        self.model.time_limit.renew(self)
         self._done(self)
 
     def ended(self) -> None:
         """Takes note that no further part comes."""
-        self.is_ended = True
+        if self.is_ended:
+            return
+        self._end()
         self._done(self)
+
+    def _end(self) -> None:
+        self.is_ended = True
+        self.model.time_limit.forget(self)
 
     def _tell(self, problem: Problem | None) -> bool:
         told, self._told = self._told, None
@@ -159,6 +180,7 @@ class RemoteModel:
         name, version, signature, types, limits, signature_name, method, others: As of a
             `ServedModel`.
         batching: How it gathers items into calls.
+        time_limit: What gives up requests that have no answer in time.
     """
 
     def __init__(
@@ -182,6 +204,7 @@ class RemoteModel:
         self.method: str = document["method"]
         others = (RemoteModel(one, limits, messenger) for one in document["others"])
         self.others = {one.signature_name: one for one in others}
+        self.time_limit = TimeLimit(limits.seconds)
         self._key: int = document["key"]
         self._messenger = messenger
 
@@ -224,6 +247,7 @@ class RemoteModel:
         call = RemoteCall(self, rows_of(self.signature, arrays), done, self._messenger)
         context = None if visit is None else visit.enter(self.name, self.version)
         self._messenger.infer(call, self._key, arrays, (deadline, context, is_stream))
+        self.time_limit.add(call, deadline)
         return call
 
     def send(
@@ -240,6 +264,7 @@ class RemoteModel:
         call = RemoteCall(self, rows, done, self._messenger)
         context = None if visit is None else visit.enter(self.name, self.version)
         self._messenger.send(call, self._key, items, (deadline, context, is_stream))
+        self.time_limit.add(call, deadline)
         return call
 
 

@@ -1,0 +1,96 @@
+"""When requests to a model are given up that have no answer: whatever the model does meanwhile."""
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from modelflow.http.patience import Patience
+from modelflow.runtime.clock import SYSTEM_CLOCK
+from modelflow.wire.problem import Code, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from modelflow.serve.row_reader import Asker
+
+__all__ = ["Limited", "TimeLimit"]
+
+
+# Seconds by which a timer of the loop may be before the clock.
+_EARLY = 0.001
+
+
+class Limited(Protocol):
+    """Requests that may be given up."""
+
+    def give_up(self, problem: Problem, /) -> None:
+        """Ends them with this problem; what is computed for them is dropped when it comes."""
+
+
+class TimeLimit:
+    """Gives up what has no answer in time. For the server's thread."""
+
+    def __init__(self, seconds: float) -> None:
+        """Takes how long any request may take."""
+        self.seconds = seconds
+        """How long any request may take."""
+        self._all: Patience[Limited] = Patience(seconds, self._give_up)
+        self._own: dict[Limited, asyncio.TimerHandle] = {}
+
+    def add(self, one: Limited, deadline: float | None = None) -> None:
+        """Begins to wait for an answer.
+
+        Args:
+            one: What is given up.
+            deadline: Seconds for which whoever asks waits, if that is shorter than the limit.
+        """
+        if deadline is None or deadline >= self.seconds:
+            self._all.add(one)
+        else:
+            loop = asyncio.get_running_loop()
+            self._own[one] = loop.call_later(deadline, self._expire, one)
+
+    def add_oldest(self, one: Limited, waiting: "Iterable[tuple[Asker, float]]") -> None:
+        """Begins to wait for those who ask together, of whom the oldest is given up first.
+
+        Args:
+            one: What is given up: with `list_late` it finds which, and adds itself again.
+            waiting: Who asks, and when each came, by the clock.
+        """
+        began = min((began for asker, began in waiting if not asker.is_over), default=None)
+        if began is not None:
+            self.add(one, max(0.0, began + self.seconds - SYSTEM_CLOCK.now()))
+
+    def list_late(self, waiting: "Iterable[tuple[Asker, float]]") -> list[int]:
+        """Returns the places of those who ask together that have waited as long as any may."""
+        latest = SYSTEM_CLOCK.now() - self.seconds + _EARLY
+        return [
+            place
+            for place, (asker, began) in enumerate(waiting)
+            if began <= latest and not asker.is_over
+        ]
+
+    def renew(self, one: Limited) -> None:
+        """Begins anew for a stream, which has given a part; its deadline stays."""
+        if one not in self._own:
+            self._all.forget(one)
+            self._all.add(one)
+
+    def forget(self, one: Limited) -> None:
+        """Waits no more: there is an answer. May be called again."""
+        timer = self._own.pop(one, None)
+        if timer is None:
+            self._all.forget(one)
+        else:
+            timer.cancel()
+
+    def _expire(self, one: Limited) -> None:
+        del self._own[one]
+        one.give_up(Problem("its deadline passed before it was computed", Code.DEADLINE_EXCEEDED))
+
+    def _give_up(self, one: Limited) -> None:
+        one.give_up(self.problem())
+
+    def problem(self) -> Problem:
+        """Returns what a request is told that has taken as long as any may."""
+        text = f"there was no answer within {self.seconds:g} s (--request-timeout)"
+        return Problem(text, Code.DEADLINE_EXCEEDED)
