@@ -147,6 +147,7 @@ def main(arguments: list[str] | None = None) -> None:
         sys.stdout.flush()
     except OSError:  # told already, or its reader has gone; the flush at the end says nothing
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _leave_hung_threads(code)
     sys.exit(code)
 
 
@@ -164,9 +165,7 @@ def _code(words: list[str]) -> int:  # noqa: PLR0911 - a way to end each
         if "--debug" in words:
             raise
         tell_failed(failure)
-        code = ExitCode.INTERRUPTED if _is_interrupted(failure) else ExitCode.FAILED
-        _leave_hung_threads(code)
-        return code
+        return ExitCode.INTERRUPTED if _is_interrupted(failure) else ExitCode.FAILED
     except ModelflowError as error:
         if "--debug" in words:
             raise
@@ -202,11 +201,13 @@ def _is_interrupted(error: BaseException) -> bool:
 
 
 def _leave_hung_threads(code: int) -> None:
-    """Ends the process although a unit hangs: the interpreter would wait for its thread."""
+    """Ends the process although a unit hangs, in which the interpreter's end might wait, or fail.
+
+    Libraries of engines take down what a thread still uses.
+    """
     import threading
 
     hung = [t for t in threading.enumerate() if t.name.startswith("modelflow/") and t.is_alive()]
     if hung:
-        sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

@@ -123,6 +123,14 @@ __all__ = ["serve"]
     help="How often it looks for new versions and models; 0: only at SIGHUP.",
 )
 @click.option(
+    "--load-timeout",
+    type=click.FloatRange(0, min_open=True),
+    default=600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Seconds that a version may take to load; then it is given up, and the others are served.",
+)
+@click.option(
     "--allow-repository",
     is_flag=True,
     help="Lets clients load and unload models: POST /v2/repository/models/NAME/load.",

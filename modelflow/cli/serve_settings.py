@@ -225,6 +225,7 @@ class ServeCommand(GroupedCommand):
             "config_file",
             "batching_file",
             "poll",
+            "load_timeout",
             "allow_repository",
             "on",
             "share",

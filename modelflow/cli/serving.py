@@ -13,6 +13,7 @@ from modelflow.cli.sources import catalogue_of
 from modelflow.cli.termination import termination
 from modelflow.config.environment import Environment
 from modelflow.device.heap import settled_heap
+from modelflow.errors import FlowFailed
 
 if TYPE_CHECKING:
     from modelflow.serve.catalogue import Catalogue
@@ -54,7 +55,8 @@ def ending(server: "Server", leaving: Callable[[], object] | None = None) -> Ite
         try:
             if leaving is not None:
                 leaving()
-            server.stop()
+            with contextlib.suppress(FlowFailed):  # raised again where the block stops it
+                server.stop()
         finally:
             told.ended.set()
 

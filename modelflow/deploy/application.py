@@ -19,8 +19,8 @@ __all__ = ["USER", "Application", "Graces", "Needs", "label_of", "needs_of"]
 USER = 10001
 """Who runs in the image: nobody that the base knows."""
 
-# Seconds that a server takes beyond its drain timeout: flows stop, the interpreter ends.
-_LAST_SECONDS = 10
+# Seconds that a server may take beyond its drain timeout, and one more: what hangs is given up.
+_LAST_SECONDS = 3
 # Seconds for which a pod goes on as before it is told to end: until then requests still come.
 _LEAVING_SECONDS = 5
 # A label of DNS, short enough for what Helm and Kubernetes add.
@@ -146,9 +146,7 @@ class Application:
     @property
     def graces(self) -> Graces:
         """How long its end may take."""
-        # With workers the process of the models ends behind them.
-        rounds = 2 if self._count("MODELFLOW_SERVE_WORKERS") else 1
-        process = self.delay + rounds * self.drain + _LAST_SECONDS
+        process = self.delay + self.drain + _LAST_SECONDS
         return Graces(self.drain, process, process + _LEAVING_SECONDS)
 
     @property

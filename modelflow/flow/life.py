@@ -165,19 +165,21 @@ class FlowLife:
         """
         return self._running_scheduler().wait(timeout_ms / 1e3 if timeout_ms else None)
 
-    def stop(self, drain: bool = True) -> None:
+    def stop(self, drain: bool = True, timeout: float | None = None) -> None:
         """Ends the flow: every unit is closed once, every thread joined. May be called again.
 
         Args:
             drain: What has been sent is still worked on, as long as something moves; else it is
                 dropped.
+            timeout: Seconds that threads may take to end when nothing is worked on any more; None:
+                the flow's ``stop_timeout``.
 
         Raises:
             FlowFailed: the flow itself failed, or a unit hangs; each inner error names its node.
         """
         if self._scheduler is not None:
             try:
-                self._scheduler.stop(drain)
+                self._scheduler.stop(drain, timeout)
             finally:
                 self._errors.close()
                 journal, self._journal = self._journal, None
@@ -188,15 +190,26 @@ class FlowLife:
                     if self._log is not None:
                         self._log.close()
 
-    def request_stop(self, drain: bool = True) -> None:
+    def list_busy(self) -> list[str]:
+        """Says of each thread that is in a unit now which node that is, since when, and where.
+
+        For whoever waits for what does not come. From any thread.
+
+        Returns:
+            ``"node 'infer' has been in process for 12.3 s; it is at unit.py:7 in process"``.
+        """
+        return [] if self._scheduler is None else self._scheduler.list_busy()
+
+    def request_stop(self, drain: bool = True, timeout: float | None = None) -> None:
         """Has the flow stopped by another thread, and returns at once; takes no lock.
 
         What a signal handler calls (`stop` there would wait for the thread that the signal has
         interrupted), and a flow unit that wants the flow to end. Whoever calls `stop` or `wait`, or
-        leaves the ``with`` block, waits for the end and is told what went wrong.
+        leaves the ``with`` block, waits for the end and is told what went wrong. The arguments are
+        those of `stop`.
         """
         if self._scheduler is not None:
-            self._scheduler.request_stop(drain)
+            self._scheduler.request_stop(drain, timeout)
 
     def __enter__(self) -> Self:
         if not self.is_running:

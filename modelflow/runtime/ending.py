@@ -113,8 +113,12 @@ class Ending:
         self._wiring.close()
         self._wake_workers()
 
-    def end(self) -> None:
-        """Aborts what is left, has every thread joined, and says that the flow has stopped."""
+    def end(self, timeout: float | None = None) -> None:
+        """Aborts what is left, has every thread joined, and says that the flow has stopped.
+
+        Args:
+            timeout: Seconds that threads may take to end; None: as it was made with.
+        """
         life = self._life
         try:
             try:
@@ -123,7 +127,7 @@ class Ending:
                 self.abort()
                 raise
             finally:
-                life.errors += self._runner.join(self._timeout)
+                life.errors += self._runner.join(self._timeout if timeout is None else timeout)
         finally:
             with life.lock:
                 life.end()

@@ -344,12 +344,13 @@ class Scheduler:
         self._happened("failed", {"error": str(error)})
         self._ending.abort()
 
-    def stop(self, drain: bool = True) -> None:
+    def stop(self, drain: bool = True, timeout: float | None = None) -> None:
         """Ends the flow: every unit is closed once, every thread joined. May be called again.
 
         Args:
             drain: What has been sent is still worked on; else it is dropped, and whoever waits for
                 results gets `StreamClosed`.
+            timeout: Seconds that threads may take to end; None: `SchedulerOptions.stop_timeout`.
 
         Raises:
             FlowFailed: a unit failed to open or close, or hangs, or the runtime has a bug. Each
@@ -381,21 +382,32 @@ class Scheduler:
                 if drain and not life.errors:
                     ending.drain()
             finally:  # Ctrl-C in the middle of it: the threads end all the same
-                ending.end()
+                ending.end(timeout)
         if life.errors:
             message = f"flow {self.plan.name!r} failed"
             raise FlowFailed(message, list(life.errors))
 
-    def request_stop(self, drain: bool = True) -> None:
+    def list_busy(self) -> list[str]:
+        """Says where each worker stands that is in its unit; see `Flow.list_busy`."""
+        now = self._life.clock.now()
+        found = [(worker, worker.busy_since) for worker in list(self._workers)]
+        return [
+            f"node {worker.at.node!r} has been in {worker.phase} for {now - since:.1f} s"
+            f"{worker.position()}"
+            for worker, since in found
+            if since is not None
+        ]
+
+    def request_stop(self, drain: bool = True, timeout: float | None = None) -> None:
         """Has the flow stopped by another thread, and returns at once.
 
         For signal handlers, and for units of the flow itself: no lock is taken here. A later `stop`
         waits for the end, and raises what went wrong.
         """
-        _thread.start_new_thread(self._stop_quietly, (drain,))
+        _thread.start_new_thread(self._stop_quietly, (drain, timeout))
 
-    def _stop_quietly(self, drain: bool) -> None:
+    def _stop_quietly(self, drain: bool, timeout: float | None) -> None:
         try:
-            self.stop(drain)
+            self.stop(drain, timeout)
         except FlowFailed as error:  # raised again to whoever calls `stop` or `wait`
             logger.debug("flow %r was asked to stop: %s", self.plan.name, error)

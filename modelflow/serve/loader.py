@@ -1,67 +1,214 @@
-"""What loads flows and ends them, on threads of its own: nobody who answers requests waits."""
+"""What loads flows and ends them, on threads of its own: nobody who answers requests waits.
 
+What is loaded is foreign code, which may not come back. So each load has a thread of its own, whose
+result is waited for as long as whoever asked for it wants; what does not come back holds up neither
+the other loads nor the end.
+"""
+
+import logging
+import queue
 import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from modelflow.device.heap import give_memory_back, settle_heap
-from modelflow.errors import Cancelled, EngineError, FlowFailed, StreamClosed, described
+from modelflow.errors import (
+    Cancelled,
+    ConfigError,
+    EngineError,
+    FlowFailed,
+    StreamClosed,
+    described,
+)
+from modelflow.runtime.stacks import find_position
 
 if TYPE_CHECKING:
     from modelflow.flow import Flow
 
-__all__ = ["Loader"]
+__all__ = ["LAST_SECONDS", "Loader", "Work"]
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_THREADS = 2  # a model that loads slowly does not hold up every other one
+LAST_SECONDS = 1.5
+"""How long what is told to end may take; what takes longer is left where it is."""
+
+# A flow says then which of its nodes has not ended.
+_LAST_OF_FLOW = 0.8 * LAST_SECONDS
+
+# So many load at a time, beside those that take longer than so many seconds.
+_AT_ONCE = 2
+_SLOW = 5.0
+
+
+class Work:
+    """Something that is done on a thread of its own."""
+
+    def __init__(self, name: str, work: Callable[[], object]) -> None:
+        """Starts nothing yet."""
+        # A daemon: foreign code that does not come back must not keep the process from ending.
+        self.thread = threading.Thread(target=work, name=f"modelflow/{name}", daemon=True)
+
+    def position(self) -> str:
+        """Returns where its own thread stands: ``file:line in function``; ``""``: it is over."""
+        return find_position(self.thread.ident or 0)
+
+
+class _Turns:
+    """Whose turn it is to load: in the order in which they came, a few at a time.
+
+    Whoever takes long does not count, so that what hangs holds up nobody.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting: deque[object] = deque()
+        self._began: dict[object, float] = {}
+        self._is_over = False
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Waits for a turn, and has it inside the block.
+
+        Raises:
+            Cancelled: the end has begun.
+        """
+        one = object()
+        with self._changed:
+            self._waiting.append(one)
+            while not self._is_over and (self._waiting[0] is not one or self._delay() > 0):
+                self._changed.wait(self._delay() if self._waiting[0] is one else None)
+            self._waiting.remove(one)
+            self._changed.notify_all()
+            if self._is_over:
+                raise _ending()
+            self._began[one] = time.monotonic()
+        try:
+            yield
+        finally:
+            with self._changed:
+                del self._began[one]
+                self._changed.notify_all()
+
+    def _delay(self) -> float:
+        """Returns the seconds until one more may begin, if none ends before."""
+        now = time.monotonic()
+        recent = sorted(began for began in self._began.values() if now - began < _SLOW)
+        return 0.0 if len(recent) < _AT_ONCE else recent[-_AT_ONCE] + _SLOW - now
+
+    def end(self) -> None:
+        """Gives nobody a turn any more."""
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
 
 
 class Loader:
     """Threads for what takes long, and every flow that they have started. From any thread."""
 
-    def __init__(self) -> None:
-        """Starts no thread before there is work."""
-        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="modelflow/load")
-        self._looks = ThreadPoolExecutor(1, thread_name_prefix="modelflow/look")
+    def __init__(self, look_seconds: float = 60.0) -> None:
+        """Starts no thread before there is work.
+
+        Args:
+            look_seconds: How long a look at the disk may take; see `look`.
+        """
+        self._look_seconds = look_seconds
+        self._turns = _Turns()
+        self._looks: queue.SimpleQueue[tuple[Callable[[], Any], Callable[[Any], object]] | None] = (
+            queue.SimpleQueue()
+        )
+        self._is_looking = False
+        self._seen: queue.SimpleQueue[Any] = queue.SimpleQueue()  # of the look that is made
         self._lock = threading.Lock()
+        self._works: set[Work] = set()
         self._flows: set[Flow] = set()
-        self._loading: set[Flow] = set()
+        self._loading: dict[Flow, threading.Thread] = {}
         self._is_ending = False
 
-    def run(self, work: Callable[[], T], done: Callable[[T | Exception], object]) -> None:
-        """Has something done on one of the threads; dropped when the end has begun.
+    def run(
+        self,
+        work: Callable[[], T],
+        done: Callable[[T | Exception], object],
+        *,
+        is_load: bool = False,
+    ) -> Work | None:
+        """Has something done on a thread of its own; dropped when the end has begun.
 
         Args:
             work: What to do.
             done: Called there with what it has returned or raised.
+            is_load: It waits for its turn: a few load at a time.
+
+        Returns:
+            What can be asked how it goes; None: the end has begun.
         """
-        self._run(self._pool, work, done)
+
+        def run() -> None:
+            try:
+                if is_load:
+                    with self._turns.taken():
+                        result = _outcome(work)
+                else:
+                    result = _outcome(work)
+            except Cancelled:  # before its turn
+                return
+            finally:
+                self._works.discard(made)
+            done(result)
+
+        made = Work("load" if is_load else "unload", run)
+        try:
+            return made if self._start(made) else None
+        except RuntimeError as error:  # the system has no more threads
+            done(error)
+            return None
 
     def look(self, work: Callable[[], T], done: Callable[[T | Exception], object]) -> None:
         """Does what `run` does, one after the other: what was seen last is told last.
 
-        It has a thread of its own, and so waits for nothing that is being loaded.
+        It waits for nothing that is being loaded. A look that takes too long (a disk of the
+        network that does not answer) is told as such, and the next one begins.
         """
-        self._run(self._looks, work, done)
+        with self._lock:
+            if self._is_ending:
+                return
+            is_first, self._is_looking = not self._is_looking, True
+            self._looks.put((work, done))
+        if is_first:
+            self._start(Work("look", self._look_on))
 
-    def _run(
-        self,
-        pool: ThreadPoolExecutor,
-        work: Callable[[], T],
-        done: Callable[[T | Exception], object],
-    ) -> None:
-        def run() -> None:
+    def _look_on(self) -> None:
+        while (found := self._looks.get()) is not None:
+            work, done = found
+            seen: queue.SimpleQueue[Any] = queue.SimpleQueue()
+            self._seen = seen
+            look = Work("look once", partial(_put_outcome, work, seen))
+            if not self._start(look):
+                return
             try:
-                result: T | Exception = work()
-            except BaseException as error:  # noqa: BLE001 - whoever asked is told
-                result = error if isinstance(error, Exception) else _told(error)
+                result = seen.get(timeout=self._look_seconds)
+            except queue.Empty:
+                message = (
+                    f"looking at the disk has not ended in {self._look_seconds:g} s; it is at "
+                    f"{look.position()}"
+                )
+                result = ConfigError(message)
+            finally:
+                self._works.discard(look)
             done(result)
 
+    def _start(self, work: Work) -> bool:
         with self._lock:
-            if not self._is_ending:
-                pool.submit(run)
+            if self._is_ending:
+                return False
+            work.thread.start()
+            self._works.add(work)
+        return True
 
     def load(self, make: "Callable[[], Flow]") -> "Flow":
         """Makes a flow and starts it; for a thread of the loader's.
@@ -78,17 +225,30 @@ class Loader:
                 message = "this flow was loaded before; a flow that is given as such is loaded once"
                 raise StreamClosed(message)
             self._flows.add(flow)
-            self._loading.add(flow)
+            self._loading[flow] = threading.current_thread()
         try:
             flow.start()
             with self._lock:
                 self._check()  # else `stop` does not ask it to end: it is no longer loading
-                self._loading.discard(flow)
+                self._loading.pop(flow, None)
         except BaseException:
             self.unload(flow, drain=False)
             raise
         settle_heap()
         return flow
+
+    def give_up(self, work: Work) -> str:
+        """Has what a thread is loading end, if it can; nobody wants it any more.
+
+        Returns:
+            Where it stands, for a message.
+        """
+        with self._lock:
+            found = [flow for flow, thread in self._loading.items() if thread is work.thread]
+        where = "; ".join(dict.fromkeys(text for flow in found for text in flow.list_busy()))
+        for flow in found:
+            flow.request_stop(drain=False, timeout=_LAST_OF_FLOW)
+        return where or f"it is at {work.position()}"
 
     def unload(self, flow: "Flow", drain: bool = True) -> None:
         """Stops a flow; see `Flow.stop`.
@@ -101,43 +261,83 @@ class Loader:
         finally:
             with self._lock:
                 self._flows.discard(flow)
-                self._loading.discard(flow)
+                self._loading.pop(flow, None)
         if not self._is_ending:  # else it ends with the process, or soon
             give_memory_back()
 
     def interrupt(self) -> None:
         """Begins the end: what waits to be loaded is dropped, what is being loaded is told."""
         with self._lock:
-            self._is_ending = True
+            is_first, self._is_ending = not self._is_ending, True
             loading = [*self._loading]
-        for pool in (self._pool, self._looks):
-            pool.shutdown(wait=False, cancel_futures=True)
+        if is_first:
+            self._turns.end()
+            self._looks.put(None)
+            self._seen.put(_ending())
         for flow in loading:
-            flow.request_stop(drain=False)
+            flow.request_stop(drain=False, timeout=_LAST_OF_FLOW)
 
-    def stop(self, drain: bool = True) -> None:
-        """Ends every thread, and every flow. May be called again.
+    def stop(self, drain_seconds: float = 0.0) -> None:
+        """Ends every flow, and waits for every thread, but not for long. May be called again.
+
+        What has not ended then is named in the log.
+
+        Args:
+            drain_seconds: How long flows may work on what they have; `LAST_SECONDS` later it
+                returns, whatever hangs.
 
         Raises:
-            FlowFailed: flows failed; all have been stopped.
+            FlowFailed: flows failed, or hang.
         """
         self.interrupt()
-        for pool in (self._pool, self._looks):
-            pool.shutdown()
+        until = time.monotonic() + drain_seconds
         failures: list[Exception] = []
-        for flow in [*self._flows]:
-            try:
-                self.unload(flow, drain)
-            except FlowFailed as failure:
-                failures.extend(failure.exceptions)
+        with self._lock:
+            flows = [*self._flows]
+        ends = {flow: self._end(flow, drain_seconds, failures) for flow in flows}
+        for end in ends.values():
+            end.thread.join(max(0.0, until - time.monotonic()))
+        until = max(until, time.monotonic()) + LAST_SECONDS
+        for flow, end in ends.items():
+            if end.thread.is_alive():
+                flow.request_stop(drain=False, timeout=_LAST_OF_FLOW)
+        for work in [*ends.values(), *self._works]:
+            work.thread.join(max(0.0, until - time.monotonic()))
+            if work.thread.is_alive():
+                logger.error("a model has not ended, and is left; it is at %s", work.position())
         if failures:
             message = "flows that were served failed"
             raise FlowFailed(message, failures)
 
+    def _end(self, flow: "Flow", drain_seconds: float, failures: list[Exception]) -> Work:
+        def end() -> None:
+            try:
+                flow.stop(drain_seconds > 0, timeout=drain_seconds + _LAST_OF_FLOW)
+            except FlowFailed as failure:
+                failures.extend(failure.exceptions)
+
+        work = Work("end", end)
+        work.thread.start()
+        return work
+
     def _check(self) -> None:
         if self._is_ending:
-            message = "the server is being stopped"
-            raise Cancelled(message)
+            raise _ending()
+
+
+def _outcome(work: Callable[[], T]) -> T | Exception:
+    try:
+        return work()
+    except BaseException as error:  # noqa: BLE001 - whoever asked is told
+        return error if isinstance(error, Exception) else _told(error)
+
+
+def _put_outcome(work: Callable[[], T], seen: "queue.SimpleQueue[Any]") -> None:
+    seen.put(_outcome(work))
+
+
+def _ending() -> Cancelled:
+    return Cancelled("the server is being stopped")
 
 
 def _told(error: BaseException) -> Exception:

@@ -5,6 +5,7 @@ import logging
 import queue
 import socket
 import threading
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
@@ -75,7 +76,7 @@ class Server:
             ConfigError: there is nothing to serve.
         """
         self.options = options or ServeOptions()
-        self._loader = Loader()
+        self._loader = Loader(self.options.load_timeout)
         self._place = place
         self._stock = self._stock_of(sources)
         self._fleet = self._stock.fleet if place is None else place.join(self._stock)
@@ -319,18 +320,21 @@ class Server:
 
     def _end(self) -> None:
         self.leave()
+        until = 0.0
         if self._http is not None:
             if not self._is_hurried and self.options.drain_delay:
                 with contextlib.suppress(queue.Empty):
                     self._hurry.get(timeout=self.options.drain_delay)
             if self._front is not None:
                 self._http.mailbox.post(self._front.end)
+            until = time.monotonic() + self.options.drain_timeout
             self._http.close(0.0 if self._is_hurried else self.options.drain_timeout)
         if self._gate is not None:
             self._gate.close()
         self._settled.put(None)
         try:
-            self._loader.stop(drain=not self._is_hurried)
+            left = 0.0 if self._is_hurried else max(0.0, until - time.monotonic())
+            self._loader.stop(left)
         finally:
             if self._gate is not None:
                 self._gate.end()

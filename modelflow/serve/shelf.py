@@ -1,16 +1,17 @@
 """The versions of one model, and what becomes of them."""
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from modelflow.errors import ConfigError, FlowFailed, StreamClosed, described
+from modelflow.errors import ConfigError, EngineError, FlowFailed, StreamClosed, described
 from modelflow.http.mailbox import Mailbox
 from modelflow.log import LEVELS
 from modelflow.serve.fleet import Told
 from modelflow.serve.limits import ModelLimits
-from modelflow.serve.loader import Loader
+from modelflow.serve.loader import Loader, Work
 from modelflow.serve.models import Models
 from modelflow.serve.opening import load_edition, unload_edition
 from modelflow.serve.served_model import ServedModel
@@ -50,6 +51,8 @@ class Shelf:
         self._wanted: dict[int, Edition] = {}
         self._labels: dict[str, int] = {}
         self._coming: dict[int, Edition] = {}
+        self._works: dict[int, Work] = {}  # what loads them
+        self._timers: dict[int, asyncio.TimerHandle] = {}  # when they are given up
         self._running: dict[int, Running] = {}
         self._failed: dict[int, tuple[Edition, Exception]] = {}
         self._ending = 0
@@ -134,17 +137,40 @@ class Shelf:
         def loaded(outcome: Running | Exception) -> None:
             self._mailbox.post(partial(self._loaded, edition, outcome))
 
-        self._loader.run(load, loaded)
+        work = self._loader.run(load, loaded, is_load=True)
+        if work is not None:
+            self._works[edition.number] = work
 
     def _begun(self, edition: Edition) -> None:
         if self._coming.get(edition.number) is edition:
             self._note(edition.number, State.LOADING)
+            seconds, loop = self._limits.load_seconds, asyncio.get_running_loop()
+            self._timers[edition.number] = loop.call_later(seconds, self._give_up, edition)
+
+    def _give_up(self, edition: Edition) -> None:
+        """Waits no longer for a version that is being loaded; what comes of it is unloaded."""
+        number = edition.number
+        work = self._works[number]
+        self._drop(number)
+        message = (
+            f"it was not loaded within {self._limits.load_seconds:g} s (--load-timeout), and is "
+            f"given up: {self._loader.give_up(work)}"
+        )
+        self._fail(edition, EngineError(message))
+        self._settle()
 
     def _drop(self, number: int) -> None:
         """Does without a version that is being loaded: it is unloaded when it has been."""
-        del self._coming[number]
+        self._forget_load(number)
         self._ending += 1
         self._note(number, State.END)
+
+    def _forget_load(self, number: int) -> None:
+        del self._coming[number]
+        self._works.pop(number, None)
+        timer = self._timers.pop(number, None)
+        if timer is not None:
+            timer.cancel()
 
     def _loaded(self, edition: Edition, outcome: Running | Exception) -> None:
         number = edition.number
@@ -154,7 +180,7 @@ class Shelf:
             else:
                 self._ending -= 1
             return
-        del self._coming[number]
+        self._forget_load(number)
         if isinstance(outcome, Running):
             self._take_over(outcome)
         else:

@@ -66,7 +66,7 @@ def test_values_of_ones_own_reach_the_objects(written):
     assert spec["replicas"] == 1_000_000
     assert pod["containers"][0]["image"] == "registry/mine:2"
     assert pod["nodeSelector"] == {"pool": "gpu"}
-    assert pod["terminationGracePeriodSeconds"] == 615
+    assert pod["terminationGracePeriodSeconds"] == 608
     assert found["configmap.yaml"]["data"]["MODELFLOW_SERVE_MAX_REQUESTS"] == "9"
 
 

@@ -45,7 +45,7 @@ def test_ports_and_times_are_those_of_the_application():
     assert "EXPOSE 9000\n" in text
     assert "MODELFLOW_SERVE_DRAIN_TIMEOUT=5\n" in text
     assert "MODELFLOW_SERVE_DRAIN_DELAY=3 " in text
-    assert "give it 18 seconds" in text
+    assert "give it 11 seconds" in text
 
 
 @pytest.mark.parametrize("wheel", ["", "modelflow_graph-1.2.3-py3-none-any.whl"])

@@ -26,7 +26,7 @@ def test_systemd_finds_nothing_wrong(changes, tmp_path):
     unit.write_text(re.sub(r"^ExecStart=\S+", "ExecStart=/bin/true", text, flags=re.M))
     done = programs.run(["systemd-analyze", "verify", "--man=no", unit])
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
-    unit.write_text(unit.read_text().replace("TimeoutStopSec=40", "TimeoutStopSecs=40"))
+    unit.write_text(unit.read_text().replace("TimeoutStopSec=33", "TimeoutStopSecs=33"))
     assert "TimeoutStopSecs" in programs.run(["systemd-analyze", "verify", unit]).stderr
 
 

@@ -1,6 +1,7 @@
 """What connects two processes of ours: all that is said in one turn of a loop is one write."""
 
 import asyncio
+import contextlib
 import os
 import socket
 from collections import deque
@@ -15,6 +16,8 @@ from modelflow.serve.link.parcel import HEAD, Packer, Unpacker, Value
 __all__ = ["Link", "Listener"]
 
 _FREE = "free"
+# How long the other side may take to read what was said last.
+_LAST_SECONDS = 1.0
 
 
 class Listener(Protocol):
@@ -82,7 +85,11 @@ class Link(asyncio.Protocol):
             await asyncio.wait([self._beginning])
             self._send()
             self.abandon()
-            await self._over.wait()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._over.wait(), _LAST_SECONDS)
+            if self._transport is not None:  # the other side reads nothing any more
+                self._transport.abort()
+                await self._over.wait()
 
     def abandon(self) -> None:
         """Ends it soon."""

@@ -22,8 +22,11 @@ __all__ = ["StartError", "Supervisor"]
 
 logger = logging.getLogger(__name__)
 
-# Beyond the time in which requests are answered: flows stop, the interpreter ends.
-_LAST_SECONDS = 10.0
+# Beyond the time in which requests are answered: flows stop, the interpreter ends. What has not
+# ended then is killed.
+_LAST_SECONDS = 2.0
+# Of which so many are left to the process of the models, whatever the workers do.
+_LAST_OF_MODELS = 0.5
 
 
 class StartError(Exception):
@@ -230,16 +233,16 @@ class Supervisor:
             await asyncio.wait_for(self._hurry.wait(), self._drain_delay)
 
     async def _end(self) -> None:
+        until = asyncio.get_running_loop().time() + _LAST_SECONDS
         if self._is_drained:
-            await self._finish()
+            await self._finish(until + self._drain_timeout)
         else:
             for replica in self._replicas():
                 replica.end()
-            await self._wait(self._keeping, _LAST_SECONDS)
+            await self._wait(self._keeping, until)
 
-    async def _finish(self) -> None:
+    async def _finish(self, until: float) -> None:
         """Has all answer what they have taken on: who is asked by others is told last."""
-        seconds = self._drain_timeout + _LAST_SECONDS
         asked = [one for one in self._replicas() if one.role is Role.MODELS]
         for replica in self._at_the_door():
             replica.finish()
@@ -249,13 +252,14 @@ class Supervisor:
                 for task, post in zip(self._keeping, self._posts, strict=True)
                 if post.replica not in asked
             ]
-            await self._wait(others, seconds)
+            await self._wait(others, until - _LAST_OF_MODELS)
             for replica in asked:
                 replica.finish()
-        await self._wait(self._keeping, seconds)
+        await self._wait(self._keeping, until)
 
-    async def _wait(self, keeping: "list[asyncio.Task[None]]", seconds: float) -> None:
-        """Waits until processes have ended, and kills those that do not."""
+    async def _wait(self, keeping: "list[asyncio.Task[None]]", until: float) -> None:
+        """Waits until processes have ended, and kills those that do not in time."""
+        seconds = max(0.0, until - asyncio.get_running_loop().time())
         late = keeping and (await asyncio.wait(keeping, timeout=seconds))[1]
         if late:
             for task, post in zip(self._keeping, self._posts, strict=True):

@@ -31,8 +31,8 @@ _EXPORTER = "OTEL_TRACES_EXPORTER"
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 _PROTOCOL = "http/protobuf"
 # Seconds within which the end sends what is left; the shorter where nothing was taken before.
-_LAST_SECONDS = 5.0
-_LAST_OF_LOST = 1.0
+_LAST_SECONDS = 1.0
+_LAST_OF_LOST = 0.25
 
 
 class Exporting:

@@ -172,23 +172,19 @@ def test_a_node_behind_one_that_fails_has_no_span(spans, attributes):
 # -- ends -----------------------------------------------------------------------------------------
 
 
-def test_a_row_that_is_late_fails_at_the_node_where_it_is_found(spans):
+def test_a_request_that_is_late_has_an_error_and_no_node_that_worked_for_it(spans):
     gate, found = Gate(), []
     with served(gate.unit, gate.NODE, tracing=spans.provider) as server:
         try:
             threads = [asking(server, 1, found)]
             assert gate.entered.acquire(timeout=SECONDS)
-            threads.append(asking(server, 2, found, headers={"inference-timeout-ms": "20"}))
-            while server.model("m").admission.under_way < 2:
-                pass
-            threading.Event().wait(0.03)  # until it is past, for certain
+            asking(server, 2, found, headers={"inference-timeout-ms": "20"}).join()
         finally:
             gate.go.set()
         for thread in threads:
             thread.join()
     (late,) = [one for one in spans.requests if one.status.status_code.name == "ERROR"]
-    (node,) = spans.below(late)
-    assert node.attributes["error.type"] == "DeadlineExceeded"
+    assert spans.below(late) == []
 
 
 def test_the_node_that_worked_for_somebody_who_has_gone_has_a_span(spans):

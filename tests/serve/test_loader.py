@@ -1,0 +1,122 @@
+"""What loads and ends flows, where foreign code does not come back."""
+
+import queue
+import threading
+
+import pytest
+
+import modelflow
+from modelflow.errors import ConfigError, FlowFailed
+from modelflow.serve.loader import Loader
+
+
+class Held:
+    """Work that does not come back before the test is over."""
+
+    def __init__(self):
+        self.is_over, self.begun = threading.Event(), threading.Semaphore(0)
+
+    def wait(self):
+        self.begun.release()
+        self.is_over.wait()
+
+
+@pytest.fixture
+def held():
+    found = Held()
+    yield found
+    found.is_over.set()
+
+
+@pytest.fixture
+def loader():
+    found = Loader(look_seconds=0.05)
+    yield found
+    found.interrupt()
+
+
+def outcome(loader, work, **more):
+    """What is told of something that is done."""
+    found = queue.SimpleQueue()
+    assert loader.run(work, found.put, **more)
+    return found.get()
+
+
+def test_loads_that_hang_hold_up_neither_loads_nor_unloads(loader, held, monkeypatch):
+    monkeypatch.setattr("modelflow.serve.loader._SLOW", 0.05)
+    for _ in range(3):
+        loader.run(held.wait, print, is_load=True)
+    for _ in range(3):
+        held.begun.acquire()
+    assert outcome(loader, lambda: "loaded", is_load=True) == "loaded"
+    assert outcome(loader, lambda: "unloaded") == "unloaded"
+
+
+def test_a_few_load_at_a_time_in_the_order_in_which_they_came(loader, held):
+    order, done = [], threading.Semaphore(0)
+    for _ in range(2):
+        loader.run(held.wait, print, is_load=True)
+    for number in range(4):
+        loader.run(
+            lambda number=number: order.append(number),
+            lambda _: done.release(),
+            is_load=True,
+        )
+    for _ in range(2):
+        held.begun.acquire()
+    assert order == []
+    held.is_over.set()
+    for _ in range(4):
+        done.acquire()
+    assert sorted(order) == [0, 1, 2, 3]
+    assert order[0] in (0, 1)
+
+
+def test_what_waits_for_its_turn_is_dropped_at_the_end(loader, held):
+    told = []
+    for _ in range(2):
+        loader.run(held.wait, told.append, is_load=True)
+    for _ in range(2):
+        held.begun.acquire()
+    loader.run(lambda: "too late", told.append, is_load=True)
+    loader.interrupt()
+    held.is_over.set()
+    loader.stop()
+    assert told == [None, None]
+    assert loader.run(lambda: "behind the end", told.append) is None
+
+
+def test_a_disk_that_does_not_answer_is_told_and_the_next_look_begins(loader, held):
+    found, told = [], threading.Semaphore(0)
+
+    def note(result):
+        found.append(result)
+        told.release()
+
+    loader.look(held.wait, note)
+    loader.look(lambda: "seen", note)
+    for _ in range(2):
+        told.acquire()
+    assert isinstance(found[0], ConfigError)
+    assert "looking at the disk has not ended in 0.05 s; it is at " in str(found[0])
+    assert found[1] == "seen"
+
+
+def test_the_end_waits_for_nothing_that_hangs_and_names_it(held, caplog):
+    @modelflow.flowunit(name="hangs")
+    def hangs(_):
+        held.wait()
+
+    graph = "digraph g { input [type=input]\n hangs\n output [type=output]\n"
+    graph += "input -> hangs -> output }"
+    loader = Loader()
+    flow = loader.load(lambda: modelflow.Flow(graph, units=[hangs]))
+    flow.create_stream_io().send("input", 1)
+    held.begun.acquire()
+    loader.run(held.wait, print)
+    held.begun.acquire()
+    with pytest.raises(FlowFailed) as failure:
+        loader.stop()
+    assert "node 'hangs'" in str(failure.value.exceptions[0])
+    assert "did not return within 1.2 s of being told to stop" in str(failure.value.exceptions[0])
+    assert "a model has not ended, and is left; it is at " in caplog.text
