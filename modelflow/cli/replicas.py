@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from modelflow.cli.serving import explained, tell
+from modelflow.cli.serving import explained, options_given, tell
 from modelflow.cli.telling import tell_error
 from modelflow.exit_code import ExitCode
 from modelflow.http.endpoint import Endpoint
@@ -48,8 +48,8 @@ def keep_replicas(given: Mapping[str, Any]) -> int:
         start = {"given": given, "log_level": log_level, "is_debugged": context.obj["debug"]}
         try:
             crew = _crew(given)
-            drain = (given["drain_timeout"], given["drain_delay"])
-            supervisor = Supervisor(start, *crew, http, grpc, *drain)
+            drain, tls = (given["drain_timeout"], given["drain_delay"]), options_given(given).tls
+            supervisor = Supervisor(start, *crew, http, grpc, *drain, tls)
             herald = Herald(os.environ)
             number = supervisor.run(partial(_said, herald), herald.stopping)
         except StartError as error:

@@ -200,6 +200,10 @@ class FlowLife:
         """
         return [] if self._scheduler is None else self._scheduler.list_busy()
 
+    def list_threads(self) -> list[int]:
+        """Returns the `threading.Thread.ident` of each thread that runs units of it."""
+        return [] if self._scheduler is None else self._scheduler.list_threads()
+
     def request_stop(self, drain: bool = True, timeout: float | None = None) -> None:
         """Has the flow stopped by another thread, and returns at once; takes no lock.
 

@@ -398,6 +398,10 @@ class Scheduler:
             if since is not None
         ]
 
+    def list_threads(self) -> list[int]:
+        """Returns the idents of the threads of the workers that have begun."""
+        return [worker.thread_id for worker in list(self._workers) if worker.thread_id]
+
     def request_stop(self, drain: bool = True, timeout: float | None = None) -> None:
         """Has the flow stopped by another thread, and returns at once.
 

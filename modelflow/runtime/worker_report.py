@@ -145,7 +145,7 @@ class WorkerReport:
     def hung_error(self, seconds: float) -> FlowUnitError:
         """Describes a worker that does not come back: its node, and where it stands."""
         unit = self.at
-        message = f"did not return within {seconds:g} s of being told to stop{self.position()}"
+        message = f"did not return within {seconds:.3g} s of being told to stop{self.position()}"
         return FlowUnitError(message, node=unit.node, unit=unit.spec.name, phase=self.phase)
 
     def position(self) -> str:

@@ -3,10 +3,14 @@
 import math
 from collections import Counter
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.serve.pace import Pace
 from modelflow.wire.problem import Code, Problem
+
+if TYPE_CHECKING:
+    from modelflow.serve.activity import Doing
 
 __all__ = ["Admission", "RefusedError", "whole_seconds"]
 
@@ -39,6 +43,8 @@ class Admission:
         self._highest = 0  # of those under way, since then
         self.under_way = 0
         """Requests that have no answer yet."""
+        self.doing: Doing | None = None
+        """Where it is noted whether there are any; None: nowhere."""
         self.refused: Counter[str] = Counter()
         """How many were refused, by reason."""
 
@@ -82,6 +88,8 @@ class Admission:
         """Takes requests for which there is room, whose callers wait for ever."""
         if not self.under_way:
             self._since = self._now()
+            if self.doing is not None:
+                self.doing.work()
         self.under_way += count
         self._highest = max(self._highest, self.under_way)
 
@@ -95,9 +103,11 @@ class Admission:
         seconds = 1.0 if wait is None else wait / self.most
         return self._refusal(text, "full", seconds, count)
 
-    def left(self) -> None:
-        """Notes that a request is over, answered or not: there is room for another."""
-        self.under_way -= 1
+    def left(self, count: int = 1) -> None:
+        """Notes that requests are over, answered or not: there is room for others."""
+        self.under_way -= count
+        if not self.under_way and self.doing is not None:
+            self.doing.rest()
 
     def answered(self, count: int) -> None:
         """Notes how many of those that are over were answered, together, since the last time."""

@@ -135,7 +135,7 @@ class Convoy:
         figures.answered_together(seconds, now - left)
 
     def _count_out(self, count: int) -> None:
-        self._model.admission.under_way -= count
+        self._model.admission.left(count)
         self._unanswered -= count
         if not self._unanswered:
             self._model.time_limit.forget(self)

@@ -9,9 +9,9 @@ import logging
 import queue
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -29,7 +29,7 @@ from modelflow.runtime.stacks import find_position
 if TYPE_CHECKING:
     from modelflow.flow import Flow
 
-__all__ = ["LAST_SECONDS", "Loader", "Work"]
+__all__ = ["ALONE", "LAST_SECONDS", "Loader", "Work"]
 
 logger = logging.getLogger(__name__)
 
@@ -41,8 +41,10 @@ LAST_SECONDS = 1.5
 # A flow says then which of its nodes has not ended.
 _LAST_OF_FLOW = 0.8 * LAST_SECONDS
 
-# So many load at a time, beside those that take longer than so many seconds.
-_AT_ONCE = 2
+ALONE = 2
+"""So many load at a time: the weight of one that loads alone, behind all others."""
+
+# Those that take longer than so many seconds do not count.
 _SLOW = 5.0
 
 
@@ -59,6 +61,13 @@ class Work:
         return find_position(self.thread.ident or 0)
 
 
+@dataclass(frozen=True, eq=False)
+class _Turn:
+    """Somebody who waits to load, or does."""
+
+    weight: int
+
+
 class _Turns:
     """Whose turn it is to load: in the order in which they came, a few at a time.
 
@@ -67,20 +76,24 @@ class _Turns:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._waiting: deque[object] = deque()
-        self._began: dict[object, float] = {}
+        self._waiting: list[_Turn] = []
+        self._began: dict[_Turn, float] = {}
         self._is_over = False
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
+    def taken(self, weight: int) -> Iterator[None]:
         """Waits for a turn, and has it inside the block.
+
+        Args:
+            weight: 1, or `ALONE`.
 
         Raises:
             Cancelled: the end has begun.
         """
-        one = object()
+        one = _Turn(weight)
         with self._changed:
             self._waiting.append(one)
+            self._waiting.sort(key=lambda turn: turn.weight)
             while not self._is_over and (self._waiting[0] is not one or self._delay() > 0):
                 self._changed.wait(self._delay() if self._waiting[0] is one else None)
             self._waiting.remove(one)
@@ -98,8 +111,14 @@ class _Turns:
     def _delay(self) -> float:
         """Returns the seconds until one more may begin, if none ends before."""
         now = time.monotonic()
-        recent = sorted(began for began in self._began.values() if now - began < _SLOW)
-        return 0.0 if len(recent) < _AT_ONCE else recent[-_AT_ONCE] + _SLOW - now
+        free = ALONE - self._waiting[0].weight
+        # The latest first: they are the last that do not count any more.
+        for turn, began in sorted(self._began.items(), key=lambda item: -item[1]):
+            if now - began < _SLOW:
+                free -= turn.weight
+                if free < 0:
+                    return began + _SLOW - now
+        return 0.0
 
     def end(self) -> None:
         """Gives nobody a turn any more."""
@@ -135,14 +154,14 @@ class Loader:
         work: Callable[[], T],
         done: Callable[[T | Exception], object],
         *,
-        is_load: bool = False,
+        weight: int = 0,
     ) -> Work | None:
         """Has something done on a thread of its own; dropped when the end has begun.
 
         Args:
             work: What to do.
             done: Called there with what it has returned or raised.
-            is_load: It waits for its turn: a few load at a time.
+            weight: Of loads, which wait for their turn: 1, or `ALONE`; 0: it waits for nothing.
 
         Returns:
             What can be asked how it goes; None: the end has begun.
@@ -150,8 +169,8 @@ class Loader:
 
         def run() -> None:
             try:
-                if is_load:
-                    with self._turns.taken():
+                if weight:
+                    with self._turns.taken(weight):
                         result = _outcome(work)
                 else:
                     result = _outcome(work)
@@ -161,7 +180,7 @@ class Loader:
                 self._works.discard(made)
             done(result)
 
-        made = Work("load" if is_load else "unload", run)
+        made = Work("load" if weight else "unload", run)
         try:
             return made if self._start(made) else None
         except RuntimeError as error:  # the system has no more threads

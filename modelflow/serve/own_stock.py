@@ -6,6 +6,7 @@ from pathlib import Path
 
 from modelflow.flow import Flow
 from modelflow.http.mailbox import Mailbox
+from modelflow.serve.activity import Activity
 from modelflow.serve.alone import Alone
 from modelflow.serve.catalogue import Catalogue, catalogue_of
 from modelflow.serve.finding import Finding, failure_of, look
@@ -32,6 +33,7 @@ class OwnStock:
         options: ServeOptions,
         loader: Loader,
         unloaded: Collection[str] = frozenset(),
+        activity: Activity | None = None,
     ) -> None:
         """Takes what to serve; loads nothing yet.
 
@@ -39,6 +41,7 @@ class OwnStock:
             sources: See `modelflow.serve.server.Server`.
             options: Of the server.
             loader: What loads it; the server's to stop.
+            activity: Where it is noted what is done for each version; None: only here.
             unloaded: Models that are there, and that clients have unloaded.
 
         Raises:
@@ -60,6 +63,7 @@ class OwnStock:
             loader,
             limits,
             options.poll,
+            activity or Activity(),
             is_open=options.is_repository_open,
         )
         self.fleet = Alone(self.models, self._repository)
@@ -108,6 +112,10 @@ class OwnStock:
     def refresh(self) -> None:
         """Looks for new versions and models."""
         self._repository.refresh()
+
+    def condemn(self, name: str, version: int, reason: str) -> None:
+        """Takes a version out of service that has ended other processes."""
+        self._repository.condemn(name, version, reason)
 
     def end(self) -> None:
         """Loads nothing more, and tells whoever waits for that."""

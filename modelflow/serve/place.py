@@ -6,6 +6,7 @@ from typing import Protocol
 
 from modelflow.http.door import Door
 from modelflow.http.mailbox import Mailbox
+from modelflow.serve.activity import Activity
 from modelflow.serve.fleet import Fleet
 from modelflow.serve.options import ServeOptions
 from modelflow.serve.stock import Stock
@@ -20,11 +21,13 @@ class Place(Protocol):
         door: Where connections over HTTP are handed over.
         grpc: A socket with the address for gRPC, at which all of them listen; None: no gRPC.
         unloaded: The models that clients have unloaded before it came.
+        activity: Where it is noted what is done for each version.
     """
 
     door: Door
     grpc: socket.socket | None
     unloaded: Collection[str]
+    activity: Activity
 
     def stock(self, options: ServeOptions) -> Stock | None:
         """Returns what it serves whose models another process has; None: it has its own."""

@@ -6,6 +6,7 @@ from functools import partial
 
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.http.mailbox import Mailbox
+from modelflow.serve.activity import Activity
 from modelflow.serve.catalogue import Catalogue
 from modelflow.serve.finding import Finding
 from modelflow.serve.fleet import Told
@@ -29,13 +30,14 @@ class Repository:
         is_open: Clients may load and unload models.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a shelf needs, and where to look
         self,
         catalogue: Catalogue,
         models: Models,
         loader: Loader,
         limits: ModelLimits,
         poll: float,
+        activity: Activity,
         *,
         is_open: bool = False,
     ) -> None:
@@ -47,6 +49,7 @@ class Repository:
             loader: What loads it.
             limits: What each model takes.
             poll: Seconds between two looks for new versions; 0: it looks only when asked.
+            activity: Where it is noted what is done for each version.
             is_open: Clients may load and unload models.
         """
         self._lookout = Lookout(catalogue, loader, poll)
@@ -54,6 +57,7 @@ class Repository:
         self._loader = loader
         self._mailbox: Mailbox | None = None
         self._limits = limits
+        self._activity = activity
         self.is_open = is_open
         self._shelves: dict[str, Shelf] = {}
         self._unloaded: set[str] = set()
@@ -193,6 +197,12 @@ class Repository:
         self._unloaded.add(name)
         self._shelves[name].want_nothing()
 
+    def condemn(self, name: str, version: int, reason: str) -> None:
+        """Takes a version out of service that has ended other processes."""
+        self._activity.condemned[name, version] = reason
+        if name in self._shelves:
+            self._shelves[name].condemn(version, reason)
+
     def _check_open(self) -> None:
         if not self.is_open:
             message = "models may not be loaded or unloaded here; serve with --allow-repository"
@@ -241,7 +251,7 @@ class Repository:
         if name not in self._shelves:
             assert self._mailbox is not None  # it has begun
             self._shelves[name] = Shelf(
-                name, self._models, self._loader, self._mailbox, self._limits
+                name, self._models, self._loader, self._mailbox, self._limits, self._activity
             )
         return self._shelves[name]
 

@@ -103,8 +103,9 @@ class Server:
             return stock
         from modelflow.serve.own_stock import OwnStock  # which runs models
 
-        gone = () if place is None else place.unloaded
-        return OwnStock(sources, self.options, self._loader, gone)
+        if place is None:
+            return OwnStock(sources, self.options, self._loader)
+        return OwnStock(sources, self.options, self._loader, place.unloaded, place.activity)
 
     def start(self) -> Self:
         """Begins to answer, and returns when everything was loaded that can be.
@@ -278,6 +279,10 @@ class Server:
         """Has ``call`` called on the server's thread, by its event loop; behind `listen`."""
         assert self._http is not None  # it listens
         self._http.mailbox.post(call)
+
+    def condemn(self, name: str, version: int, reason: str) -> None:
+        """Takes a version out of service that has ended other processes."""
+        self.post(partial(self._stock.condemn, name, version, reason))
 
     def leave(self) -> None:
         """Says from now on that it is not ready, and loads nothing more; goes on answering.

@@ -9,9 +9,10 @@ from functools import partial
 from modelflow.errors import ConfigError, EngineError, FlowFailed, StreamClosed, described
 from modelflow.http.mailbox import Mailbox
 from modelflow.log import LEVELS
+from modelflow.serve.activity import Activity, Doing
 from modelflow.serve.fleet import Told
 from modelflow.serve.limits import ModelLimits
-from modelflow.serve.loader import Loader, Work
+from modelflow.serve.loader import ALONE, Loader, Work
 from modelflow.serve.models import Models
 from modelflow.serve.opening import load_edition, unload_edition
 from modelflow.serve.served_model import ServedModel
@@ -30,6 +31,7 @@ class Running:
 
     edition: Edition
     model: ServedModel
+    doing: Doing
 
 
 class Shelf:
@@ -40,9 +42,16 @@ class Shelf:
     """
 
     def __init__(
-        self, name: str, models: Models, loader: Loader, mailbox: Mailbox, limits: ModelLimits
+        self,
+        name: str,
+        models: Models,
+        loader: Loader,
+        mailbox: Mailbox,
+        limits: ModelLimits,
+        activity: Activity,
     ) -> None:
         """Takes the model's name, where its versions are found, and what loads them."""
+        self._activity = activity
         self.name = name
         self._models = models
         self._loader = loader
@@ -81,6 +90,8 @@ class Shelf:
             self._drop(number)
         for edition in editions:
             if self._is_due(edition, is_anew):
+                if is_anew or edition.number in self._failed:  # its files are others now
+                    self._activity.acquit(self.name, edition.number)
                 self._load(edition)
         self._settle()
 
@@ -100,6 +111,18 @@ class Shelf:
         self._reason = reason
         self._models.settle(self.name, is_complete=False, reason=reason)
         self._tell(ConfigError(reason))
+
+    def condemn(self, number: int, reason: str) -> None:
+        """Takes a version out of service that has ended other processes."""
+        edition = self._wanted.get(number)
+        if edition is None:
+            return
+        if number in self._coming:
+            self._drop(number)
+        self._note_failure(edition, EngineError(reason))
+        if number in self._running:
+            self._retire(number)
+        self._settle()
 
     def when_settled(self, told: Told) -> None:
         """Has somebody told when all that is wanted was tried."""
@@ -126,18 +149,34 @@ class Shelf:
         number = edition.number
         if number in self._coming:
             self._drop(number)
+        reason = self._activity.condemned.get((self.name, number))
+        if reason is not None:
+            self._fail(edition, EngineError(reason))
+            return
         self._coming[number] = edition
         self._note(number, State.START)
 
         def load() -> Running:
             self._mailbox.post(partial(self._begun, edition))
-            model = load_edition(self.name, edition, self._loader, self._mailbox, self._limits)
-            return Running(edition, model)
+            doing = self._activity.begin(self.name, number)
+            try:
+                with doing.loading():
+                    model = load_edition(
+                        self.name, edition, self._loader, self._mailbox, self._limits
+                    )
+            except BaseException:
+                self._activity.end(doing)
+                raise
+            threads = [one for each in model.all_signatures() for one in each.flow.list_threads()]
+            self._activity.know_threads(doing, threads)
+            model.admission.doing = doing
+            return Running(edition, model, doing)
 
         def loaded(outcome: Running | Exception) -> None:
             self._mailbox.post(partial(self._loaded, edition, outcome))
 
-        work = self._loader.run(load, loaded, is_load=True)
+        is_suspect = (self.name, number) in self._activity.suspects
+        work = self._loader.run(load, loaded, weight=ALONE if is_suspect else 1)
         if work is not None:
             self._works[edition.number] = work
 
@@ -191,8 +230,11 @@ class Shelf:
         text = reason_of(error)
         logger.error("model %r, version %d does not load: %s", self.name, edition.number, text)
         logger.debug("the error in full", exc_info=error)
+        self._note_failure(edition, error)
+
+    def _note_failure(self, edition: Edition, error: Exception) -> None:
         self._failed[edition.number] = (edition, error)
-        self._note(edition.number, State.END, text)
+        self._note(edition.number, State.END, reason_of(error))
 
     def _take_over(self, running: Running) -> None:
         number = running.edition.number
@@ -248,7 +290,14 @@ class Shelf:
         def unloaded(outcome: Exception | None) -> None:
             self._mailbox.post(partial(self._unloaded, running.edition.number, outcome))
 
-        self._loader.run(partial(unload_edition, running.model, self._loader), unloaded)
+        def unload() -> None:
+            try:
+                with running.doing.loading():
+                    unload_edition(running.model, self._loader)
+            finally:
+                self._activity.end(running.doing)
+
+        self._loader.run(unload, unloaded)
 
     def _unloaded(self, number: int, outcome: Exception | None) -> None:
         text = "" if outcome is None else reason_of(outcome)

@@ -55,5 +55,8 @@ class Stock(Protocol):
     def refresh(self) -> None:
         """Looks for what is new."""
 
+    def condemn(self, name: str, version: int, reason: str) -> None:
+        """Takes a version out of service that has ended other processes."""
+
     def end(self) -> None:
         """Loads nothing more, and tells whoever waits for that."""

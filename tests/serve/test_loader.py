@@ -45,22 +45,22 @@ def outcome(loader, work, **more):
 def test_loads_that_hang_hold_up_neither_loads_nor_unloads(loader, held, monkeypatch):
     monkeypatch.setattr("modelflow.serve.loader._SLOW", 0.05)
     for _ in range(3):
-        loader.run(held.wait, print, is_load=True)
+        loader.run(held.wait, print, weight=1)
     for _ in range(3):
         held.begun.acquire()
-    assert outcome(loader, lambda: "loaded", is_load=True) == "loaded"
+    assert outcome(loader, lambda: "loaded", weight=1) == "loaded"
     assert outcome(loader, lambda: "unloaded") == "unloaded"
 
 
 def test_a_few_load_at_a_time_in_the_order_in_which_they_came(loader, held):
     order, done = [], threading.Semaphore(0)
     for _ in range(2):
-        loader.run(held.wait, print, is_load=True)
+        loader.run(held.wait, print, weight=1)
     for number in range(4):
         loader.run(
             lambda number=number: order.append(number),
             lambda _: done.release(),
-            is_load=True,
+            weight=1,
         )
     for _ in range(2):
         held.begun.acquire()
@@ -75,10 +75,10 @@ def test_a_few_load_at_a_time_in_the_order_in_which_they_came(loader, held):
 def test_what_waits_for_its_turn_is_dropped_at_the_end(loader, held):
     told = []
     for _ in range(2):
-        loader.run(held.wait, told.append, is_load=True)
+        loader.run(held.wait, told.append, weight=1)
     for _ in range(2):
         held.begun.acquire()
-    loader.run(lambda: "too late", told.append, is_load=True)
+    loader.run(lambda: "too late", told.append, weight=1)
     loader.interrupt()
     held.is_over.set()
     loader.stop()

@@ -10,10 +10,12 @@ import contextlib
 import errno
 import logging
 import socket
+import ssl
 from typing import TYPE_CHECKING
 
 from modelflow.http.door import REPORT
 from modelflow.http.server import BACKLOG
+from modelflow.serve.replicas.nobody_there import NobodyThere
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,14 +96,16 @@ class Entrance:
 
 
 class Porter:
-    """Accepts connections while there is somebody to take them; else they wait in the system."""
+    """Accepts connections, and answers itself that nobody is there where that is so."""
 
-    def __init__(self, listening: socket.socket) -> None:
+    def __init__(self, listening: socket.socket, tls: ssl.SSLContext | None = None) -> None:
         """Takes a socket with an address, which becomes its own; `listen` begins.
 
         Args:
             listening: See `modelflow.http.server.bound_socket`.
+            tls: What it takes those connections with that it answers itself; None: no TLS.
         """
+        self._nobody = NobodyThere(tls)
         listening.setblocking(False)
         self._socket = listening
         self._entrances: list[Entrance] = []
@@ -137,6 +141,7 @@ class Porter:
         if was_listening:
             while self._entrances and self._accept():
                 pass
+        self._nobody.close()
         self._socket.close()  # at once: who connects in between is reset by the system
         if self._held is not None:
             self._held.close()
@@ -146,7 +151,7 @@ class Porter:
     def _watch(self) -> None:
         """Looks for connections exactly while they can be taken."""
         loop = asyncio.get_running_loop()
-        wanted = self._is_listening and bool(self._entrances) and self._resting is None
+        wanted = self._is_listening and self._resting is None
         if wanted and not self._is_watching:
             loop.add_reader(self._socket, self._come)
         elif self._is_watching and not wanted:
@@ -157,7 +162,7 @@ class Porter:
 
     def _come(self) -> None:
         for _ in range(_AT_ONCE):
-            if not self._entrances or not self._accept():
+            if not self._accept():
                 return
 
     def _accept(self) -> bool:
@@ -173,6 +178,10 @@ class Porter:
                     self._rest()
                     return False
                 return True  # it was gone before it was taken
+        if not self._entrances:
+            held, self._held = self._held, None
+            self._nobody.take(held)
+            return True
         for entrance in sorted(self._entrances, key=lambda one: (one.load, one.handed)):
             if entrance.hand(self._held):
                 self._held.close()

@@ -56,7 +56,11 @@ class Post:
                     replica.end()
                 code = await replica.ended()
                 self.replica = None
-            if self._is_over.is_set() or not lost(replica, code):
+            if self._is_over.is_set():
+                if replica.failure is not None:  # what did not end in order
+                    logger.error("%s: %s", self.name, replica.failure["text"])
+                return
+            if not lost(replica, code):
                 return
             pause = self._backoff.after(loop.time() - began)
             self._tell(replica, code, pause)

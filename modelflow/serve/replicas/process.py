@@ -8,13 +8,15 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
 
+from modelflow.serve.activity import Version
 from modelflow.serve.link.ends import Ends
 from modelflow.serve.link.hatch import give
 from modelflow.serve.replicas.frames import LongFrameError, Message, frame, next_frame
 from modelflow.serve.replicas.porter import Entrance, Porter
+from modelflow.serve.replicas.record import Record, Suspect
 
 __all__ = ["Gone", "ReplicaProcess", "Role", "ended_how", "name_of"]
 
@@ -52,14 +54,18 @@ class ReplicaProcess:
         is_ready: It serves.
         loaded: What it said when it was ready: ``models``, ``unready``.
         failure: What it said if it could not begin: ``text``, ``code``.
+        suspects: The versions that may have ended it, when it has ended.
+        fault: What Python has told of a fatal error then; ``""``: of none.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its place, and who hears it
         self,
         role: Role,
         number: int,
         porter: Porter,
         answer: Answer,
+        loaded: Callable[[Version], object],
+        acquit: Callable[[Version], object],
         environment: Mapping[str, str],
     ) -> None:
         """Takes what it is to be.
@@ -69,6 +75,8 @@ class ReplicaProcess:
             number: Which of its role it is.
             porter: Who hands connections to it.
             answer: Who answers what it asks.
+            loaded: Told of each version that it has loaded.
+            acquit: Told of each that was out of service, and is tried again.
             environment: Its environment.
         """
         self.role, self.number = role, number
@@ -76,8 +84,11 @@ class ReplicaProcess:
         self.is_ready = False
         self.loaded: Message = {}
         self.failure: Message | None = None
+        self.suspects: Sequence[Suspect] = ()
+        self.fault = ""
         self._porter = porter
         self._answer = answer
+        self._on_loaded, self._acquit = loaded, acquit
         self._asked: dict[int, asyncio.Future[Message]] = {}
         self._count = 0
         self._answering: set[asyncio.Task[None]] = set()
@@ -106,6 +117,8 @@ class ReplicaProcess:
         """
         self._on_ready = on_ready
         with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
+            self._record = Record()
+            ours.callback(self._record.close)
             pairs = [socket.socketpair() for _ in range(3)]
             (line, its_line), (door, its_door), (self._hatch, its_hatch) = pairs
             for one in (its_line, its_door, its_hatch):
@@ -117,7 +130,8 @@ class ReplicaProcess:
             self._reader, self._writer = await asyncio.open_unix_connection(sock=line)
             ours.callback(self._writer.close)
             shared = [] if grpc is None else [grpc.fileno()]
-            given = [its_line.fileno(), its_door.fileno(), its_hatch.fileno(), *shared]
+            sockets = (its_line.fileno(), its_door.fileno(), its_hatch.fileno())
+            given = [*sockets, *self._record.descriptors, *shared]
             await self._spawn(given)
             ours.pop_all()
         own = {"role": self.role, "number": self.number, "name": self.name, "descriptors": given}
@@ -144,6 +158,9 @@ class ReplicaProcess:
         code: int = await self._process.wait()
         self._forget()
         await self._listening
+        with contextlib.closing(self._record) as record:
+            self.suspects = record.suspects(code) if self.failure is None else []
+            self.fault = record.fault()
         for one in (*self._answering,):
             one.cancel()
         return code
@@ -221,6 +238,12 @@ class ReplicaProcess:
             answering = asyncio.create_task(self._reply(message))
             self._answering.add(answering)
             answering.add_done_callback(self._answering.discard)
+        elif "acquitted" in message:
+            self._acquit((message["acquitted"], message["version"]))
+        elif "doing" in message or "loaded" in message:
+            loaded = self._record.hear(message)
+            if loaded is not None:
+                self._on_loaded(loaded)
         elif "failure" in message:
             self.failure = message["failure"]
             asyncio.get_running_loop().call_later(_LAST_SECONDS, self.kill)  # a unit may hang

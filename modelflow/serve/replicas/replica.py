@@ -1,6 +1,8 @@
 """One of several processes that serve together, seen from inside."""
 
 import base64
+import faulthandler
+import mmap
 import os
 import socket
 import threading
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING
 from modelflow.exit_code import ExitCode
 from modelflow.http.door import Door
 from modelflow.http.mailbox import Mailbox
+from modelflow.serve.activity import MOST, Activity
 from modelflow.serve.fleet import Fleet
 from modelflow.serve.link.hatch import Hatch
 from modelflow.serve.options import ServeOptions
@@ -38,6 +41,7 @@ class Replica:
         hatch: Where links to other processes are given.
         grpc: A socket with the address for gRPC; None: no gRPC.
         unloaded: The models that clients have unloaded before it came.
+        activity: Where it is noted what is done for each version.
     """
 
     def __init__(self, line: Line, start: Message) -> None:
@@ -47,10 +51,19 @@ class Replica:
             line: What reaches the supervisor; it becomes its own.
             start: The first message.
         """
-        _, door, hatch, *grpc = start["descriptors"]
+        _, door, hatch, activity, fault, *grpc = start["descriptors"]
         self.door = Door(_own(door), tuple(start["address"]))
         self.hatch = Hatch(_own(hatch))
         self.grpc = _own(grpc[0]) if grpc else None
+        self.activity = Activity(
+            mmap.mmap(activity, MOST),
+            line.say,
+            {(name, version): reason for name, version, reason in start["condemned"]},
+            [(name, version) for name, version in start["suspects"]],
+        )
+        os.close(activity)
+        os.set_inheritable(fault, False)
+        faulthandler.enable(fault)  # which the supervisor reads
         self.unloaded: Collection[str] = frozenset(start["changes"]["unloaded"])
         self._configured: str | None = start["changes"]["configured"]
         self._line = line
@@ -130,6 +143,9 @@ class Replica:
             self._server.refresh()
         elif message.get("what") == "leave":
             self._server.leave()
+        elif message.get("what") == "condemn":
+            name, version, reason = message["version"]
+            self._server.condemn(name, version, reason)
         else:
             self._colleagues.hear(message)
 

@@ -10,8 +10,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from modelflow.http.tls import TlsOptions, server_context
+from modelflow.serve.activity import State
 from modelflow.serve.link.ends import new_link
 from modelflow.serve.replicas.assembly import Assembly
+from modelflow.serve.replicas.deaths import Deaths
 from modelflow.serve.replicas.frames import Message
 from modelflow.serve.replicas.porter import Porter
 from modelflow.serve.replicas.post import Post
@@ -56,6 +59,7 @@ class Supervisor:
         grpc: socket.socket | None,
         drain_timeout: float,
         drain_delay: float = 0.0,
+        tls: "TlsOptions | None" = None,
     ) -> None:
         """Takes what to run.
 
@@ -68,11 +72,12 @@ class Supervisor:
             grpc: Likewise for gRPC; None: no gRPC.
             drain_timeout: Seconds within which SIGTERM lets requests under way be answered.
             drain_delay: Seconds before that in which they are not ready, and go on answering.
+            tls: Certificate and key, for what it answers itself while no process lives.
         """
         self._start = {**start, "address": http.getsockname()[:2]}
         self._http, self._grpc = http, grpc
         self._drain_timeout, self._drain_delay = drain_timeout, drain_delay
-        self._porter = Porter(http)
+        self._porter = Porter(http, None if tls is None else server_context(tls))
         crew = [(role, number) for number in range(1, count + 1)]
         if role is Role.WORKER:
             crew.insert(0, (Role.MODELS, 1))
@@ -80,6 +85,7 @@ class Supervisor:
         whole = 1 if role is Role.WORKER else count  # how many have all models
         self._assembly = Assembly(self._with_models, None if role is Role.WORKER else whole)
         self._environment = with_share(os.environ, whole)
+        self._deaths = Deaths()
         self._has_begun = False
 
     def run(self, said: Callable[[Message], object], leaving: Callable[[], object]) -> int:
@@ -111,7 +117,15 @@ class Supervisor:
         return [one for one in self._replicas() if one.role is not Role.MODELS]
 
     def _make(self, role: Role, number: int) -> ReplicaProcess:
-        return ReplicaProcess(role, number, self._porter, self._assembly.answer, self._environment)
+        return ReplicaProcess(
+            role,
+            number,
+            self._porter,
+            self._assembly.answer,
+            self._deaths.note_loaded,
+            self._deaths.forget,
+            self._environment,
+        )
 
     async def _main(self) -> int:
         self._ending: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -139,7 +153,13 @@ class Supervisor:
         quiet = not self._has_begun and replica.number > 1
 
         def first() -> Message:
-            return {**self._start, "changes": self._assembly.changes, "is_quiet": quiet}
+            return {
+                **self._start,
+                "changes": self._assembly.changes,
+                "condemned": [[*version, why] for version, why in self._deaths.condemned.items()],
+                "suspects": self._deaths.suspects,
+                "is_quiet": quiet,
+            }
 
         await replica.start(first, self._grpc, self._look)
         try:
@@ -179,7 +199,8 @@ class Supervisor:
 
     def _lost(self, replica: ReplicaProcess, code: int | None) -> bool:
         self._assembly.bury(replica)
-        if self._has_begun:
+        is_known = code is not None and self._judge(replica, code)
+        if self._has_begun or is_known:
             return True
         if not self._ending.done():
             failure = replica.failure
@@ -191,6 +212,21 @@ class Supervisor:
                 error = StartError(text, code if code > 0 else 1)
             self._ending.set_exception(error)
         return False
+
+    def _judge(self, replica: ReplicaProcess, code: int) -> bool:
+        """Finds out which version has ended a process, if any; returns False: none is suspected."""
+        suspects, now = replica.suspects, asyncio.get_running_loop().time()
+        if replica.fault:
+            logger.error("%s: %s", replica.name, replica.fault)
+        for (name, version), state in suspects:
+            doing = "was loaded" if state is State.LOADING else "worked for requests"
+            text = "%s %s while model %r, version %d, %s"
+            logger.error(text, replica.name, ended_how(code), name, version, doing)
+        for (name, version), why in self._deaths.note(suspects, now).items():
+            logger.error("model %r, version %d, is out of service: %s", name, version, why)
+            for other in self._replicas():
+                other.tell({"what": "condemn", "version": [name, version, why]})
+        return bool(suspects)
 
     def _kept(self, task: "asyncio.Task[None]") -> None:
         """Ends it all where a place could not be kept."""

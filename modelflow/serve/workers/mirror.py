@@ -84,6 +84,9 @@ class Mirror:
     def refresh(self) -> None:
         """Looks nowhere: the other process does."""
 
+    def condemn(self, _name: str, _version: int, _reason: str) -> None:
+        """Takes nothing out of service: the other process does."""
+
     def end(self) -> None:
         """Is ready no more. What was asked is still answered."""
         self._is_ending = True

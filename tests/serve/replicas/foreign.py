@@ -1,0 +1,86 @@
+"""Models that hang or end their process, when a file or a request says so."""
+
+import http.client
+import json
+
+GRAPH = """digraph %(name)s {
+    input [type=input]
+    unit [flowunit="foreign_units:%(unit)s"]
+    output [type=output]
+    input -> unit -> output
+}"""
+UNITS = '''
+"""A file of the model's name says what its load does; a request, what happens to it."""
+
+import os
+import pathlib
+import threading
+
+import modelflow
+
+
+def act(what):
+    if what == "hang":
+        threading.Event().wait()
+    elif what == "abort":
+        os.abort()
+    elif what == "exit":
+        os._exit(3)
+    elif what == "leave":
+        raise SystemExit(5)
+    elif what == "raise":
+        raise ValueError("bad weights")
+    elif what == "memory":
+        bytearray(1 << 50)
+
+
+class Loads(modelflow.FlowUnit):
+    SPEC = modelflow.FlowUnitSpec(
+        "Loads",
+        {"cpu": lambda: Loads()},
+        inputs=(modelflow.Port("in"),),
+        outputs=(modelflow.Port("out"),),
+    )
+
+    def open(self, config):
+        act(pathlib.Path("load").read_text() if os.path.exists("load") else "")
+
+    def process(self, ctx):
+        ctx.emit_each(lambda buffer: buffer.data)
+
+
+@modelflow.flowunit
+def works(text):
+    act(text)
+    return text.upper()
+'''
+
+
+def write_models(folder, load="", **units):
+    """Writes graphs: ``good="works"``; returns the folder."""
+    (folder / "foreign_units.py").write_text(UNITS)
+    (folder / "load").write_text(load)
+    for name, unit in units.items():
+        (folder / f"{name}.dot").write_text(GRAPH % {"name": name, "unit": unit})
+    return folder
+
+
+def ask(fleet, name, text, headers=None):
+    """Status and document; 0: the connection was lost."""
+    connection = fleet.connect()
+    try:
+        body = json.dumps({"input": text})
+        connection.request("POST", f"/v2/models/{name}/generate", body, headers or {})
+        response = connection.getresponse()
+        return response.status, json.loads(response.read())
+    except (OSError, http.client.HTTPException):
+        return 0, None
+    finally:
+        connection.close()
+
+
+def ask_until(fleet, status, name, text):
+    """Asks until this status comes, as a process is replaced meanwhile; returns the document."""
+    while (found := ask(fleet, name, text))[0] != status:
+        assert found[0] in (0, 404, 503), found
+    return found[1]

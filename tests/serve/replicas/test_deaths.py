@@ -1,0 +1,66 @@
+"""Which versions are taken out of service after how many deaths."""
+
+import pytest
+
+from modelflow.serve.activity import State
+from modelflow.serve.replicas.deaths import Deaths
+from modelflow.serve.replicas.record import Suspect
+
+A, B = ("a", 1), ("b", 1)
+LOADS = {version: Suspect(version, State.LOADING) for version in (A, B)}
+WORKS = {version: Suspect(version, State.WORKING) for version in (A, B)}
+
+
+@pytest.mark.parametrize(
+    ("suspect", "why"),
+    [
+        (LOADS[A], "it has ended its process 2 times while it was loaded"),
+        (WORKS[A], "it has ended its process 2 times while it worked for requests"),
+    ],
+)
+def test_the_second_death_takes_it_out_of_service(suspect, why):
+    deaths = Deaths()
+    assert deaths.note([suspect], 0.0) == {}
+    assert deaths.note([suspect], 1.0) == {A: why} == deaths.condemned
+    assert deaths.note([suspect], 2.0) == {}  # told once
+
+
+def test_of_several_that_were_loaded_each_is_loaded_alone_and_the_one_that_does_it_again_is_out():
+    deaths = Deaths()
+    assert deaths.note([*LOADS.values()], 0.0) == {}
+    assert deaths.suspects == [A, B]
+    assert set(deaths.note([LOADS[A]], 1.0)) == {A}
+    assert deaths.suspects == [B]
+    deaths.note_loaded(B)
+    assert deaths.suspects == []
+    assert deaths.note([LOADS[B]], 2.0) == {}  # its first
+
+
+def test_deaths_of_several_together_take_none_out_of_service():
+    deaths = Deaths()
+    for moment in range(5):
+        assert deaths.note([*LOADS.values(), *WORKS.values()], moment) == {}
+
+
+def test_of_several_that_worked_nothing_is_known():
+    deaths = Deaths()
+    deaths.note([*WORKS.values()], 0.0)
+    assert deaths.note([WORKS[A]], 1.0) == {}
+    assert deaths.suspects == []
+
+
+def test_deaths_for_different_reasons_are_counted_apart_and_old_ones_not_at_all():
+    deaths = Deaths()
+    deaths.note([LOADS[A]], 0.0)
+    assert deaths.note([WORKS[A]], 1.0) == {}
+    assert deaths.note([WORKS[A]], 3601.5) == {}
+    assert set(deaths.note([WORKS[A]], 3700.0)) == {A}
+
+
+def test_what_is_forgotten_begins_anew():
+    deaths = Deaths()
+    deaths.note([WORKS[A]], 0.0)
+    deaths.note([WORKS[A]], 1.0)
+    deaths.forget(A)
+    assert deaths.condemned == {}
+    assert deaths.note([WORKS[A]], 2.0) == {}

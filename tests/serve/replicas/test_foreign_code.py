@@ -1,0 +1,143 @@
+"""Models that hang or end their process, in each kind of server: what others see of it."""
+
+import os
+import signal
+
+import pytest
+
+from tests.serve.replicas.fleet import serving, wait_until, wait_until_ended
+from tests.serve.replicas.foreign import ask, ask_until, write_models
+
+KINDS = {
+    "alone": {"option": "--drain-delay", "count": 0},
+    "replicas": {"option": "--replicas", "count": 2},
+    "workers": {"option": "--workers", "count": 2},
+}
+SEVERAL = [kind for kind in KINDS if kind != "alone"]
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    return KINDS[request.param]
+
+
+@pytest.fixture(params=SEVERAL)
+def several(request):
+    return KINDS[request.param]
+
+
+def unready(fleet):
+    return (fleet.ask("/readyz")[1] or {}).get("error", "")
+
+
+def test_loads_that_hang_are_given_up_and_hold_up_neither_others_nor_the_end(tmp_path, kind):
+    write_models(tmp_path, "hang", good="works", bad="Loads", bad2="Loads")
+    more = ("--load-timeout", "0.3", "--allow-repository", "--drain-timeout", "0.2")
+    graphs = ("good.dot", "bad.dot", "bad2.dot")
+    with serving(tmp_path, *graphs, *more, **kind) as fleet:
+        assert ask(fleet, "good", "yes") == (200, {"output": "YES"})
+        assert "model 'bad2': version 1: it was not loaded within 0.3 s" in unready(fleet)
+        assert "node 'unit' has been in open for " in unready(fleet)
+        assert fleet.ask("/livez")[0] == 200
+        (tmp_path / "load").write_text("")
+        for name in ("bad", "bad2"):
+            assert fleet.ask(f"/v2/repository/models/{name}/load", {})[0] == 200
+        assert fleet.ask("/readyz")[0] == 200
+        (tmp_path / "load").write_text("hang")
+        status, found = fleet.ask("/v2/repository/models/bad/load", {})
+        assert (status, "it was not loaded within 0.3 s" in found["error"]) == (400, True)
+        assert ask(fleet, "bad", "it serves as before") == (200, {"output": "it serves as before"})
+        assert fleet.end(signal.SIGTERM) == 143
+
+
+def test_a_request_that_hangs_holds_up_neither_whoever_asks_nor_the_end(tmp_path, kind):
+    write_models(tmp_path, m="works")
+    with serving(tmp_path, "m.dot", "--drain-timeout", "0.2", **kind) as fleet:
+        children = fleet.children()
+        for _ in range(2):
+            status, found = ask(fleet, "m", "hang", {"Inference-Timeout-Ms": "100"})
+            assert (status, found["error"]) == (504, "its deadline passed before it was computed")
+        assert fleet.ask("/livez")[0] == 200
+        code = fleet.end(signal.SIGTERM)
+        wait_until_ended(children)
+        assert code == (1 if kind is KINDS["alone"] else 143)
+        said = "".join(fleet.said)
+        assert "did not return within " in said or "is killed" in said
+
+
+def test_a_unit_may_end_nothing_by_an_exception(tmp_path, kind):
+    write_models(tmp_path, m="works")
+    with serving(tmp_path, "m.dot", **kind) as fleet:
+        for what in ("leave", "raise", "memory"):
+            assert ask(fleet, "m", what)[0] in (400, 500)
+        assert ask(fleet, "m", "yes") == (200, {"output": "YES"})
+        assert fleet.end(signal.SIGTERM) == 143
+
+
+@pytest.mark.parametrize("how", ["abort", "exit"])
+def test_a_model_whose_load_ends_the_process_is_out_of_service_and_others_serve(
+    tmp_path, several, how
+):
+    write_models(tmp_path, how, good="works", bad="Loads")
+    graphs = ("good.dot", "bad.dot", "--allow-repository")
+    with serving(tmp_path, *graphs, **several) as fleet:
+        assert ask_until(fleet, 200, "good", "yes") == {"output": "YES"}
+        why = "it has ended its process 2 times while it was loaded"
+        assert unready(fleet) == f"model 'bad': version 1: {why}"
+        (version,) = fleet.ask("/v1/models/bad")[1]["model_version_status"]
+        assert (version["state"], version["status"]["error_message"]) == ("END", why)
+        (tmp_path / "load").write_text("")
+        assert fleet.ask("/v2/repository/models/bad/load", {})[0] == 200
+        assert ask(fleet, "bad", "mended") == (200, {"output": "mended"})
+        assert unready(fleet) == ""
+        assert fleet.end(signal.SIGTERM) == 143
+
+
+def test_a_request_that_ends_the_process_twice_takes_its_model_out_of_service(tmp_path, several):
+    write_models(tmp_path, good="works", bad="works")
+    with serving(tmp_path, "good.dot", "bad.dot", **several) as fleet:
+        for _ in range(2):
+            ask_until(fleet, 200, "bad", "yes")
+            assert ask(fleet, "bad", "abort")[0] in (0, 503)
+        fleet.wait_for("model 'bad', version 1, is out of service")
+        why = "it has ended its process 2 times while it worked for requests"
+        ask_until(fleet, 200, "good", "yes")
+        wait_until(lambda: why in unready(fleet))
+        assert ask_until(fleet, 404, "bad", "yes")["error"].startswith("Servable not found")
+        said = "".join(fleet.said)
+        assert "Fatal Python error: Aborted" in said  # and where it was
+        assert "foreign_units.py" in said
+        assert fleet.end(signal.SIGTERM) == 143
+
+
+def test_processes_that_are_killed_from_outside_blame_no_model(tmp_path, several):
+    write_models(tmp_path, m="works")
+    with serving(tmp_path, "m.dot", **several) as fleet:
+        for _ in range(3):
+            ask_until(fleet, 200, "m", "yes")
+            children = fleet.children()
+            os.kill(children[0], signal.SIGKILL)
+            wait_until_ended(children[:1])
+        assert ask_until(fleet, 200, "m", "yes") == {"output": "YES"}
+        assert "out of service" not in "".join(fleet.said)
+        assert fleet.end(signal.SIGTERM) == 143
+
+
+def test_while_no_replica_lives_clients_are_told_to_come_again(tmp_path):
+    write_models(tmp_path, m="works")
+    with serving(tmp_path, "m.dot", **KINDS["replicas"]) as fleet:
+        children = fleet.children()
+        for child in children:
+            os.kill(child, signal.SIGSTOP)
+        # Those that follow take longer than the first: a second of pause.
+        for _ in range(2):
+            for child in fleet.children():
+                os.kill(child, signal.SIGKILL)
+            wait_until_ended(children)
+            children = fleet.children()
+        while (status := ask(fleet, "m", "yes")[0]) == 200:
+            pass
+        assert status in (0, 503)
+        assert fleet.ask("/livez")[0] == 200
+        assert ask_until(fleet, 200, "m", "yes") == {"output": "YES"}
+        assert fleet.end(signal.SIGTERM) == 143

@@ -1,0 +1,82 @@
+"""What clients are told while no process serves."""
+
+import asyncio
+import contextlib
+import http.client
+import json
+import socket
+import threading
+
+import pytest
+
+from modelflow.serve.replicas.nobody_there import NobodyThere
+
+
+@pytest.fixture
+def address():
+    """Where nobody is there."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    loop = asyncio.new_event_loop()
+
+    async def take_all():
+        nobody = NobodyThere()
+        listening.setblocking(False)
+        while True:
+            client, _ = await loop.sock_accept(listening)
+            nobody.take(client)
+
+    def serve():
+        with (
+            asyncio.Runner(loop_factory=lambda: loop) as runner,
+            contextlib.suppress(asyncio.CancelledError),
+        ):
+            runner.run(stopped())
+
+    async def stopped():
+        nonlocal task
+        task = asyncio.current_task()
+        await take_all()
+
+    task = None
+    thread = threading.Thread(target=serve)
+    thread.start()
+    yield listening.getsockname()
+    loop.call_soon_threadsafe(lambda: task.cancel())
+    thread.join()
+    listening.close()
+
+
+def ask(address, method, path, body=None):
+    connection = http.client.HTTPConnection(*address, timeout=60)
+    connection.request(method, path, body)
+    response = connection.getresponse()
+    found = response.status, response.getheader("Retry-After"), response.read()
+    connection.close()
+    return found
+
+
+@pytest.mark.parametrize("path", ["/livez", "/v2/health/live", "/livez?x=1"])
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_the_server_lives(address, method, path):
+    assert ask(address, method, path) == (200, None, b"")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/readyz", None),
+        ("POST", "/v1/models/m:predict", b"{}"),
+        ("POST", "/v1/models/m:predict", b"x" * 1_000_000),
+        ("POST", "/livez", b""),
+    ],
+)
+def test_all_else_is_refused_for_now(address, method, path, body):
+    status, after, text = ask(address, method, path, body)
+    assert (status, after) == (503, "1")
+    assert json.loads(text)["error"].endswith("come again")
+
+
+def test_what_is_no_request_is_answered_too(address):
+    with socket.create_connection(address, timeout=60) as client:
+        client.sendall(b"\x16\x03\x01 no request\r\n\r\n")
+        assert client.makefile("rb").readline() == b"HTTP/1.1 503 Service Unavailable\r\n"
