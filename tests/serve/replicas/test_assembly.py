@@ -236,11 +236,11 @@ def test_one_that_cannot_take_its_place_is_tried_again_later_and_others_go_on(tm
         assert fleet.end(signal.SIGTERM) == 143
 
 
-def test_connections_wait_while_no_replica_is_there(tmp_path):
+def test_clients_are_told_to_come_again_while_no_replica_is_there(tmp_path):
     write_graphs(tmp_path)
     with serving(tmp_path, "m.dot") as fleet:
         before = fleet.children()
         for pid in before:
             os.kill(pid, signal.SIGKILL)
         fleet.wait_for("another takes its place", count=2)
-        assert fleet.who() not in before
+        assert fleet.who_is_back() not in before

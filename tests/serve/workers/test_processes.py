@@ -222,6 +222,7 @@ def test_what_a_worker_had_asked_that_dies_is_given_up(tmp_path):
             with pytest.raises((ConnectionError, http.client.HTTPException)):
                 one.getresponse()
         cancelled = "modelflow_requests_total", ("code", "CANCELLED"), *M
+        wait_until(lambda: fleet.ask("/readyz")[0] == 200)
         wait_until(lambda: fleet.metrics().get(cancelled) == 1)
         with (tmp_path / "pipe").open("w"):
             pass
