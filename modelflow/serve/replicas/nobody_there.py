@@ -3,7 +3,8 @@
 import asyncio
 import socket
 import ssl
-from typing import cast
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
 
 __all__ = ["NobodyThere"]
 
@@ -28,29 +29,35 @@ class NobodyThere:
         if len(self._answering) >= _MOST:
             client.close()
             return
-        loop, answer = asyncio.get_running_loop(), _Answer()
+        loop, answer = asyncio.get_running_loop(), _Answer(self._answering.discard)
         self._answering.add(answer)
-        making = loop.connect_accepted_socket(lambda: answer, client, ssl=self._tls)
-        answer.making = loop.create_task(making)
-        loop.call_later(_LAST_SECONDS, answer.end)
-        answer.making.add_done_callback(lambda task: task.cancelled() or task.exception())
-        loop.call_later(_LAST_SECONDS, self._answering.discard, answer)
+        answer.begin(loop.connect_accepted_socket(lambda: answer, client, ssl=self._tls))
 
     def close(self) -> None:
         """Ends what is left."""
-        for answer in self._answering:
+        for answer in tuple(self._answering):
             answer.end()
 
 
 class _Answer(asyncio.Protocol):
     """One connection: the first request is answered, what comes behind it is dropped."""
 
-    making: "asyncio.Task[object]"
-
-    def __init__(self) -> None:
+    def __init__(self, on_end: "Callable[[_Answer], object]") -> None:
+        self._on_end = on_end
         self._transport: asyncio.Transport | None = None
         self._head = b""
         self._is_answered = False
+
+    def begin(self, making: Coroutine[Any, Any, object]) -> None:
+        """Has the connection made, and ended in time."""
+        loop = asyncio.get_running_loop()
+        self._making = loop.create_task(making)
+        self._making.add_done_callback(self._made)
+        self._timer = loop.call_later(_LAST_SECONDS, self.end)
+
+    def _made(self, making: "asyncio.Task[object]") -> None:
+        if making.cancelled() or making.exception() is not None:  # a TLS handshake that failed
+            self._over()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -71,10 +78,15 @@ class _Answer(asyncio.Protocol):
         self.end()
 
     def connection_lost(self, _: Exception | None) -> None:
+        self._over()
+
+    def _over(self) -> None:
         self._transport = None
+        self._timer.cancel()
+        self._on_end(self)
 
     def end(self) -> None:
-        self.making.cancel()
+        self._making.cancel()
         if self._transport is not None:
             self._transport.abort()
 

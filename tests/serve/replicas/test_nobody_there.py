@@ -1,7 +1,6 @@
 """What clients are told while no process serves."""
 
 import asyncio
-import contextlib
 import http.client
 import json
 import socket
@@ -16,38 +15,28 @@ from modelflow.serve.replicas.nobody_there import NobodyThere
 def address():
     """Where nobody is there."""
     listening = socket.create_server(("127.0.0.1", 0))
-    loop = asyncio.new_event_loop()
+    listening.setblocking(False)
+    loop, ended = asyncio.new_event_loop(), asyncio.Event()
 
-    async def take_all():
+    async def serve():
         nobody = NobodyThere()
-        listening.setblocking(False)
-        while True:
-            client, _ = await loop.sock_accept(listening)
-            nobody.take(client)
+        loop.add_reader(listening, lambda: nobody.take(listening.accept()[0]))
+        await ended.wait()
+        loop.remove_reader(listening)
+        nobody.close()
 
-    def serve():
-        with (
-            asyncio.Runner(loop_factory=lambda: loop) as runner,
-            contextlib.suppress(asyncio.CancelledError),
-        ):
-            runner.run(stopped())
-
-    async def stopped():
-        nonlocal task
-        task = asyncio.current_task()
-        await take_all()
-
-    task = None
-    thread = threading.Thread(target=serve)
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
     thread.start()
     yield listening.getsockname()
-    loop.call_soon_threadsafe(lambda: task.cancel())
+    loop.call_soon_threadsafe(ended.set)
     thread.join()
+    loop.close()
     listening.close()
 
 
 def ask(address, method, path, body=None):
-    connection = http.client.HTTPConnection(*address, timeout=60)
+    host, port = address
+    connection = http.client.HTTPConnection(host, port, timeout=60)
     connection.request(method, path, body)
     response = connection.getresponse()
     found = response.status, response.getheader("Retry-After"), response.read()
