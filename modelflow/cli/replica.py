@@ -64,7 +64,7 @@ def replica(descriptor: int) -> int:
 def _options(role: str, given: Mapping[str, Any]) -> "ServeOptions":
     """What the process is to do of what was asked for: what workers do, who has the models not."""
     options = replace(options_given(given), drain_delay=0.0)  # the supervisor sees to it
-    if role != "models":
+    if role not in ("models", "isolated"):
         return options
     return replace(
         options, grpc_port=None, tls=None, key_file=None, access_log=None, cors_origins=()
@@ -76,7 +76,7 @@ def _place(line: "Line", start: "Message") -> "Replica":
         from modelflow.serve.workers.worker import Worker
 
         return Worker(line, start)
-    if start["role"] == "models":
+    if start["role"] in ("models", "isolated"):
         from modelflow.serve.workers.models_process import ModelsProcess
 
         return ModelsProcess(line, start)
@@ -124,7 +124,12 @@ def _sources(
     if role == "worker":
         yield {}
         return
-    catalogue = replace(catalogue_given(given), configured=place.configured)
+    catalogue = replace(
+        catalogue_given(given),
+        configured=place.configured,
+        only=place.only,
+        without=place.without,
+    )
     with far_catalogue(catalogue, given["on"], given["share"]) as found:
         yield found
 

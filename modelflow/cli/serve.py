@@ -162,6 +162,13 @@ __all__ = ["serve"]
     "which the requests of all meet: for many clients and models that batch, from about 8 "
     "processors. 0: this one does all.",
 )
+@click.option(
+    "--isolate",
+    multiple=True,
+    metavar="NAME",
+    help="A model that has a process of its own: one that hangs, leaks or ends its process costs "
+    "the others nothing. May be repeated.",
+)
 @serve_options
 def serve(**given: Any) -> int:
     """Serves graphs and models to the clients of TensorFlow Serving and Open Inference.
@@ -198,7 +205,7 @@ def serve(**given: Any) -> int:
             "two; workers share one process with the models, replicas have all models each"
         )
         raise click.UsageError(message)
-    if given["workers"] or given["replicas"] > 1:
+    if given["workers"] or given["replicas"] > 1 or given["isolate"]:
         from modelflow.cli.replicas import keep_replicas
 
         return keep_replicas({**given, "share": shared_by_all(given["on"], given["share"])})

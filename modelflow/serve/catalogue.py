@@ -3,7 +3,7 @@
 import contextlib
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -51,6 +51,8 @@ class Catalogue:
         terms: For all; but which versions those of the file have, it says itself.
         labels: By the model's name, labels: ``{"digits": {"stable": 2}}``; beside the file's.
         configured: What a client has put in the place of the file; None: the file counts.
+        only: The names of models that are served; None: all.
+        without: Those that are not, as another process has them.
     """
 
     named: Mapping[str, str | Path | Flow] = field(default_factory=lambda: MappingProxyType({}))
@@ -59,6 +61,8 @@ class Catalogue:
     terms: Terms = field(default_factory=Terms)
     labels: Mapping[str, Mapping[str, int]] = field(default_factory=lambda: MappingProxyType({}))
     configured: Sequence[Source] | None = None
+    only: Collection[str] | None = None
+    without: Collection[str] = ()
 
     def check(self) -> None:
         """Looks whether there is what was asked for by name, before anything is served.
@@ -77,7 +81,7 @@ class Catalogue:
                     logger.warning("%s: holds nothing to serve, and is passed over", path)
                 elif not _is_text(name_of(path)):
                     logger.warning("%r: no name that is UTF-8, and is passed over", str(path))
-        known = self.read()
+        known = replace(self, only=None, without=()).read()
         for name in self.labels:
             if name not in known:
                 near, names = did_you_mean(name, known), ", ".join(known) or "none"
@@ -140,6 +144,9 @@ class Catalogue:
         """
         found: dict[str, Source] = {}
         for source in self._all():
+            is_here = self.only is None or source.name in self.only
+            if not is_here or source.name in self.without:
+                continue
             if source.name in found:
                 message = (
                     f"two models have the name {source.name!r}: {found[source.name].origin} and "

@@ -27,6 +27,7 @@ class _Entry:
     is_settled: bool = False  # all that was asked for was tried
     is_complete: bool = False  # all that was asked for has been there
     reason: str = ""  # why there are no versions
+    peer: int | None = None  # the process that has it; None: this one
 
     def is_coming(self, number: int | None) -> bool:
         """Tells whether a version, or any, is being loaded."""
@@ -125,15 +126,16 @@ class Models:
 
     # -- how they fare --------------------------------------------------------------------------
 
-    def expect(self, name: str, *, is_due: bool = False) -> None:
+    def expect(self, name: str, *, is_due: bool = False, peer: int | None = None) -> None:
         """Notes that a model is asked for: until it is settled, it is being loaded.
 
         Args:
             name: The model's name.
             is_due: Without it the server is not ready. What comes later makes a server that is
                 ready no less so, until it has been there.
+            peer: The process that has it; None: this one.
         """
-        entry = self._entries.setdefault(name, _Entry())
+        entry = self._entries.setdefault(name, _Entry(peer=peer))
         entry.is_due = entry.is_due or is_due
         self._changed()
 
@@ -220,19 +222,25 @@ class Models:
             for name, entry in self._entries.items()
         ]
 
-    def take(self, document: Iterable[Mapping[str, Any]], model_of: Callable[[Any], Model]) -> None:
-        """Becomes what `document` has given in another process.
+    def take(
+        self, document: Iterable[Mapping[str, Any]], model_of: Callable[[Any], Model], peer: int
+    ) -> None:
+        """Takes what `document` has given in another process, in the place of what it had before.
 
         Args:
             document: That.
             model_of: Gives the model that a key stands for.
+            peer: Which process it is.
         """
-        self._entries = {one["name"]: _entry(one, model_of) for one in document}
+        kept = {name: entry for name, entry in self._entries.items() if entry.peer != peer}
+        self._entries = {**kept, **{one["name"]: _entry(one, model_of, peer) for one in document}}
         self._changed()
 
-    def lose(self) -> None:
-        """Notes that nothing answers now, and that all will be loaded again."""
+    def lose(self, peer: int) -> None:
+        """Notes that a process has ended, and that all that it had will be loaded again."""
         for entry in self._entries.values():
+            if entry.peer != peer:
+                continue
             entry.models, entry.statuses, entry.labels = {}, {}, {}
             entry.newest = None
             entry.is_settled, entry.reason = False, ""
@@ -282,7 +290,7 @@ def _at_once(call: Callable[[], object]) -> None:
 _NOBODY = _Entry(is_settled=True)
 
 
-def _entry(found: Mapping[str, Any], model_of: Callable[[Any], Model]) -> _Entry:
+def _entry(found: Mapping[str, Any], model_of: Callable[[Any], Model], peer: int) -> _Entry:
     models = {model.version: model for model in map(model_of, found["models"])}
     statuses = (VersionStatus(n, State(state), *rest) for n, state, *rest in found["statuses"])
     return _Entry(
@@ -294,6 +302,7 @@ def _entry(found: Mapping[str, Any], model_of: Callable[[Any], Model]) -> _Entry
         found["is_settled"],
         found["is_complete"],
         found["reason"],
+        peer,
     )
 
 

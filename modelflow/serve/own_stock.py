@@ -34,6 +34,8 @@ class OwnStock:
         loader: Loader,
         unloaded: Collection[str] = frozenset(),
         activity: Activity | None = None,
+        *,
+        may_be_empty: bool = False,
     ) -> None:
         """Takes what to serve; loads nothing yet.
 
@@ -44,9 +46,12 @@ class OwnStock:
             activity: Where it is noted what is done for each version; None: only here.
             unloaded: Models that are there, and that clients have unloaded.
 
+            may_be_empty: Others serve, too: nothing need be served here.
+
         Raises:
             ConfigError: there is nothing to serve.
         """
+        self._may_be_empty = may_be_empty
         catalogue = catalogue_of(sources)
         catalogue.check()
         self._catalogue = catalogue
@@ -106,7 +111,8 @@ class OwnStock:
         Raises:
             FlowFailed, GraphError, EngineError: nothing can be loaded.
         """
-        if not (any(self.models) or self._options.poll or self.is_open):
+        is_served = any(self.models) or self._may_be_empty
+        if not (is_served or self._options.poll or self.is_open):
             raise failure_of(self._failures)
 
     def refresh(self) -> None:

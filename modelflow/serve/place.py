@@ -22,15 +22,20 @@ class Place(Protocol):
         grpc: A socket with the address for gRPC, at which all of them listen; None: no gRPC.
         unloaded: The models that clients have unloaded before it came.
         activity: Where it is noted what is done for each version.
+        is_part: Some models are isolated: it has one of them alone, or none of them.
     """
 
     door: Door
     grpc: socket.socket | None
     unloaded: Collection[str]
     activity: Activity
+    is_part: bool
 
     def stock(self, options: ServeOptions) -> Stock | None:
         """Returns what it serves whose models another process has; None: it has its own."""
+
+    def extend(self, own: Stock, options: ServeOptions) -> Stock:
+        """Returns what it serves beside its own models."""
 
     def join(self, own: Stock) -> Fleet:
         """Returns what changes what all serve, of which ``own`` is what this one does."""

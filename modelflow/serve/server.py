@@ -105,7 +105,15 @@ class Server:
 
         if place is None:
             return OwnStock(sources, self.options, self._loader)
-        return OwnStock(sources, self.options, self._loader, place.unloaded, place.activity)
+        own = OwnStock(
+            sources,
+            self.options,
+            self._loader,
+            place.unloaded,
+            place.activity,
+            may_be_empty=place.is_part,
+        )
+        return place.extend(own, self.options)
 
     def start(self) -> Self:
         """Begins to answer, and returns when everything was loaded that can be.

@@ -19,8 +19,11 @@ class Hatch:
         self._socket.setblocking(False)
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def open(self, taken: Callable[[Ends], object]) -> None:
-        """Begins; ``taken`` is called with each, whose descriptors become its own."""
+    def open(self, taken: Callable[[Ends, int], object]) -> None:
+        """Begins; ``taken`` is called with each, and the number of the process behind it.
+
+        The descriptors become its own.
+        """
         self._taken = taken
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._socket, self._take)
@@ -43,11 +46,17 @@ class Hatch:
         if not said:
             self.close()
         elif len(descriptors) == count:
-            self._taken(Ends(*descriptors))
+            self._taken(Ends(*descriptors), said[0])
 
 
-def give(hatch: socket.socket, ends: Ends) -> None:
-    """Gives a process its side of a link, which is closed here. One that has ended takes none."""
+def give(hatch: socket.socket, ends: Ends, peer: int) -> None:
+    """Gives a process its side of a link, which is closed here. One that has ended takes none.
+
+    Args:
+        hatch: What reaches the process.
+        ends: The side.
+        peer: The number of the process at the other side, at most 255.
+    """
     with contextlib.suppress(OSError):
-        socket.send_fds(hatch, [b"l"], ends)
+        socket.send_fds(hatch, [bytes([peer])], ends)
     ends.close()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from modelflow.serve.picture import Picture, added
 from modelflow.serve.replicas.frames import Message
-from modelflow.serve.replicas.process import Gone, ReplicaProcess
+from modelflow.serve.replicas.process import Gone, ReplicaProcess, Role
 
 __all__ = ["Assembly"]
 
@@ -22,9 +22,21 @@ class Assembly:
     fall would be read as having begun anew.
     """
 
-    def __init__(self, replicas: Callable[[], Iterable[ReplicaProcess]], count: int | None) -> None:
-        """Takes what gives those that run, and how many there are meant to be; None: one alone."""
+    def __init__(
+        self,
+        replicas: Callable[[], Iterable[ReplicaProcess]],
+        count: int | None,
+        isolated: Sequence[str] = (),
+    ) -> None:
+        """Takes who there is.
+
+        Args:
+            replicas: Gives those that run.
+            count: How many there are meant to be; None: one alone.
+            isolated: The models that have a process of their own, which is one more.
+        """
         self._replicas = replicas
+        self._isolated = {name: number for number, name in enumerate(isolated, 1)}
         self._count = count
         self._unloaded: set[str] = set()
         self._configured: str | None = None
@@ -56,7 +68,7 @@ class Assembly:
             ready, await asyncio.gather(*map(_pictures_of, ready)), strict=True
         ):
             if answer is not None:
-                up += 1
+                up += replica.role is not Role.ISOLATED
                 self._last[replica] = [Picture.read(one) for one in answer["pictures"]]
             elif replica in self._last:
                 self._last[replica] = [picture.past() for picture in self._last[replica]]
@@ -72,7 +84,7 @@ class Assembly:
 
     async def _change(self, message: Message) -> Message | None:
         before = self._unloaded.copy(), self._configured
-        replicas = list(self._replicas())
+        replicas = self._asked(message)
         if not replicas:
             return _GONE
         self._note(message)
@@ -80,6 +92,16 @@ class Assembly:
         if all(problems):
             self._unloaded, self._configured = before
         return _one(list(zip(replicas, problems, strict=True)))
+
+    def _asked(self, message: Message) -> list[ReplicaProcess]:
+        """Returns the processes that a change concerns."""
+        number = self._isolated.get(message.get("name", ""))
+        return [
+            one
+            for one in self._replicas()
+            if (one.number == number and one.role is Role.ISOLATED)
+            or (number is None and one.role is not Role.ISOLATED)
+        ]
 
     def _note(self, message: Message) -> None:
         if message["what"] == "configure":

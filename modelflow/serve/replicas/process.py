@@ -43,6 +43,13 @@ class Role(StrEnum):
     """It takes connections, and asks who has the models."""
     MODELS = "models"
     """It has the models, for the workers."""
+    ISOLATED = "isolated"
+    """It has one model, for all that take connections."""
+
+    @property
+    def is_asked(self) -> bool:
+        """Tells whether others ask it, and no client does."""
+        return self in (Role.MODELS, Role.ISOLATED)
 
 
 class ReplicaProcess:
@@ -51,6 +58,7 @@ class ReplicaProcess:
     Attributes:
         role: What it is there for.
         number: Which of its role it is, from 1.
+        name: What messages call it.
         is_ready: It serves.
         loaded: What it said when it was ready: ``models``, ``unready``.
         failure: What it said if it could not begin: ``text``, ``code``.
@@ -62,6 +70,7 @@ class ReplicaProcess:
         self,
         role: Role,
         number: int,
+        name: str,
         porter: Porter,
         answer: Answer,
         loaded: Callable[[Version], object],
@@ -73,13 +82,14 @@ class ReplicaProcess:
         Args:
             role: What it is there for.
             number: Which of its role it is.
+            name: What messages call it.
             porter: Who hands connections to it.
             answer: Who answers what it asks.
             loaded: Told of each version that it has loaded.
             acquit: Told of each that was out of service, and is tried again.
             environment: Its environment.
         """
-        self.role, self.number = role, number
+        self.role, self.number, self.name = role, number, name
         self._environment = environment
         self.is_ready = False
         self.loaded: Message = {}
@@ -93,11 +103,6 @@ class ReplicaProcess:
         self._count = 0
         self._answering: set[asyncio.Task[None]] = set()
         self._has_spoken_out = False
-
-    @property
-    def name(self) -> str:
-        """What messages call it."""
-        return name_of(self.role, self.number)
 
     async def start(
         self,
@@ -149,9 +154,14 @@ class ReplicaProcess:
             process_group=0,
         )
 
-    def link(self, ends: Ends) -> None:
-        """Gives it its side of a link to another process, which is closed here."""
-        give(self._hatch, ends)
+    def link(self, ends: Ends, peer: int) -> None:
+        """Gives it its side of a link to another process, which is closed here.
+
+        Args:
+            ends: The side.
+            peer: The number of the other process: of an isolated model its own, else 0.
+        """
+        give(self._hatch, ends, peer)
 
     async def ended(self) -> int:
         """Waits until it has ended; returns its exit code, or less than 0: the signal's number."""
@@ -249,7 +259,7 @@ class ReplicaProcess:
             asyncio.get_running_loop().call_later(_LAST_SECONDS, self.kill)  # a unit may hang
         else:
             self.loaded, self.is_ready = message["ready"], True
-            if self.role is not Role.MODELS:
+            if not self.role.is_asked:
                 self._porter.add(self._entrance)
             self._on_ready()
 
@@ -257,8 +267,16 @@ class ReplicaProcess:
         self.tell({**await self._answer(self, message), "answer": message["ask"]})
 
 
-def name_of(role: Role, number: int) -> str:
-    """Returns what messages call a process."""
+def name_of(role: Role, number: int, isolated: Sequence[str] = ()) -> str:
+    """Returns what messages call a process.
+
+    Args:
+        role: What it is there for.
+        number: Which of its role it is, from 1.
+        isolated: The models that have a process of their own, in their order.
+    """
+    if role is Role.ISOLATED:
+        return f"the process of model {isolated[number - 1]!r}"
     return _MODELS if role is Role.MODELS else f"{role} {number}"
 
 

@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -60,6 +60,7 @@ class Supervisor:
         drain_timeout: float,
         drain_delay: float = 0.0,
         tls: "TlsOptions | None" = None,
+        isolated: Sequence[str] = (),
     ) -> None:
         """Takes what to run.
 
@@ -73,17 +74,27 @@ class Supervisor:
             drain_timeout: Seconds within which SIGTERM lets requests under way be answered.
             drain_delay: Seconds before that in which they are not ready, and go on answering.
             tls: Certificate and key, for what it answers itself while no process lives.
+            isolated: The models that have a process of their own each.
         """
-        self._start = {**start, "address": http.getsockname()[:2]}
+        self._start = {
+            **start,
+            "address": http.getsockname()[:2],
+            "isolated": {str(number): name for number, name in enumerate(isolated, 1)},
+        }
         self._http, self._grpc = http, grpc
         self._drain_timeout, self._drain_delay = drain_timeout, drain_delay
         self._porter = Porter(http, None if tls is None else server_context(tls))
         crew = [(role, number) for number in range(1, count + 1)]
         if role is Role.WORKER:
             crew.insert(0, (Role.MODELS, 1))
-        self._posts = [Post(name_of(*each), partial(self._make, *each)) for each in crew]
+        crew += [(Role.ISOLATED, number) for number, _ in enumerate(isolated, 1)]
+        self._posts = []
+        for each in crew:
+            name = name_of(*each, isolated)
+            self._posts.append(Post(name, partial(self._make, *each, name)))
         whole = 1 if role is Role.WORKER else count  # how many have all models
-        self._assembly = Assembly(self._with_models, None if role is Role.WORKER else whole)
+        asked = None if role is Role.WORKER else whole
+        self._assembly = Assembly(self._with_models, asked, isolated)
         self._environment = with_share(os.environ, whole)
         self._deaths = Deaths()
         self._has_begun = False
@@ -114,12 +125,13 @@ class Supervisor:
         return [one for one in self._replicas() if one.role is not Role.WORKER]
 
     def _at_the_door(self) -> list[ReplicaProcess]:
-        return [one for one in self._replicas() if one.role is not Role.MODELS]
+        return [one for one in self._replicas() if not one.role.is_asked]
 
-    def _make(self, role: Role, number: int) -> ReplicaProcess:
+    def _make(self, role: Role, number: int, name: str) -> ReplicaProcess:
         return ReplicaProcess(
             role,
             number,
+            name,
             self._porter,
             self._assembly.answer,
             self._deaths.note_loaded,
@@ -169,16 +181,19 @@ class Supervisor:
             replica.kill()
 
     def _link(self, replica: ReplicaProcess) -> None:
-        """Links a worker with who has the models, whichever of the two is new."""
+        """Links who is asked with those that ask, whichever of the two is new."""
         for other in self._replicas():
-            if Role.MODELS in (replica.role, other.role):
+            if replica.role.is_asked != other.role.is_asked:
+                asked = replica if replica.role.is_asked else other
+                peer = asked.number if asked.role is Role.ISOLATED else 0
                 for one, ends in zip((replica, other), new_link(), strict=True):
-                    one.link(ends)
+                    one.link(ends, peer)
 
     def _look(self) -> None:
-        """Begins to take connections when all replicas can."""
-        replicas = self._replicas()
-        is_all = len(replicas) == len(self._posts) and all(one.is_ready for one in replicas)
+        """Begins to take connections when all replicas can; isolated models may come later."""
+        replicas = [one for one in self._replicas() if one.role is not Role.ISOLATED]
+        count = len(self._posts) - len(self._start["isolated"])
+        is_all = len(replicas) == count and all(one.is_ready for one in replicas)
         if self._has_begun or not is_all or self._ending.done():
             return
         try:
@@ -187,7 +202,7 @@ class Supervisor:
             self._ending.set_exception(error)
             return
         self._has_begun = True
-        self._tell_of_others(self._with_models())
+        self._tell_of_others([one for one in replicas if one.role is not Role.WORKER])
         self._said(self._at_the_door()[0].loaded)
 
     def _tell_of_others(self, replicas: list[ReplicaProcess]) -> None:
@@ -200,7 +215,7 @@ class Supervisor:
     def _lost(self, replica: ReplicaProcess, code: int | None) -> bool:
         self._assembly.bury(replica)
         is_known = code is not None and self._judge(replica, code)
-        if self._has_begun or is_known:
+        if self._has_begun or is_known or replica.role is Role.ISOLATED:
             return True
         if not self._ending.done():
             failure = replica.failure
@@ -279,7 +294,7 @@ class Supervisor:
 
     async def _finish(self, until: float) -> None:
         """Has all answer what they have taken on: who is asked by others is told last."""
-        asked = [one for one in self._replicas() if one.role is Role.MODELS]
+        asked = [one for one in self._replicas() if one.role.is_asked]
         for replica in self._at_the_door():
             replica.finish()
         if asked:

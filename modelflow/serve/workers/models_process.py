@@ -6,6 +6,7 @@ from functools import partial
 from modelflow.http.mailbox import Mailbox
 from modelflow.serve.fleet import Census, Fleet, Told
 from modelflow.serve.link.ends import Ends
+from modelflow.serve.options import ServeOptions
 from modelflow.serve.replicas.replica import Replica
 from modelflow.serve.stock import Stock
 from modelflow.serve.workers.counter import Counter
@@ -48,6 +49,10 @@ class ModelsProcess(Replica):
     _roster: Roster
     _mailbox: Mailbox
 
+    def extend(self, own: Stock, _: ServeOptions) -> Stock:
+        """Returns its own models: others it does not have."""
+        return own
+
     def join(self, own: Stock) -> Fleet:
         """Returns what changes what is served here."""
         self._roster = Roster(own.models)
@@ -71,5 +76,5 @@ class ModelsProcess(Replica):
         """Has workers told that everything that was asked for was tried."""
         self._mailbox.post(self._roster.settle)
 
-    def _welcome(self, ends: Ends) -> None:
+    def _welcome(self, ends: Ends, _: int) -> None:
         self.counters.add(Counter(ends, self._mailbox, self._roster, self.counters.discard))

@@ -189,20 +189,22 @@ def test_a_hatch_gives_what_was_put_in():
         ours, theirs = socket.socketpair()
         hatch, found = Hatch(theirs), []
         one, other = new_link()
-        give(ours, one)
-        hatch.open(found.append)
+        give(ours, one, 7)
+        hatch.open(lambda ends, peer: found.append((ends, peer)))
         while not found:
             await asyncio.sleep(0)
-        sides = [socket.socket(fileno=ends.socket) for ends in (*found, other)]
+        ((taken, peer),) = found
+        assert peer == 7
+        sides = [socket.socket(fileno=ends.socket) for ends in (taken, other)]
         sides[0].sendall(b"x")
         assert sides[1].recv(1) == b"x"
-        for ends in (*found, other):
+        for ends in (taken, other):
             os.close(ends.incoming)
             os.close(ends.outgoing)
         for side in sides:
             side.close()
         ours.close()
         hatch.close()
-        give(ours, new_link()[0])  # nobody takes it, and nothing is raised
+        give(ours, new_link()[0], 0)  # nobody takes it, and nothing is raised
 
     run(main)

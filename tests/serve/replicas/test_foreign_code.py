@@ -110,6 +110,60 @@ def test_a_request_that_ends_the_process_twice_takes_its_model_out_of_service(tm
         assert fleet.end(signal.SIGTERM) == 143
 
 
+@pytest.mark.parametrize("among", ["one", "replicas", "workers"])
+def test_an_isolated_model_ends_no_process_but_its_own(tmp_path, among):
+    write_models(tmp_path, good="works", bad="works", other="works")
+    more = () if among == "one" else (f"--{among}", "2")
+    graphs = ("good.dot", "bad.dot", "other.dot", "--isolate", "other", *more)
+    with serving(tmp_path, *graphs, option="--isolate", count="bad") as fleet:
+        for name in ("good", "bad", "other"):
+            assert ask_until(fleet, 200, name, "yes") == {"output": "YES"}
+        before = fleet.children()
+        for _ in range(2):
+            ask_until(fleet, 200, "bad", "yes")
+            assert ask(fleet, "bad", "abort")[0] == 503
+            assert ask(fleet, "good", "yes")[0] == 200
+        fleet.wait_for("model 'bad', version 1, is out of service")
+        assert ask_until(fleet, 404, "bad", "yes")
+        assert ask(fleet, "good", "yes")[0] == ask(fleet, "other", "yes")[0] == 200
+        assert unready(fleet).startswith("model 'bad': version 1: it has ended its process 2 times")
+        after = fleet.children()
+        assert len(set(before) & set(after)) == len(before) - 1  # all but its own
+        assert fleet.end(signal.SIGTERM) == 143
+
+
+def test_an_isolated_model_is_loaded_and_unloaded_as_any_other(tmp_path):
+    write_models(tmp_path, good="works", bad="works")
+    graphs = ("good.dot", "bad.dot", "--allow-repository")
+    with serving(tmp_path, *graphs, option="--isolate", count="bad") as fleet:
+        ask_until(fleet, 200, "bad", "yes")
+        assert fleet.ask("/v2/repository/models/bad/unload", {})[0] == 200
+        assert ask(fleet, "bad", "yes")[0] == 404
+        assert ask(fleet, "good", "yes")[0] == 200
+        assert fleet.ask("/v2/repository/models/bad/load", {})[0] == 200
+        assert ask(fleet, "bad", "yes") == (200, {"output": "YES"})
+        index = {one["name"]: one["state"] for one in fleet.ask("/v2/repository/index", {})[1]}
+        assert index == {"good": "READY", "bad": "READY"}
+        ok = ("code", "OK"), ("model", "good"), ("version", "1")
+        assert fleet.metrics()["modelflow_requests_total", *ok] == 1
+        assert fleet.end(signal.SIGTERM) == 143
+
+
+def test_all_models_may_be_isolated(tmp_path):
+    write_models(tmp_path, bad="works")
+    with serving(tmp_path, "bad.dot", option="--isolate", count="bad") as fleet:
+        assert ask_until(fleet, 200, "bad", "yes") == {"output": "YES"}
+        assert fleet.end(signal.SIGTERM) == 143
+
+
+def test_a_model_that_is_not_there_cannot_be_isolated(tmp_path):
+    write_models(tmp_path, good="works")
+    with serving(tmp_path, "good.dot", option="--isolate", count="god", said="Error") as fleet:
+        said = fleet.wait_for("no such model")
+        assert "--isolate god: there is no such model; did you mean 'good'? (models: good)" in said
+        assert fleet.end() == 2
+
+
 def test_processes_that_are_killed_from_outside_blame_no_model(tmp_path, several):
     write_models(tmp_path, m="works")
     with serving(tmp_path, "m.dot", **several) as fleet:

@@ -21,7 +21,9 @@ def test_exit_code_is_its_own_however_often_an_ended_process_is_signalled(way):
         porter = Porter(listening)
         found = []
         for number in range(1, 6):
-            process = ReplicaProcess(Role.REPLICA, number, porter, answer, print, print, os.environ)
+            process = ReplicaProcess(
+                Role.REPLICA, number, "r", porter, answer, print, print, os.environ
+            )
             await process.start(dict, None, lambda: None)
             process.kill()
             for _ in range(2000):  # while the loop cannot hear of the end

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from modelflow.serve.activity import MOST, Activity, State
+from modelflow.serve.activity import MOST, Activity
 from modelflow.serve.replicas.record import Record
 
 
@@ -114,4 +114,3 @@ def test_a_version_that_is_acquitted_is_told_once():
     activity.acquit("m", 1)
     activity.acquit("other", 1)
     assert said == [{"acquitted": "m", "version": 1}]
-    assert State.IDLE == 0

@@ -6,12 +6,13 @@ from functools import partial
 
 from modelflow.http.endpoint import Endpoint
 from modelflow.http.server import bound_socket
+from modelflow.serve.activity import Activity
 from modelflow.serve.grpc.address import grpc_socket
 from modelflow.serve.link.ends import new_link
 from modelflow.serve.link.hatch import Hatch, give
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.serve.workers.counter import Counter
-from modelflow.serve.workers.mirror import Mirror
+from modelflow.serve.workers.far_stock import FarStock
 from modelflow.serve.workers.models_process import Published
 from modelflow.serve.workers.roster import Roster
 from modelflow.wire.problem import Problem
@@ -22,12 +23,17 @@ class Inside:
 
     grpc = None
     unloaded = ()
+    is_part = False
+
+    def extend(self, own, _):
+        return own
 
     def __init__(self):
         self.door = bound_socket(Endpoint("127.0.0.1", 0))
         self.given, taken = socket.socketpair()
         self.hatch = Hatch(taken)
         self.counters = set()
+        self.activity = Activity()
 
     def join(self, own):
         self.roster = Roster(own.models)
@@ -42,7 +48,7 @@ class Inside:
         self.roster.begin(mailbox)
         mailbox.post(partial(self.hatch.open, self._welcome))
 
-    def _welcome(self, ends):
+    def _welcome(self, ends, _):
         self.counters.add(Counter(ends, self.mailbox, self.roster, self.counters.discard))
 
     async def end(self):
@@ -69,8 +75,8 @@ class Outside:
         self.hatch = Hatch(taken)
 
     def stock(self, options):
-        self._mirror = Mirror(options, self.hatch)
-        return self._mirror
+        self._stock = FarStock(options, self.hatch, {})
+        return self._stock
 
     def join(self, _):
         return self
@@ -79,7 +85,7 @@ class Outside:
         self._mailbox = mailbox
 
     async def end(self):
-        await self._mirror.close()
+        await self._stock.close()
 
     def census(self, told):
         self._ask("census", told)
@@ -134,7 +140,7 @@ class Linked:
             self.outside = Outside(self.inside, self.options)
             self._worker = Server({}, self.options, self.outside)
             for place, ends in zip((self.inside, self.outside), new_link(), strict=True):
-                give(place.given, ends)
+                give(place.given, ends, 0)
             self._worker.start()
             self._worker.open_grpc()
         except BaseException:

@@ -65,10 +65,10 @@ def test_a_worker_has_the_model_as_it_is(flow):
         assert (remote.name, remote.version) == ("m", 1)
         assert (remote.signature_name, remote.method) == (model.signature_name, model.method)
         mirror = Models()
-        mirror.take(worker.told[0][1]["entries"], {found["key"]: remote}.__getitem__)
+        mirror.take(worker.told[0][1]["entries"], {found["key"]: remote}.__getitem__, 0)
         assert mirror.find("m") is remote
         assert mirror.statuses("m") == models.statuses("m")
-        mirror.lose()
+        mirror.lose(0)
         with pytest.raises(Problem, match="come again"):
             mirror.find("m")
 
