@@ -1,18 +1,34 @@
-"""The attack by hand: ``python -m tests.attack --moments 1000 --ready 1000 --programs 100``."""
+"""The attack by hand: ``python -m tests.attack --moments 1000 --ready 1000 --programs 100``.
+
+``python -m tests.attack --serve 30 --mode workers`` attacks a server for 30 minutes instead.
+"""
 
 import argparse
+import sys
 import tempfile
+from pathlib import Path
 
 from tests.attack.flows import attack_flows
 from tests.attack.graphs_run import attack_programs
 from tests.attack.ready import attack_ready
+from tests.attack.servers import MODES, Attack
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--moments", type=int, default=1000, help="random graphs that are ended")
 parser.add_argument("--ready", type=int, default=1000, help="runs of each ready graph, in flows")
 parser.add_argument("--programs", type=int, default=100, help="programs that are ended")
+parser.add_argument("--serve", type=float, default=0.0, help="minutes that a server is attacked")
+parser.add_argument("--mode", choices=MODES, default="one", help="which server")
 parser.add_argument("--seed", type=int, default=0)
 options = parser.parse_args()
+if options.serve:
+    with tempfile.TemporaryDirectory() as folder:
+        found = Attack(options.mode, options.seed, Path(folder)).run(60 * options.serve)
+    for name, value in vars(found).items():
+        print(f"{name}: {value}")  # noqa: T201
+    problems = found.problems()
+    print(*problems or ["nothing amiss"], sep="\n")  # noqa: T201
+    sys.exit(bool(problems))
 if options.moments:
     counts, longest = attack_flows(options.moments, options.seed)
     print(f"flows: {counts}; the longest end took {longest:.2f} s", flush=True)  # noqa: T201

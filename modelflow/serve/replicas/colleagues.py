@@ -81,7 +81,9 @@ class Colleagues:
             self._line.say({"answer": number, "pictures": pictures})
 
         try:
-            if message["what"] == "pictures":
+            if message["what"] == "pulse":
+                self._line.say({"answer": number})
+            elif message["what"] == "pictures":
                 self._own.census(counted)
             elif message["what"] == "load":
                 self._own.load(message["name"], changed)

@@ -25,6 +25,9 @@ logger = logging.getLogger(__name__)
 _MODELS = "the process of the models"
 # How long one that has failed takes to end by itself.
 _LAST_SECONDS = 5.0
+# How often it is looked whether a process stands still, and how long that may be.
+_PULSE_SECONDS = 5.0
+_STILL_SECONDS = 30.0
 
 Answer = Callable[["ReplicaProcess", Message], Awaitable[Message]]
 """Answers what a replica asks."""
@@ -102,7 +105,7 @@ class ReplicaProcess:
         self._asked: dict[int, asyncio.Future[Message]] = {}
         self._count = 0
         self._answering: set[asyncio.Task[None]] = set()
-        self._has_spoken_out = False
+        self._has_spoken_out = self._is_still = False
 
     async def start(
         self,
@@ -169,7 +172,7 @@ class ReplicaProcess:
         self._forget()
         await self._listening
         with contextlib.closing(self._record) as record:
-            self.suspects = record.suspects(code) if self.failure is None else []
+            self.suspects = record.suspects(code, self._is_still) if self.failure is None else []
             self.fault = record.fault()
         for one in (*self._answering,):
             one.cancel()
@@ -192,6 +195,25 @@ class ReplicaProcess:
         finally:
             del self._asked[number]
         return answer
+
+    async def watch(self) -> None:
+        """Ends it when its event loop does not turn any more; returns when it has ended.
+
+        A process that was stopped, or in which code in C keeps the interpreter's lock, answers
+        nobody, and cannot give that code up itself.
+        """
+        while True:
+            try:
+                await asyncio.sleep(_PULSE_SECONDS)
+                await asyncio.wait_for(self.ask({"what": "pulse"}), _STILL_SECONDS)
+            except Gone:
+                return
+            except TimeoutError:
+                text = "%s has not answered for %g s, and is killed"
+                logger.error(text, self.name, _STILL_SECONDS)
+                self._is_still = True
+                self.kill()
+                return
 
     def tell(self, message: Message) -> None:
         """Tells it something; nothing is done where it has ended."""

@@ -82,7 +82,7 @@ class Record:
     def _told(self) -> str:
         return os.pread(self._fault, _LONGEST, 0).decode(errors="replace")
 
-    def suspects(self, code: int) -> list[Suspect]:
+    def suspects(self, code: int, is_still: bool = False) -> list[Suspect]:
         """Returns the versions that may have ended the process.
 
         The one whose thread has failed, if that is known. Else all that were being loaded, and,
@@ -90,6 +90,7 @@ class Record:
 
         Args:
             code: Its exit code, or less than 0: the signal's number.
+            is_still: It was killed because it stood still.
         """
         active = [
             (known, Suspect(known.version, State(self._memory[place])))
@@ -102,7 +103,7 @@ class Record:
             found = [suspect for known, suspect in active if thread in known.threads]
             if found:
                 return found
-        is_outside = -code in _FROM_OUTSIDE
+        is_outside = -code in _FROM_OUTSIDE and not is_still
         return [
             suspect for _, suspect in active if suspect.state is State.LOADING or not is_outside
         ]

@@ -97,6 +97,7 @@ class Supervisor:
         self._assembly = Assembly(self._with_models, asked, isolated)
         self._environment = with_share(os.environ, whole)
         self._deaths = Deaths()
+        self._watching: set[asyncio.Task[None]] = set()
         self._has_begun = False
 
     def run(self, said: Callable[[Message], object], leaving: Callable[[], object]) -> int:
@@ -174,6 +175,9 @@ class Supervisor:
             }
 
         await replica.start(first, self._grpc, self._look)
+        watching = asyncio.create_task(replica.watch())
+        self._watching.add(watching)
+        watching.add_done_callback(self._watching.discard)
         try:
             self._link(replica)
         except OSError as error:  # there are too many descriptors, or no memory

@@ -4,6 +4,8 @@ import asyncio
 import os
 import signal
 import socket
+import threading
+from pathlib import Path
 
 import pytest
 
@@ -33,3 +35,34 @@ def test_exit_code_is_its_own_however_often_an_ended_process_is_signalled(way):
         return found
 
     assert asyncio.run(codes()) == [-signal.SIGKILL] * 5
+
+
+def test_a_process_that_stands_still_is_killed(monkeypatch, caplog):
+    """Stopped before it can answer anything; the process is a real one."""
+    monkeypatch.setattr("modelflow.serve.replicas.process._PULSE_SECONDS", 0.05)
+    monkeypatch.setattr("modelflow.serve.replicas.process._STILL_SECONDS", 0.2)
+
+    async def answer(_process, message):
+        return message
+
+    async def main():
+        porter = Porter(socket.create_server(("127.0.0.1", 0)))
+        process = ReplicaProcess(
+            Role.REPLICA, 1, "replica 1", porter, answer, print, print, os.environ
+        )
+        before = children()
+        await process.start(dict, None, lambda: None)
+        for child in children() - before:
+            os.kill(child, signal.SIGSTOP)
+        await process.watch()
+        code = await process.ended()
+        porter.close()
+        return code
+
+    assert asyncio.run(main()) == -signal.SIGKILL
+    assert "replica 1 has not answered for 0.2 s, and is killed" in caplog.text
+
+
+def children():
+    path = Path(f"/proc/{os.getpid()}/task/{threading.get_native_id()}/children")
+    return {int(one) for one in path.read_text().split()}

@@ -55,6 +55,12 @@ def test_whoever_was_ended_from_outside_has_not_died_of_requests(record, activit
         assert names(record, -signal.SIGKILL) == [("loads", 1, "LOADING")]
 
 
+def test_whoever_was_killed_because_it_stood_still_has_died_of_what_it_did(record, activity):
+    activity.begin("works", 1).work()
+    (found,) = record.suspects(-signal.SIGKILL, is_still=True)
+    assert found.version == ("works", 1)
+
+
 def test_an_exit_code_is_suspected_like_a_fault(record, activity):
     activity.begin("works", 1).work()
     assert names(record, 3) == [("works", 1, "WORKING")]

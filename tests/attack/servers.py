@@ -1,0 +1,285 @@
+"""Attacks servers: good clients over both protocols, while foreign code and processes misbehave.
+
+Judged from outside alone: what clients are answered and when, how the server ends, what it leaves.
+"""
+
+import contextlib
+import http.client
+import json
+import os
+import random
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from modelflow.wire.open_inference.messages import OPEN_INFERENCE
+from tests.serve.grpc.stub import OIP, Stub
+from tests.serve.replicas.fleet import Fleet, is_alive, serving
+from tests.serve.replicas.foreign import write_models
+
+__all__ = ["MODES", "Attack", "Found"]
+
+MODES = {
+    "one": ("--isolate", "bad", "--isolate", "loads"),
+    "replicas": ("--replicas", "2"),
+    "workers": ("--workers", "2"),
+}
+"""Which servers are attacked, by their options."""
+_LATE = 0.2  # seconds beyond a deadline
+_DRAIN = 2.0
+_END = _DRAIN + 2.0 + 0.5  # and what starting an end and seeing it takes
+_REQUESTS = ("hang", "abort", "exit", "leave", "raise", "memory")
+_LOADS = ("hang", "abort", "raise", "")
+
+
+@dataclass
+class Found:
+    """What was seen.
+
+    Attributes:
+        answers: Answers to good clients, by kind.
+        wrong: Answers that were not those of the request.
+        late: Seconds beyond their deadline of those that were late.
+        deeds: What was done to the server.
+        recovery: Seconds from the end of a process until a good client was answered again.
+        rates: Right answers a second: ``undisturbed``, and ``disturbed``.
+        end: Seconds from SIGTERM to the end of the process.
+        code: Its exit code.
+        left: What it has left.
+    """
+
+    answers: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+    late: list[float] = field(default_factory=list)
+    deeds: Counter[str] = field(default_factory=Counter)
+    recovery: list[float] = field(default_factory=list)
+    rates: dict[str, float] = field(default_factory=dict)
+    end: float = 0.0
+    code: int = 0
+    left: list[str] = field(default_factory=list)
+
+    def problems(self) -> list[str]:
+        """Returns what must not be."""
+        found = [f"wrong: {text}" for text in self.wrong]
+        found += [f"late by {seconds:.2f} s" for seconds in self.late]
+        found += [f"left: {one}" for one in self.left]
+        if self.end > _END:
+            found.append(f"the end took {self.end:.2f} s")
+        if self.code not in (143, 1):
+            found.append(f"exit code {self.code}")
+        if not self.answers["right"]:
+            found.append("nothing was answered")
+        return found
+
+
+class _Clients:
+    """Good clients, each on a thread of its own."""
+
+    def __init__(self, fleet: Fleet, found: Found, seed: int) -> None:
+        self._fleet, self._found = fleet, found
+        self._is_over = threading.Event()
+        self._changed = threading.Condition()
+        self.count = 0  # of right answers
+        asks = [self._ask_rest] * 4 + [self._ask_grpc] * 2
+        self._threads = [
+            threading.Thread(target=ask, args=(random.Random(seed + number),))
+            for number, ask in enumerate(asks)
+        ]
+
+    def __enter__(self) -> "_Clients":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def wait_for_one(self, seconds: float) -> bool:
+        """Waits for the next right answer."""
+        with self._changed:
+            before = self.count
+            return self._changed.wait_for(lambda: self.count > before, seconds)
+
+    def rate(self, seconds: float, meanwhile: Callable[[], object]) -> float:
+        """Returns right answers a second while something is done again and again."""
+        before, start = self.count, time.monotonic()
+        while time.monotonic() < start + seconds:
+            meanwhile()
+        return (self.count - before) / (time.monotonic() - start)
+
+    def _ask_rest(self, dice: random.Random) -> None:
+        connection = self._fleet.connect()
+        while not self._is_over.is_set():
+            text, deadline = _words(dice)
+            headers = {"Inference-Timeout-Ms": str(deadline * 1e3)}
+            start = time.monotonic()
+            try:
+                body = json.dumps({"input": text})
+                connection.request("POST", "/v2/models/good/generate", body, headers)
+                response = connection.getresponse()
+                status, answer = response.status, json.loads(response.read())
+            except (OSError, http.client.HTTPException):
+                connection.close()
+                self._note("connection lost", start, deadline)
+                continue
+            if status == 200:
+                self._compare(answer, {"output": text.upper()}, start, deadline)
+            else:
+                self._note(str(status), start, deadline)
+        connection.close()
+
+    def _ask_grpc(self, dice: random.Random) -> None:
+        with grpc.insecure_channel(self._fleet.grpc) as channel:
+            stub = Stub(channel)
+            while not self._is_over.is_set():
+                text, deadline = _words(dice)
+                message = OPEN_INFERENCE["inference.ModelInferRequest"](model_name="good")
+                tensor = message.inputs.add(name="input", datatype="BYTES", shape=[1])
+                tensor.contents.bytes_contents.append(text.encode())
+                start = time.monotonic()
+                try:
+                    answer = stub.call(OIP, "ModelInfer", message, timeout=deadline)
+                except grpc.RpcError as error:
+                    self._note(error.code().name, start, deadline)
+                    continue
+                (raw,) = answer.raw_output_contents
+                self._compare(raw[4:].decode(), text.upper(), start, deadline)
+
+    def _compare(self, answer: object, expected: object, start: float, deadline: float) -> None:
+        if answer != expected:
+            self._found.wrong.append(f"{answer!r}; expected {expected!r}")
+            return
+        self._note("right", start, deadline)
+        with self._changed:
+            self.count += 1
+            self._changed.notify_all()
+
+    def _note(self, kind: str, start: float, deadline: float) -> None:
+        beyond = time.monotonic() - start - deadline
+        with self._changed:
+            self._found.answers[kind] += 1
+            if beyond > _LATE:
+                self._found.late.append(beyond)
+        if kind != "right":  # whoever is told to come again does not do so at once
+            self._is_over.wait(0.02)
+
+
+class Attack:
+    """An attack on one server."""
+
+    def __init__(self, mode: str, seed: int, folder: Path) -> None:
+        """Writes the models.
+
+        Args:
+            mode: Of `MODES`.
+            seed: What is done, and when, follows from it.
+            folder: Where the models are written; empty.
+        """
+        self._mode, self._seed, self._folder = mode, seed, folder
+        self._dice = random.Random(seed)
+        self._found = Found()
+        self._asking: list[threading.Thread] = []
+        write_models(folder, good="works", bad="works", loads="Loads")
+
+    def run(self, seconds: float) -> Found:
+        """Serves, attacks for so many seconds, and ends it."""
+        first, count, *more = MODES[self._mode]
+        options = [
+            *("good.dot", "bad.dot", "loads.dot", "--allow-repository", "--grpc", "127.0.0.1:0"),
+            *("--load-timeout", "2", "--request-timeout", "4", "--drain-timeout", str(_DRAIN)),
+            *("--access-log", "/dev/full", *more),
+        ]
+        found = self._found
+        with serving(self._folder, *options, option=first, count=count) as fleet:
+            self._fleet = fleet
+            with _Clients(fleet, found, self._seed) as clients:
+                self._clients = clients
+                clients.wait_for_one(60.0)
+                rest = min(10.0, seconds)
+                pause = threading.Event()
+                found.rates["undisturbed"] = clients.rate(rest, lambda: pause.wait(0.5))
+                found.rates["disturbed"] = clients.rate(seconds, self._do_something)
+            for thread in self._asking:
+                thread.join()
+            children = fleet.children()
+            start = time.monotonic()
+            found.code = fleet.end(signal.SIGTERM)
+            found.end = time.monotonic() - start
+            found.left += [f"process {pid}" for pid in children if is_alive(pid)]
+        return found
+
+    def _do_something(self) -> None:
+        threading.Event().wait(self._dice.uniform(0.0, 1.0))
+        deeds = [self._ask, self._ask, self._load, self._load]
+        deeds += [self._kill, self._stop, self._hang_up, self._reload]
+        deed = self._dice.choice(deeds)()
+        if deed:
+            self._found.deeds[deed] += 1
+
+    def _ask(self) -> str:
+        what = self._dice.choice(_REQUESTS)
+        self._post("/v2/models/bad/generate", {"input": what})
+        return f"a request that does {what}"
+
+    def _load(self) -> str:
+        what = self._dice.choice(_LOADS)
+        (self._folder / "load").write_text(what)
+        for name in ("loads", "bad"):
+            self._post(f"/v2/repository/models/{name}/load", {})
+        return f"a load that does {what or 'nothing wrong'}"
+
+    def _reload(self) -> str:
+        self._post("/v2/repository/models/good/load", {})
+        return "a reload of the good model"
+
+    def _kill(self) -> str:
+        children = self._fleet.children()
+        if not children:
+            return ""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._dice.choice(children), signal.SIGKILL)
+        start = time.monotonic()
+        if self._clients.wait_for_one(60.0):
+            self._found.recovery.append(time.monotonic() - start)
+        return "kill -9 of a process"
+
+    def _stop(self) -> str:
+        children = self._fleet.children()
+        if not children:
+            return ""
+        victim = self._dice.choice(children)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(victim, signal.SIGSTOP)
+            threading.Event().wait(self._dice.uniform(0.0, 0.15))
+            os.kill(victim, signal.SIGCONT)
+        return "SIGSTOP and SIGCONT of a process"
+
+    def _hang_up(self) -> str:
+        self._fleet.process.send_signal(signal.SIGHUP)
+        return "SIGHUP"
+
+    def _post(self, path: str, document: Any) -> None:
+        """Asks on a thread of its own: what is asked may hang."""
+
+        def ask() -> None:
+            with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
+                self._fleet.ask(path, document)
+
+        thread = threading.Thread(target=ask)
+        self._asking = [one for one in self._asking if one.is_alive()]
+        self._asking.append(thread)
+        thread.start()
+
+
+def _words(dice: random.Random) -> tuple[str, float]:
+    text = "".join(dice.choices("abcdefgh", k=dice.randint(1, 30)))
+    return text, dice.choice([0.5, 1.0, 3.0])
