@@ -26,12 +26,16 @@ from tests.serve.replicas.foreign import write_models
 
 __all__ = ["MODES", "Attack", "Found"]
 
+_ISOLATED = ("--isolate", "bad", "--isolate", "loads")
 MODES = {
-    "one": ("--isolate", "bad", "--isolate", "loads"),
-    "replicas": ("--replicas", "2"),
-    "workers": ("--workers", "2"),
+    "one": _ISOLATED,
+    "replicas": ("--replicas", "2", *_ISOLATED),
+    "workers": ("--workers", "2", *_ISOLATED),
+    "shared-replicas": ("--replicas", "2"),
+    "shared-workers": ("--workers", "2"),
 }
-"""Which servers are attacked, by their options."""
+"""Which servers are attacked, by their options. In a shared one bad models end good ones' process."""
+_RATE = 0.95
 _LATE = 0.2  # seconds beyond a deadline
 _DRAIN = 2.0
 _END = _DRAIN + 2.0 + 0.5  # and what starting an end and seeing it takes
@@ -44,17 +48,19 @@ class Found:
     """What was seen.
 
     Attributes:
+        is_isolated: The bad models have processes of their own.
         answers: Answers to good clients, by kind.
         wrong: Answers that were not those of the request.
         late: Seconds beyond their deadline of those that were late.
         deeds: What was done to the server.
         recovery: Seconds from the end of a process until a good client was answered again.
-        rates: Right answers a second: ``undisturbed``, and ``disturbed``.
+        rates: Right answers a second: ``undisturbed``, and ``disturbed`` without `recovery`.
         end: Seconds from SIGTERM to the end of the process.
         code: Its exit code.
         left: What it has left.
     """
 
+    is_isolated: bool = True
     answers: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
     late: list[float] = field(default_factory=list)
@@ -74,6 +80,8 @@ class Found:
             found.append(f"the end took {self.end:.2f} s")
         if self.code not in (143, 1):
             found.append(f"exit code {self.code}")
+        if self.is_isolated and self.rates["disturbed"] < _RATE * self.rates["undisturbed"]:
+            found.append(f"rates: {self.rates}")
         if not self.answers["right"]:
             found.append("nothing was answered")
         return found
@@ -111,10 +119,11 @@ class _Clients:
 
     def rate(self, seconds: float, meanwhile: Callable[[], object]) -> float:
         """Returns right answers a second while something is done again and again."""
-        before, start = self.count, time.monotonic()
+        before, start, lost = self.count, time.monotonic(), sum(self._found.recovery)
         while time.monotonic() < start + seconds:
             meanwhile()
-        return (self.count - before) / (time.monotonic() - start)
+        lost = sum(self._found.recovery) - lost
+        return (self.count - before) / (time.monotonic() - start - lost)
 
     def _ask_rest(self, dice: random.Random) -> None:
         connection = self._fleet.connect()
@@ -186,7 +195,7 @@ class Attack:
         """
         self._mode, self._seed, self._folder = mode, seed, folder
         self._dice = random.Random(seed)
-        self._found = Found()
+        self._found = Found("shared" not in mode)
         self._asking: list[threading.Thread] = []
         write_models(folder, good="works", bad="works", loads="Loads")
 
