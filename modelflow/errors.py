@@ -370,7 +370,11 @@ class EngineError(ModelflowError):
 
 
 class ItemRefusedError(EngineError, BadRequest):
-    """An item that a model does not take: its type, its shape or its values are to blame."""
+    """An item that a model does not take: its type, its shape or its values are to blame.
+
+    Engines raise it for what only they notice, too. A server answers 400 with its text (gRPC:
+    ``INVALID_ARGUMENT``).
+    """
 
 
 class StreamError(ModelflowError):

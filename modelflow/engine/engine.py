@@ -97,7 +97,9 @@ class LoadedModel(ABC):
             the model still refers to (its own buffer, which the next call writes to).
 
         Raises:
-            EngineError: the model refuses the batch, or runs out of memory.
+            ItemRefusedError: the model does not take these inputs: their shape or their values are
+                to blame. A server answers 400 with the text, which names no path.
+            EngineError: the engine failed: memory, device. A server answers 500 without the text.
         """
 
     @abstractmethod

@@ -37,6 +37,13 @@ _SOURCE = re.compile(
     r"(?:\[ONNXRuntimeError\] : \d+ : \w+ : )?\S*?\.(?:cc|h):\d+ "
     r"(?:(?:\S+ )?[\w:~<>]+\([^)]*\)(?: const)?|\w+) "
 )
+# What the runtime raises for inputs that a kernel does not take: each kernel's author chose one.
+# And what it says where the memory or the device failed instead.
+_OF_INPUTS = ("InvalidArgument", "Fail", "RuntimeException")
+_OWN_FAULT = re.compile(
+    r"fail(ed|ure) to allocate|bad_alloc|out of memory|CUDA\w* (failure|error)|CUDNN|CUBLAS",
+    re.IGNORECASE,
+)
 _OPSET = re.compile(r"Opset (\d+) is under development.*domain (\S+) is till opset (\d+)")
 _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 # Names that converters make up for an axis of unknown length, each axis another one: those of
@@ -122,8 +129,10 @@ class OnnxModel(LoadedModel):
         self._session = None
 
     def _error(self, error: Exception) -> EngineError:
-        kind = ItemRefusedError if type(error).__name__ == "InvalidArgument" else EngineError
-        return kind(f"model {self._path}: {_reason(error)}")
+        is_of_inputs = type(error).__name__ in _OF_INPUTS and not _OWN_FAULT.search(str(error))
+        if is_of_inputs:
+            return ItemRefusedError(f"model {self._path.name}: {_reason(error)}")
+        return EngineError(f"model {self._path}: {_reason(error)}")
 
     def _opened(self) -> Any:
         if self._session is None:

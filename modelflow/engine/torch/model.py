@@ -1,5 +1,6 @@
 """A module in memory, ready to run on its device."""
 
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
@@ -15,9 +16,18 @@ from modelflow.engine.torch.cuda_graph import CudaGraphs
 from modelflow.engine.torch.ports import Ports
 from modelflow.engine.torch.settings import set_traced_tf32, torch_device
 from modelflow.engine.torch.writes import INPUT, OWN, find_written
-from modelflow.errors import EngineError
+from modelflow.errors import EngineError, ItemRefusedError
 
 __all__ = ["TorchModel"]
+
+# PyTorch raises RuntimeError for almost everything. A module is a function of its inputs, so that
+# they are to blame for what it raises, unless the memory, the device or PyTorch itself failed.
+_OWN_FAULT = re.compile(
+    r"out of memory|can't allocate memory|INTERNAL ASSERT FAILED|(cuda|cudnn|cublas|hip)\w* error",
+    re.IGNORECASE,
+)
+_LISTING = "The following operation failed in the TorchScript interpreter."
+_SENTENCE = re.compile(r"^(?:builtins\.)?(?P<kind>[\w.]+): ", re.MULTILINE)
 
 
 class TorchModel(LoadedModel):
@@ -54,7 +64,7 @@ class TorchModel(LoadedModel):
             module = module.to(memory_format=self._format)
         self._own = set(_storages(module))
         if isinstance(module, torch.jit.ScriptModule):
-            module = torch.jit.freeze(module)
+            module = _freeze(module)
             set_traced_tf32(module.graph, options.precision)
             self._own.update(_constants(module))
         self._module: Any = module
@@ -80,9 +90,8 @@ class TorchModel(LoadedModel):
                     results = self._graphs.run(tensors)
                 else:
                     results = self._call(tensors)
-            except (RuntimeError, LookupError, ValueError, TypeError, AssertionError) as error:
-                # TorchScript gives all errors one class.
-                if "out of memory" in str(error) and not self._is_on_host:
+            except _raised() as error:
+                if _OWN_FAULT.search(str(error)) and not self._is_on_host:
                     torch.cuda.empty_cache()
                 raise self._error(error) from error
             if self._is_on_host:
@@ -139,10 +148,37 @@ class TorchModel(LoadedModel):
         return value
 
     def _error(self, error: Exception) -> EngineError:
-        text = str(error)
+        text, kind = str(error), type(error).__name__
         # TorchScript puts a listing of its code before the sentence that says what was wrong.
-        _, _, behind = text.rpartition("RuntimeError: ")
-        return EngineError(f"model {self._path}: {type(error).__name__}: {one_sentence(behind)}")
+        if text.startswith(_LISTING) and (found := list(_SENTENCE.finditer(text))):
+            kind, text = found[-1]["kind"], text[found[-1].end() :]
+        said = f"{kind}: {one_sentence(text)}"
+        if _OWN_FAULT.search(text):
+            return EngineError(f"model {self._path}: {said}")
+        return ItemRefusedError(f"model {self._path.name}: {said}")
+
+
+def _raised() -> tuple[type[Exception], ...]:
+    """Gives what a call of a module raises; what TorchScript code raises has a class of its own."""
+    own = load_torch().jit.Error
+    return own, RuntimeError, LookupError, ValueError, TypeError, AssertionError
+
+
+def _freeze(module: Any) -> Any:
+    """Returns a TorchScript module with its weights as constants, and all its methods.
+
+    The call stacks of what was inlined still name the methods that freezing would drop, and PyTorch
+    ends the process when it makes an error of such a call stack. The methods' own graphs are
+    emptied, as they might hold the weights a second time.
+    """
+    torch = load_torch()
+    methods = [name for name in module._c._method_names() if name != "forward"]
+    frozen = torch.jit.freeze(module, preserved_attrs=methods)
+    for name in methods:
+        graph = getattr(frozen, name).graph
+        graph.eraseOutput(0)
+        torch._C._jit_pass_dce(graph)
+    return frozen
 
 
 def _storages(module: Any) -> Iterator[int]:

@@ -29,7 +29,9 @@ _MOST_RANKS = 16
 # Numbers of rows that no axis of a model has by chance, both of them.
 _PROVED_SIZES = (5, 7)
 _LISTING = ("Graph execution error:", "Detected at node", "[[")
-_FUNCTION = re.compile(r"^\{\{function_node .*?\}\} ")
+# What an operation raises for values that it does not take.
+_OF_INPUTS = ("InvalidArgumentError", "OutOfRangeError")
+_FUNCTION = re.compile(r"^(\{\{function_node .*?\}\} )+")
 
 
 class SessionModel(LoadedModel):
@@ -172,12 +174,14 @@ class OtherRanks:
 
     def _import(self, ranks: tuple[int, ...]) -> SessionModel | ItemRefusedError:
         if len(self._by_ranks) >= _MOST_RANKS:  # each may be a copy of the weights
-            return ItemRefusedError(f"model {self._placed.path}: values of too many kinds of rank")
+            name = self._placed.path.name
+            return ItemRefusedError(f"model {name}: values of too many kinds of rank")
         shapes = [(None,) * rank for rank in ranks]
         try:
             other = _import_with(self._placed, self._graph_def, shapes)
         except EngineError as error:
-            return ItemRefusedError(str(error))
+            path = self._placed.path  # whoever asks is told its name alone
+            return ItemRefusedError(str(error).replace(str(path), path.name))
         return SessionModel(other) if self._is_constant else self._model
 
 
@@ -251,8 +255,10 @@ def engine_error(path: Path, error: Any) -> EngineError:
     own = [line for line in lines if line.strip() and not line[0].isspace()]
     sentence = next((line for line in own if not line.startswith(_LISTING)), "no message")
     name = type(error).__name__
-    kind = ItemRefusedError if name == "InvalidArgumentError" else EngineError
-    return kind(f"model {path}: {name}: {_FUNCTION.sub('', sentence)}")
+    said = f"{name}: {_FUNCTION.sub('', sentence)}"
+    if name in _OF_INPUTS:
+        return ItemRefusedError(f"model {path.name}: {said}")
+    return EngineError(f"model {path}: {said}")
 
 
 def _settings(placed: PlacedGraph) -> Any:
