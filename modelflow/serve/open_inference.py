@@ -14,6 +14,7 @@ from modelflow.serve.model import Inference, Model
 from modelflow.serve.models import Models
 from modelflow.serve.patience import earlier
 from modelflow.serve.picture import Picture
+from modelflow.serve.request_parameters import check_parameters
 from modelflow.serve.statistics import Statistics
 from modelflow.serve.tensors import as_tensor, served_tensor
 from modelflow.wire.datatype import datatype_of
@@ -156,6 +157,7 @@ def infer(
     Raises:
         Problem: the request does not fit the model, or there are too many requests.
     """
+    check_parameters(request)
     _check(request, model)
     arrays = {name: tensor.array for name, tensor in request.inputs.items()}
     if request.parameters:

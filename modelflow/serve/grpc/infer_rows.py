@@ -68,6 +68,8 @@ class InferRows:
             (tensor,), (data,) = inputs, raw
             if tensor.name != name or tensor.datatype != datatype or tensor.HasField("contents"):
                 continue
+            if tensor.parameters:
+                continue
             if not places:
                 shape, size = tuple(tensor.shape), len(data)
                 if not _is_row(data, datatype, shape, model):

@@ -37,6 +37,14 @@ def of_parameters_that_are_wrong(message):
     message.parameters["timeout"].string_param = "soon"
 
 
+def of_a_priority(message):
+    message.parameters["priority"].int64_param = 1
+
+
+def of_an_input_elsewhere(message):
+    message.inputs[0].parameters["shared_memory_region"].string_param = "there"
+
+
 def of_classes(message):
     message.outputs.add(name="output").parameters["classification"].int64_param = 1
 
@@ -69,6 +77,8 @@ OTHERS = [
     infer(rows(1, 2), model_version="x"),
     changed(of_parameters, rows(1, 2)),
     changed(of_parameters_that_are_wrong, rows(1, 2)),
+    changed(of_a_priority, rows(1, 2)),
+    changed(of_an_input_elsewhere, rows(1, 2)),
     changed(of_classes, rows(1, 2)),
     changed(twice, rows(1, 2)),
     changed(lambda one: one.inputs.add(name="more", datatype="FP32", shape=[0]), rows(1, 2)),
