@@ -1,16 +1,35 @@
 """``batching_config.txt``: how a TensorFlow Serving has been told to batch, as node attributes."""
 
-from collections.abc import Mapping
+import itertools
+import logging
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from modelflow.errors import ConfigError
+from modelflow.errors import ConfigError, did_you_mean
 from modelflow.wire.problem import Problem
 from modelflow.wire.tf_serving.messages import TF_SERVING
 
 __all__ = ["read_batching_parameters"]
 
+_log = logging.getLogger(__name__)
+
 _MESSAGE = "tensorflow.serving.BatchingParameters"
+# Of newer versions of TensorFlow Serving, and near to older keys.
+_NEWER = frozenset(
+    {
+        "enable_large_batch_splitting",
+        "max_execution_batch_size",
+        "low_priority_max_batch_size",
+        "low_priority_max_execution_batch_size",
+        "low_priority_batch_timeout_micros",
+        "low_priority_max_enqueued_batches",
+        "low_priority_allowed_batch_sizes",
+    }
+)
+_TOKEN = re.compile(r"""#[^\n]*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[\w.]+|[^\s\w]""")
+_OPENS, _CLOSES, _BEHIND_KEYS = ("{", "<", "["), ("}", ">", "]"), (":", "{", "<")
 
 
 def read_batching_parameters(path: Path) -> Mapping[str, Any]:
@@ -24,8 +43,11 @@ def read_batching_parameters(path: Path) -> Mapping[str, Any]:
     Args:
         path: The file, a ``BatchingParameters`` in protobuf's text form.
 
+    Keys of newer versions of TensorFlow Serving are left out, with a warning.
+
     Raises:
-        ConfigError: it cannot be read, or is wrong: an unknown key is named with the nearest one.
+        ConfigError: it cannot be read, or is wrong: a key that is near a known one is named with
+            it.
     """
     try:
         text = path.read_text()
@@ -33,10 +55,40 @@ def read_batching_parameters(path: Path) -> Mapping[str, Any]:
         message = f"{path}: cannot be read ({error}); expected a batching_config.txt"
         raise ConfigError(message) from error
     try:
-        found = TF_SERVING.parse_text(_MESSAGE, text, str(path))
+        takes_unknown = _are_newer(_unknown_keys(text), path)
+        found = TF_SERVING.parse_text(_MESSAGE, text, str(path), takes_unknown=takes_unknown)
     except Problem as problem:
         raise ConfigError(str(problem)) from problem
     return _attributes(found, str(path))
+
+
+def _unknown_keys(text: str) -> list[str]:
+    """Returns the keys of a text in protobuf's text form that the message does not have."""
+    known = TF_SERVING[_MESSAGE].DESCRIPTOR.fields_by_name
+    depth, keys = 0, dict[str, None]()
+    tokens = [token for token in _TOKEN.findall(text) if not token.startswith("#")]
+    for token, following in itertools.pairwise([*tokens, ""]):
+        if token in _OPENS:
+            depth += 1
+        elif token in _CLOSES:
+            depth -= 1
+        elif not depth and token.isidentifier() and following in _BEHIND_KEYS:
+            keys[token] = None
+    return [key for key in keys if key not in known]
+
+
+def _are_newer(unknown: Sequence[str], path: Path) -> bool:
+    """Tells whether all unknown keys are those of newer versions, and warns of each.
+
+    One that is near a known key is rather a mistake, which would leave the model without batching.
+    """
+    known = list(TF_SERVING[_MESSAGE].DESCRIPTOR.fields_by_name)
+    newer = [key for key in unknown if key in _NEWER or not did_you_mean(key, known)]
+    if len(newer) < len(unknown):
+        return False
+    for key in newer:
+        _log.warning("%s: %s is not done here, and is left out", path, key)
+    return True
 
 
 def _attributes(found: Any, where: str) -> dict[str, Any]:

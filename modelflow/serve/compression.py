@@ -1,19 +1,31 @@
 """Bodies that are sent compressed, and answers that may be."""
 
+import re
 import zlib
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from modelflow.http.exchange import Exchange
 from modelflow.http.reply import Reply
-from modelflow.wire.problem import Code, Problem
+from modelflow.wire.problem import Problem
 
-__all__ = ["compressed", "whole_body"]
+__all__ = ["EncodingError", "compressed", "whole_body"]
 
 # How zlib is told of each form: `deflate` is the zlib form, as the protocol says.
 _WINDOWS: Mapping[str, int] = MappingProxyType({"gzip": 31, "deflate": 15})
+_NONE = re.compile(r"q\s*=\s*0(\.0*)?")
 # Shorter answers are not worth it.
 _LEAST = 1024
+
+
+class EncodingError(Problem):
+    """A body is compressed in a way that is not known: HTTP's 415.
+
+    Attributes:
+        known: The ways that are, as ``Accept-Encoding`` lists them.
+    """
+
+    known = ", ".join(_WINDOWS)
 
 
 def whole_body(exchange: Exchange, most: int) -> bytes:
@@ -24,7 +36,8 @@ def whole_body(exchange: Exchange, most: int) -> bytes:
         most: Most bytes that it may be.
 
     Raises:
-        Problem: it is compressed in a way that is not known, damaged, or too long.
+        EncodingError: it is compressed in a way that is not known.
+        Problem: it is damaged, or too long.
     """
     encoding = exchange.head.named.get(b"content-encoding", b"identity").decode("latin-1").lower()
     if encoding == "identity":
@@ -32,7 +45,7 @@ def whole_body(exchange: Exchange, most: int) -> bytes:
     window = _WINDOWS.get(encoding)
     if window is None:
         message = f"Content-Encoding: {encoding!r}; expected gzip, deflate or identity"
-        raise Problem(message, Code.UNIMPLEMENTED)
+        raise EncodingError(message)
     reader = zlib.decompressobj(window)
     try:
         body = reader.decompress(exchange.body, most + 1)
@@ -50,11 +63,20 @@ def whole_body(exchange: Exchange, most: int) -> bytes:
 
 def compressed(exchange: Exchange, reply: Reply) -> Reply:
     """Returns an answer as whoever asked takes it: compressed if that was said, and is worth it."""
-    accepted = exchange.head.named.get(b"accept-encoding", b"").decode("latin-1").lower()
-    names = {part.partition(";")[0].strip() for part in accepted.split(",")}
-    encoding = next((name for name in _WINDOWS if name in names), None)
+    accepted = _accepted(exchange.head.named.get(b"accept-encoding", b"").decode("latin-1"))
+    encoding = next((name for name in _WINDOWS if name in accepted), None)
     if encoding is None or len(reply.body) < _LEAST:
         return reply
     writer = zlib.compressobj(level=1, wbits=_WINDOWS[encoding])
     body = writer.compress(reply.body) + writer.flush()
     return Reply(reply.status, body, {**reply.headers, "content-encoding": encoding})
+
+
+def _accepted(header: str) -> set[str]:
+    """Returns the encodings that ``Accept-Encoding`` names, without those of ``q=0``."""
+    found = set()
+    for part in header.lower().split(","):
+        name, _, weight = part.partition(";")
+        if not _NONE.fullmatch(weight.strip()):
+            found.add(name.strip())
+    return found

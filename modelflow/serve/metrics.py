@@ -41,13 +41,15 @@ _LABELS = ("model", "version")
 
 
 class Metrics:
-    """Answers ``/metrics``."""
+    """Answers ``/metrics``, and ``/monitoring/prometheus/metrics``, as TensorFlow Serving does."""
 
     def __init__(self, fleet: Fleet) -> None:
         """Takes who has counted."""
         self._fleet = fleet
-        metrics = endpoint("/metrics", GET=self._ask).of(Group.METRICS)
-        self.endpoints: tuple[Endpoint, ...] = (metrics,)
+        paths = ("/metrics", "/monitoring/prometheus/metrics")  # TensorFlow Serving's is the second
+        self.endpoints: tuple[Endpoint, ...] = tuple(
+            endpoint(path, GET=self._ask).of(Group.METRICS) for path in paths
+        )
 
     def _ask(self, exchange: Exchange, _: Mapping[str, str]) -> None:
         self._fleet.census(partial(_answer, exchange))

@@ -1,6 +1,7 @@
 """One item for each input of a model, from the body of a request, whatever that is.
 
-JSON: ``{"image": {"b64": "..."}}``, input name to value. A form with files: its fields are the
+JSON: ``{"image": {"b64": "..."}}``, input name to value; keys that are no inputs, and the object
+``parameters``, are parameters of the request, as in Triton. A form with files: its fields are the
 inputs. Any other body is the value of the only input.
 """
 
@@ -11,9 +12,10 @@ import numpy as np
 
 from modelflow.graph.graph_port import GraphPort
 from modelflow.serve.model import Model
+from modelflow.serve.request_parameters import check_extras
 from modelflow.serve.rows import check_item
 from modelflow.wire.form_data import FORM_DATA, fields_of
-from modelflow.wire.json_array import array_of
+from modelflow.wire.json_array import array_of, json_type
 from modelflow.wire.json_document import read_json
 from modelflow.wire.json_outline import JsonLimits
 from modelflow.wire.problem import Problem
@@ -77,8 +79,21 @@ def _of_json(body: bytes, model: Model, limits: JsonLimits) -> dict[str, Any]:
         message = f"request: expected a JSON object, {{{_names(model)}}}"
         raise Problem(message)
     ports = {port.name: port for port in model.signature.inputs}
-    _check_names(document, ports)
-    return {name: _item(ports[name], value) for name, value in document.items()}
+    given = {name: value for name, value in document.items() if name in ports}
+    if len(given) < len(ports):
+        _check_names(document, ports)
+    if len(given) < len(document):
+        _check_parameters({name: document[name] for name in document if name not in ports})
+    return {name: _item(ports[name], value) for name, value in given.items()}
+
+
+def _check_parameters(extras: dict[str, Any]) -> None:
+    """Checks what a document has beside the inputs: an id, and parameters, in an object or not."""
+    parameters = extras.pop("parameters", {})
+    if not isinstance(parameters, dict):
+        message = f"request: 'parameters' is {json_type(parameters)}; expected an object"
+        raise Problem(message)
+    check_extras({**extras, **parameters})
 
 
 def _of_raw(body: bytes, kind: str, model: Model) -> dict[str, Any]:

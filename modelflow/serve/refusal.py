@@ -1,12 +1,14 @@
 """What a client is answered whose request failed: both protocols have the same document."""
 
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from types import MappingProxyType
 from typing import Any
 
 from modelflow.http.exchange import Exchange
 from modelflow.http.reply import Reply
 from modelflow.serve.admission import RefusedError, whole_seconds
+from modelflow.serve.compression import EncodingError
 from modelflow.serve.status import HTTP_STATUS, inside
 from modelflow.wire.json_text import json_of
 from modelflow.wire.problem import Code, Problem
@@ -30,7 +32,10 @@ def refusal(problem: Problem) -> Reply:
         headers["retry-after"] = str(seconds)
     if problem.code is Code.UNAUTHENTICATED:
         headers["www-authenticate"] = CHALLENGE
-    return Reply(HTTP_STATUS[problem.code], json_of({"error": str(problem)}), headers)
+    status = HTTP_STATUS[problem.code]
+    if isinstance(problem, EncodingError):  # which no protocol has but HTTP
+        status, headers["accept-encoding"] = HTTPStatus.UNSUPPORTED_MEDIA_TYPE, problem.known
+    return Reply(status, json_of({"error": str(problem)}), headers)
 
 
 def refusal_of(error: Exception) -> Reply:

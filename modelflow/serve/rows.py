@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from modelflow.buffer import Buffer
 from modelflow.files.json_value import json_value
-from modelflow.graph.graph_port import GraphPort, Signature
+from modelflow.graph.graph_port import GraphPort, Signature, tensor_text
 from modelflow.wire.problem import Code, Problem
 from modelflow.wire.tensor import TensorSpec, shape_text
 
@@ -142,29 +142,64 @@ def values_of(port: GraphPort, buffers: Sequence[Buffer]) -> Array | list[Any]:
         buffers: None of them in error.
 
     Returns:
-        An array, ``(buffers, ...)`` where the output is batched; a list where the items are of
-        different shapes, or no arrays at all.
+        An array, ``(buffers, ...)`` where the output is batched; a list where nothing says that it
+        is of numbers, and the items are of different shapes, or no arrays at all.
+
+    Raises:
+        Problem: it is said to be of numbers, and the items are of different shapes.
     """
     if len(buffers) == 1:
         only = buffers[0].data
         if not port.is_batched:
-            return only if isinstance(only, list) else _array(only)
+            return _whole(port, only)
         if isinstance(only, _NUMBERS):
             return np.asarray(only)[np.newaxis]
     data = [buffer.data for buffer in buffers]
     if not data:
         return _nothing(port.tensor)
     if all(isinstance(value, _NUMBERS) for value in data):
-        return _joined([np.asarray(value) for value in data])
+        return _joined(port, [np.asarray(value) for value in data])
     if all(isinstance(value, bytes | bytearray | memoryview | str) for value in data):
         return _texts(data)
-    return data
+    numbers = _numbers_of(port, data)
+    return data if numbers is None else _joined(port, numbers)
 
 
-def _joined(arrays: list[Array]) -> Array | list[Any]:
-    if len({array.shape for array in arrays}) == 1:
+def _whole(port: GraphPort, value: Any) -> Array | list[Any]:
+    """Returns the only buffer of an output that is not batched."""
+    numbers = _numbers_of(port, [value])
+    if numbers is not None:
+        return numbers[0]
+    return value if isinstance(value, list) else _array(value)
+
+
+def _is_of_numbers(port: GraphPort) -> bool:
+    return port.tensor is not None and not port.tensor.dtype.hasobject
+
+
+def _numbers_of(port: GraphPort, values: Sequence[Any]) -> list[Array] | None:
+    """Returns lists as the arrays of numbers that an output is said to be; None: they are none."""
+    if not _is_of_numbers(port) or not all(isinstance(value, list | tuple) for value in values):
+        return None
+    assert port.tensor is not None  # it is of numbers
+    try:
+        return [np.asarray(value, port.tensor.dtype) for value in values]
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _joined(port: GraphPort, arrays: list[Array]) -> Array | list[Any]:
+    shapes = dict.fromkeys(array.shape for array in arrays)
+    if len(shapes) == 1:
         return np.stack(arrays)
-    return list(arrays)
+    if port.tensor is None or not _is_of_numbers(port):
+        return list(arrays)
+    shown = ", ".join(shape_text(shape) for shape in list(shapes)[:4])
+    message = (
+        f"output {port.name!r}: its {len(arrays)} items have different shapes, {shown}; expected "
+        f"items of {tensor_text(port.tensor)}, which make one tensor; ask for one item a request"
+    )
+    raise Problem(message, Code.FAILED_PRECONDITION)
 
 
 def as_bytes(value: Any) -> bytes:

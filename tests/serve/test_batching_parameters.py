@@ -48,6 +48,25 @@ def test_every_parameter_is_an_attribute_of_the_node(file):
 
 
 @pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("max_execution_batch_size { value: 8 }", ["max_execution_batch_size"]),
+        (
+            "enable_large_batch_splitting { value: true } some_policy: 'a { b: } c' # more: 1",
+            ["enable_large_batch_splitting", "some_policy"],
+        ),
+        ("low_priority_allowed_batch_sizes: [1, 2]", ["low_priority_allowed_batch_sizes"]),
+        ("some < inner { deep: 1 } >", ["some"]),
+    ],
+)
+def test_keys_of_newer_versions_are_left_out_with_a_warning(file, text, keys, caplog):
+    path = file(f"{text}\nmax_batch_size {{ value: 16 }}")
+    assert read_batching_parameters(path) == {"batch_size": 16}
+    said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert said == [f"{path}: {key} is not done here, and is left out" for key in keys]
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("max_batch_sice { value: 3 }", "did you mean 'max_batch_size'"),

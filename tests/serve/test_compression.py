@@ -8,7 +8,7 @@ import pytest
 
 from modelflow.serve.catalogue import Catalogue
 from modelflow.serve.server import ServeOptions, Server
-from tests.serve.clients import ask, served
+from tests.serve.clients import ask, send, served
 from tests.serve.half_plus_two import write_saved_model
 
 MOST = 2000  # bytes, decompressed
@@ -59,3 +59,34 @@ def test_what_is_too_long_decompressed_is_refused(server, verb, encoding, compre
     assert (status, f"more than {MOST} bytes" in found["error"]) == (400, True)
     status, found = asked(server, path, b"x" * 100, encoding, lambda body: body)
     assert (status, f"no {encoding}" in found["error"]) == (400, True)
+
+
+@pytest.mark.parametrize("encoding", ["zstd", "br", "gzip, gzip"])
+@pytest.mark.parametrize("path", [PREDICT, "/v2/models/m/infer", "/v2/models/m/generate"])
+def test_an_unknown_encoding_is_415_with_those_that_are_known(server, path, encoding):
+    status, found, headers = ask(server, path, b"{}", headers={"Content-Encoding": encoding})
+    assert (status, headers["accept-encoding"]) == (415, "gzip, deflate")
+    assert found["error"] == f"Content-Encoding: {encoding!r}; expected gzip, deflate or identity"
+
+
+@pytest.mark.parametrize(
+    ("accepted", "encoding"),
+    [
+        ("gzip", "gzip"),
+        ("GZIP;q=0.5, br", "gzip"),
+        ("gzip;q=0.001", "gzip"),
+        ("gzip;q=0", None),
+        ("gzip; q=0.000, deflate;q=1.0", "deflate"),
+        ("gzip ;q = 0,deflate;q=0.0", None),
+        ("identity", None),
+    ],
+)
+def test_an_answer_is_compressed_as_the_client_accepts_it(server, accepted, encoding):
+    count = 1000
+    tensor = {"name": "input", "datatype": "FP32", "shape": [count, 1], "data": [1.5] * count}
+    body = gzip.compress(json.dumps({"inputs": [tensor]}).encode())
+    assert len(body) < MOST
+    headers = {"Content-Encoding": "gzip", "Accept-Encoding": accepted}
+    with served() as large:
+        status, found, _ = send(large, "POST", "/v2/models/m/infer", body, headers)
+    assert (status, found.get("content-encoding")) == (200, encoding)

@@ -88,6 +88,39 @@ def test_an_output_of_many_buffers_is_a_list():
 
 
 @pytest.mark.parametrize(
+    "extras",
+    [
+        {"temperature": 0.5, "stream": False, "stop": "x", "max_tokens": 7},
+        {"parameters": {"temperature": 0.5}, "id": "7"},
+        {"parameters": {}, "priority": 0},
+    ],
+)
+def test_what_is_no_input_is_a_parameter(numbers, extras):
+    document = {"input": [1.0, 3.0], **extras}
+    assert ask(numbers, GENERATE, document)[:2] == (200, {"output": 2.0})
+    status, _, events = send(numbers, "POST", f"{GENERATE}_stream", json.dumps(document))
+    assert (status, events) == (200, b'data: {"output": 2.0}\n\n')
+
+
+@pytest.mark.parametrize(
+    ("extras", "text"),
+    [
+        ({"more": [1, 2]}, "'more' is no input, and as a parameter list"),
+        ({"more": None}, "'more' is no input, and as a parameter null"),
+        ({"parameters": [1]}, "'parameters' is list; expected an object"),
+        ({"parameters": {"more": {}}}, "'more' is no input, and as a parameter an object"),
+        ({"sequence_id": 3}, "parameter 'sequence_id': got 3"),
+        ({"parameters": {"priority": 1}}, "parameter 'priority': got 1"),
+        ({"triton_x": True}, "parameter 'triton_x' is not supported"),
+    ],
+)
+def test_a_parameter_that_is_none_or_not_done_is_refused(numbers, extras, text):
+    status, found, _ = ask(numbers, GENERATE, {"input": [1.0], **extras})
+    assert status == 400
+    assert text in found["error"]
+
+
+@pytest.mark.parametrize(
     ("document", "text"),
     [
         ({"inputs": [1.0]}, "got ['inputs']; expected the inputs ['input']"),

@@ -50,3 +50,13 @@ def test_a_server_that_was_asked_nothing_says_zero():
     with served() as server:
         found = metrics(server)
     assert {value for key, value in found.items() if "success" in key[0]} == {0}
+
+
+def test_prometheus_finds_them_where_tensorflow_serving_has_them():
+    with served() as server:
+        status, headers, text = send(server, "GET", "/monitoring/prometheus/metrics")
+        assert (status, headers["content-type"]) == (
+            200,
+            send(server, "GET", "/metrics")[1]["content-type"],
+        )
+        assert b"nv_inference_request_success" in text

@@ -63,11 +63,15 @@ def test_binary_in_binary_out(server):
     assert np.frombuffer(answer[length:], "<f4").tolist() == [1.0, 4.0]
 
 
-def test_a_raw_body_is_the_only_input(server):
+def test_a_raw_body_is_the_only_input_and_answered_in_binary(server):
     body = np.float32([1, 2, 6]).tobytes()
     headers = {"Inference-Header-Content-Length": "0"}
-    status, _, answer = send(server, "POST", INFER, body, headers)
-    assert (status, json.loads(answer)["outputs"][0]["data"]) == (200, [3.0])
+    status, found, answer = send(server, "POST", INFER, body, headers)
+    length = int(found["inference-header-content-length"])
+    assert (status, found["content-type"]) == (200, "application/octet-stream")
+    (output,) = json.loads(answer[:length])["outputs"]
+    assert output["parameters"] == {"binary_data_size": 4}
+    assert np.frombuffer(answer[length:], "<f4").tolist() == [3.0]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +122,7 @@ def test_what_is_wrong_is_said(server, document, status, text):
         (b"x" * 10, {"Inference-Header-Content-Length": "11"}, 400, "11"),
         (b"x" * 10, {"Inference-Header-Content-Length": "-1"}, 400, "expected a number of bytes"),
         (b"12345", {"Inference-Header-Content-Length": "0"}, 400, ""),
-        (b"x", {"Content-Encoding": "br"}, 501, "expected gzip"),
+        (b"x", {"Content-Encoding": "br"}, 415, "expected gzip"),
         (b"x" * 20, {"Content-Encoding": "gzip"}, 400, "no gzip"),
         (
             gzip.compress(b"x" * 100, mtime=0)[:-9],

@@ -84,9 +84,25 @@ def test_buffers_of_one_shape_are_one_array(values, expected):
     assert found.tolist() == expected
 
 
-def test_buffers_of_different_shapes_stay_a_list():
-    found = values_of(port(), buffers(np.zeros(2), np.zeros(3)))
+@pytest.mark.parametrize("dtype", [None, object])
+def test_buffers_of_different_shapes_stay_a_list(dtype):
+    found = values_of(port(dtype=dtype), buffers(np.zeros(2), np.zeros(3)))
     assert [array.shape for array in found] == [(2,), (3,)]
+
+
+@pytest.mark.parametrize("given", [(np.zeros(2), np.zeros(3)), ([1.0, 2.0], [1.0, 2.0, 3.0])])
+@pytest.mark.parametrize("shape", [(2,), (None,), None])
+def test_buffers_of_different_shapes_are_no_tensor_of_numbers(given, shape):
+    """They came as texts of JSON, whatever the metadata said."""
+    with pytest.raises(Problem, match=r"output 'x': its 2 items have different shapes, \(2,\), "):
+        values_of(port(shape=shape), buffers(*given))
+
+
+@pytest.mark.parametrize("is_batched", [True, False])
+def test_a_list_of_numbers_is_the_array_that_the_output_is_said_to_be(is_batched):
+    found = values_of(port(shape=(2,), is_batched=is_batched), buffers([1, 2.5]))
+    assert found.dtype == np.float32
+    assert found.tolist() == ([[1.0, 2.5]] if is_batched else [1.0, 2.5])
 
 
 def test_what_is_no_array_stays_what_it_is():

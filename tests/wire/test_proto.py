@@ -88,7 +88,7 @@ def test_two_protocols_of_one_name_do_not_meet():
 )
 def test_a_text_of_another_form_is_an_error(text):
     with pytest.raises(ValueError, match=r"expected|before"):
-        Protocol("test", text)
+        _ = Protocol("test", text).pool
 
 
 @pytest.mark.parametrize("data", [b"\xff", b"\x0a\x05a", b"\x0f"])

@@ -10,7 +10,7 @@ from modelflow.wire.problem import Code, Problem, shown
 
 __all__ = ["Health"]
 
-_STATES = HEALTH.enum("grpc.health.v1.HealthCheckResponse.ServingStatus")
+_STATES = "grpc.health.v1.HealthCheckResponse.ServingStatus"
 _UNKNOWN = "SERVICE_UNKNOWN"
 
 
@@ -63,7 +63,7 @@ class Health:
     def _list(self, rpc: Rpc, _: Any) -> None:
         answer = HEALTH["grpc.health.v1.HealthListResponse"]()
         for name in self._names:
-            answer.statuses[name].status = _STATES[self._state]
+            answer.statuses[name].status = HEALTH.enum(_STATES)[self._state]
         rpc.answer(answer)
 
     def _watch(self, rpc: Rpc, message: Any) -> None:
@@ -82,4 +82,4 @@ class Health:
 
 
 def _answer(state: str) -> Any:
-    return HEALTH["grpc.health.v1.HealthCheckResponse"](status=_STATES[state])
+    return HEALTH["grpc.health.v1.HealthCheckResponse"](status=HEALTH.enum(_STATES)[state])

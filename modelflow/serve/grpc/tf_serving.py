@@ -36,7 +36,7 @@ __all__ = ["TensorflowGrpc"]
 
 _METADATA = "signature_def"
 _RELOAD = "HandleReloadConfigRequest"
-_STATES = TF_SERVING.enum("tensorflow.serving.ModelVersionStatus.State")
+_STATES = "tensorflow.serving.ModelVersionStatus.State"
 
 
 class TensorflowGrpc:
@@ -137,6 +137,6 @@ def _status(one: VersionStatus) -> dict[str, Any]:
     code = 0 if one.error_code == "OK" else GRPC_STATUS[Code(one.error_code)]
     return {
         "version": one.version,
-        "state": _STATES[one.state],
+        "state": TF_SERVING.enum(_STATES)[one.state],
         "status": {"error_code": code, "error_message": one.error_message},
     }

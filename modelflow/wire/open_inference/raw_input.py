@@ -13,6 +13,8 @@ __all__ = ["read_raw_input"]
 def read_raw_input(body: bytes | memoryview, tensor: TensorSpec, datatype: str) -> InferRequest:
     """Reads a body that is nothing but the tensor of a model's only input.
 
+    The request asks for outputs in binary, as Triton answers it.
+
     Args:
         body: Its bytes; of ``BYTES`` one element, without its length.
         tensor: The input, with the batch as axis 0. One axis at most may be free beside the batch,
@@ -43,4 +45,5 @@ def read_raw_input(body: bytes | memoryview, tensor: TensorSpec, datatype: str) 
         array = from_raw(
             body, datatype, tuple(rest if extent is None else extent for extent in shape), where
         )
-    return InferRequest({tensor.name: InferTensor(tensor.name, datatype, array)})
+    inputs = {tensor.name: InferTensor(tensor.name, datatype, array)}
+    return InferRequest(inputs, parameters={"binary_data_output": True})

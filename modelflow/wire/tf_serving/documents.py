@@ -8,7 +8,7 @@ from typing import Any
 from modelflow.wire.json_text import json_of
 from modelflow.wire.tensor import TensorSpec
 from modelflow.wire.tf_serving.messages import TF_SERVING
-from modelflow.wire.tf_serving.tensor_proto import type_number
+from modelflow.wire.tf_serving.tensor_proto import type_name, type_number
 
 __all__ = [
     "CLASSIFY_METHOD",
@@ -30,7 +30,8 @@ DEFAULT_SIGNATURE = "serving_default"
 PREDICT_METHOD = "tensorflow/serving/predict"
 CLASSIFY_METHOD = "tensorflow/serving/classify"
 REGRESS_METHOD = "tensorflow/serving/regress"
-_TYPE_NAMES = {number: name for name, number in TF_SERVING.enum("tensorflow.DataType").items()}
+# What TensorFlow calls the function whose outputs those of a SavedModel are.
+_FUNCTION = "StatefulPartitionedCall"
 
 
 class State(StrEnum):
@@ -99,7 +100,7 @@ def status_document(versions: Sequence[VersionStatus]) -> bytes:
 
 def metadata_document(name: str, version: int, signatures: Mapping[str, SignatureInfo]) -> bytes:
     """Returns what ``GET /v1/models/NAME/metadata`` answers."""
-    signature_def = {key: _signature(signature) for key, signature in signatures.items()}
+    signature_def = {key: _signature(key, signature) for key, signature in signatures.items()}
     return json_of(
         {
             "model_spec": {"name": name, "signature_name": "", "version": str(version)},
@@ -114,11 +115,15 @@ def signature_message(signatures: Mapping[str, SignatureInfo]) -> Any:
     for key, signature in signatures.items():
         found = message.signature_def[key]
         found.method_name = signature.method_name
-        for side, tensors in ((found.inputs, signature.inputs), (found.outputs, signature.outputs)):
+        tensor_names = _tensor_names(key, signature)
+        for side, tensors, names in (
+            (found.inputs, signature.inputs, tensor_names[0]),
+            (found.outputs, signature.outputs, tensor_names[1]),
+        ):
             for name, tensor in tensors.items():
                 info = side[name]
-                info.name = f"{name}:0"
-                info.dtype = _type(tensor)
+                info.name = names[name]
+                info.dtype = 0 if tensor is None else type_number(tensor.dtype)
                 shape = None if tensor is None else tensor.shape
                 info.tensor_shape.unknown_rank = shape is None
                 for extent in shape or ():
@@ -126,25 +131,32 @@ def signature_message(signatures: Mapping[str, SignatureInfo]) -> Any:
     return message
 
 
-def _signature(signature: SignatureInfo) -> dict[str, Any]:
+def _signature(key: str, signature: SignatureInfo) -> dict[str, Any]:
+    inputs, outputs = _tensor_names(key, signature)
     return {
-        "inputs": {name: _info(name, tensor) for name, tensor in signature.inputs.items()},
-        "outputs": {name: _info(name, tensor) for name, tensor in signature.outputs.items()},
+        "inputs": {name: _info(inputs[name], tensor) for name, tensor in signature.inputs.items()},
+        "outputs": {
+            name: _info(outputs[name], tensor) for name, tensor in signature.outputs.items()
+        },
         "method_name": signature.method_name,
         "defaults": {},
     }
 
 
-def _info(name: str, tensor: TensorSpec | None) -> dict[str, Any]:
+def _tensor_names(key: str, signature: SignatureInfo) -> tuple[dict[str, str], dict[str, str]]:
+    """Returns the names of the tensors behind inputs and outputs, as TensorFlow exports them."""
+    outputs = enumerate(sorted(signature.outputs))
+    return (
+        {name: f"{key}_{name}:0" for name in signature.inputs},
+        {name: f"{_FUNCTION}:{place}" for place, name in outputs},
+    )
+
+
+def _info(tensor_name: str, tensor: TensorSpec | None) -> dict[str, Any]:
     shape = None if tensor is None else tensor.shape
     dims = [{"size": str(-1 if extent is None else extent), "name": ""} for extent in shape or ()]
     return {
-        "dtype": _TYPE_NAMES[_type(tensor)],
+        "dtype": "DT_INVALID" if tensor is None else type_name(tensor.dtype),  # it is not known
         "tensor_shape": {"dim": dims, "unknown_rank": shape is None},
-        "name": f"{name}:0",
+        "name": tensor_name,
     }
-
-
-def _type(tensor: TensorSpec | None) -> int:
-    """``DT_INVALID`` where it is not known."""
-    return 0 if tensor is None else type_number(tensor.dtype)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
@@ -12,10 +13,7 @@ from modelflow.wire.problem import Code, Problem
 from modelflow.wire.shape import checked_shape
 from modelflow.wire.tf_serving.messages import TF_SERVING
 
-__all__ = ["MOST_ELEMENTS", "array_of_proto", "dtype_of", "fill_proto", "type_number"]
-
-_NUMBERS = TF_SERVING.enum("tensorflow.DataType")
-_NAMES = {number: name for name, number in _NUMBERS.items()}
+__all__ = ["MOST_ELEMENTS", "array_of_proto", "dtype_of", "fill_proto", "type_name", "type_number"]
 
 # By the type's name: how it stands in memory, the field of its values, and those as they stand
 # there. A bfloat16 is float32 in memory: NumPy has no type for it.
@@ -49,8 +47,8 @@ MOST_ELEMENTS = 1 << 29
 _PACKED = {"float_val": 0x2A, "double_val": 0x32, "bool_val": 0x5A}  # field number << 3 | 2
 
 
-def type_number(dtype: np.dtype[Any]) -> int:
-    """Returns the number of an element type in ``tensorflow.DataType``.
+def type_name(dtype: np.dtype[Any]) -> str:
+    """Returns what ``tensorflow.DataType`` calls an element type.
 
     Raises:
         Problem: TensorFlow has no such type.
@@ -61,7 +59,26 @@ def type_number(dtype: np.dtype[Any]) -> int:
     if name is None:
         message = f"element type {dtype.name}: TensorFlow has none for it"
         raise Problem(message, Code.UNIMPLEMENTED)
-    return _NUMBERS[name]
+    return name
+
+
+def type_number(dtype: np.dtype[Any]) -> int:
+    """Returns the number of an element type in ``tensorflow.DataType``.
+
+    Raises:
+        Problem: TensorFlow has no such type.
+    """
+    return _numbers()[type_name(dtype)]
+
+
+@cache
+def _numbers() -> Mapping[str, int]:
+    return TF_SERVING.enum("tensorflow.DataType")
+
+
+@cache
+def _names() -> Mapping[int, str]:
+    return {number: name for name, number in _numbers().items()}
 
 
 def dtype_of(number: int, where: str) -> np.dtype[Any]:
@@ -89,7 +106,7 @@ def array_of_proto(
     memory, field, stored = _form(tensor.dtype, where)
     shape = _shape(tensor.tensor_shape, where)
     count = math.prod(shape)
-    name = _NAMES[tensor.dtype]
+    name = _names()[tensor.dtype]
     if tensor.tensor_content:
         return _of_content(tensor.tensor_content, name, shape, where)
     values = getattr(tensor, field)
@@ -133,14 +150,14 @@ def fill_proto(tensor: Any, array: npt.NDArray[Any], *, as_content: bool = False
     tensor.tensor_shape.SetInParent()
     for extent in array.shape:
         tensor.tensor_shape.dim.add(size=extent)
-    memory, field, stored = _FORMS[_NAMES[number]]
+    memory, field, stored = _FORMS[_names()[number]]
     if memory == "O":
         tensor.string_val.extend(
             item.encode() if isinstance(item, str) else bytes(item)
             for item in array.ravel().tolist()
         )
         return
-    if _NAMES[number] == "DT_BFLOAT16":
+    if _names()[number] == "DT_BFLOAT16":
         array, memory = array.view(np.uint16), "<u2"
     flat = np.ascontiguousarray(array, np.dtype(memory)).ravel()
     if as_content:
@@ -156,7 +173,7 @@ def fill_proto(tensor: Any, array: npt.NDArray[Any], *, as_content: bool = False
 
 
 def _form(number: int, where: str) -> tuple[str, str, str]:
-    name = _NAMES.get(number, str(number))
+    name = _names().get(number, str(number))
     if name not in _FORMS:
         message = f"{where}: dtype {name}; expected one of {', '.join(_FORMS)}"
         raise Problem(message)

@@ -56,10 +56,22 @@ def test_metadata_says_dims_as_texts():
             "dim": [{"size": "-1", "name": ""}, {"size": "3", "name": ""}],
             "unknown_rank": False,
         },
-        "name": "x:0",
+        "name": "serving_default_x:0",
     }
     assert signature["inputs"]["any"]["dtype"] == "DT_INVALID"
     assert signature["outputs"]["y"]["tensor_shape"] == {"dim": [], "unknown_rank": True}
+
+
+def test_tensors_are_named_as_tensorflow_exports_them():
+    info = SignatureInfo({"x": None}, {"b": None, "a": None})
+    found = json.loads(metadata_document("m", 3, {"other": info}))
+    signature = found["metadata"]["signature_def"]["signature_def"]["other"]
+    assert signature["inputs"]["x"]["name"] == "other_x:0"
+    names = {name: one["name"] for name, one in signature["outputs"].items()}
+    assert names == {"a": "StatefulPartitionedCall:0", "b": "StatefulPartitionedCall:1"}
+    message = signature_message({"other": info}).signature_def["other"]
+    assert message.inputs["x"].name == "other_x:0"
+    assert {name: one.name for name, one in message.outputs.items()} == names
 
 
 def test_the_message_says_what_the_document_says():

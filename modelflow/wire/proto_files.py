@@ -1,0 +1,172 @@
+"""The text of ``.proto`` files to descriptors. Imports protobuf."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from modelflow.errors import MissingDependencyError
+
+try:
+    from google.protobuf import (  # type: ignore[import-untyped]
+        any_pb2,
+        descriptor_pb2,
+        descriptor_pool,
+        wrappers_pb2,
+    )
+except ImportError as error:
+    package = "protobuf"
+    raise MissingDependencyError(package, "serve", "gRPC") from error
+
+__all__ = ["make_pool"]
+
+
+def make_pool(name: str, text: str) -> Any:
+    """Returns the descriptors of one or more ``.proto`` files, each beginning with its ``package``.
+
+    Args:
+        name: What the files are called.
+        text: ``message``, ``enum``, ``service``, ``oneof``, ``map``, ``repeated`` and ``optional``
+            of proto3, without comments and options. A file sees those before it and
+            ``google.protobuf.Any`` and its wrappers.
+
+    Raises:
+        ValueError: the text is not of this form.
+    """
+    pool = descriptor_pool.DescriptorPool()
+    known = [any_pb2.DESCRIPTOR, wrappers_pb2.DESCRIPTOR]
+    for file in known:
+        pool.AddSerializedFile(file.serialized_pb)
+    names = [file.name for file in known]
+    for file in _Reader(text).files(name):
+        file.dependency.extend(names)
+        pool.Add(file)
+        names.append(file.name)
+    return pool
+
+
+class _Reader:
+    """Reads the text of ``.proto`` files into descriptors; types are resolved by the pool."""
+
+    def __init__(self, text: str) -> None:
+        self._words: Iterator[str] = iter(re.findall(r"[\w.]+|[{}()=;<>,]|\S", text))
+
+    def files(self, name: str) -> Iterator[Any]:
+        file = None
+        for word in self._words:
+            if word == "package":
+                if file is not None:
+                    yield file
+                package = self._statement()[0]
+                path = f"modelflow/{name}/{package}.proto"
+                file = descriptor_pb2.FileDescriptorProto(
+                    name=path, package=package, syntax="proto3"
+                )
+            elif file is None:
+                message = f"{word!r} before the first package"
+                raise ValueError(message)
+            elif word == "message":
+                self._message(file.message_type.add())
+            elif word == "enum":
+                self._enum(file.enum_type.add())
+            elif word == "service":
+                self._service(file.service.add())
+            else:
+                message = f"{word!r}; expected package, message, enum or service"
+                raise ValueError(message)
+        if file is not None:
+            yield file
+
+    def _statement(self) -> list[str]:
+        """The words up to the next semicolon."""
+        return list(iter(lambda: next(self._words, ";"), ";"))
+
+    def _open(self) -> str:
+        name = next(self._words)
+        if (word := next(self._words)) != "{":
+            message = f"{word!r} behind {name!r}; expected '{{'"
+            raise ValueError(message)
+        return name
+
+    def _message(self, message: Any, *, oneof: int | None = None) -> None:
+        if oneof is None:
+            message.name = self._open()
+        for word in iter(lambda: next(self._words), "}"):
+            if word == "message":
+                self._message(message.nested_type.add())
+            elif word == "enum":
+                self._enum(message.enum_type.add())
+            elif word == "oneof":
+                message.oneof_decl.add(name=self._open())
+                self._message(message, oneof=len(message.oneof_decl) - 1)
+            else:
+                self._field(message, [word, *self._statement()], oneof)
+        if oneof is None:
+            _name_optionals(message)
+
+    def _field(self, message: Any, words: list[str], oneof: int | None) -> None:
+        *kind, name, equals, number = words
+        if equals != "=":
+            text = f"{' '.join(words)!r}; expected a field: TYPE NAME = NUMBER"
+            raise ValueError(text)
+        field = message.field.add(name=name, number=int(number), label=_KINDS.LABEL_OPTIONAL)
+        if kind[0] == "map":
+            _, _, key, _, value, _ = kind
+            entry = message.nested_type.add(name=_entry_name(name))
+            entry.options.map_entry = True
+            for at, (part, of_type) in enumerate((("key", key), ("value", value)), 1):
+                _set_type(
+                    entry.field.add(name=part, number=at, label=_KINDS.LABEL_OPTIONAL), of_type
+                )
+            kind = ["repeated", entry.name]
+        if kind[0] == "repeated":
+            field.label = _KINDS.LABEL_REPEATED
+        field.proto3_optional = kind[0] == "optional"
+        if oneof is not None:
+            field.oneof_index = oneof
+        _set_type(field, kind[-1])
+
+    def _enum(self, enum: Any) -> None:
+        enum.name = self._open()
+        for word in iter(lambda: next(self._words), "}"):
+            _, number = self._statement()
+            enum.value.add(name=word, number=int(number))
+
+    def _service(self, service: Any) -> None:
+        service.name = self._open()
+        for _ in iter(lambda: next(self._words), "}"):
+            words = [word for word in self._statement() if word not in "()"]
+            split = words.index("returns")
+            service.method.add(
+                name=words[0],
+                input_type=words[split - 1],
+                output_type=words[-1],
+                client_streaming="stream" in words[:split],
+                server_streaming="stream" in words[split:],
+            )
+
+
+_KINDS = descriptor_pb2.FieldDescriptorProto
+_SCALARS = {
+    name.removeprefix("TYPE_").lower(): number
+    for name, number in _KINDS.Type.items()
+    if name not in ("TYPE_MESSAGE", "TYPE_ENUM", "TYPE_GROUP")
+}
+
+
+def _set_type(field: Any, name: str) -> None:
+    if name in _SCALARS:
+        field.type = _SCALARS[name]
+    else:
+        field.type_name = name  # relative: the pool looks for it, and whether it is an enumeration
+
+
+def _entry_name(field: str) -> str:
+    return "".join(part.capitalize() for part in field.split("_")) + "Entry"
+
+
+def _name_optionals(message: Any) -> None:
+    """Proto3 keeps a field that may be absent in a oneof of its own, behind all others."""
+    for field in message.field:
+        if field.proto3_optional:
+            field.oneof_index = len(message.oneof_decl)
+            message.oneof_decl.add(name=f"_{field.name}")
