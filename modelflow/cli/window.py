@@ -1,4 +1,7 @@
-"""A window on a running flow: ``/metrics`` for Prometheus, ``/stats`` for programs, over HTTP."""
+"""A window on a running flow: ``/metrics`` for Prometheus, ``/stats`` for programs, over HTTP.
+
+It has the gate of the dashboard: pages of other sites are refused, whatever they call this address.
+"""
 
 import contextlib
 import io
@@ -7,13 +10,17 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
+from http import HTTPStatus
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from modelflow.cli.listening import explained_address, split_address
 from modelflow.http.endpoint import join_address
+from modelflow.http.request_head import RequestHead
+from modelflow.http.target import split_target
 from modelflow.profile.metrics import FlowCollector, metrics_app
+from modelflow.studio.gate import Gate
 
 if TYPE_CHECKING:
     from modelflow.runtime.stats import FlowStats
@@ -31,6 +38,21 @@ class _Handler(WSGIRequestHandler):
         """Has the whole request come in time, not each part of it."""
         super().setup()
         self.rfile = io.BufferedReader(_Coming(self.connection, time.monotonic() + _PATIENCE))
+
+    def parse_request(self) -> bool:
+        """Reads the head; of one with several hosts nothing is answered but that."""
+        if not super().parse_request():
+            return False
+        hosts = self.headers.get_all("host", [])
+        if len(hosts) > 1:
+            text = f"the request has {len(hosts)} Host headers; expected one"
+            self.send_error(HTTPStatus.BAD_REQUEST, text)
+            return False
+        self.path, host = split_target(self.path)
+        if host is not None:
+            del self.headers["host"]
+            self.headers["host"] = host
+        return True
 
     def handle(self) -> None:
         """Answers; of a client that has gone, or takes too long, nothing is said."""
@@ -91,6 +113,7 @@ class Window:
             self._server = make_server(
                 host, port, self._answer, server_class=_server_class(host), handler_class=_Handler
             )
+        self._gate = Gate(host, self._server.server_address[1])
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="modelflow-cli/metrics"
         )
@@ -117,9 +140,15 @@ class Window:
         self._server.server_close()
 
     def _answer(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-        if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
+        method = environ["REQUEST_METHOD"]
+        if method not in ("GET", "HEAD"):
             start("405 Method Not Allowed", [("Allow", "GET, HEAD")])
             return [b""]
+        refusal = self._gate.refusal(_head_of(environ), is_secret=False, method=method)
+        if refusal is not None:
+            status = HTTPStatus(refusal.status)
+            start(f"{status.value} {status.phrase}", list(refusal.headers.items()))
+            return [refusal.body]
         match environ["PATH_INFO"]:
             case "/metrics":
                 answer: Iterable[bytes] = self._metrics(environ, start)
@@ -130,6 +159,13 @@ class Window:
                 return [body]
         start("404 Not Found", [("Content-Type", "text/plain")])
         return [b"there are /metrics and /stats\n"]
+
+
+def _head_of(environ: dict[str, Any]) -> RequestHead:
+    """Returns of a request what the gate looks at."""
+    named = {b"host": environ.get("HTTP_HOST"), b"origin": environ.get("HTTP_ORIGIN")}
+    headers = [(name, value.encode("latin-1")) for name, value in named.items() if value]
+    return RequestHead(environ["REQUEST_METHOD"], environ["PATH_INFO"], headers)
 
 
 def _server_class(host: str) -> type[WSGIServer]:

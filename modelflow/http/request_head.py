@@ -14,7 +14,7 @@ class RequestHead:
 
     Attributes:
         method: ``GET``, ``POST``, ...
-        target: What was asked for: path and query, as sent.
+        target: What was asked for: path and query, as sent; see `modelflow.http.target`.
         headers: Names in lower case, and values, in the order in which they came.
         named: The same by name; of several of one name the last.
         route: What whoever handles requests has found out from the head alone; None: nothing yet.

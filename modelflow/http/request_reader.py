@@ -1,5 +1,6 @@
 """Bytes to requests, one after the other. Loads httptools."""
 
+from http import HTTPStatus
 from typing import Protocol
 
 import httptools
@@ -8,12 +9,14 @@ from modelflow.http.body import Body, RefusedError
 from modelflow.http.exchange import Exchange, Handler
 from modelflow.http.known_heads import KnownHeads
 from modelflow.http.limits import ConnectionLimits
-from modelflow.http.reply import Reply
+from modelflow.http.reply import Reply, reply_of_status
 from modelflow.http.request_head import RequestHead
+from modelflow.http.target import split_target
 
 __all__ = ["LongHeadError", "Receiver", "RequestReader", "length_of"]
 
 
+_HOST = b"host"
 # Of requests that say more than that they have a body.
 _NOT_PLAIN = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
 
@@ -177,18 +180,12 @@ class RequestReader:
             raise LongHeadError(self._limits.headers, "headers")
         self.is_old = self._parser.get_http_version() == "1.0"
         self.is_kept = self._parser.should_keep_alive()
-        exchange = self._receiver.receive(
-            RequestHead(
-                self._parser.get_method().decode("latin-1"),
-                self._target.decode("latin-1"),
-                self._headers,
-            ),
-            is_kept=self.is_kept,
-        )
+        exchange = self._receiver.receive(self._make_head(), is_kept=self.is_kept)
         if exchange is None:
             return
         self.exchange, self.is_reading = exchange, True
         try:
+            _check_host(exchange.head)
             limits = self._handler.begin(exchange)
             self.body = Body(limits, length_of(exchange))
         except RefusedError as error:
@@ -197,6 +194,14 @@ class RequestReader:
             is_waiting = exchange.head.named.get(b"expect", b"").lower() == b"100-continue"
             if is_waiting and not self.is_old:  # that version knows no answer before the answer
                 self._receiver.invite_body(exchange)
+
+    def _make_head(self) -> RequestHead:
+        target, host = split_target(self._target.decode("latin-1"))
+        headers = self._headers
+        if host is not None:  # which then counts, and no header of that name: RFC 9112, 3.2.2
+            headers = [one for one in headers if one[0] != _HOST]
+            headers.append((_HOST, host.encode("latin-1")))
+        return RequestHead(self._parser.get_method().decode("latin-1"), target, headers)
 
     def on_body(self, part: bytes) -> None:
         """Takes a part of the body."""
@@ -220,6 +225,17 @@ class RequestReader:
             self._whole.append(exchange)
             self._handler.handle(exchange)
         self.exchange = None
+
+
+def _check_host(head: RequestHead) -> None:
+    """Raises `RefusedError` where there are several hosts: RFC 9112, 3.2.
+
+    A proxy in front may have looked at another one than is looked at here.
+    """
+    count = sum(name == _HOST for name, _ in head.headers)
+    if count > 1:
+        text = f"the request has {count} Host headers; expected one"
+        raise RefusedError(reply_of_status(HTTPStatus.BAD_REQUEST, text))
 
 
 def length_of(exchange: Exchange) -> int | None:

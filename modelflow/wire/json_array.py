@@ -18,6 +18,7 @@ __all__ = ["array_of", "is_b64", "json_type"]
 
 _FEW = 64  # values, for which Python is quicker than NumPy's calls
 _NUMBERS = frozenset({int, float})
+_WHITE = str.maketrans("", "", " \t\n\v\f\r")
 _ENDS = {size: float(np.finfo(f"f{size}").max) for size in (2, 4, 8)}
 
 
@@ -223,10 +224,19 @@ def _from_b64(value: Any, where: str) -> bytes:
         raise Problem(message)
     text = value["b64"]
     try:
-        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+        return _decoded(text)
+    except ValueError:  # white space is skipped, as TensorFlow Serving does
+        text = text.translate(_WHITE)
+    try:
+        return _decoded(text)
     except (binascii.Error, ValueError) as error:  # the latter: characters beyond ASCII
-        message = f"{where}: Unable to base64 decode {shown(text)}: {error}"
+        message = f"{where}: Unable to base64 decode {shown(value['b64'])}: {error}"
         raise Problem(message) from error
+
+
+def _decoded(text: str) -> bytes:
+    """Decodes base64 with or without padding; raises ValueError."""
+    return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
 
 
 _JSON_TYPES: Mapping[type, str] = MappingProxyType(

@@ -141,3 +141,45 @@ def test_what_is_sent_behind_the_last_request_of_a_connection_is_not_handled(is_
             assert (status, headers["connection"]) == (200, "close")
             assert is_ended(client)
         assert handler.gone == []
+
+
+@pytest.mark.parametrize("more", [["Host: x"], ["Host: y"], ["host: z", "HOST: x"]])
+def test_a_request_with_several_hosts_is_refused(more):
+    with serving(handler := Echo()) as connect, connect() as client:
+        for _ in range(3):  # also where the head has come before
+            client.sendall(request("/", b"x", *more))
+            status, _, body = answer(client)
+            assert (status, b"Host headers; expected one" in body) == (400, True)
+        client.sendall(request("/", b"fine"))
+        assert answer(client)[2] == b"fine"
+        assert handler.budget._taken == 0
+
+
+class Told(Echo):
+    """Answers with what was asked for, and of which host."""
+
+    def handle(self, exchange):
+        head = exchange.head
+        hosts = [value for name, value in head.headers if name == b"host"]
+        assert [head.named.get(b"host")] == hosts
+        exchange.body = b" ".join([head.target.encode(), *hosts])
+        super().handle(exchange)
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("/a?b=http://c", b"/a?b=http://c x"),
+        ("http://h/a/b?c=d", b"/a/b?c=d h"),
+        ("HTTP://h:80/a", b"/a h:80"),
+        ("https://[::1]:443/", b"/ [::1]:443"),
+        ("http://h", b"/ h"),
+        ("http://h?q", b"/?q h"),
+        ("http://user@h/a", b"http://user@h/a x"),
+    ],
+)
+def test_an_absolute_target_is_its_path_at_its_host(target, expected):
+    with serving(Told()) as connect, connect() as client:
+        for _ in range(3):  # also where the head has come before
+            client.sendall(request(target, b""))
+            assert answer(client)[2] == expected

@@ -428,3 +428,18 @@ def test_an_address_in_use_says_so():
         server = Server({"m": modelflow.Flow(GRAPH, units=[mean])}, ServeOptions(http_port=port))
         with pytest.raises(OSError, match="cannot listen there"):
             server.start()
+
+
+def test_a_target_may_be_absolute_and_a_request_has_one_host(server):
+    """As a client of a proxy asks (RFC 9112, 3.2.2); of two hosts each side might take another."""
+    address = server.address
+    document = json.dumps({"instances": [[1.0, 2.0]]})
+    for _ in range(3):  # also where the head has come before
+        status, _, body = send(server, "POST", f"{address}{PREDICT}", document)
+        assert (status, json.loads(body)) == (200, {"predictions": [1.5]})
+    assert send(server, "GET", f"{address}/v2/health/live")[0] == 200
+    host, port = address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=60) as client:
+        head = f"POST {PREDICT} HTTP/1.1\r\nHost: a\r\nHost: b\r\nConnection: close\r\n"
+        client.sendall(f"{head}Content-Length: {len(document)}\r\n\r\n{document}".encode())
+        assert client.makefile("rb").read().startswith(b"HTTP/1.1 400 ")

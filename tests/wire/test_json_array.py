@@ -131,6 +131,18 @@ def test_nan_and_infinities_stay_in_every_float_type():
         assert [str(number) for number in found] == ["nan", "inf", "-inf", "1.0"]
 
 
+@pytest.mark.parametrize("text", ["aGVs\nbG8=\n", "aGVs\r\n bG8", " aGVsbG8=", "a G\tV s\vb\fG8="])
+def test_white_space_in_base64_is_skipped(text):
+    found = array_of([{"b64": text}], np.dtype(object), "x")
+    assert found.tolist() == [b"hello"]
+
+
+@pytest.mark.parametrize("text", ["aGVs-bG8=", "aGVs\u00a0bG8=", "aGVs\n*", "a\n"])
+def test_no_other_characters_in_base64_are(text):
+    with pytest.raises(Problem, match="Unable to base64 decode"):
+        array_of([{"b64": text}], np.dtype(object), "x")
+
+
 def test_an_object_is_b64_only_if_it_is_nothing_else():
     assert is_b64({"b64": ""})
     assert not any(map(is_b64, ({"b64": 1}, {"b64": "", "a": 1}, {"a": ""}, {}, "b64", None)))
