@@ -138,6 +138,22 @@ class Engine(ABC):
         """
         return {}
 
+    def tensor_names(self, path: Path, signature: str) -> Mapping[str, str]:  # noqa: ARG002 - most have no others
+        """Returns what the model's file calls the tensors of a signature; empty: as the ports.
+
+        Args:
+            path: The model.
+            signature: One of `signatures`.
+
+        Returns:
+            Port -> ``"serving_default_x:0"``.
+
+        Raises:
+            EngineError: it is no model of this engine.
+            MissingDependencyError: the engine's package is not installed.
+        """
+        return {}
+
     @abstractmethod
     def load(self, request: LoadRequest) -> LoadedModel:
         """Loads a model and checks that it has the ports that are asked for.

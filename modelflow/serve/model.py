@@ -98,6 +98,7 @@ class Model(Protocol):
     limits: ModelLimits
     signature_name: str
     method: str
+    tensor_names: Mapping[str, str]
 
     @property
     def batching(self) -> Batching:

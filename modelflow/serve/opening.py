@@ -50,6 +50,7 @@ def load_edition(
     with _undone(model, loader):
         signatures = edition.signatures()
         model.signature_name, model.method = signatures.default, signatures.method
+        model.tensor_names = signatures.tensors.get(signatures.default, {})
         found: dict[str, ServedModel] = {}
         model.others = MappingProxyType(found)
         for key, further in signatures.further.items():
@@ -62,6 +63,7 @@ def load_edition(
                 logger.warning(text, name, edition.number, key, error)
             else:
                 other.signature_name, other.method = key, further.method
+                other.tensor_names = signatures.tensors.get(key, {})
                 other.figures, other.admission = model.figures, model.admission
         if edition.records is not None:
             warm_up(model, edition.records)

@@ -56,6 +56,7 @@ class ServedModel:
         flow: What answers.
         signature_name: Which of the model's signatures it is.
         method: What that is for: predict, classify, regress (TensorFlow Serving's names).
+        tensor_names: What the model's file calls the tensors of its ports, as far as it does.
         others: The model's further signatures, by name; each a served model of its own.
     """
 
@@ -90,6 +91,7 @@ class ServedModel:
         self._gangway = Gangway(flow, mailbox, self.unread, self._closed)
         self.signature_name = DEFAULT_SIGNATURE
         self.method = PREDICT_METHOD
+        self.tensor_names: Mapping[str, str] = {}
         self.others: Mapping[str, ServedModel] = {}
         self._on_idle: Callable[[], object] | None = None
         self._over: deque[Callable[[], None]] = deque()  # what ends those that are

@@ -40,8 +40,10 @@ class Signatures:
         default: The name of the one that answers by default.
         method: What that is for.
         further: The others, by name.
+        tensors: What the model's file calls the tensors of each signature, by port.
     """
 
     default: str = DEFAULT_SIGNATURE
     method: str = PREDICT_METHOD
     further: Mapping[str, Further] = field(default_factory=lambda: MappingProxyType({}))
+    tensors: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))

@@ -224,7 +224,9 @@ def _signatures_of(path: Path, terms: Terms) -> Signatures:
         for key, method in methods.items()
         if key != default
     }
-    return Signatures(default, methods[default], further)
+    engine = find_engine(engine_for(path))
+    tensors = {key: engine.tensor_names(path, key) for key in methods}
+    return Signatures(default, methods[default], further, tensors)
 
 
 def _methods(path: Path) -> Mapping[str, str]:

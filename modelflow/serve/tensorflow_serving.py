@@ -38,7 +38,7 @@ def signatures_of(model: Model) -> Mapping[str, SignatureInfo]:
     found = {}
     for one in model.all_signatures():
         inputs, outputs = _tensors(one.signature.inputs), _tensors(one.signature.outputs)
-        found[one.signature_name] = SignatureInfo(inputs, outputs, one.method)
+        found[one.signature_name] = SignatureInfo(inputs, outputs, one.method, one.tensor_names)
     return MappingProxyType(found)
 
 

@@ -116,7 +116,7 @@ class Protocol:
             Problem: it is no such message; its line and column are named.
         """
         message_class = self[name]
-        from google.protobuf import text_format  # type: ignore[import-untyped]
+        from google.protobuf import text_format
 
         try:
             return text_format.Parse(

@@ -123,6 +123,14 @@ def test_the_default_signature_answers_where_none_is_named(server):
         assert found == {"predictions": [[2.5], [3.0]]}
 
 
+def test_metadata_name_tensors_as_the_model_does(server):
+    found = ask(server, "/v1/models/m/metadata")[1]["metadata"]["signature_def"]["signature_def"]
+    assert found["serving_default"]["inputs"]["x"]["name"] == "x:0"
+    assert found["serving_default"]["outputs"]["y"]["name"] == "y:0"
+    assert found["regress"]["inputs"]["inputs"]["name"] == "examples:0"
+    assert found["regress"]["outputs"]["outputs"]["name"] == "r:0"
+
+
 def test_metadata_names_every_signature(server):
     found = ask(server, "/v1/models/m/metadata")[1]["metadata"]["signature_def"]["signature_def"]
     methods = {name: one["method_name"] for name, one in found.items()}

@@ -89,6 +89,17 @@ def test_generate_takes_an_empty_object(server):
     assert (status, found["numbers"], found["text"]) == (200, THREE, "three")
 
 
+def test_metadata_name_tensors_as_tensorflow_has_exported_them(server, model):
+    tf = tensorflow()
+    exported = tf.saved_model.load(str(model)).signatures
+    found = ask(server, "/v1/models/m/metadata")[1]["metadata"]["signature_def"]["signature_def"]
+    assert found.keys() == exported.keys()
+    assert found["double"]["inputs"]["x"]["name"] == "double_x:0"
+    names = {one["name"] for one in found["serving_default"]["outputs"].values()}
+    assert len(names) == 2
+    assert all("PartitionedCall" in name for name in names)
+
+
 def test_metadata_and_configuration_know_no_input_and_no_batch(server):
     _, metadata, _ = ask(server, "/v2/models/m")
     assert metadata["inputs"] == []

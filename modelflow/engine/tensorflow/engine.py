@@ -37,6 +37,12 @@ class TensorFlowEngine(Engine):
         with loading:
             return read_methods(path)
 
+    def tensor_names(self, path: Path, signature: str) -> Mapping[str, str]:
+        """Returns the names of the tensors of a SavedModel's signature, by port."""
+        with loading:
+            found = read_signature(path, signature)
+        return {**found.input_tensors, **found.output_tensors}
+
     def load(self, request: LoadRequest) -> LoadedModel:
         """Loads a model; see `Engine.load`."""
         with loading:

@@ -177,8 +177,8 @@ class RemoteModel:
     """A model that another process runs. A `modelflow.serve.model.Model`.
 
     Attributes:
-        name, version, signature, types, limits, signature_name, method, others: As of a
-            `ServedModel`.
+        name, version, signature, types, limits, signature_name, method, tensor_names,
+            others: As of a `ServedModel`.
         batching: How it gathers items into calls.
         time_limit: What gives up requests that have no answer in time.
     """
@@ -202,6 +202,7 @@ class RemoteModel:
         self.limits = limits
         self.signature_name: str = document["signature_name"]
         self.method: str = document["method"]
+        self.tensor_names: Mapping[str, str] = document["tensor_names"]
         others = (RemoteModel(one, limits, messenger) for one in document["others"])
         self.others = {one.signature_name: one for one in others}
         self.time_limit = TimeLimit(limits.seconds)

@@ -139,6 +139,7 @@ class Roster:
             "version": model.version,
             "signature_name": model.signature_name,
             "method": model.method,
+            "tensor_names": dict(model.tensor_names),
             "batching": [batching.most, batching.sizes, batching.seconds],
             "inputs": [_port(port) for port in model.signature.inputs],
             "outputs": [_port(port) for port in model.signature.outputs],

@@ -1,8 +1,9 @@
 """The documents of TensorFlow Serving's REST that hold no tensors: status, metadata, errors."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any
 
 from modelflow.wire.json_text import json_of
@@ -69,11 +70,14 @@ class SignatureInfo:
         inputs: The tensors that it takes, with the batch as axis 0; None for a name: anything.
         outputs: The tensors that it gives.
         method_name: What kind of signature it is.
+        tensor_names: What the model's file calls the tensors; those that it does not name are told
+            as TensorFlow exports them, ``serving_default_x:0`` and ``StatefulPartitionedCall:0``.
     """
 
     inputs: Mapping[str, TensorSpec | None]
     outputs: Mapping[str, TensorSpec | None]
     method_name: str = PREDICT_METHOD
+    tensor_names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
 def error_document(message: str) -> bytes:
@@ -144,11 +148,11 @@ def _signature(key: str, signature: SignatureInfo) -> dict[str, Any]:
 
 
 def _tensor_names(key: str, signature: SignatureInfo) -> tuple[dict[str, str], dict[str, str]]:
-    """Returns the names of the tensors behind inputs and outputs, as TensorFlow exports them."""
-    outputs = enumerate(sorted(signature.outputs))
+    """Returns the names of the tensors behind inputs and outputs."""
+    own, outputs = signature.tensor_names, enumerate(sorted(signature.outputs))
     return (
-        {name: f"{key}_{name}:0" for name in signature.inputs},
-        {name: f"{_FUNCTION}:{place}" for place, name in outputs},
+        {name: own.get(name, f"{key}_{name}:0") for name in signature.inputs},
+        {name: own.get(name, f"{_FUNCTION}:{place}") for place, name in outputs},
     )
 
 
