@@ -34,7 +34,7 @@ MODES = {
     "shared-replicas": ("--replicas", "2"),
     "shared-workers": ("--workers", "2"),
 }
-"""Which servers are attacked, by their options. In a shared one bad models end good ones' process."""
+"""Which servers are attacked, by their options; in shared ones bad models end good ones too."""
 _RATE = 0.95
 _LATE = 0.2  # seconds beyond a deadline
 _DRAIN = 2.0

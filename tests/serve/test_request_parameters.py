@@ -84,7 +84,7 @@ def test_what_is_not_done_is_refused_with_its_name(server, client, parameters):
 
 def test_a_stream_refuses_them_and_goes_on(client):
     call = client.method("inference.GRPCInferenceService", "ModelStreamInfer")
-    asked = [message({"sequence_id": 7, "sequence_start": True}), message({"sequence_id": 0})]
+    asked = [message({"sequence_id": 7}), message({"sequence_id": 0})]
     refused, answered = call(iter(asked), timeout=60)
     assert "parameter 'sequence_id': got 7" in refused.error_message
     assert answered.infer_response.outputs[0].shape == [1]
