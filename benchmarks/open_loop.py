@@ -1,6 +1,6 @@
 """A client that asks when it is due, whatever the answers do: prints what it saw, as JSON.
 
-python benchmarks/open_loop.py PORT PATH --rate 3000 --seconds 5 [--timeout-ms 30]
+python benchmarks/open_loop.py PORT PATH --rate 3000 --seconds 5 [--rows 8] [--timeout-ms 30]
 
 Arrivals are those of a Poisson process, drawn before it begins. A request's latency counts from
 the moment at which it was due, so that a client that is held up hides nothing. What is due is sent
@@ -74,8 +74,9 @@ class Load:
     """All that is asked, and what came of it."""
 
     def __init__(self, head: bytes, body: bytes, due: Sequence[float]) -> None:
-        """Takes a request's head; its body, in which ``%f`` is when it is sent; when it is due."""
+        """Takes a request's head; its body, each ``%f`` of which is the time; when it is due."""
         self._head, self._body = head, body
+        self._rows = body.count(b"%")
         self._due = due
         self._free: collections.deque[Connection] = collections.deque()
         self.outcomes: collections.Counter[str] = collections.Counter()
@@ -114,7 +115,7 @@ class Load:
                 return
             connection = self._free.popleft()
             self.late.append(since - due)
-            connection.ask(self._head + self._body % now, self.began + due)
+            connection.ask(self._head + self._body % ((now,) * self._rows), self.began + due)
             self.sent += 1
             self._open += 1
 
@@ -134,11 +135,11 @@ class Load:
         self.outcomes[status] += 1
 
 
-def request_of(path: str, timeout_ms: float) -> tuple[bytes, bytes]:
-    """Returns the head of a request and its body, where ``%f`` is when it is sent."""
-    body = b'{"instances": [%20.6f]}'
+def request_of(path: str, timeout_ms: float, rows: int = 1) -> tuple[bytes, bytes]:
+    """Returns the head of a request and its body, where each ``%f`` is when it is sent."""
+    body = b'{"instances": [' + b", ".join([b"%20.6f"] * rows) + b"]}"
     more = f"Inference-Timeout-Ms: {timeout_ms:g}\r\n" if timeout_ms else ""
-    length = len(body % 0.0)
+    length = len(body % ((0.0,) * rows))
     head = f"POST {path} HTTP/1.1\r\nHost: x\r\n{more}Content-Length: {length}\r\n\r\n"
     return head.encode(), body
 
@@ -151,13 +152,14 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=1000.0, help="requests a second")
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--connections", type=int, default=600)
+    parser.add_argument("--rows", type=int, default=1, help="of each request")
     parser.add_argument("--timeout-ms", type=float, default=0.0, help="of each request; 0: none")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     gaps = np.random.default_rng(given.seed).exponential(
         1 / given.rate, int(given.rate * given.seconds)
     )
-    load = Load(*request_of(given.path, given.timeout_ms), np.cumsum(gaps).tolist())
+    load = Load(*request_of(given.path, given.timeout_ms, given.rows), np.cumsum(gaps).tolist())
     with asyncio.Runner(loop_factory=None if uvloop is None else uvloop.new_event_loop) as runner:
         began = time.process_time()
         seconds = runner.run(load.run(given.port, given.connections))

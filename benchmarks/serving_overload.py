@@ -3,9 +3,10 @@
 python benchmarks/serving_overload.py [--pause-ms 5] [--quick]
 
 A model that takes 5 ms for a batch of up to 32 rows is asked by a client that keeps to its times,
-whatever the answers do (`open_loop.py`), at half, once and three times what it can answer; with
-deadlines; and by clients that go away. What the server counts is held against what clients saw,
-and the unit's own notes against both.
+whatever the answers do (`open_loop.py`), at half, once and three times what it can answer: for one
+row a request, and for eight. Then with deadlines, and by clients that go away. What the server
+counts is held against what clients saw, and the unit's own notes against both. A model that takes
+no time is asked over more and more connections: what a request costs must stay the same.
 """
 
 import argparse
@@ -28,6 +29,8 @@ PATH = "/v1/models/paced:predict"
 BATCH = 32
 MOST = 256  # requests under way
 CONNECTIONS = 600
+FORMS = (1, 8)  # rows a request: one travels with others, several are a session
+CLIENTS = (8, 64, 256, 450)  # connections that always ask
 CLIENT = Path(__file__).resolve().parent / "open_loop.py"
 
 
@@ -41,60 +44,96 @@ def served(pause_ms: float, notes: Path, *more: str) -> Served:
     )
 
 
-def asked(server: Served, rate: float, seconds: float, timeout_ms: float = 0.0) -> dict[str, float]:
+def asked(
+    server: Served, rate: float, seconds: float, timeout_ms: float = 0.0, rows: int = 1
+) -> dict[str, float]:
     """Asks at a rate; returns what the client saw, with what the server counted meanwhile."""
     before, cpu = server.counts(), server.cpu()
     command = [sys.executable, str(CLIENT), str(server.port), PATH, "--rate", str(rate)]
     command += ["--seconds", str(seconds), "--timeout-ms", str(timeout_ms)]
-    command += ["--connections", str(CONNECTIONS)]
+    command += ["--connections", str(CONNECTIONS), "--rows", str(rows)]
     found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     counted = server.counts()
     counted.subtract(before)
     names = {"200": "OK", "504": "DEADLINE_EXCEEDED"}
     seen = {names.get(name, name): count for name, count in found["outcomes"].items()}
-    rows = counted.pop("rows")
-    found["rows"] = rows
+    found["rows"] = counted.pop("rows")
     found["agree"] = seen == {name: count for name, count in counted.items() if count}
     found["counted"] = {name: count for name, count in counted.items() if count}
     found["cpu"] = (server.cpu() - cpu) / found["seconds"]
     return found
 
 
-def capacity(pause_ms: float, seconds: float, folder: Path) -> list[dict[str, float]]:
+def whole_request(rows: int) -> bytes:
+    """Returns a request of so many rows, sent now."""
+    head, body = request_of(PATH, 0.0, rows)
+    return head + body % ((time.monotonic(),) * rows)
+
+
+def always_asked(port: int, file: Path, connections: int, seconds: float) -> dict[str, float]:
+    """Has a client ask over so many connections, each again when it is answered."""
+    client = str(CLIENT.with_name("http_client.py"))
+    command = [sys.executable, client, str(port), str(file), "--connections", str(connections)]
+    command += ["--seconds", str(seconds)]
+    return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+
+
+def capacity(
+    pause_ms: float, seconds: float, folder: Path, rows: int = 1
+) -> list[dict[str, float]]:
     """Returns what a client sees that keeps as many requests under way as there may be.
 
     Then what it sees that asks for what costs the server next to nothing: how fast it is alone.
     """
-    client = str(CLIENT.with_name("http_client.py"))
     file = folder / "request"
     with served(pause_ms, folder / "warm") as server:
         found = []
-        head, body = request_of(PATH, 0.0)
         for request, connections in (
-            (head + body % time.monotonic(), MOST),
+            (whole_request(rows), MOST),
             (b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", 64),
         ):
             file.write_bytes(request)
-            command = [sys.executable, client, str(server.port), str(file), "--connections"]
-            command += [str(connections), "--seconds", str(seconds)]
-            told = subprocess.run(command, check=True, capture_output=True).stdout
-            found.append(json.loads(told))
+            found.append(always_asked(server.port, file, connections, seconds))
     return found
 
 
-def overload(pause_ms: float, seconds: float, rounds: int, folder: Path) -> None:
+def spread(seconds: float, folder: Path) -> None:
+    """Prints what a request costs over few and many connections, of a model without a pause."""
+    table: list[list[object]] = []
+    file = folder / "request"
+    for rows in FORMS:
+        costs: list[float] = []
+        for connections in CLIENTS:
+            file.write_bytes(whole_request(rows))
+            with served(0.0, folder / "notes", "--max-requests", "4000") as server:
+                always_asked(server.port, file, connections, seconds / 4)  # warm
+                before = server.cpu()
+                found = always_asked(server.port, file, connections, seconds)
+                costs.append((server.cpu() - before) / found["answers"] * 1e6)
+            ratio = costs[-1] / costs[0]
+            table.append(
+                [rows, connections, found["rate"], costs[-1], f"{ratio:.2f}x", found["errors"]]
+            )
+    columns = ["rows", "connections", "answered/s", "CPU, us a request", "of the first", "errors"]
+    print_table("Each connection always asks; the model takes no time (goal: 1.1x)", columns, table)
+
+
+def overload(
+    pause_ms: float, seconds: float, rounds: int, folder: Path, rows_each: int = 1
+) -> None:
     """Prints what becomes of requests at half, once and three times the capacity."""
-    full, alone = capacity(pause_ms, seconds, folder)
+    full, alone = capacity(pause_ms, seconds, folder, rows_each)
     most = full["rate"]
     print(f"capacity: {most:.0f} requests/s, with {MOST} always under way, p50 ", end="")
     print(f"{full['p50_us'] / 1e3:.0f} ms, p99 {full['p99_us'] / 1e3:.0f} ms; ", end="")
-    print(f"the ideal: {BATCH * 1e3 / pause_ms:.0f}; the client alone: {alone['rate']:.0f}")
+    ideal = BATCH / rows_each * 1e3 / pause_ms
+    print(f"the ideal: {ideal:.0f}; the client alone: {alone['rate']:.0f}")
     rows: list[list[object]] = []
     for _ in range(rounds):
         with served(pause_ms, folder / "notes") as server:
-            asked(server, most / 2, seconds / 2)  # warm
+            asked(server, most / 2, seconds / 2, rows=rows_each)  # warm
             for load in (0.5, 1.0, 3.0):
-                found = asked(server, load * most, seconds)
+                found = asked(server, load * most, seconds, rows=rows_each)
                 refused = {name: n for name, n in found["outcomes"].items() if name != "200"}
                 said = " ".join(f"{name}:{count}" for name, count in sorted(refused.items()))
                 rows.append(
@@ -115,7 +154,8 @@ def overload(pause_ms: float, seconds: float, rounds: int, folder: Path) -> None
                 )
     columns = ["load", "asked/s", "answered/s", "p50, ms", "p99, ms", "others", "no Retry-After"]
     columns += ["counters agree", "server CPU", "client CPU", "client late, ms", "starved"]
-    title = f"{pause_ms:g} ms a batch of {BATCH}, at most {MOST} under way, Poisson arrivals"
+    title = f"{pause_ms:g} ms a batch of {BATCH}, {rows_each} rows a request, "
+    title += f"at most {MOST} under way, Poisson arrivals"
     print_table(title, columns, rows)
     middle = {
         load: [float(np.median([row[at] for row in rows if row[0] == load])) for at in (2, 4)]
@@ -161,11 +201,10 @@ def deadlines(pause_ms: float, seconds: float, folder: Path) -> None:
 
 def gone(pause_ms: float, clients: int, rounds: int, folder: Path) -> None:
     """Prints what is left of clients that go away in the middle of their requests."""
-    head, body = request_of(PATH, 0.0)
     rows: list[list[object]] = []
     with served(20 * pause_ms, folder / "gone", "--max-requests", str(clients)) as server:
         for number in range(1, rounds + 1):
-            before, request = server.counts(), head + body % time.monotonic()
+            before, request = server.counts(), whole_request(1)
             open_ones = []
             for _ in range(clients):
                 one = socket.create_connection(("127.0.0.1", server.port))
@@ -197,8 +236,10 @@ def main() -> None:
     given = parser.parse_args()
     seconds, rounds = (0.3, 1) if given.quick else (given.seconds, given.rounds)
     with machine() as ran_on, tempfile.TemporaryDirectory() as folder:
-        overload(given.pause_ms, seconds, rounds, Path(folder))
+        for form in FORMS:
+            overload(given.pause_ms, seconds, rounds, Path(folder), form)
         deadlines(given.pause_ms, seconds, Path(folder))
+        spread(seconds, Path(folder))
         gone(given.pause_ms, 20 if given.quick else 1000, 2 if given.quick else 5, Path(folder))
         print(f"\n{ran_on}")
 

@@ -1,10 +1,15 @@
 """Graphs of nodes that do nothing, used in the standard ways: what they cost is the runtime's."""
 
+import asyncio
 from collections.abc import Callable
 
 import modelflow
+from modelflow.http.mailbox import Mailbox
+from modelflow.serve.call import Call
+from modelflow.serve.limits import ModelLimits
+from modelflow.serve.served_model import ServedModel
 
-__all__ = ["SAME", "WORKLOADS", "exchanged", "graph", "inferred", "streamed"]
+__all__ = ["SAME", "WORKLOADS", "exchanged", "graph", "inferred", "served", "streamed"]
 
 
 class Same(modelflow.FlowUnit):
@@ -71,6 +76,43 @@ def exchanged(rows: int) -> Callable[[int], None]:
     return run
 
 
+def served(rows: int, under_way: int) -> Callable[[int], None]:
+    """Requests of so many rows to a served model, so many of them under way at any time.
+
+    The model's queue has room for 32 rows: the other requests wait in front of the flow.
+    """
+
+    async def ask(flow: modelflow.Flow, requests: int) -> None:
+        model = ServedModel("m", 1, flow, Mailbox(asyncio.get_running_loop()), ModelLimits())
+        is_over = asyncio.Event()
+        sent = answered = 0
+
+        def send() -> None:
+            nonlocal sent
+            if sent < requests:
+                sent += 1
+                model.send({"input": [0] * rows}, done)
+
+        def done(call: Call) -> None:
+            nonlocal answered
+            call.buffers()
+            answered += 1
+            if answered == requests:
+                is_over.set()
+            send()
+
+        for _ in range(under_way):
+            send()
+        await is_over.wait()
+
+    def run(items: int) -> None:
+        attributes = "threads=1 batch_size=8 queue_size=32"
+        with modelflow.Flow(graph(2, attributes), units=[SAME], threads=0) as flow:
+            asyncio.run(ask(flow, items))
+
+    return run
+
+
 # Each with a number of items that shows its cost. What runs on the calling thread alone costs the
 # same in every run; where threads meet, it depends on who comes first how full batches are.
 WORKLOADS: dict[str, tuple[Callable[[int], None], int]] = {
@@ -82,4 +124,8 @@ WORKLOADS: dict[str, tuple[Callable[[int], None], int]] = {
     "streamed, batch 8, 2 threads a node": (streamed("threads=2 batch_size=8"), 8192),
     "streamed, batch 8, as one stage": (streamed("threads=1 batch_size=8 fuse=a"), 8192),
     "streamed, batch 8, 1000 sessions": (streamed("threads=1 batch_size=8", 1000), 8192),
+    "requests of 1 row, 8 under way": (served(1, 8), 4096),
+    "requests of 1 row, 512 under way": (served(1, 512), 8192),
+    "requests of 8 rows, 8 under way": (served(8, 8), 4096),
+    "requests of 8 rows, 512 under way": (served(8, 512), 8192),
 }

@@ -32,6 +32,7 @@ class Request:
     __slots__ = (
         "_context",
         "_due",
+        "_entrant",
         "_failure",
         "_found",
         "_is_cancelled",
@@ -80,6 +81,7 @@ class Request:
         self._due = None if deadline is None else SYSTEM_CLOCK.now() + deadline
         self._context = context
         self._is_cancelled = False
+        self._entrant: Entrant | None = None  # made, and then there was no room for it
         # Of one in a bundle: its place, and what has become of it.
         self._place: tuple[SubmittedRows, int] | None = None
         self._found: dict[str, list[Buffer]] | None = None
@@ -143,8 +145,11 @@ class Request:
         self._ended()
 
     def entrant(self) -> Entrant:
-        """Returns what goes into the graph (called by `Flow`)."""
+        """Returns what goes into the graph (called by `submit`)."""
         assert self._session is not None  # `begin` was called
+        if self._entrant is not None:
+            kept, self._entrant = self._entrant, None
+            return kept
         columns = {name: [*map(sent, values)] for name, values in self.inputs.items()}
         return Entrant(self._session, columns, self._due)
 
@@ -329,7 +334,18 @@ def _submit_bundle(scheduler: Scheduler, requests: Sequence[Request]) -> tuple[i
 def _submit_sessions(
     scheduler: Scheduler, requests: Sequence[Request]
 ) -> tuple[int, Blocker | None]:
-    fresh = [request for request in requests if not request.is_submitted]
+    """Sends each as a session; of those that find no room, nothing is made.
+
+    512 requests are offered and there is room for two: two sessions are made, with their buffers.
+    """
+    entrance = scheduler.entrance
+    fitting, blocker = entrance.count_fitting(request.inputs for request in requests)
+    going = requests[:fitting]
+    fresh = [request for request in going if not request.is_submitted]
     for request, session in zip(fresh, scheduler.create_sessions(len(fresh)), strict=True):
         request.begin(scheduler, session)
-    return scheduler.entrance.enter_many([request.entrant() for request in requests])
+    entrants = [request.entrant() for request in going]
+    count, later = entrance.enter_many(entrants)
+    for request, entrant in zip(going[count:], entrants[count:], strict=True):
+        request._entrant = entrant  # another thread has taken the room meanwhile
+    return count, blocker if later is None else later

@@ -8,7 +8,10 @@ import weakref
 import pytest
 
 import modelflow
+from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, DeadlineExceeded, EndOfStream, FlowUnitError, StreamClosed
+from modelflow.runtime.entrance import Entrance
+from modelflow.runtime.scheduler import Scheduler
 from tests.serve.tokens import Tokens
 
 ECHO = "digraph echo { input [type=input] half output [type=output] input -> half -> output }"
@@ -398,6 +401,64 @@ def test_one_that_was_returned_and_given_up_ends_when_it_is_submitted():
         ended.wait(1)
         with pytest.raises(Cancelled):
             rest.answer()
+
+
+def test_of_requests_of_several_rows_nothing_is_made_before_there_is_room(monkeypatch):
+    held, ended, room, made = Held(), Ended(), threading.Event(), []
+    requests = [modelflow.Request({"input": [n, n]}, ended) for n in range(64)]
+    create = Scheduler.create_sessions
+
+    def counting(scheduler, count):
+        made.append(count)
+        return create(scheduler, count)
+
+    monkeypatch.setattr(Scheduler, "create_sessions", counting)
+    with held.flow as flow:
+        flow.submit(requests[:1])
+        assert held.entered.acquire(timeout=60)
+        rest = flow.submit(requests[1:], room.set)
+        assert not any(request.is_submitted for request in rest)
+        held.go.set()
+        while rest:
+            assert room.wait(60)
+            room.clear()
+            rest = flow.submit(rest, room.set)
+        ended.wait(64)
+    assert sum(made) == 64
+    assert [data(request) for request in requests] == [[n, n] for n in range(64)]
+
+
+def test_what_was_made_is_kept_where_another_thread_took_the_room(monkeypatch):
+    held, ended, room, made = Held(), Ended(), threading.Event(), []
+    requests = [modelflow.Request({"input": [n, n]}, ended) for n in range(4)]
+    init = Buffer.__init__
+
+    def counting(buffer, *values):
+        made.append(buffer)
+        init(buffer, *values)
+
+    with held.flow as flow:
+        flow.submit(requests[:1])
+        assert held.entered.acquire(timeout=60)
+        with monkeypatch.context() as patch:
+            # There was room for all when it was looked at, and when they go in there is not.
+            patch.setattr(Entrance, "count_fitting", lambda _, columns: (len([*columns]), None))
+            rest = flow.submit(requests[1:], room.set)
+        assert rest == requests[1:]
+        assert all(request.is_submitted for request in rest)
+        rest[0].cancel()
+        assert ended.requests == rest[:1]
+        with monkeypatch.context() as patch:
+            patch.setattr(Buffer, "__init__", counting)
+            held.go.set()
+            while rest:
+                assert room.wait(60)
+                room.clear()
+                rest = flow.submit(rest, room.set)
+            ended.wait(4)
+    answered = [requests[0], *requests[2:]]
+    assert [data(request) for request in answered] == [[0, 0], [2, 2], [3, 3]]
+    assert len(made) <= 2 * len(answered)  # those that the unit has made of its answers
 
 
 def test_max_in_flight_lets_in_as_many_of_a_bundle_as_there_is_room_for():

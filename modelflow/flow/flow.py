@@ -224,7 +224,8 @@ class Flow(FlowLife):
         their callbacks, in any order. In a graph of normal units those of one row share a session.
 
         Args:
-            requests: Not submitted yet, or returned by an earlier call.
+            requests: Not submitted yet, or returned by an earlier call. Whoever has many that wait
+                offers no more than `free_rows` says.
             on_room: Called once if some are returned, when there may be room for them.
 
         Returns:
@@ -238,6 +239,17 @@ class Flow(FlowLife):
         count, blocker = submit(scheduler, requests)
         _go_on(scheduler, blocker, on_room)
         return requests[count:]
+
+    @property
+    def free_rows(self) -> float:
+        """How many rows of new requests `submit` has room for now; at most 0: none.
+
+        A request enters whole where there is room for one row. ``math.inf``: nothing bounds them.
+
+        Raises:
+            StreamClosed: the flow does not run.
+        """
+        return self._running_scheduler().entrance.free_rows
 
     @property
     def is_row_by_row(self) -> bool:

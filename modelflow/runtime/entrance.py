@@ -6,7 +6,7 @@ buffer becomes ``Segment(stream, range(4, 5), [[buffer]], ...)`` and is appended
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, QueueFullError, StreamClosed, did_you_mean
@@ -20,6 +20,7 @@ from modelflow.runtime.gang import (
     bundle_segment,
     count_fitting,
     count_room,
+    free_rows,
 )
 from modelflow.runtime.in_flight import InFlight
 from modelflow.runtime.inbox import Inbox
@@ -142,6 +143,24 @@ class Entrance:
             raise self.refused(port, blocker)
         return blocker
 
+    @property
+    def free_rows(self) -> float:
+        """How many rows of new sessions may enter now; at most 0: none."""
+        with self._lock:
+            return free_rows(self._ports, self._in_flight)
+
+    def count_fitting(self, columns: Iterable[Mapping[str, Sized]]) -> tuple[int, Blocker | None]:
+        """Returns how many whole requests `enter_many` would put in now; puts nothing in.
+
+        Args:
+            columns: What each brings to each input, in order; read as far as there is room.
+
+        Returns:
+            How many, and what keeps the next one out; None: nothing does.
+        """
+        with self._lock:
+            return count_fitting(columns, self._ports, self._in_flight, self._clock)
+
     def enter_many(self, entrants: Sequence[Entrant]) -> tuple[int, Blocker | None]:
         """Puts whole requests in, in order, as long as there is room: one lock, one wake-up.
 
@@ -153,7 +172,8 @@ class Entrance:
         doubtful = entrants[:0]
         try:
             with self._lock:
-                count, blocker = count_fitting(entrants, self._ports, self._in_flight, self._clock)
+                columns = (entrant.columns for entrant in entrants)
+                count, blocker = count_fitting(columns, self._ports, self._in_flight, self._clock)
                 doubtful = entrants[:count]
                 told = append_gang(doubtful, self._ports)
                 doubtful = entrants[:0]

@@ -5,9 +5,8 @@ with its end, are appended to that queue under one lock, and one worker is woken
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
-from functools import partial
 
 from modelflow.buffer import Buffer
 from modelflow.runtime.blocker import Blocker, in_flight_blocker, inbox_blocker
@@ -19,7 +18,7 @@ from modelflow.runtime.outbox import Receiver
 from modelflow.runtime.segment import Segment
 from modelflow.runtime.session import Session
 
-__all__ = ["Entrant", "append_gang", "bundle_segment", "count_fitting", "count_room"]
+__all__ = ["Entrant", "append_gang", "bundle_segment", "count_fitting", "count_room", "free_rows"]
 
 
 @dataclass(slots=True)
@@ -35,14 +34,21 @@ class Entrant:
 
 
 def count_fitting(
-    entrants: Sequence[Entrant],
+    columns: Iterable[Mapping[str, Sized]],
     ports: Mapping[str, EntryPort],
     in_flight: InFlight | None,
     clock: Clock,
 ) -> tuple[int, Blocker | None]:
-    """Returns how many of them there is room for now, in order, and what is in the next one's way.
+    """Returns how many new sessions there is room for now, and what is in the way of the next one.
 
-    As for one that is sent: it enters whole where there is room for one row.
+    A session enters whole where there is room for one row. Those behind the first that does not fit
+    are not looked at: the cost is that of those that enter, however many wait.
+
+    Args:
+        columns: What each session brings to each input, in order.
+        ports: The graph's inputs, by name.
+        in_flight: The bound on the rows in the whole graph; None: there is none.
+        clock: What every wait goes by.
     """
     free = math.inf
     if in_flight is not None and in_flight.is_open:
@@ -53,17 +59,30 @@ def count_fitting(
         for receiver, number in port.route
         if isinstance(receiver, Inbox)
     }
-    for count, entrant in enumerate(entrants):
-        session = entrant.session
+    count = 0
+    for brought in columns:
         if in_flight is not None and free <= 0:
-            return count, in_flight_blocker(in_flight, clock, partial(_is_over, session))
+            return count, in_flight_blocker(in_flight, clock, lambda: False)
         for (_, receiver, number), room in rooms.items():
             if room <= 0:
-                return count, inbox_blocker(receiver, number, session)
+                return count, inbox_blocker(receiver, number, None)
         for place in rooms:
-            rooms[place] -= len(entrant.columns.get(place[0], ()))
-        free -= max(map(len, entrant.columns.values()), default=0)
-    return len(entrants), None
+            rooms[place] -= len(brought.get(place[0], ()))
+        free -= max(map(len, brought.values()), default=0)
+        count += 1
+    return count, None
+
+
+def free_rows(ports: Mapping[str, EntryPort], in_flight: InFlight | None) -> float:
+    """Returns how many rows of new sessions each input has room for now; none: at most 0."""
+    free = math.inf
+    if in_flight is not None and in_flight.is_open:
+        free = in_flight.bound - in_flight.rows
+    for port in ports.values():
+        for receiver, number in port.route:
+            if isinstance(receiver, Inbox):
+                free = min(free, receiver.room(number))
+    return free
 
 
 def count_room(
@@ -117,10 +136,6 @@ def bundle_segment(session: Session, rows: Sequence[Buffer]) -> Segment:
         has_errors = has_errors or buffer.error is not None
         session.has_deadlines = session.has_deadlines or buffer._deadline is not None
     return Segment(session.stream, range(len(rows)), [[*rows]], False, has_errors)
-
-
-def _is_over(session: Session) -> bool:
-    return session.progress.is_closed
 
 
 def _segment(entrant: Entrant, buffers: Sequence[Buffer]) -> Segment:

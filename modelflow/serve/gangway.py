@@ -92,12 +92,20 @@ class Gangway:
             self._is_blocked = True
 
     def _enter_calls(self) -> None:
-        """Sends the calls that are before the next convoy."""
+        """Offers the flow what it has room for of the calls before the next convoy, and one more.
+
+        For that one the flow says when there is room. What each admission costs does not depend on
+        how many calls wait.
+        """
+        room = self._flow.free_rows
         gang: list[Call] = []
         for one in self._waiting:
             if isinstance(one, Convoy):
                 break
             gang.append(one)
+            if room <= 0:
+                break
+            room -= one.rows
         rest = self._flow.submit([call.request for call in gang], self._told_of_room)
         for _ in range(len(gang) - len(rest)):
             self._waiting.popleft()
@@ -110,6 +118,9 @@ class Gangway:
         for one in waiting:
             if isinstance(one, Convoy):
                 one.refuse(problem)
+            elif one.request.is_submitted:
+                # Another has taken its room: it is a session, which the flow may have ended.
+                one.request.cancel()
             else:
                 one.fail(problem)
         self._on_closed()
