@@ -192,7 +192,10 @@ class OptionsError(ConfigError):
 
 
 class GraphError(_FindingsError):
-    """A graph that cannot run; ``findings`` holds every mistake of one check, in file order."""
+    """A graph that cannot run; ``findings`` holds every mistake of one check, in file order.
+
+    Of more than a hundred it holds the first, and behind them one that says so.
+    """
 
 
 class UnknownFlowUnitError(GraphError):

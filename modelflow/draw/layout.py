@@ -137,15 +137,14 @@ def _put(box: Box, middle: Point | None) -> Box:
 
 def _depths(outline: Outline) -> dict[str, int]:
     """Returns the layer of each node; an edge of a loop that goes back counts for none."""
+    sources: dict[str, list[str]] = {}
+    for edge in outline.edges:
+        sources.setdefault(edge.target, []).append(edge.source)
     depth: dict[str, int] = {}
     for node in outline.nodes:  # in topological order
-        feeding = [depth[edge.source] for edge in outline.edges if _feeds(edge, node, depth)]
+        feeding = [depth[name] for name in sources.get(node.name, ()) if name in depth]
         depth[node.name] = max(feeding, default=-1) + 1
     return depth
-
-
-def _feeds(edge: OutlineEdge, node: OutlineNode, known: Mapping[str, int]) -> bool:
-    return edge.target == node.name and edge.source in known
 
 
 def _layers(outline: Outline, depth: Mapping[str, int]) -> list[list[_Slot]]:

@@ -4,7 +4,13 @@ from collections.abc import Sequence
 
 from modelflow.config.flow_config import EdgeConfig, FlowConfig, PortRef
 from modelflow.config.variables import masked
-from modelflow.errors import DisabledGraphError, Location, PortError, did_you_mean
+from modelflow.errors import (
+    DisabledGraphError,
+    Location,
+    ModelflowError,
+    PortError,
+    did_you_mean,
+)
 from modelflow.graph.beside import check_beside
 from modelflow.graph.build_node import NodeBuilder
 from modelflow.graph.check import check_edges, dropping_outputs
@@ -16,9 +22,6 @@ from modelflow.registry.registry import Registry
 
 __all__ = ["build_graph"]
 
-# Behind so many findings no near name is looked for any more.
-_MANY = 20
-
 
 def build_graph(config: FlowConfig, registry: Registry, *, check_devices: bool = True) -> Graph:
     """Looks up every name of ``config`` and checks the whole.
@@ -29,7 +32,8 @@ def build_graph(config: FlowConfig, registry: Registry, *, check_devices: bool =
         check_devices: Whether devices, and the files of units, must be on this machine.
 
     Raises:
-        GraphError: with every finding; of the subclass that all of them share, if they do.
+        GraphError: with every finding, or the first hundred; of the subclass that all of them
+            share, if they do.
         ConfigError: a module beside the graph is not the one that was imported for it.
     """
     graph = _Builder(config, registry, check_devices).graph()
@@ -52,12 +56,7 @@ class _Builder:
         if config.flow.get("enable", True) is False:
             message = "the graph says [flow] enable=false"
             self._report.wrong(self._top(), message, error=DisabledGraphError)
-        for node in config.nodes:
-            if node.name in self._nodes:
-                at = self._nodes[node.name].location
-                self._report.wrong(node.location, f"stands twice; the first is at {at}", node.name)
-                continue
-            self._nodes[node.name] = self._builder.node(node)
+        self._add_nodes()
         if not config.nodes:
             self._report.wrong(self._top(), "the graph has no node; expected one at least")
         edges = self._edges()
@@ -66,10 +65,7 @@ class _Builder:
         )
         self._report.findings += findings
         if self._report.findings or proof is None:
-            variables = config.variables
-            raise error_of(
-                [f.hiding(lambda text: masked(text, variables)) for f in self._report.findings]
-            )
+            raise self._error()
         if not self._is_strict:
             connected = {end.node for edge in edges for end in (edge.source, edge.target)}
             for name in [name for name in self._nodes if name not in connected]:
@@ -93,9 +89,30 @@ class _Builder:
             raise error_of(wrong)
         return graph
 
+    def _add_nodes(self) -> None:
+        nodes = self._config.nodes
+        for place, node in enumerate(nodes):
+            self._end_if_full(f"{len(nodes) - place} nodes")
+            if node.name in self._nodes:
+                at = self._nodes[node.name].location
+                self._report.wrong(node.location, f"stands twice; the first is at {at}", node.name)
+                continue
+            self._nodes[node.name] = self._builder.node(node)
+
     @property
     def _is_strict(self) -> bool:
         return bool(self._config.graph.get("strict", True))
+
+    def _end_if_full(self, unseen: str) -> None:
+        """Raises what was found where no more would be listed; ``unseen`` was not looked at."""
+        if self._report.is_full:
+            raise self._error(unseen)
+
+    def _error(self, unseen: str = "") -> ModelflowError:
+        """Returns what is to be raised; see `error_of`."""
+        variables = self._config.variables
+        findings = self._report.findings
+        return error_of([f.hiding(lambda text: masked(text, variables)) for f in findings], unseen)
 
     def _top(self) -> Location:
         return Location(str(self._config.path) if self._config.path else "<text>")
@@ -105,7 +122,8 @@ class _Builder:
     def _edges(self) -> list[Edge]:
         found: dict[tuple[Endpoint, Endpoint], Edge] = {}
         self._in_chains = _in_chains(self._config.edges)
-        for edge in self._config.edges:
+        for place, edge in enumerate(self._config.edges):
+            self._end_if_full(f"{len(self._config.edges) - place} edges")
             source = self._endpoint(edge, edge.source, "outputs")
             target = self._endpoint(edge, edge.target, "inputs")
             if source is None or target is None:
@@ -118,8 +136,7 @@ class _Builder:
     def _endpoint(self, edge: EdgeConfig, end: PortRef, side: str) -> Endpoint | None:
         node = self._nodes.get(end.node)
         if node is None:
-            # To look for a near name takes time, and a text from outside may have many wrong ones.
-            near = did_you_mean(end.node, self._nodes) if len(self._report.findings) < _MANY else ""
+            near = "" if self._report.has_many else did_you_mean(end.node, self._nodes)
             self._report.wrong(edge.location, f"edge to or from {end.node!r}: no such node{near}")
             return None
         if node.name in self._builder.unknown:

@@ -5,6 +5,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -107,11 +108,15 @@ class NodeBuilder:
 
     def _near_node(self, node: NodeConfig) -> str:
         """What to say of a node that only an edge names."""
-        declared = [other.name for other in self._config.nodes if other.attributes]
-        near = did_you_mean(node.name, declared)
+        near = "" if self._report.has_many else did_you_mean(node.name, self._declared)
         if not near:
             return ""
         return f"; only an edge names {node.name!r}{near.replace('mean', 'mean the node')}"
+
+    @cached_property
+    def _declared(self) -> list[str]:
+        """The nodes of which the file says something beside the edges."""
+        return [node.name for node in self._config.nodes if node.attributes]
 
     def _sorted_attributes(self, node: NodeConfig, spec: FlowUnitSpec | None) -> "_Attributes":
         """Tells settings of the node from options of the unit."""

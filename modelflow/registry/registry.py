@@ -103,6 +103,13 @@ class Registry:
                 return _only(name, table, where)
         raise self._unknown(name)
 
+    def knows(self, name: str) -> bool:
+        """Tells whether there is a unit ``name``, perhaps a wrong one; looks for no near name.
+
+        A name of the form ``package.module:function`` counts as known: only `find` imports it.
+        """
+        return ":" in name or any(name in table for _, table in self._all_tables())
+
     def specs(self) -> Sequence[FlowUnitSpec]:
         """Returns every unit that can be used once, by name."""
         found: dict[str, FlowUnitSpec] = {}

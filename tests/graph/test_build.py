@@ -351,3 +351,41 @@ def test_what_options_need_is_looked_for_before_anything_runs(unit, module, extr
         read_graph(graph)
     without = graph.replace("t.json", "t.txt").replace("antialias=true", "antialias=false")
     assert read_graph(without).nodes["u"].spec
+
+
+@pytest.mark.parametrize("form", ["{name}", "{name} [flowunit={name}]", "{name} -> i"])
+def test_of_many_unknown_nodes_the_first_hundred_are_looked_up_and_the_others_counted(
+    form, monkeypatch
+):
+    looked_up, find = [], Registry.find
+
+    def noting(registry, name):
+        looked_up.append(name)
+        return find(registry, name)
+
+    monkeypatch.setattr(Registry, "find", noting)
+    names = [f"n{number}" for number in range(2000)]
+    said = findings(" ; ".join(form.format(name=name) for name in names))
+    assert looked_up == names[:100]
+    assert len(said) == 101
+    assert said[-1] == (
+        "these are the first 100 findings, 1900 nodes were not looked at: correct these, then "
+        "check again"
+    )
+
+
+def test_of_many_wrong_edges_the_first_hundred_are_named_and_the_others_counted():
+    edges = " ".join(f"i -> one:p{number}" for number in range(300))
+    said = findings(f"one -> o {edges}", PortError)
+    assert (said[0], said[99]) == ("no input 'p0' (inputs: in)", "no input 'p99' (inputs: in)")
+    assert said[100:] == [
+        "these are the first 100 findings, 200 edges were not looked at: correct these, then "
+        "check again"
+    ]
+
+
+def test_what_many_nodes_lack_is_listed_a_hundred_times_and_then_counted():
+    nodes = " ".join(f"n{number} [flowunit=one]" for number in range(150))
+    said = findings(f"i -> o {nodes}", PortError)
+    assert len(said) == 101
+    assert said[-1].startswith("these are the first 100 findings, 50 more were found: ")

@@ -1,10 +1,9 @@
 """A text that somebody works on: what it says, whether or not it is right."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from modelflow.config.document import read_toml
 from modelflow.config.edit import GraphText
@@ -17,6 +16,27 @@ from modelflow.registry.registry import Registry
 from modelflow.studio.edit.sketch import Sketch, sketch_of
 
 __all__ = ["Checked", "Draft"]
+
+_Found = TypeVar("_Found")
+
+
+class _Once(Generic[_Found]):
+    """A property that is found out at the first look, as `functools.cached_property`.
+
+    That of Python 3.11 holds one lock for all drafts: a unit that does not return when it is
+    imported for one of them would hold up all others.
+    """
+
+    def __init__(self, find: Callable[[Any], _Found]) -> None:
+        self._find = find
+        self.__doc__ = find.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, draft: Any, owner: type | None = None) -> _Found:
+        found = draft.__dict__[self._name] = self._find(draft)
+        return found
 
 
 @dataclass(frozen=True)
@@ -38,7 +58,7 @@ class Draft:
         """``toml`` or ``dot``, by the file's name."""
         return form_of(self.path)
 
-    @cached_property
+    @_Once
     def graph_text(self) -> GraphText:
         """What can be edited.
 
@@ -47,7 +67,7 @@ class Draft:
         """
         return GraphText.read(self.text, self.form, str(self.path))
 
-    @cached_property
+    @_Once
     def registry(self) -> Registry:
         """The units that its folders have, and all others.
 
@@ -66,7 +86,7 @@ class Draft:
         folders = [dirs] if isinstance(dirs, str) else dirs if isinstance(dirs, list) else []
         return [folder for folder in folders if isinstance(folder, str)]
 
-    @cached_property
+    @_Once
     def driver(self) -> dict[str, Any]:
         """What ``[driver]`` says, as far as it can be read: a draft may be wrong anywhere."""
         if self.form != "toml":
@@ -77,7 +97,7 @@ class Draft:
             return {}
         return found if isinstance(found, dict) else {}
 
-    @cached_property
+    @_Once
     def sketch(self) -> Sketch:
         """What can be drawn.
 
@@ -94,7 +114,7 @@ class Draft:
         except ConfigError:  # the check says which
             return Registry()
 
-    @cached_property
+    @_Once
     def config(self) -> FlowConfig:
         """What it says.
 
@@ -103,7 +123,7 @@ class Draft:
         """
         return read_text_config(self.text, self.form, self.path)
 
-    @cached_property
+    @_Once
     def checked(self) -> "Checked":
         """The graph, or everything that is wrong with it."""
         try:

@@ -1,14 +1,14 @@
 """Answers the requests of the editor's pages.
 
-They are worked on by one thread, one after the other: units are imported there, and nothing of that
-holds up the server.
+They are worked on one after the other, off the server's thread: units are imported there. That is
+foreign code, which may never return, so each request has a limit to its time (`Clerk`).
 """
 
 import json
 import logging
 import re
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -19,6 +19,8 @@ from modelflow.http.exchange import Exchange
 from modelflow.http.mailbox import Mailbox
 from modelflow.http.outflow import StreamedReply
 from modelflow.http.reply import Reply, reply_of_status
+from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
+from modelflow.studio.edit.clerk import Clerk, Work
 from modelflow.studio.edit.graph_file import ChangedError, GraphFile
 from modelflow.studio.edit.tasks import Asked, BadTaskError, Tasks
 from modelflow.studio.edit.trials import Trials
@@ -36,25 +38,42 @@ _MOST = 6 * MOST_BYTES
 # Of a run, with the files that are its samples.
 _MOST_RUN = 128 << 20
 _SECONDS = 30.0
+# What an import of a large framework takes on a slow disk is well below that.
+_MOST_WORK_SECONDS = 60.0
+_LAST_WORK_SECONDS = 5.0
 
 
 class EditDesk:
     """Answers every request; ``begin`` and ``handle`` on the server's thread."""
 
-    def __init__(self, gate: Gate, file: GraphFile, mailbox: Callable[[], Mailbox]) -> None:
-        """Takes who may come in, the file, and what gives the loop of the server."""
+    def __init__(
+        self,
+        gate: Gate,
+        file: GraphFile,
+        mailbox: Callable[[], Mailbox],
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """Begins with nothing to do.
+
+        Args:
+            gate: Who may come in.
+            file: What is edited.
+            mailbox: Gives the loop of the server.
+            clock: What the time of the work on a request goes by.
+        """
         self._gate = gate
         self._mailbox = mailbox
         self._trials = Trials()
         self._tasks = Tasks(file, self._trials).by_name
-        self._clerk = ThreadPoolExecutor(1, "modelflow-studio/clerk")
+        self._clerk = Clerk(_MOST_WORK_SECONDS, _LAST_WORK_SECONDS, clock)
         self._limits = BodyLimits(_MOST, BodyBudget(4 * _MOST), _SECONDS)
         self._run_limits = BodyLimits(_MOST_RUN, BodyBudget(2 * _MOST_RUN), _SECONDS)
 
     def close(self) -> None:
-        """Ends what is run, and the thread, once it has done what it is at."""
+        """Ends what is run, and waits a little for the request that is worked on."""
         self._trials.stop()
-        self._clerk.shutdown(cancel_futures=True)
+        self._clerk.close()
+        self._trials.give_up()  # what the clerk has left alone begins nothing any more
         self._trials.close()
 
     def begin(self, exchange: Exchange) -> BodyLimits:
@@ -84,12 +103,13 @@ class EditDesk:
             self._trials.stop()
             exchange.answer(_reply(HTTPStatus.OK, self._trials.document()))
         elif task is not None:
-            try:
-                self._clerk.submit(self._work, task, exchange)
-            except RuntimeError:  # it takes nothing any more
-                exchange.answer(
-                    _reply(HTTPStatus.SERVICE_UNAVAILABLE, {"error": "the editor is being closed"})
+            self._clerk.take(
+                Work(
+                    partial(self._work, task, exchange),
+                    partial(self._give_up, exchange),
+                    partial(exchange.answer_soon, _CLOSED),
                 )
+            )
         elif path == _EVENTS:
             self._follow(exchange)
         elif (value := _VALUE.fullmatch(path)) is not None:
@@ -115,6 +135,17 @@ class EditDesk:
         else:
             headers = {**HEADERS, "content-type": picture.kind}
             exchange.answer(Reply(200, picture.contents, headers))
+
+    def _give_up(self, exchange: Exchange) -> None:
+        """Answers a request on which the work has not ended in time."""
+        self._trials.give_up()
+        text = (
+            f"{exchange.path} took longer than {_MOST_WORK_SECONDS:g} s and was given up; it may "
+            "still be done later. Most likely a unit's module does not return when it is imported: "
+            "correct it, then start the editor again, since that import goes on until then"
+        )
+        _log.error("%s", text)
+        exchange.answer_soon(_reply(HTTPStatus.GATEWAY_TIMEOUT, {"error": text}))
 
     def _work(self, task: Callable[[Asked], dict[str, Any]], exchange: Exchange) -> None:
         try:
@@ -148,3 +179,6 @@ def _asked(body: bytes) -> Asked:
 def _reply(status: HTTPStatus, found: dict[str, Any]) -> Reply:
     body = json.dumps(found, separators=(",", ":")).encode()
     return Reply(status, body, {**HEADERS, "content-type": "application/json"})
+
+
+_CLOSED = _reply(HTTPStatus.SERVICE_UNAVAILABLE, {"error": "the editor is being closed"})

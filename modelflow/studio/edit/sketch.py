@@ -150,9 +150,11 @@ def _card(name: str, given: Mapping[str, Any], registry: Registry) -> Card:
     if role == Role.OUTPUT:
         return Card(name, role, "", None, given, inputs=(CardPort(name, Port(name)),))
     unit = str(given.get("flowunit") or name)
+    if not registry.knows(unit):  # a finding of the check says it
+        return Card(name, role, unit, None, given)
     try:
         spec = registry.find(unit)
-    except ModelflowError:  # a finding of the check says it
+    except ModelflowError:  # it is wrong, which a finding says, too
         return Card(name, role, unit, None, given)
     inputs, outputs = _ports(spec.inputs), _ports(spec.outputs)
     return Card(name, role, unit, spec, given, inputs, outputs)

@@ -65,7 +65,10 @@ class Trial:
         self._problem = ""
         self._began = self._ended = 0.0
         self._stream: StreamIO | None = None
-        self._thread = threading.Thread(target=self._main, name="modelflow-studio/trial")
+        # A daemon: a unit that never returns when it is imported must not keep the program.
+        self._thread = threading.Thread(
+            target=self._main, name="modelflow-studio/trial", daemon=True
+        )
 
     def start(self) -> None:
         """Begins."""
@@ -102,9 +105,9 @@ class Trial:
         if stream is not None:
             stream.cancel()
 
-    def join(self) -> None:
-        """Waits until nothing of it is left."""
-        self._thread.join()
+    def join(self, timeout: float | None = None) -> None:
+        """Waits until nothing of it is left, at most so many seconds."""
+        self._thread.join(timeout)
 
     def _told(self) -> bytes:
         return event("trial", self.document())

@@ -1,6 +1,7 @@
 """The runs of an editor, one at a time."""
 
 import sys
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,11 +16,19 @@ from modelflow.studio.viewer import Viewer
 
 __all__ = ["Trials"]
 
+# A flow that is stopped waits 10 s for its units itself.
+_LAST_SECONDS = 15.0
+
 
 class Trials:
-    """Begins runs, and knows the last one; `begin` and `forget` on one thread, the rest on any."""
+    """Begins runs, and knows the last one; `begin` and `forget` one at a time, the rest any time.
+
+    A `begin` that hangs in a unit's import, and was given up, is none of them: it begins nothing.
+    """
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._given_up = 0
         self._before = frozenset(sys.modules)
         self._last: Trial | None = None
         self._count = 0
@@ -41,6 +50,7 @@ class Trials:
             ModelflowError: a run is under way; the draft is wrong, or cannot run on this machine; a
                 sample is none.
         """
+        given_up = self._given_up
         if self._last is not None and not self._last.is_over:
             message = "a run is under way; stop it first"
             raise ModelflowError(message)
@@ -55,9 +65,18 @@ class Trials:
         trial = Trial(graph, rows, is_repeated=is_repeated)
         if self._last is not None:
             self._last.join()
-        trial.start()
-        self._last = trial
-        self._count += 1
+        with self._lock:
+            if self._given_up != given_up:
+                message = "the run was given up before it began"
+                raise ModelflowError(message)
+            trial.start()
+            self._last = trial
+            self._count += 1
+
+    def give_up(self) -> None:
+        """Has a `begin` that is under way begin nothing: whoever asked for it waits no longer."""
+        with self._lock:
+            self._given_up += 1
 
     def stop(self) -> None:
         """Has the run end at once; harmless where none is under way."""
@@ -65,10 +84,13 @@ class Trials:
             self._last.stop()
 
     def close(self) -> None:
-        """Has the run end, and waits until nothing is left of it; nothing is begun any more."""
+        """Has the run end, and waits a little until nothing is left of it; nothing is begun then.
+
+        A run that is left is one in a unit that does not return: nobody can end that.
+        """
         self.stop()
         if self._last is not None:
-            self._last.join()
+            self._last.join(_LAST_SECONDS)
 
     def document(self) -> dict[str, Any]:
         """Returns how the last run stands; ``state``: ``none`` where there was none."""

@@ -4,14 +4,18 @@ import contextlib
 import http.client
 import json
 import threading
+import uuid
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from modelflow.errors import ConfigError
+from modelflow.studio.edit.edit_desk import EditDesk
 from modelflow.studio.edit.editor import Editor
 from tests.programs import LIMIT
+from tests.runtime.fake_clock import FakeClock
 
 DOT = "digraph g {\n    input[type=input]\n    output[type=output]\n    input -> output\n}\n"
 
@@ -161,3 +165,125 @@ def test_nothing_is_left_behind(path):
         asked(editor, "open")
     assert set(threading.enumerate()) == before
     assert [one.name for one in Path(path.parent).iterdir()] == ["graph.dot"]
+
+
+HANGING = """
+import builtins
+import modelflow
+
+began, go = builtins.modelflow_test_of_the_editor
+began.set()
+go.wait()
+
+
+@modelflow.flowunit
+def echo(item):
+    return item
+"""
+
+
+@pytest.fixture
+def hanging(tmp_path, monkeypatch):
+    """A graph whose unit does not return when it is imported; events: it is there, and may go."""
+    module = f"hangs_{uuid.uuid4().hex}"  # a name that nothing else of this process has imported
+    (tmp_path / f"{module}.py").write_text(HANGING)
+    monkeypatch.syspath_prepend(tmp_path)
+    path = tmp_path / "graph.dot"
+    path.write_text(
+        f'digraph {{ i [type=input] o [type=output] echo [flowunit="{module}:echo"] '
+        "i -> echo -> o }"
+    )
+    events = threading.Event(), threading.Event()
+    monkeypatch.setattr("builtins.modelflow_test_of_the_editor", events, raising=False)
+    yield path, *events
+    events[1].set()
+
+
+class Asking:
+    """A request for a run of a graph, on a thread of its own."""
+
+    def __init__(self, editor, path):
+        run = {"text": path.read_text(), "samples": {"i": [{"text": "1"}]}}
+        self._answers = []
+        self._thread = threading.Thread(
+            target=lambda: self._answers.append(asked(editor, "run", run))
+        )
+        self._thread.start()
+
+    def answer(self):
+        self._thread.join(LIMIT)
+        (answer,) = self._answers
+        return answer
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """What the time of an editor's work goes by."""
+    clock = FakeClock()
+    monkeypatch.setattr("modelflow.studio.edit.editor.EditDesk", partial(EditDesk, clock=clock))
+    return clock
+
+
+def clerks():
+    return {one for one in threading.enumerate() if one.name == "modelflow-studio/clerk"}
+
+
+def test_what_does_not_return_is_given_up_and_the_next_requests_are_answered(hanging, clock):
+    path, began, go = hanging
+    with Editor(path) as editor:
+        (waiting,) = clerks()
+        asking = Asking(editor, path)
+        assert began.wait(LIMIT)
+        clock.until_sleeping()
+        (left_alone,) = clerks() - {waiting}
+        clock.advance(60)
+        status, found = asking.answer()
+        assert status == 504
+        assert found["error"].startswith("/api/run took longer than 60 s and was given up; it may ")
+        assert asked(editor, "stand")[0] == 200
+        assert asked(editor, "look", {"text": DOT})[0] == 200
+        go.set()
+        left_alone.join(LIMIT)
+        assert not left_alone.is_alive()
+        assert asked(editor, "stand")[0] == 200
+        trial = asked(editor, "open")[1]["trial"]
+        assert trial["state"] == "none"  # it has returned too late to begin anything
+
+
+def test_the_editor_ends_while_a_unit_does_not_return(hanging, clock):
+    path, began, _ = hanging
+    with Editor(path) as editor:
+        asking = Asking(editor, path)
+        assert began.wait(LIMIT)
+        clock.until_sleeping()
+        ending = threading.Thread(target=editor.__exit__, args=(None, None, None))
+        ending.start()
+        clock.until_deadline(clock.now() + 5)
+        clock.advance(5)
+        ending.join(LIMIT)
+        assert not ending.is_alive()
+        assert asking.answer() == (503, {"error": "the editor is being closed"})
+
+
+def test_the_editor_ends_while_a_unit_of_a_run_does_not_return(hanging, tmp_path, monkeypatch):
+    path, began, go = hanging
+    folder = tmp_path / "units" / "echo"
+    folder.mkdir(parents=True)
+    (folder / "echo.toml").write_text(
+        '[base]\nname = "echo"\ntype = "python"\nentry = "echo_later@Echo"\n'
+        '[input.input1]\nname = "in"\n[output.output1]\nname = "out"\n'
+    )
+    (folder / "echo_later.py").write_text(f"{HANGING}\nclass Echo: pass\n")
+    path = tmp_path / "run.toml"
+    path.write_text(
+        '[driver]\ndir = ["units"]\n[graph]\ngraphconf = "digraph { i [type=input] '
+        'o [type=output] i -> echo -> o }"\n'
+    )
+    monkeypatch.setattr("modelflow.studio.edit.trials._LAST_SECONDS", 0.01)
+    with Editor(path) as editor:
+        assert Asking(editor, path).answer()[0] == 200
+        assert began.wait(LIMIT)
+    (left_alone,) = (t for t in threading.enumerate() if t.name == "modelflow-studio/trial")
+    assert left_alone.daemon
+    go.set()
+    left_alone.join(LIMIT)
