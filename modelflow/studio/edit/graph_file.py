@@ -1,8 +1,12 @@
 """The one file that an editor reads and writes."""
 
 import codecs
+import contextlib
+import fcntl
 import hashlib
+import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +15,8 @@ from modelflow.errors import ModelflowError
 from modelflow.files.whole_file import write_whole
 
 __all__ = ["ChangedError", "GraphFile", "Stand"]
+
+_log = logging.getLogger(__name__)
 
 
 class Stand(NamedTuple):
@@ -88,6 +94,9 @@ class GraphFile:
     def write(self, text: str, mark: str) -> str:
         """Writes a text, unless the file is another by now.
 
+        Of two editors that write at once, in one process or in two, one is refused: the folder is
+        locked from the comparison until the file is in its place.
+
         Args:
             text: What it is to hold.
             mark: That of what it is known to hold.
@@ -103,6 +112,19 @@ class GraphFile:
         if len(contents) > MOST_BYTES:
             message = f"the text has {len(contents)} bytes; expected at most {MOST_BYTES}"
             raise ModelflowError(message)
+        try:
+            if not mark:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+            with _locked(self._path.parent):
+                self._check(mark)
+                write_whole(self._path, contents)
+        except OSError as error:
+            message = f"{self.path}: cannot be written: {error.strerror or error}"
+            raise ModelflowError(message) from error
+        return _mark(contents)
+
+    def _check(self, mark: str) -> None:
+        """Raises what `write` raises where the file is another, or may not be written."""
         now = self.read()
         if now.mark != mark:
             what = "has changed" if now.mark else "is no longer there"
@@ -111,12 +133,28 @@ class GraphFile:
         if now.mark and not os.access(self._path, os.W_OK):  # another would take its place
             message = f"{self.path}: cannot be written: it is read-only"
             raise ModelflowError(message)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keeps other editors from writing in a folder, inside the block.
+
+    The folder is locked, not the file: each write puts another file in its place.
+    """
+    try:
+        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:  # it was removed, and so was the file: the comparison says it
+        yield
+        return
+    try:
         try:
-            write_whole(self._path, contents)
-        except OSError as error:
-            message = f"{self.path}: cannot be written: {error.strerror or error}"
-            raise ModelflowError(message) from error
-        return _mark(contents)
+            fcntl.flock(held, fcntl.LOCK_EX)
+        except OSError as error:  # some file systems of a network have no such locks
+            text = "%s: cannot be locked (%s); of two editors that save at once one may be lost"
+            _log.warning(text, folder, error.strerror or error)
+        yield
+    finally:
+        os.close(held)
 
 
 def _mark(contents: bytes) -> str:

@@ -1,11 +1,18 @@
 """The file is written whole, and never over what somebody else wrote."""
 
+import fcntl
 import os
+import subprocess
+import sys
+import threading
 
 import pytest
 
 from modelflow.errors import ModelflowError
+from modelflow.files.whole_file import write_whole
+from modelflow.studio.edit import graph_file
 from modelflow.studio.edit.graph_file import ChangedError, GraphFile
+from tests import programs
 
 
 @pytest.fixture
@@ -129,3 +136,124 @@ def test_what_is_no_file_is_not_waited_for(tmp_path):
             GraphFile(tmp_path / name).read()
     with pytest.raises(ModelflowError, match="cannot be read"):
         GraphFile(tmp_path / "round.dot")
+
+
+class Saving:
+    """A save on a thread of its own, and what came of it."""
+
+    def __init__(self, file, text, mark, moved):
+        """Returns when it is over, which it should not be yet, or asks for the lock."""
+        self.raised = None
+        moved.clear()
+        self._thread = threading.Thread(target=self._save, args=(file, text, mark, moved))
+        self._thread.start()
+        assert moved.wait(60)
+
+    def _save(self, file, text, mark, moved):
+        try:
+            file.write(text, mark)
+        except ModelflowError as error:
+            self.raised = error
+        moved.set()
+
+    def join(self):
+        self._thread.join(60)
+        assert not self._thread.is_alive()
+
+
+@pytest.fixture
+def asks(monkeypatch):
+    """Is set when this process asks for a lock."""
+    asks, flock = threading.Event(), fcntl.flock
+
+    def noting(held, how):
+        asks.set()
+        flock(held, how)
+
+    monkeypatch.setattr(fcntl, "flock", noting)
+    return asks
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_of_two_saves_at_once_one_is_refused_with_what_the_other_wrote(
+    path, is_new, asks, monkeypatch
+):
+    if is_new:
+        path = path.with_name("new") / "graph.dot"
+    first, second = GraphFile(path), GraphFile(path)
+    mark = first.read().mark
+    others = []
+
+    def write(where, contents):
+        """The second saves when the first has compared, and has not written yet."""
+        if not others:
+            others.append(Saving(second, "second", mark, asks))
+        write_whole(where, contents)
+
+    monkeypatch.setattr(graph_file, "write_whole", write)
+    first.write("first", mark)
+    (other,) = others
+    other.join()
+    assert path.read_text() == "first"
+    assert isinstance(other.raised, ChangedError)
+    assert other.raised.stand.text == "first"
+
+
+OTHER = """
+import sys
+from pathlib import Path
+from modelflow.files.whole_file import write_whole
+from modelflow.studio.edit import graph_file
+
+def write(path, contents):
+    print("compared", flush=True)
+    sys.stdin.readline()
+    write_whole(path, contents)
+
+graph_file.write_whole = write
+file = graph_file.GraphFile(Path(sys.argv[1]))
+file.write("theirs", file.read().mark)
+print("saved", flush=True)
+"""
+
+
+def test_a_save_of_another_process_is_waited_for_and_then_not_overwritten(path, asks):
+    file = GraphFile(path)
+    mark = file.read().mark
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with programs.started([sys.executable, "-c", OTHER, str(path)], **pipes) as other:
+        assert other.stdout.readline().strip() == "compared"
+        saving = Saving(file, "mine", mark, asks)
+        other.stdin.write("go on\n")
+        other.stdin.flush()
+        assert other.stdout.readline().strip() == "saved"
+        saving.join()
+    assert path.read_text() == "theirs"
+    assert isinstance(saving.raised, ChangedError)
+    assert saving.raised.stand.text == "theirs"
+
+
+def test_where_a_folder_cannot_be_locked_it_is_said_and_the_file_is_written(
+    path, monkeypatch, caplog
+):
+    def refuse(held, how):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    file = GraphFile(path)
+    file.write("mine", file.read().mark)
+    assert path.read_text() == "mine"
+    assert f"{path.parent}: cannot be locked (Operation not supported)" in caplog.text
+
+
+def test_a_folder_that_was_removed_is_not_made_again_unasked(tmp_path):
+    path = tmp_path / "folder" / "graph.dot"
+    path.parent.mkdir()
+    path.write_text("digraph {}")
+    file = GraphFile(path)
+    mark = file.read().mark
+    path.unlink()
+    path.parent.rmdir()
+    with pytest.raises(ChangedError, match="is no longer there"):
+        file.write("mine", mark)
+    assert not path.parent.exists()
