@@ -72,7 +72,7 @@ def _options(role: str, given: Mapping[str, Any]) -> "ServeOptions":
 
 
 def _place(line: "Line", start: "Message") -> "Replica":
-    if start["role"] == "worker":
+    if start["role"] == "worker" or (start["role"] == "replica" and start["isolated"]):
         from modelflow.serve.workers.worker import Worker
 
         return Worker(line, start)

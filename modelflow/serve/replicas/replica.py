@@ -24,7 +24,6 @@ from modelflow.serve.stock import Stock
 
 if TYPE_CHECKING:
     from modelflow.serve.source import Source
-    from modelflow.serve.workers.far_stock import FarStock
 
 __all__ = ["Replica"]
 
@@ -43,6 +42,7 @@ class Replica:
         grpc: A socket with the address for gRPC; None: no gRPC.
         unloaded: The models that clients have unloaded before it came.
         activity: Where it is noted what is done for each version.
+        isolated: The models that have processes of their own, by the numbers of these.
         only: The models that it has alone; None: all.
         without: Those that it has not.
         is_part: Some models are isolated: it has one of them alone, or none of them.
@@ -68,13 +68,12 @@ class Replica:
         os.close(activity)
         os.set_inheritable(fault, False)
         faulthandler.enable(fault)  # which the supervisor reads
-        self._isolated = {int(number): name for number, name in start["isolated"].items()}
-        self.is_part = bool(self._isolated)
-        names = tuple(self._isolated.values())
+        self.isolated = {int(number): name for number, name in start["isolated"].items()}
+        self.is_part = bool(self.isolated)
+        names = tuple(self.isolated.values())
         is_isolated = start["role"] == "isolated"
-        self.only = (self._isolated[start["number"]],) if is_isolated else None
+        self.only = (self.isolated[start["number"]],) if is_isolated else None
         self.without = () if is_isolated else names
-        self._far: FarStock | None = None
         self.unloaded: Collection[str] = frozenset(start["changes"]["unloaded"])
         self._configured: str | None = start["changes"]["configured"]
         self._line = line
@@ -95,16 +94,9 @@ class Replica:
         """It has all models itself."""
         return None
 
-    def extend(self, own: Stock, options: ServeOptions) -> Stock:
-        """Returns what it serves beside its own models: those that are isolated."""
-        return self.join_far(options, own) if self._isolated else own
-
-    def join_far(self, options: ServeOptions, own: Stock | None) -> Stock:
-        """Returns what it serves with the models of other processes."""
-        from modelflow.serve.workers.far_stock import FarStock
-
-        self._far = FarStock(options, self.hatch, self._isolated, own)
-        return self._far
+    def extend(self, own: Stock, _options: ServeOptions) -> Stock:
+        """Returns its own models: it has no others."""
+        return own
 
     def join(self, own: Stock) -> Fleet:
         """Returns what changes what all serve, of which ``own`` is what this one does."""
@@ -149,10 +141,8 @@ class Replica:
         self._line.say({"failure": {"text": text, "code": code}})
 
     async def end(self) -> None:
-        """Takes no more links, and ends those that it has."""
+        """Takes no more links."""
         self.hatch.close()
-        if self._far is not None:
-            await self._far.close()
 
     def close(self) -> None:
         """Ends it, behind the server."""

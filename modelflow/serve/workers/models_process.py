@@ -6,7 +6,6 @@ from functools import partial
 from modelflow.http.mailbox import Mailbox
 from modelflow.serve.fleet import Census, Fleet, Told
 from modelflow.serve.link.ends import Ends
-from modelflow.serve.options import ServeOptions
 from modelflow.serve.replicas.replica import Replica
 from modelflow.serve.stock import Stock
 from modelflow.serve.workers.counter import Counter
@@ -48,10 +47,6 @@ class ModelsProcess(Replica):
 
     _roster: Roster
     _mailbox: Mailbox
-
-    def extend(self, own: Stock, _: ServeOptions) -> Stock:
-        """Returns its own models: others it does not have."""
-        return own
 
     def join(self, own: Stock) -> Fleet:
         """Returns what changes what is served here."""
