@@ -153,7 +153,7 @@ class Results:
         while not (is_there() or self.is_ended or self._failure):
             remaining = None if deadline is None else deadline - clock.now()
             if remaining is not None and remaining <= 0:
-                message = f"no result within {timeout:g} s"
+                message = f"no result within {timeout:.3g} s"
                 raise TimeoutError(message)
             self._ready.wait(clock, remaining)
 

@@ -1,7 +1,7 @@
 """All processes that serve together, as each of them asks them."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from modelflow.serve.picture import Picture
@@ -20,11 +20,13 @@ class Census:
         pictures: One for every version of a model, over all.
         up: How many processes have told; None: there is only this one.
         count: How many there are meant to be.
+        deaths: How many processes have ended and were replaced, by what they are called.
     """
 
     pictures: Sequence[Picture]
     up: int | None = None
     count: int = 1
+    deaths: Mapping[str, int] = field(default_factory=dict)
 
 
 class Fleet(Protocol):

@@ -64,7 +64,7 @@ class Front:
             *OpenInferenceRest(models, fleet, reads).endpoints,
             *Generate(models, reads).endpoints,
             *RepositoryRest(stock, fleet, reads).endpoints,
-            *Metrics(fleet).endpoints,
+            *Metrics(fleet, models).endpoints,
             *Snapshots(fleet).endpoints,
             *self._dashboard.endpoints,
             *Pages(stock, has_keys=self._reception.keys is not None).endpoints,

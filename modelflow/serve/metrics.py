@@ -15,6 +15,7 @@ from modelflow.profile.metrics import node_families
 from modelflow.serve.figures import BOUNDS
 from modelflow.serve.fleet import Census, Fleet
 from modelflow.serve.keys import Group
+from modelflow.serve.models import Models
 from modelflow.serve.picture import Picture
 from modelflow.serve.router import Endpoint, endpoint
 from modelflow.serve.statistics import Statistics
@@ -43,34 +44,40 @@ _LABELS = ("model", "version")
 class Metrics:
     """Answers ``/metrics``, and ``/monitoring/prometheus/metrics``, as TensorFlow Serving does."""
 
-    def __init__(self, fleet: Fleet) -> None:
-        """Takes who has counted."""
+    def __init__(self, fleet: Fleet, models: Models) -> None:
+        """Takes who has counted, and how each version fares."""
         self._fleet = fleet
+        self._models = models
         paths = ("/metrics", "/monitoring/prometheus/metrics")  # TensorFlow Serving's is the second
         self.endpoints: tuple[Endpoint, ...] = tuple(
             endpoint(path, GET=self._ask).of(Group.METRICS) for path in paths
         )
 
     def _ask(self, exchange: Exchange, _: Mapping[str, str]) -> None:
-        self._fleet.census(partial(_answer, exchange))
+        self._fleet.census(partial(_answer, exchange, self._models))
 
 
 class _Once(Collector):  # type: ignore[misc]  # it is not always there
     """The metrics of one moment."""
 
-    def __init__(self, census: Census) -> None:
+    def __init__(self, census: Census, models: Models) -> None:
         self._census = census
+        self._states = _states(models)
 
     def collect(self) -> Iterator[Metric]:
         models = self._census.pictures
         return itertools.chain(
-            _own(models), _triton(models), _tensorflow(models), _processes(self._census)
+            _own(models),
+            self._states,
+            _triton(models),
+            _tensorflow(models),
+            _processes(self._census),
         )
 
 
-def _answer(exchange: Exchange, census: Census) -> None:
+def _answer(exchange: Exchange, models: Models, census: Census) -> None:
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Once(census))
+    registry.register(_Once(census, models))
     text = generate_latest(registry)
     exchange.answer(Reply(200, text, {"content-type": CONTENT_TYPE_LATEST}))
 
@@ -82,6 +89,22 @@ def _processes(census: Census) -> Iterator[Metric]:
         yield GaugeMetricFamily("modelflow_replicas_up", text, census.up)
         text = "Replicas that there are meant to be."
         yield GaugeMetricFamily("modelflow_replicas", text, census.count)
+    if census.deaths:
+        text = "Processes that have ended and were replaced."
+        deaths = CounterMetricFamily("modelflow_process_deaths", text, labels=("process",))
+        for name, count in census.deaths.items():
+            deaths.add_metric([name], count)
+        yield deaths
+
+
+def _states(models: Models) -> list[Metric]:
+    """How each version fares, as the process that answers knows it; why, the index says."""
+    text = "Versions, by their state: START LOADING AVAILABLE UNLOADING END."
+    family = GaugeMetricFamily("modelflow_versions", text, labels=(*_LABELS, "state"))
+    for name, status, _ in models.index():
+        if status is not None:
+            family.add_metric([name, str(status.version), str(status.state)], 1)
+    return [family]
 
 
 def _own(models: Sequence[Picture]) -> Iterator[Metric]:

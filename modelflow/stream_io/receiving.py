@@ -131,7 +131,7 @@ class Receiving:
         try:
             buffer = await within(timeout, get())
         except TimeoutError as error:
-            message = f"no result within {timeout:g} s"
+            message = f"no result within {timeout:.3g} s"
             raise TimeoutError(message) from error
         self._reader.took()
         return received(buffer)

@@ -39,6 +39,7 @@ def test_counters_agree_with_what_the_clients_saw():
     assert value("modelflow_requests_under_way", *model) == 0
     assert value("modelflow_request_seconds_count", *model) == 3
     assert value("modelflow_node_buffers_total", ("node", "mean"), ("unit", "mean"), *model) == 8
+    assert value("modelflow_versions", ("state", "AVAILABLE"), *model) == 1
     assert value("nv_inference_request_success", *model) == 3
     assert value("nv_inference_request_failure", ("reason", "OTHER"), *model) == 2
     assert value("nv_inference_count", *model) == 6

@@ -1,6 +1,7 @@
 """What all replicas are asked together: their figures, and to load and unload models."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from modelflow.serve.picture import Picture, added
@@ -42,6 +43,7 @@ class Assembly:
         self._configured: str | None = None
         self._last: dict[ReplicaProcess, Sequence[Picture]] = {}
         self._departed: Sequence[Picture] = ()
+        self._deaths: Counter[str] = Counter()
 
     @property
     def changes(self) -> Message:
@@ -55,7 +57,8 @@ class Assembly:
         return {"problem": await self._change(message)}
 
     def bury(self, replica: ReplicaProcess) -> None:
-        """Keeps what a replica that has ended had counted."""
+        """Keeps what a replica that has ended had counted, and counts its end."""
+        self._deaths[replica.name] += 1
         counted = [picture.past() for picture in self._last.pop(replica, ())]
         self._departed = added([*self._departed, *counted])
 
@@ -77,8 +80,8 @@ class Assembly:
         found += [one for one in self._departed if (one.name, one.version) in there]
         pictures = [picture.document() for picture in added(found)]
         if self._count is None:
-            return {"pictures": pictures, "up": None, "count": 1}
-        return {"pictures": pictures, "up": up, "count": self._count}
+            return {"pictures": pictures, "up": None, "count": 1, "deaths": self._deaths}
+        return {"pictures": pictures, "up": up, "count": self._count, "deaths": self._deaths}
 
     # -- changes --------------------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ class Colleagues:
 
         def answered(answer: Message) -> None:
             pictures = [Picture.read(one) for one in answer["pictures"]]
-            told(Census(pictures, answer["up"], answer["count"]))
+            told(Census(pictures, answer["up"], answer["count"], answer["deaths"]))
 
         self._ask({"what": "pictures"}, answered)
 

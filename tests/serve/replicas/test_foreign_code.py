@@ -86,6 +86,11 @@ def test_a_model_whose_load_ends_the_process_is_out_of_service_and_others_serve(
         assert unready(fleet) == f"model 'bad': version 1: {why}"
         (version,) = fleet.ask("/v1/models/bad")[1]["model_version_status"]
         assert (version["state"], version["status"]["error_message"]) == ("END", why)
+        counted = fleet.metrics()
+        state = ("model", "bad"), ("state", "END"), ("version", "1")
+        assert counted["modelflow_versions", *state] == 1
+        deaths = [value for key, value in counted.items() if "process_deaths_total" in key[0]]
+        assert sum(deaths) >= 2
         (tmp_path / "load").write_text("")
         assert fleet.ask("/v2/repository/models/bad/load", {})[0] == 200
         assert ask(fleet, "bad", "mended") == (200, {"output": "mended"})
