@@ -9,9 +9,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,11 +23,12 @@ from modelflow.errors import (
     described,
 )
 from modelflow.runtime.stacks import find_position
+from modelflow.serve.turns import Turns
 
 if TYPE_CHECKING:
     from modelflow.flow import Flow
 
-__all__ = ["ALONE", "LAST_SECONDS", "Loader", "Work"]
+__all__ = ["LAST_SECONDS", "Loader", "Work"]
 
 logger = logging.getLogger(__name__)
 
@@ -40,12 +39,6 @@ LAST_SECONDS = 1.5
 
 # A flow says then which of its nodes has not ended.
 _LAST_OF_FLOW = 0.8 * LAST_SECONDS
-
-ALONE = 2
-"""So many load at a time: the weight of one that loads alone, behind all others."""
-
-# Those that take longer than so many seconds do not count.
-_SLOW = 5.0
 
 
 class Work:
@@ -61,72 +54,6 @@ class Work:
         return find_position(self.thread.ident or 0)
 
 
-@dataclass(frozen=True, eq=False)
-class _Turn:
-    """Somebody who waits to load, or does."""
-
-    weight: int
-
-
-class _Turns:
-    """Whose turn it is to load: in the order in which they came, a few at a time.
-
-    Whoever takes long does not count, so that what hangs holds up nobody.
-    """
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._waiting: list[_Turn] = []
-        self._began: dict[_Turn, float] = {}
-        self._is_over = False
-
-    @contextmanager
-    def taken(self, weight: int) -> Iterator[None]:
-        """Waits for a turn, and has it inside the block.
-
-        Args:
-            weight: 1, or `ALONE`.
-
-        Raises:
-            Cancelled: the end has begun.
-        """
-        one = _Turn(weight)
-        with self._changed:
-            self._waiting.append(one)
-            self._waiting.sort(key=lambda turn: turn.weight)
-            while not self._is_over and (self._waiting[0] is not one or self._delay() > 0):
-                self._changed.wait(self._delay() if self._waiting[0] is one else None)
-            self._waiting.remove(one)
-            self._changed.notify_all()
-            if self._is_over:
-                raise _ending()
-            self._began[one] = time.monotonic()
-        try:
-            yield
-        finally:
-            with self._changed:
-                del self._began[one]
-                self._changed.notify_all()
-
-    def _delay(self) -> float:
-        """Returns the seconds until one more may begin, if none ends before."""
-        now = time.monotonic()
-        free = ALONE - self._waiting[0].weight
-        # The latest first: they are the last that do not count any more.
-        for turn, began in sorted(self._began.items(), key=lambda item: -item[1]):
-            if now - began < _SLOW:
-                free -= turn.weight
-                if free < 0:
-                    return began + _SLOW - now
-        return 0.0
-
-    def end(self) -> None:
-        """Gives nobody a turn any more."""
-        with self._changed:
-            self._is_over = True
-            self._changed.notify_all()
-
-
 class Loader:
     """Threads for what takes long, and every flow that they have started. From any thread."""
 
@@ -137,7 +64,7 @@ class Loader:
             look_seconds: How long a look at the disk may take; see `look`.
         """
         self._look_seconds = look_seconds
-        self._turns = _Turns()
+        self._turns = Turns()
         self._looks: queue.SimpleQueue[tuple[Callable[[], Any], Callable[[Any], object]] | None] = (
             queue.SimpleQueue()
         )
@@ -161,7 +88,7 @@ class Loader:
         Args:
             work: What to do.
             done: Called there with what it has returned or raised.
-            weight: Of loads, which wait for their turn: 1, or `ALONE`; 0: it waits for nothing.
+            weight: Of loads, which wait for their turn (see `Turns`); 0: it waits for nothing.
 
         Returns:
             What can be asked how it goes; None: the end has begun.
@@ -170,7 +97,7 @@ class Loader:
         def run() -> None:
             try:
                 if weight:
-                    with self._turns.taken(weight):
+                    with self._turns.take(weight):
                         result = _outcome(work)
                 else:
                     result = _outcome(work)

@@ -12,11 +12,12 @@ from modelflow.log import LEVELS
 from modelflow.serve.activity import Activity, Doing
 from modelflow.serve.fleet import Told
 from modelflow.serve.limits import ModelLimits
-from modelflow.serve.loader import ALONE, Loader, Work
+from modelflow.serve.loader import Loader, Work
 from modelflow.serve.models import Models
 from modelflow.serve.opening import load_edition, unload_edition
 from modelflow.serve.served_model import ServedModel
 from modelflow.serve.source import Edition, Source
+from modelflow.serve.turns import ALONE
 from modelflow.wire.problem import Code, Problem, sendable
 from modelflow.wire.tf_serving.documents import State, VersionStatus
 

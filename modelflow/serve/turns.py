@@ -1,0 +1,84 @@
+"""Whose turn it is to load: two at a time, and whoever may end its process alone."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from modelflow.errors import Cancelled
+
+__all__ = ["ALONE", "Turns"]
+
+ALONE = 2
+"""So many load at a time: the weight of one that loads alone, behind all others."""
+
+# Those that take longer than so many seconds do not count.
+_SLOW = 5.0
+
+
+@dataclass(frozen=True, eq=False)
+class _Turn:
+    """Somebody who waits to load, or does."""
+
+    weight: int
+
+
+class Turns:
+    """Whose turn it is to load: in the order in which they came, a few at a time.
+
+    Whoever takes long does not count, so that what hangs holds up nobody.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting: list[_Turn] = []
+        self._began: dict[_Turn, float] = {}
+        self._is_over = False
+
+    @contextmanager
+    def take(self, weight: int) -> Iterator[None]:
+        """Waits for a turn, and has it inside the block.
+
+        Args:
+            weight: 1, or `ALONE`.
+
+        Raises:
+            Cancelled: the end has begun.
+        """
+        one = _Turn(weight)
+        with self._changed:
+            self._waiting.append(one)
+            self._waiting.sort(key=lambda turn: turn.weight)
+            while not self._is_over and (self._waiting[0] is not one or self._delay() > 0):
+                self._changed.wait(self._delay() if self._waiting[0] is one else None)
+            self._waiting.remove(one)
+            self._changed.notify_all()
+            if self._is_over:
+                message = "the server is being stopped"
+                raise Cancelled(message)
+            self._began[one] = time.monotonic()
+        try:
+            yield
+        finally:
+            with self._changed:
+                del self._began[one]
+                self._changed.notify_all()
+
+    def _delay(self) -> float:
+        """Returns the seconds until one more may begin, if none ends before."""
+        now = time.monotonic()
+        free = ALONE - self._waiting[0].weight
+        # The latest first: they are the last that do not count any more.
+        for turn, began in sorted(self._began.items(), key=lambda item: -item[1]):
+            if now - began < _SLOW:
+                free -= turn.weight
+                if free < 0:
+                    return began + _SLOW - now
+        return 0.0
+
+    def end(self) -> None:
+        """Gives nobody a turn any more."""
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
