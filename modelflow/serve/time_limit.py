@@ -17,6 +17,8 @@ __all__ = ["Limited", "TimeLimit"]
 
 # Seconds by which a timer of the loop may be before the clock.
 _EARLY = 0.001
+# What would be given up so little before the limit waits for that: it needs no timer of its own.
+_NEAR = 0.05
 
 
 class Limited(Protocol):
@@ -41,9 +43,9 @@ class TimeLimit:
 
         Args:
             one: What is given up.
-            deadline: Seconds for which whoever asks waits, if that is shorter than the limit.
+            deadline: Seconds for which whoever asks waits; None: the limit alone counts.
         """
-        if deadline is None or deadline >= self.seconds:
+        if deadline is None or deadline > self.seconds - _NEAR:
             self._all.add(one)
         else:
             loop = asyncio.get_running_loop()
@@ -54,9 +56,9 @@ class TimeLimit:
 
         Args:
             one: What is given up: with `list_late` it finds which, and adds itself again.
-            waiting: Who asks, and when each came, by the clock.
+            waiting: Who asks, in order, and when each came, by the clock.
         """
-        began = min((began for asker, began in waiting if not asker.is_over), default=None)
+        began = next((began for asker, began in waiting if not asker.is_over), None)
         if began is not None:
             self.add(one, max(0.0, began + self.seconds - SYSTEM_CLOCK.now()))
 

@@ -211,10 +211,16 @@ class Supervisor:
 
     def _tell_of_others(self, replicas: list[ReplicaProcess]) -> None:
         """Says what did not load in one of those that were quiet, and did in the first."""
-        known = replicas[0].loaded["unready"]
+        known = self._own(replicas[0].loaded["unready"])
         for replica in replicas[1:]:
-            if replica.loaded["unready"] not in ("", known):
-                logger.error("%s: %s", replica.name, replica.loaded["unready"])
+            text = self._own(replica.loaded["unready"])
+            if text not in ("", known):
+                logger.error("%s: %s", replica.name, text)
+
+    def _own(self, unready: str) -> str:
+        """Returns what a process says that it lacks, without isolated models: they may be late."""
+        marks = tuple(f"model {name!r}:" for name in self._start["isolated"].values())
+        return "; ".join(one for one in unready.split("; ") if not one.startswith(marks))
 
     def _lost(self, replica: ReplicaProcess, code: int | None) -> bool:
         self._assembly.bury(replica)
