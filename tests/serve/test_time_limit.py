@@ -143,6 +143,29 @@ def test_rows_that_find_no_room_behind_a_unit_that_hangs_are_given_up_as_well():
         assert server.model("m").admission.under_way == 0
 
 
+@pytest.mark.parametrize("headers", [None, patient()], ids=["limit", "deadline"])
+def test_requests_of_several_rows_that_find_no_room_are_given_up_as_well(headers):
+    node = "threads=1, batch_size=1, queue_size=1"
+    limit = 60.0 if headers else SECONDS
+    with held(node=node, request_timeout=limit) as (server, hold):
+        found = []
+
+        def send():
+            path, document = ENTRANCES["predict, two rows"]
+            found.append(ask(server, path, document, headers=headers)[:2])
+
+        threads = [threading.Thread(target=send) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        expected = DEADLINE if headers else LIMIT
+        assert [(status, answer["error"]) for status, answer in found] == [(504, expected)] * 8
+        hold.is_over.set()
+        assert ask(server, "/v1/models/m:predict", {"instances": FREE})[1] == {"predictions": [2.0]}
+        assert server.model("m").admission.under_way == 0
+
+
 def test_what_was_given_up_is_told_by_the_figures():
     with held() as (server, hold):
         path, document = ENTRANCES["infer"]
