@@ -52,6 +52,8 @@ class Call:
         self._problem: Problem | None = None
         self.began = SYSTEM_CLOCK.now()
         """When it came."""
+        self.since = self.began
+        """From when on somebody waits: of a stream, since its last part."""
         self.left = self.began
         """When it came out of the flow."""
         self.rows = max(map(len, items.values()), default=0)
@@ -110,7 +112,11 @@ class Call:
 
     def _end(self) -> None:
         self.is_over = True
-        self.model.time_limit.forget(self)
+        limit = self.model.time_limit
+        if limit.own:
+            limit.forget(self)
+        else:
+            limit.waiting.pop(self, None)
         self.model.admission.left()
         self.done(self)
 

@@ -159,7 +159,13 @@ class ServedModel:
         admission.admit(deadline)
         if visit is not None:
             call.watch(visit)
-        self.time_limit.add(call, deadline)
+        limit = self.time_limit
+        if deadline is None:  # as `TimeLimit.add`, without a call: most requests
+            limit.waiting[call] = None
+            if limit.timer is None:
+                limit.begin()
+        else:
+            limit.add(call, deadline)
         self._gangway.add(call)
         return call
 

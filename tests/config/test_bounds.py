@@ -170,6 +170,7 @@ def test_a_graph_of_many_mistakes_is_refused_in_the_time_of_few():
     with pytest.raises(GraphError) as caught:
         read_graph({"node": nodes, "edge": edges})
     texts = [finding.message for finding in caught.value.findings]
+    assert len(texts) < 1000
+    assert "were not looked at" in texts[-1] or "more" in texts[-1]
     wrong = [text for text in texts if "nodf" in text]
-    assert len(wrong) == 5000
     assert "did you mean 'node0'" in wrong[0]

@@ -508,15 +508,17 @@ def test_a_second_stop_cuts_the_first_one_short_only_where_it_does_not_drain(dra
         assert "it is stopping" in str(stream._session.failure)
 
 
-@pytest.mark.parametrize("given", [{}, {"drain": True}, {"drain": False}])
+@pytest.mark.parametrize(
+    "given", [{}, {"drain": True}, {"drain": False}, {"drain": False, "timeout": 2.0}]
+)
 def test_a_stop_that_is_asked_for_is_made_elsewhere_and_raises_nothing_there(given, monkeypatch):
     scheduler, calls = Running(chain(spec_of()), is_inline=True).scheduler, []
 
-    def stop(drain):
-        calls.append(drain)
+    def stop(drain, timeout):
+        calls.append((drain, timeout))
         raise FlowFailed("no good", [ValueError("bad")])
 
     monkeypatch.setattr(scheduler, "stop", stop)
     monkeypatch.setattr("_thread.start_new_thread", lambda function, args: function(*args))
     scheduler.request_stop(**given)
-    assert calls == [given.get("drain", True)]
+    assert calls == [(given.get("drain", True), given.get("timeout"))]

@@ -161,9 +161,10 @@ def test_those_that_wait_are_each_told_once_when_the_flow_ends(is_room_taken, mo
         await block(held, asked)
         calls = [asked.send(*[number] * ROWS) for number in range(8)]
         await asyncio.sleep(0)
-        held.go.set()
-        await asyncio.to_thread(held.flow.stop, drain=False)
+        stopping = asyncio.create_task(asyncio.to_thread(held.flow.stop, drain=False))
         answered = await asked.all()
+        held.go.set()
+        await stopping
         assert sorted(map(id, answered[1:])) == sorted(map(id, calls))
         assert asked.model.admission.under_way == 0
         for call in calls[2:]:

@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import threading
-import time
 
 import grpc
 import pytest
@@ -203,17 +202,11 @@ def test_a_request_whose_time_has_passed_is_not_worked_on():
     with served(gate.unit, gate.NODE) as server:
         first = asking(server, 1, found)
         assert gate.entered.acquire(timeout=60)
-        late = asking(server, 2, found, headers={"Inference-Timeout-Ms": "1"})
-        while server.model("m").admission.under_way < 2:
-            pass
-        passed = time.monotonic() + 0.001
-        while time.monotonic() <= passed:
-            pass
+        asking(server, 2, found, headers={"Inference-Timeout-Ms": "1"}).join()
         gate.go.set()
         first.join()
-        late.join()
     assert gate.seen == [1.0]
-    assert [status for status, _ in found] in ([200, 504], [504, 200])
+    assert [status for status, _ in found] == [504, 200]
 
 
 def test_a_client_that_goes_away_is_not_worked_for():
