@@ -15,6 +15,7 @@ from modelflow.cli.far import far_catalogue
 from modelflow.cli.serving import catalogue_given, ending, explained, options_given
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
 from modelflow.exit_code import ExitCode
+from modelflow.serve.replicas.role import Role
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,7 +65,7 @@ def replica(descriptor: int) -> int:
 def _options(role: str, given: Mapping[str, Any]) -> "ServeOptions":
     """What the process is to do of what was asked for: what workers do, who has the models not."""
     options = replace(options_given(given), drain_delay=0.0)  # the supervisor sees to it
-    if role not in ("models", "isolated"):
+    if not Role(role).is_asked:
         return options
     return replace(
         options, grpc_port=None, tls=None, key_file=None, access_log=None, cors_origins=()
@@ -72,11 +73,12 @@ def _options(role: str, given: Mapping[str, Any]) -> "ServeOptions":
 
 
 def _place(line: "Line", start: "Message") -> "Replica":
-    if start["role"] == "worker" or (start["role"] == "replica" and start["isolated"]):
+    role = Role(start["role"])
+    if role is Role.WORKER or (role is Role.REPLICA and start["isolated"]):
         from modelflow.serve.workers.worker import Worker
 
         return Worker(line, start)
-    if start["role"] in ("models", "isolated"):
+    if role.is_asked:
         from modelflow.serve.workers.models_process import ModelsProcess
 
         return ModelsProcess(line, start)
@@ -121,7 +123,7 @@ def _sources(
     place: "Replica", role: str, given: Mapping[str, Any]
 ) -> "Iterator[Mapping[str, Path] | Catalogue]":
     """What is to be loaded here; a worker loads nothing."""
-    if role == "worker":
+    if role == Role.WORKER:
         yield {}
         return
     catalogue = replace(

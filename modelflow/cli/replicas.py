@@ -19,7 +19,7 @@ from modelflow.http.server import bound_socket
 from modelflow.serve.grpc.address import grpc_socket, share
 from modelflow.serve.herald import Herald
 from modelflow.serve.replicas.frames import Message
-from modelflow.serve.replicas.process import Role
+from modelflow.serve.replicas.role import Role
 from modelflow.serve.replicas.supervisor import StartError, Supervisor
 
 __all__ = ["keep_replicas"]
@@ -51,7 +51,7 @@ def keep_replicas(given: Mapping[str, Any]) -> int:
         try:
             crew = _crew(given)
             drain, tls = (given["drain_timeout"], given["drain_delay"]), options_given(given).tls
-            isolated = _isolated(given)
+            isolated = _list_isolated(given)
             supervisor = Supervisor(start, *crew, http, grpc, *drain, tls, isolated)
             herald = Herald(os.environ)
             number = supervisor.run(partial(_said, herald), herald.stopping)
@@ -69,7 +69,7 @@ def _crew(given: Mapping[str, Any]) -> tuple[Role, int]:
     return Role.REPLICA, given["replicas"]
 
 
-def _isolated(given: Mapping[str, Any]) -> list[str]:
+def _list_isolated(given: Mapping[str, Any]) -> list[str]:
     """The models that have a process of their own, in the order in which they were given."""
     names = [*dict.fromkeys(given["isolate"])]
     known = catalogue_given(given).read() if names else {}

@@ -12,7 +12,7 @@ from modelflow.cli.completing import complete_graph
 from modelflow.cli.far import check_far, far_catalogue, on_option, share_option, shared_by_all
 from modelflow.cli.graph_options import tell_environment
 from modelflow.cli.listening import split_address
-from modelflow.cli.serve_settings import ServeCommand, serve_options
+from modelflow.cli.serve_settings import ServeCommand, limit_option, serve_options
 from modelflow.cli.serving import (
     Ending,
     catalogue_given,
@@ -29,6 +29,7 @@ from modelflow.errors import Cancelled, FlowFailed, ModelflowError
 from modelflow.exit_code import ExitCode
 from modelflow.http.endpoint import join_address
 from modelflow.serve.grpc_kind import GrpcKind, can_serve
+from modelflow.serve.options import ServeOptions
 
 if TYPE_CHECKING:
     from modelflow.serve.catalogue import Catalogue
@@ -122,13 +123,12 @@ __all__ = ["serve"]
     metavar="SECONDS",
     help="How often it looks for new versions and models; 0: only at SIGHUP.",
 )
-@click.option(
+@limit_option(
     "--load-timeout",
-    type=click.FloatRange(0, min_open=True),
-    default=600.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Seconds that a version may take to load; then it is given up, and the others are served.",
+    "load_timeout",
+    ServeOptions().load_timeout,
+    0,
+    "Seconds that a version may take to load; then it is given up, and the others are served.",
 )
 @click.option(
     "--allow-repository",

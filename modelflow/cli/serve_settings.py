@@ -17,7 +17,7 @@ from modelflow.wire.json_outline import JsonLimits
 if TYPE_CHECKING:
     from modelflow.http.tls import TlsOptions
 
-__all__ = ["ServeCommand", "serve_options", "settings"]
+__all__ = ["ServeCommand", "limit_option", "serve_options", "settings"]
 
 _OPTIONS, _CONNECTIONS, _JSON = ServeOptions(), ConnectionLimits(), JsonLimits()
 
@@ -261,7 +261,7 @@ class ServeCommand(GroupedCommand):
 
 def serve_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Gives a command the options."""
-    limits = [_limit(*one) for one in (*_REQUESTS, *_OF_CONNECTIONS)]
+    limits = [limit_option(*one) for one in (*_REQUESTS, *_OF_CONNECTIONS)]
     for option in reversed((*limits, *_GUARDS)):
         command = option(command)
     return command
@@ -310,7 +310,10 @@ class _Seconds(click.FloatRange):
         return found
 
 
-def _limit(flag: str, name: str, default: Any, least: int, text: str) -> Any:
+def limit_option(
+    flag: str, name: str, default: Any, least: int, text: str
+) -> "Callable[[Callable[..., Any]], Callable[..., Any]]":
+    """Returns an option for a bound: a whole number, or seconds where the flag says a timeout."""
     kind: Any = _Seconds() if flag.endswith("-timeout") else click.IntRange(least, _MOST)
     return click.option(flag, name, type=kind, default=default, show_default=True, help=text)
 

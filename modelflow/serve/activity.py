@@ -35,6 +35,11 @@ class State(IntEnum):
     WORKING = 2
     """Requests are under way."""
 
+    @property
+    def words(self) -> str:
+        """What is done for the version, for messages: it ...; of one that is not idle."""
+        return "was loaded" if self is State.LOADING else "worked for requests"
+
 
 class Doing:
     """The byte of one version. From any thread."""

@@ -52,8 +52,6 @@ class Call:
         self._problem: Problem | None = None
         self.began = SYSTEM_CLOCK.now()
         """When it came."""
-        self.since = self.began
-        """From when on somebody waits: of a stream, since its last part."""
         self.left = self.began
         """When it came out of the flow."""
         self.rows = max(map(len, items.values()), default=0)
@@ -116,7 +114,7 @@ class Call:
         if limit.own:
             limit.forget(self)
         else:
-            limit.waiting.pop(self, None)
+            limit.until.pop(self, None)  # as `TimeLimit.forget`, without a call: most requests
         self.model.admission.left()
         self.done(self)
 

@@ -63,7 +63,7 @@ def whole_body(exchange: Exchange, most: int) -> bytes:
 
 def compressed(exchange: Exchange, reply: Reply) -> Reply:
     """Returns an answer as whoever asked takes it: compressed if that was said, and is worth it."""
-    accepted = _accepted(exchange.head.named.get(b"accept-encoding", b"").decode("latin-1"))
+    accepted = _list_accepted(exchange.head.named.get(b"accept-encoding", b"").decode("latin-1"))
     encoding = next((name for name in _WINDOWS if name in accepted), None)
     if encoding is None or len(reply.body) < _LEAST:
         return reply
@@ -72,7 +72,7 @@ def compressed(exchange: Exchange, reply: Reply) -> Reply:
     return Reply(reply.status, body, {**reply.headers, "content-encoding": encoding})
 
 
-def _accepted(header: str) -> set[str]:
+def _list_accepted(header: str) -> set[str]:
     """Returns the encodings that ``Accept-Encoding`` names, without those of ``q=0``."""
     found = set()
     for part in header.lower().split(","):

@@ -46,7 +46,6 @@ class Convoy:
         self._rows = rows
         self._unanswered = len(waiting)
         self._is_in = self._is_late = False
-        self.since = 0.0
         model.time_limit.add_oldest(self, waiting)
 
     def enter(self, flow: "Flow", on_room: Callable[[], None]) -> "Convoy | None":

@@ -161,7 +161,7 @@ class ServedModel:
             call.watch(visit)
         limit = self.time_limit
         if deadline is None:  # as `TimeLimit.add`, without a call: most requests
-            limit.waiting[call] = None
+            limit.until[call] = call.began + limit.seconds
             if limit.timer is None:
                 limit.begin()
         else:

@@ -3,6 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
+from modelflow.http.patience import Patience
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.wire.problem import Code, Problem
 
@@ -20,101 +21,70 @@ _NEAR = 0.05
 
 
 class Limited(Protocol):
-    """Requests that may be given up.
-
-    Attributes:
-        since: From when on they wait, by the clock.
-    """
-
-    since: float
+    """Requests that may be given up."""
 
     def give_up(self, problem: Problem, /) -> None:
         """Ends them with this problem; what is computed for them is dropped when it comes."""
 
 
-class TimeLimit:
+class TimeLimit(Patience[Limited]):
     """Gives up what has no answer in time. For the server's thread.
 
     Attributes:
-        seconds: How long any request may take.
-        waiting: Those that wait so long, the oldest first. Who puts one in looks whether there is a
-            `timer`, which `begin` sets; who has an answer takes it out.
-        own: Those that are given up earlier, with the timer of each; taken out by `forget`.
-        timer: When it is looked whose time is over; None: nobody waits.
+        own: Those that are given up before the limit, with the timer of each.
     """
 
     def __init__(self, seconds: float) -> None:
         """Takes how long any request may take."""
-        self.seconds = seconds
-        self.waiting: dict[Limited, None] = {}
+        super().__init__(seconds, lambda one: one.give_up(self.problem()))
         self.own: dict[Limited, asyncio.TimerHandle] = {}
-        self.timer: asyncio.TimerHandle | None = None
 
-    def begin(self) -> None:
-        """Has it looked whose time is over, when the first may be."""
-        self.timer = asyncio.get_running_loop().call_later(self.seconds, self._look)
-
-    def add(self, one: Limited, deadline: float | None = None) -> None:
+    def add(self, waiting: Limited, deadline: float | None = None) -> None:
         """Begins to wait for an answer.
 
         Args:
-            one: What is given up.
+            waiting: What is given up.
             deadline: Seconds for which whoever asks waits; None: the limit alone counts.
         """
         if deadline is None or deadline > self.seconds - _NEAR:
-            self.waiting[one] = None
-            if self.timer is None:
-                self.begin()
+            super().add(waiting)
         else:
             loop = asyncio.get_running_loop()
-            self.own[one] = loop.call_later(deadline, self._expire, one)
+            self.own[waiting] = loop.call_later(deadline, self._expire, waiting)
 
-    def add_oldest(self, one: Limited, waiting: "Iterable[tuple[Asker, float]]") -> None:
+    def add_oldest(self, one: Limited, asking: "Iterable[tuple[Asker, float]]") -> None:
         """Begins to wait for those who ask together, of whom the oldest is given up first.
 
         Args:
             one: What is given up: with `list_late` it finds which, and adds itself again.
-            waiting: Who asks, in order, and when each came, by the clock.
+            asking: Who asks, in order, and when each came, by the clock.
         """
-        began = next((began for asker, began in waiting if not asker.is_over), None)
+        began = next((began for asker, began in asking if not asker.is_over), None)
         if began is not None:
-            one.since = began
             self.add(one, max(0.0, began + self.seconds - SYSTEM_CLOCK.now()))
 
-    def list_late(self, waiting: "Iterable[tuple[Asker, float]]") -> list[int]:
+    def list_late(self, asking: "Iterable[tuple[Asker, float]]") -> list[int]:
         """Returns the places of those who ask together that have waited as long as any may."""
         latest = SYSTEM_CLOCK.now() - self.seconds + _EARLY
         return [
             place
-            for place, (asker, began) in enumerate(waiting)
+            for place, (asker, began) in enumerate(asking)
             if began <= latest and not asker.is_over
         ]
 
     def renew(self, one: Limited) -> None:
         """Begins anew for a stream, which has given a part; its deadline stays."""
         if one not in self.own:
-            one.since = SYSTEM_CLOCK.now()
-            self.waiting.pop(one, None)
-            self.waiting[one] = None
+            self.until.pop(one, None)
+            super().add(one)
 
-    def forget(self, one: Limited) -> None:
+    def forget(self, waiting: Limited) -> None:
         """Waits no more: there is an answer. May be called again."""
-        timer = self.own.pop(one, None)
+        timer = self.own.pop(waiting, None)
         if timer is None:
-            self.waiting.pop(one, None)
+            super().forget(waiting)
         else:
             timer.cancel()
-
-    def _look(self) -> None:
-        self.timer = None
-        now = SYSTEM_CLOCK.now()
-        for one in list(self.waiting):
-            left = one.since + self.seconds - now
-            if left > _EARLY:
-                self.timer = asyncio.get_running_loop().call_later(left, self._look)
-                return
-            if self.waiting.pop(one, self) is None:  # else it was answered meanwhile
-                one.give_up(self.problem())
 
     def _expire(self, one: Limited) -> None:
         del self.own[one]

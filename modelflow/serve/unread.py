@@ -41,7 +41,6 @@ class Unread:
         self._began: list[float] = []  # when each of them came
         self._reader: RowReader | None = None
         self._is_limited = False
-        self.since = 0.0
 
     def __len__(self) -> int:
         return len(self._requests)

@@ -224,17 +224,17 @@ def _from_b64(value: Any, where: str) -> bytes:
         raise Problem(message)
     text = value["b64"]
     try:
-        return _decoded(text)
+        return _decode(text)
     except ValueError:  # white space is skipped, as TensorFlow Serving does
         text = text.translate(_WHITE)
     try:
-        return _decoded(text)
+        return _decode(text)
     except (binascii.Error, ValueError) as error:  # the latter: characters beyond ASCII
         message = f"{where}: Unable to base64 decode {shown(value['b64'])}: {error}"
         raise Problem(message) from error
 
 
-def _decoded(text: str) -> bytes:
+def _decode(text: str) -> bytes:
     """Decodes base64 with or without padding; raises ValueError."""
     return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
 

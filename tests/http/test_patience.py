@@ -47,6 +47,6 @@ def test_no_timer_is_left_when_nobody_waits():
         patience = Patience(3600.0, lambda _: None)
         patience.add("one")
         patience.forget("one")
-        assert patience._timer is None
+        assert patience.timer is None
 
     asyncio.run(main())

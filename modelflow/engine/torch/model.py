@@ -90,7 +90,7 @@ class TorchModel(LoadedModel):
                     results = self._graphs.run(tensors)
                 else:
                     results = self._call(tensors)
-            except _raised() as error:
+            except _list_raised() as error:
                 if _OWN_FAULT.search(str(error)) and not self._is_on_host:
                     torch.cuda.empty_cache()
                 raise self._error(error) from error
@@ -158,7 +158,7 @@ class TorchModel(LoadedModel):
         return ItemRefusedError(f"model {self._path.name}: {said}")
 
 
-def _raised() -> tuple[type[Exception], ...]:
+def _list_raised() -> tuple[type[Exception], ...]:
     """Gives what a call of a module raises; what TorchScript code raises has a class of its own."""
     own = load_torch().jit.Error
     return own, RuntimeError, LookupError, ValueError, TypeError, AssertionError

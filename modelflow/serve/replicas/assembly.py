@@ -2,11 +2,12 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from modelflow.serve.picture import Picture, added
 from modelflow.serve.replicas.frames import Message
-from modelflow.serve.replicas.process import Gone, ReplicaProcess, Role
+from modelflow.serve.replicas.process import Gone, ReplicaProcess
+from modelflow.serve.replicas.role import Role
 
 __all__ = ["Assembly"]
 
@@ -27,17 +28,17 @@ class Assembly:
         self,
         replicas: Callable[[], Iterable[ReplicaProcess]],
         count: int | None,
-        isolated: Sequence[str] = (),
+        isolated: Mapping[int, str],
     ) -> None:
         """Takes who there is.
 
         Args:
             replicas: Gives those that run.
             count: How many there are meant to be; None: one alone.
-            isolated: The models that have a process of their own, which is one more.
+            isolated: The models that have a process of their own, by its number.
         """
         self._replicas = replicas
-        self._isolated = {name: number for number, name in enumerate(isolated, 1)}
+        self._isolated = {name: number for number, name in isolated.items()}
         self._count = count
         self._unloaded: set[str] = set()
         self._configured: str | None = None
@@ -87,7 +88,7 @@ class Assembly:
 
     async def _change(self, message: Message) -> Message | None:
         before = self._unloaded.copy(), self._configured
-        replicas = self._asked(message)
+        replicas = self._find_asked(message)
         if not replicas:
             return _GONE
         self._note(message)
@@ -96,7 +97,7 @@ class Assembly:
             self._unloaded, self._configured = before
         return _one(list(zip(replicas, problems, strict=True)))
 
-    def _asked(self, message: Message) -> list[ReplicaProcess]:
+    def _find_asked(self, message: Message) -> list[ReplicaProcess]:
         """Returns the processes that a change concerns."""
         number = self._isolated.get(message.get("name", ""))
         return [

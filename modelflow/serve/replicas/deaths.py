@@ -15,7 +15,6 @@ __all__ = ["Deaths"]
 _MOST = 2
 # Seconds after which a death does not count any more.
 _REMEMBERED = 3600.0
-_DOING = {State.LOADING: "while it was loaded", State.WORKING: "while it worked for requests"}
 
 
 class Deaths:
@@ -56,7 +55,7 @@ class Deaths:
             elif one.state is State.LOADING:
                 self._moments[one] = moments or [now]
         found = {
-            one.version: f"it has ended its process {_MOST} times {_DOING[one.state]}"
+            one.version: f"it has ended its process {_MOST} times while it {one.state.words}"
             for one in suspects
             if len(self._moments.get(one, ())) >= _MOST and one.version not in self.condemned
         }
@@ -70,5 +69,5 @@ class Deaths:
     def forget(self, version: Version) -> None:
         """Forgets what a version has done: it is tried again."""
         self.condemned.pop(version, None)
-        for state in _DOING:
+        for state in State:
             self._moments.pop(Suspect(version, state), None)

@@ -52,10 +52,10 @@ class _Answer(asyncio.Protocol):
         """Has the connection made, and ended in time."""
         loop = asyncio.get_running_loop()
         self._making = loop.create_task(making)
-        self._making.add_done_callback(self._made)
+        self._making.add_done_callback(self._look_whether_made)
         self._timer = loop.call_later(_LAST_SECONDS, self.end)
 
-    def _made(self, making: "asyncio.Task[object]") -> None:
+    def _look_whether_made(self, making: "asyncio.Task[object]") -> None:
         if making.cancelled() or making.exception() is not None:  # a TLS handshake that failed
             self._over()
 

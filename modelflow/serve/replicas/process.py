@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from enum import StrEnum
 
 from modelflow.serve.activity import Version
 from modelflow.serve.link.ends import Ends
@@ -17,12 +16,12 @@ from modelflow.serve.link.hatch import give
 from modelflow.serve.replicas.frames import LongFrameError, Message, frame, next_frame
 from modelflow.serve.replicas.porter import Entrance, Porter
 from modelflow.serve.replicas.record import Record, Suspect
+from modelflow.serve.replicas.role import Role
 
-__all__ = ["Gone", "ReplicaProcess", "Role", "ended_how", "name_of"]
+__all__ = ["Gone", "ReplicaProcess", "ended_how"]
 
 logger = logging.getLogger(__name__)
 
-_MODELS = "the process of the models"
 # How long one that has failed takes to end by itself.
 _LAST_SECONDS = 5.0
 # How often it is looked whether a process stands still, and how long that may be.
@@ -35,24 +34,6 @@ Answer = Callable[["ReplicaProcess", Message], Awaitable[Message]]
 
 class Gone(ConnectionError):  # noqa: N818 - it is no mistake
     """The replica has ended, or is about to, and answers nothing more."""
-
-
-class Role(StrEnum):
-    """What a process is there for."""
-
-    REPLICA = "replica"
-    """It takes connections, and has all models."""
-    WORKER = "worker"
-    """It takes connections, and asks who has the models."""
-    MODELS = "models"
-    """It has the models, for the workers."""
-    ISOLATED = "isolated"
-    """It has one model, for all that take connections."""
-
-    @property
-    def is_asked(self) -> bool:
-        """Tells whether others ask it, and no client does."""
-        return self in (Role.MODELS, Role.ISOLATED)
 
 
 class ReplicaProcess:
@@ -287,19 +268,6 @@ class ReplicaProcess:
 
     async def _reply(self, message: Message) -> None:
         self.tell({**await self._answer(self, message), "answer": message["ask"]})
-
-
-def name_of(role: Role, number: int, isolated: Sequence[str] = ()) -> str:
-    """Returns what messages call a process.
-
-    Args:
-        role: What it is there for.
-        number: Which of its role it is, from 1.
-        isolated: The models that have a process of their own, in their order.
-    """
-    if role is Role.ISOLATED:
-        return f"the process of model {isolated[number - 1]!r}"
-    return _MODELS if role is Role.MODELS else f"{role} {number}"
 
 
 def ended_how(code: int) -> str:

@@ -74,12 +74,12 @@ class Record:
 
     def fault(self) -> str:
         """Returns what Python has told of a fatal error: its kind, and where the thread was."""
-        told = self._told()
+        told = self._read_fault()
         thread = _THREAD.search(told)
         kind = told.partition("\n")[0]
         return kind if thread is None else f"{kind}\n{thread[0].rstrip()}"
 
-    def _told(self) -> str:
+    def _read_fault(self) -> str:
         return os.pread(self._fault, _LONGEST, 0).decode(errors="replace")
 
     def suspects(self, code: int, is_still: bool = False) -> list[Suspect]:
@@ -97,7 +97,7 @@ class Record:
             for place, known in self._known.items()
             if self._memory[place] != State.IDLE
         ]
-        failed = _THREAD.search(self._told())
+        failed = _THREAD.search(self._read_fault())
         if failed is not None:
             thread = int(failed[1], 16)
             found = [suspect for known, suspect in active if thread in known.threads]

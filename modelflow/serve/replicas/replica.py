@@ -19,6 +19,7 @@ from modelflow.serve.options import ServeOptions
 from modelflow.serve.replicas.colleagues import Colleagues
 from modelflow.serve.replicas.frames import Message
 from modelflow.serve.replicas.line import Line
+from modelflow.serve.replicas.role import Role
 from modelflow.serve.server import Server
 from modelflow.serve.stock import Stock
 
@@ -71,7 +72,7 @@ class Replica:
         self.isolated = {int(number): name for number, name in start["isolated"].items()}
         self.is_part = bool(self.isolated)
         names = tuple(self.isolated.values())
-        is_isolated = start["role"] == "isolated"
+        is_isolated = start["role"] == Role.ISOLATED
         self.only = (self.isolated[start["number"]],) if is_isolated else None
         self.without = () if is_isolated else names
         self.unloaded: Collection[str] = frozenset(start["changes"]["unloaded"])

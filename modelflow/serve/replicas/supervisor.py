@@ -11,15 +11,15 @@ from functools import partial
 from typing import Any
 
 from modelflow.http.tls import TlsOptions, server_context
-from modelflow.serve.activity import State
 from modelflow.serve.link.ends import new_link
 from modelflow.serve.replicas.assembly import Assembly
 from modelflow.serve.replicas.deaths import Deaths
 from modelflow.serve.replicas.frames import Message
 from modelflow.serve.replicas.porter import Porter
 from modelflow.serve.replicas.post import Post
-from modelflow.serve.replicas.process import ReplicaProcess, Role, ended_how, name_of
+from modelflow.serve.replicas.process import ReplicaProcess, ended_how
 from modelflow.serve.replicas.processors import with_share
+from modelflow.serve.replicas.role import Role, name_of
 
 __all__ = ["StartError", "Supervisor"]
 
@@ -76,10 +76,11 @@ class Supervisor:
             tls: Certificate and key, for what it answers itself while no process lives.
             isolated: The models that have a process of their own each.
         """
+        self._isolated = dict(enumerate(isolated, 1))
         self._start = {
             **start,
             "address": http.getsockname()[:2],
-            "isolated": {str(number): name for number, name in enumerate(isolated, 1)},
+            "isolated": self._isolated,
         }
         self._http, self._grpc = http, grpc
         self._drain_timeout, self._drain_delay = drain_timeout, drain_delay
@@ -87,14 +88,14 @@ class Supervisor:
         crew = [(role, number) for number in range(1, count + 1)]
         if role is Role.WORKER:
             crew.insert(0, (Role.MODELS, 1))
-        crew += [(Role.ISOLATED, number) for number, _ in enumerate(isolated, 1)]
+        crew += [(Role.ISOLATED, number) for number in self._isolated]
         self._posts = []
         for each in crew:
-            name = name_of(*each, isolated)
+            name = name_of(*each, self._isolated)
             self._posts.append(Post(name, partial(self._make, *each, name)))
         whole = 1 if role is Role.WORKER else count  # how many have all models
         asked = None if role is Role.WORKER else whole
-        self._assembly = Assembly(self._with_models, asked, isolated)
+        self._assembly = Assembly(self._with_models, asked, self._isolated)
         self._environment = with_share(os.environ, whole)
         self._deaths = Deaths()
         self._watching: set[asyncio.Task[None]] = set()
@@ -196,7 +197,7 @@ class Supervisor:
     def _look(self) -> None:
         """Begins to take connections when all replicas can; isolated models may come later."""
         replicas = [one for one in self._replicas() if one.role is not Role.ISOLATED]
-        count = len(self._posts) - len(self._start["isolated"])
+        count = len(self._posts) - len(self._isolated)
         is_all = len(replicas) == count and all(one.is_ready for one in replicas)
         if self._has_begun or not is_all or self._ending.done():
             return
@@ -219,7 +220,7 @@ class Supervisor:
 
     def _own(self, unready: str) -> str:
         """Returns what a process says that it lacks, without isolated models: they may be late."""
-        marks = tuple(f"model {name!r}:" for name in self._start["isolated"].values())
+        marks = tuple(f"model {name!r}:" for name in self._isolated.values())
         return "; ".join(one for one in unready.split("; ") if not one.startswith(marks))
 
     def _lost(self, replica: ReplicaProcess, code: int | None) -> bool:
@@ -244,9 +245,8 @@ class Supervisor:
         if replica.fault:
             logger.error("%s: %s", replica.name, replica.fault)
         for (name, version), state in suspects:
-            doing = "was loaded" if state is State.LOADING else "worked for requests"
             text = "%s %s while model %r, version %d, %s"
-            logger.error(text, replica.name, ended_how(code), name, version, doing)
+            logger.error(text, replica.name, ended_how(code), name, version, state.words)
         for (name, version), why in self._deaths.note(suspects, now).items():
             logger.error("model %r, version %d, is out of service: %s", name, version, why)
             for other in self._replicas():

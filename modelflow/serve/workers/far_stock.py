@@ -68,7 +68,7 @@ class FarStock:
             peer: Mirror(self.models, limits, peer, _nothing) for peer in self._isolated
         }
         if own is None:
-            self._mirrors[0] = Mirror(self.models, limits, 0, self._settled)
+            self._mirrors[0] = Mirror(self.models, limits, 0, self._tell_settled)
         for peer, name in self._isolated.items():
             self.models.expect(name, is_due=True, peer=peer)
         self._is_ending = False
@@ -101,7 +101,7 @@ class FarStock:
     def _connect(self, ends: Ends, peer: int) -> None:
         self._mirrors[peer].connect(ends, self._mailbox)
 
-    def _settled(self) -> None:
+    def _tell_settled(self) -> None:
         self._told()
 
     def check(self) -> None:

@@ -10,7 +10,6 @@ from modelflow.buffer import Buffer
 from modelflow.errors import EndOfStream
 from modelflow.graph.graph_port import GraphPort, Signature
 from modelflow.http.exchange import Visit
-from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.serve.batching import Batching
 from modelflow.serve.limits import ModelLimits
 from modelflow.serve.link.parcel import dtype_of
@@ -45,7 +44,6 @@ class RemoteCall:
         "model",
         "number",
         "rows",
-        "since",
     )
 
     def __init__(
@@ -59,7 +57,6 @@ class RemoteCall:
         self.model = model
         self.rows = rows
         self.number = 0
-        self.since = SYSTEM_CLOCK.now()
         self.is_drained = self.is_ended = False
         self._done = done
         self._messenger = messenger

@@ -4,6 +4,7 @@ from modelflow.serve.options import ServeOptions
 from modelflow.serve.replicas.frames import Message
 from modelflow.serve.replicas.line import Line
 from modelflow.serve.replicas.replica import Replica
+from modelflow.serve.replicas.role import Role
 from modelflow.serve.stock import Stock
 from modelflow.serve.workers.far_stock import FarStock
 
@@ -18,7 +19,7 @@ class Worker(Replica):
     def __init__(self, line: Line, start: Message) -> None:
         """Takes its place; see `Replica`."""
         super().__init__(line, start)
-        self._has_models = start["role"] == "replica"
+        self._has_models = start["role"] == Role.REPLICA
 
     def stock(self, options: ServeOptions) -> Stock | None:
         """Returns the models of the other processes; None: it has some itself."""

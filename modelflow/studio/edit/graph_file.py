@@ -115,7 +115,7 @@ class GraphFile:
         try:
             if not mark:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
-            with _locked(self._path.parent):
+            with _lock(self._path.parent):
                 self._check(mark)
                 write_whole(self._path, contents)
         except OSError as error:
@@ -136,7 +136,7 @@ class GraphFile:
 
 
 @contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _lock(folder: Path) -> Iterator[None]:
     """Keeps other editors from writing in a folder, inside the block.
 
     The folder is locked, not the file: each write puts another file in its place.

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from modelflow.serve.replicas.porter import Porter
-from modelflow.serve.replicas.process import ReplicaProcess, Role
+from modelflow.serve.replicas.process import ReplicaProcess
+from modelflow.serve.replicas.role import Role
 
 
 @pytest.mark.parametrize("way", [ReplicaProcess.kill, ReplicaProcess.finish])

@@ -431,10 +431,10 @@ def test_a_call_with_a_known_head_that_does_not_come_whole_has_its_time(sent):
         served = Served().learn()
         peer = served.connect()
         peer.send(frame(h2.HEADERS, h2.WHOLE, 1, head(ECHO)) + sent)
-        waiting = len(served.board.reading._until)
+        waiting = len(served.board.reading.until)
         peer.send(frame(h2.DATA, h2.END, 1, b"" if sent else framed(b"x")))
         await turn()
-        found = waiting, len(served.board.reading._until), statuses(peer.transport.written)
+        found = waiting, len(served.board.reading.until), statuses(peer.transport.written)
         peer.lose()
         return found
 
