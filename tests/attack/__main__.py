@@ -11,7 +11,15 @@ from pathlib import Path
 from tests.attack.flows import attack_flows
 from tests.attack.graphs_run import attack_programs
 from tests.attack.ready import attack_ready
-from tests.attack.servers import MODES, Attack
+from tests.attack.servers import MODES, Attack, Found
+
+
+
+def _print_round(seen: Found) -> None:
+    counts = dict(seen.answers)  # clients go on
+    amiss = f"{len(seen.wrong)} wrong, {len(seen.late)} late"
+    print(f"{counts}; {amiss}; rates {seen.rates}", flush=True)  # noqa: T201
+
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--moments", type=int, default=1000, help="random graphs that are ended")
@@ -23,7 +31,8 @@ parser.add_argument("--seed", type=int, default=0)
 options = parser.parse_args()
 if options.serve:
     with tempfile.TemporaryDirectory() as folder:
-        found = Attack(options.mode, options.seed, Path(folder)).run(60 * options.serve)
+        attack = Attack(options.mode, options.seed, Path(folder))
+        found = attack.run(60 * options.serve, _print_round)
     for name, value in vars(found).items():
         print(f"{name}: {value}")  # noqa: T201
     problems = found.problems()

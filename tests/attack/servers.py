@@ -117,13 +117,13 @@ class _Clients:
             before = self.count
             return self._changed.wait_for(lambda: self.count > before, seconds)
 
-    def rate(self, seconds: float, meanwhile: Callable[[], object]) -> float:
-        """Returns right answers a second while something is done again and again."""
+    def count_during(self, seconds: float, meanwhile: Callable[[], object]) -> tuple[int, float]:
+        """Returns right answers, and seconds without recovery, while something is done again."""
         before, start, lost = self.count, time.monotonic(), sum(self._found.recovery)
         while time.monotonic() < start + seconds:
             meanwhile()
         lost = sum(self._found.recovery) - lost
-        return (self.count - before) / (time.monotonic() - start - lost)
+        return self.count - before, time.monotonic() - start - lost
 
     def _ask_rest(self, dice: random.Random) -> None:
         connection = self._fleet.connect()
@@ -197,10 +197,21 @@ class Attack:
         self._dice = random.Random(seed)
         self._found = Found("shared" not in mode)
         self._asking: list[threading.Thread] = []
+        self._counts = {"undisturbed": [0, 0.0], "disturbed": [0, 0.0]}  # answers and seconds
         write_models(folder, good="works", bad="works", loads="Loads")
 
-    def run(self, seconds: float) -> Found:
-        """Serves, attacks for so many seconds, and ends it."""
+    def run(self, seconds: float, on_round: Callable[[Found], None] = lambda _: None) -> Found:
+        """Serves, attacks for so many seconds, and ends it.
+
+        A rest precedes each minute: a machine that is slower for a while is so for both rates.
+
+        Args:
+            seconds: Without the rests.
+            on_round: Called after each minute with what was seen so far.
+
+        Returns:
+            What was seen.
+        """
         first, count, *more = MODES[self._mode]
         options = [
             *("good.dot", "bad.dot", "loads.dot", "--allow-repository", "--grpc", "127.0.0.1:0"),
@@ -213,18 +224,26 @@ class Attack:
             with _Clients(fleet, found, self._seed) as clients:
                 self._clients = clients
                 clients.wait_for_one(60.0)
-                rest = min(10.0, seconds)
                 pause = threading.Event()
-                found.rates["undisturbed"] = clients.rate(rest, lambda: pause.wait(0.5))
-                found.rates["disturbed"] = clients.rate(seconds, self._do_something)
-            for thread in self._asking:
-                thread.join()
+                for length in [60.0] * int(seconds // 60) + [seconds % 60] * bool(seconds % 60):
+                    self._count("undisturbed", min(10.0, length), lambda: pause.wait(0.5))
+                    self._count("disturbed", length, self._do_something)
+                    for thread in self._asking:
+                        thread.join()
+                    on_round(found)
             children = fleet.children()
             start = time.monotonic()
             found.code = fleet.end(signal.SIGTERM)
             found.end = time.monotonic() - start
             found.left += [f"process {pid}" for pid in children if is_alive(pid)]
         return found
+
+    def _count(self, kind: str, seconds: float, meanwhile: Callable[[], object]) -> None:
+        answers, took = self._clients.count_during(seconds, meanwhile)
+        counts = self._counts[kind]
+        counts[0] += answers
+        counts[1] += took
+        self._found.rates[kind] = counts[0] / counts[1]
 
     def _do_something(self) -> None:
         threading.Event().wait(self._dice.uniform(0.0, 1.0))

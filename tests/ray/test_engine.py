@@ -34,6 +34,7 @@ from tests.properties.test_random_graphs import EXAMPLES, thorough
 from tests.properties.test_random_placements import run_far
 from tests.ray.conftest import add
 from tests.remote import units
+from tests.serve.replicas.fleet import wait_until_ended
 
 GRAPH = """
 [placement.far]
@@ -297,7 +298,7 @@ def test_who_connects_too_late_to_an_actor_of_its_own_has_another_one(
         if not ended:  # as when nobody connects within `_ALONE` seconds
             ray.kill(maker._actor)
             ended.append(maker._actor)
-            see_end_of(maker)
+            wait_until_ended([door.process])  # Ray calls it dead a little before
         return connect(door)
 
     monkeypatch.setattr(maker, "_channels_to", connect_late)
