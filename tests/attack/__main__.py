@@ -14,7 +14,6 @@ from tests.attack.ready import attack_ready
 from tests.attack.servers import MODES, Attack, Found
 
 
-
 def _print_round(seen: Found) -> None:
     counts = dict(seen.answers)  # clients go on
     amiss = f"{len(seen.wrong)} wrong, {len(seen.late)} late"
