@@ -16,6 +16,7 @@ from modelflow.config.schema import (
     PLACEMENT_KEYS,
     SECTIONS,
     SERVE_KEYS,
+    SERVE_OPTIONS,
     SERVING_ALIASES,
     WITHOUT_EFFECT,
 )
@@ -84,6 +85,8 @@ def graph_file() -> Iterator[str]:
     yield "### `[args.NAME]`\n"
     yield "A parameter: a node attribute whose whole value is `$NAME` is replaced by it.\n"
     yield _table(ARG_KEYS)
+    yield "### `[serve]`\n"
+    yield _table(SERVE_OPTIONS)
     for side, options in SERVE_KEYS.items():
         yield f"### `[serve.{side}.NAME]`\n"
         yield _SERVE[side]

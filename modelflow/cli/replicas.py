@@ -10,9 +10,8 @@ from typing import Any
 
 import click
 
-from modelflow.cli.serving import catalogue_given, explained, options_given, tell
+from modelflow.cli.serving import explained, options_given, tell
 from modelflow.cli.telling import tell_error
-from modelflow.errors import did_you_mean
 from modelflow.exit_code import ExitCode
 from modelflow.http.endpoint import Endpoint
 from modelflow.http.server import bound_socket
@@ -24,7 +23,6 @@ from modelflow.serve.replicas.supervisor import StartError, Supervisor
 
 __all__ = ["keep_replicas"]
 
-_MOST_ISOLATED = 200
 _USAGE = 2  # the exit code of what was not asked for rightly
 
 
@@ -51,7 +49,7 @@ def keep_replicas(given: Mapping[str, Any]) -> int:
         try:
             crew = _crew(given)
             drain, tls = (given["drain_timeout"], given["drain_delay"]), options_given(given).tls
-            isolated = _list_isolated(given)
+            isolated = given["isolate"]
             supervisor = Supervisor(start, *crew, http, grpc, *drain, tls, isolated)
             herald = Herald(os.environ)
             number = supervisor.run(partial(_said, herald), herald.stopping)
@@ -67,21 +65,6 @@ def _crew(given: Mapping[str, Any]) -> tuple[Role, int]:
     if given["workers"]:
         return Role.WORKER, given["workers"]
     return Role.REPLICA, given["replicas"]
-
-
-def _list_isolated(given: Mapping[str, Any]) -> list[str]:
-    """The models that have a process of their own, in the order in which they were given."""
-    names = [*dict.fromkeys(given["isolate"])]
-    known = catalogue_given(given).read() if names else {}
-    for name in names:
-        if name not in known:
-            near, models = did_you_mean(name, known), ", ".join(known) or "none"
-            message = f"--isolate {name}: there is no such model{near} (models: {models})"
-            raise click.UsageError(message)
-    if len(names) > _MOST_ISOLATED:
-        message = f"--isolate: got {len(names)} models; at most {_MOST_ISOLATED} have processes"
-        raise click.UsageError(message)
-    return names
 
 
 def _said(herald: Herald, loaded: Message) -> None:

@@ -18,6 +18,7 @@ from modelflow.cli.serving import (
     catalogue_given,
     ending,
     explained,
+    list_isolated,
     options_given,
     tell,
 )
@@ -167,7 +168,7 @@ __all__ = ["serve"]
     multiple=True,
     metavar="NAME",
     help="A model that has a process of its own: one that hangs, leaks or ends its process costs "
-    "the others nothing. May be repeated.",
+    "the others nothing. May be repeated; as isolate = true in the section [serve] of its graph.",
 )
 @serve_options
 def serve(**given: Any) -> int:
@@ -205,6 +206,7 @@ def serve(**given: Any) -> int:
             "two; workers share one process with the models, replicas have all models each"
         )
         raise click.UsageError(message)
+    given["isolate"] = list_isolated(given)
     if given["workers"] or given["replicas"] > 1 or given["isolate"]:
         from modelflow.cli.replicas import keep_replicas
 

@@ -13,20 +13,29 @@ from modelflow.cli.sources import catalogue_of
 from modelflow.cli.termination import termination
 from modelflow.config.environment import Environment
 from modelflow.device.heap import settled_heap
-from modelflow.errors import FlowFailed
+from modelflow.errors import FlowFailed, did_you_mean
 
 if TYPE_CHECKING:
     from modelflow.serve.catalogue import Catalogue
     from modelflow.serve.options import ServeOptions
     from modelflow.serve.server import Server
 
-__all__ = ["Ending", "catalogue_given", "ending", "explained", "options_given", "tell"]
+__all__ = [
+    "Ending",
+    "catalogue_given",
+    "ending",
+    "explained",
+    "list_isolated",
+    "options_given",
+    "tell",
+]
 
 # Seconds after which a thread that wants Python's lock gets it from another that computes. With
 # the usual 0.005 a unit whose batch is done waits so long for the thread that reads requests,
 # where there are more than can be answered (benchmarks/serving_overload.py).
 _SWITCH = 0.001
 
+_MOST_ISOLATED = 200
 _OF_CATALOGUE = ("overrides", "args", "versions", "labels", "config_file", "batching_file")
 
 
@@ -83,6 +92,33 @@ def catalogue_given(
     """
     options = {name: given[name] for name in _OF_CATALOGUE}
     return catalogue_of(given["sources"], **options, environment=environment)
+
+
+def list_isolated(given: Mapping[str, Any]) -> list[str]:
+    """Returns the models that have processes of their own, as options or their graphs ask for it.
+
+    Args:
+        given: The values of all options, by parameter.
+
+    Raises:
+        click.UsageError: one is not there, or they are too many.
+        ConfigError: as `catalogue_of`.
+    """
+    catalogue = catalogue_given(given)
+    known = catalogue.read()
+    for name in given["isolate"]:
+        if name not in known:
+            near, models = did_you_mean(name, known), ", ".join(known) or "none"
+            message = f"--isolate {name}: there is no such model{near} (models: {models})"
+            raise click.UsageError(message)
+    names = [*dict.fromkeys((*given["isolate"], *catalogue.isolated()))]
+    if len(names) > _MOST_ISOLATED:
+        message = (
+            f"{len(names)} models are to be isolated (--isolate, or [serve] isolate of a graph); "
+            f"at most {_MOST_ISOLATED} have processes of their own"
+        )
+        raise click.UsageError(message)
+    return names
 
 
 def options_given(given: Mapping[str, Any]) -> "ServeOptions":

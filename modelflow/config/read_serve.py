@@ -6,9 +6,9 @@ from typing import Any
 
 from modelflow.config.document import read_text
 from modelflow.config.keys import KeyReader
-from modelflow.config.schema import SERVE_KEYS
+from modelflow.config.schema import SERVE_KEYS, SERVE_OPTIONS
 from modelflow.config.serve_port import ServeConfig, ServePort
-from modelflow.errors import ConfigError, did_you_mean
+from modelflow.errors import ConfigError
 
 __all__ = ["read_serve"]
 
@@ -21,15 +21,15 @@ def read_serve(given: Any, folder: Path, reader: KeyReader) -> ServeConfig:
         folder: What paths in it are relative to.
         reader: Gets what is wrong.
     """
-    sides: dict[str, dict[str, ServePort]] = {side: {} for side in SERVE_KEYS}
-    for side, ports in reader.table(("serve",), given).items():
-        if side not in SERVE_KEYS:
-            near, known = did_you_mean(side, SERVE_KEYS), ", ".join(SERVE_KEYS)
-            reader.wrong(("serve", side), f"[serve]: unknown key {side!r}{near} (keys: {known})")
-            continue
-        for name, table in reader.table(("serve", side), ports).items():
-            sides[side][name] = _port(("serve", side, name), table, folder, reader)
-    return ServeConfig(**sides)
+    keys = reader.read(("serve",), given, SERVE_OPTIONS)
+    sides = {
+        side: {
+            name: _port(("serve", side, name), table, folder, reader)
+            for name, table in reader.table(("serve", side), keys[side]).items()
+        }
+        for side in SERVE_KEYS
+    }
+    return ServeConfig(**sides, is_isolated=keys["isolate"])
 
 
 def _port(path: tuple[str, str, str], given: Any, folder: Path, reader: KeyReader) -> ServePort:

@@ -156,6 +156,19 @@ _BATCHED = Option(
     "A request's array is cut along its first axis, a buffer a row; false: it is one buffer.",
 )
 
+# Of [serve].
+SERVE_OPTIONS: tuple[Option, ...] = (
+    Option(
+        "isolate",
+        bool,
+        False,
+        "`modelflow serve` gives the graph a process of its own, as with `--isolate`; read when "
+        "the server starts.",
+    ),
+    Option("input", Any, MappingProxyType({}), "What callers must know of each input."),
+    Option("output", Any, MappingProxyType({}), "What callers must know of each output."),
+)
+
 # Of [serve.input.NAME] and [serve.output.NAME].
 SERVE_KEYS: Mapping[str, tuple[Option, ...]] = MappingProxyType(
     {

@@ -1,4 +1,4 @@
-"""What ``[serve.input.NAME]`` and ``[serve.output.NAME]`` say of a graph's ends."""
+"""What ``[serve]`` says: of a graph's ends, and of how it is served."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -32,3 +32,5 @@ class ServeConfig:
     """By the name of the graph's input."""
     output: Mapping[str, ServePort] = field(default_factory=dict)
     """By the name of the graph's output."""
+    is_isolated: bool = False
+    """``modelflow serve`` gives it a process of its own."""

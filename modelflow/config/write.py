@@ -83,7 +83,8 @@ def _sections(config: FlowConfig) -> dict[str, dict[str, Any]]:
             }
             for name, arg in config.args.items()
         }
-    serve = {
+    serve: dict[str, Any] = {"isolate": True} if config.serve.is_isolated else {}
+    serve |= {
         side: {name: _serve_port(port) for name, port in ports.items()}
         for side, ports in (("input", config.serve.input), ("output", config.serve.output))
         if ports

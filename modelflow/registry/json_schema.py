@@ -17,6 +17,7 @@ from modelflow.config.schema import (
     PLACEMENT_KEYS,
     SECTIONS,
     SERVE_KEYS,
+    SERVE_OPTIONS,
     SERVING_ALIASES,
 )
 from modelflow.registry.folder_schema import BASE_KEYS, PORT_KEYS
@@ -56,13 +57,10 @@ def graph_schema(units: Iterable[FlowUnitSpec] = ()) -> Schema:
     properties = {name: _table(options) for name, options in SECTIONS.items()}
     properties["graph"]["properties"]["graphconf"]["contentMediaType"] = "text/vnd.graphviz"
     properties["args"] = {"type": "object", "additionalProperties": {"anyOf": [_ARG, _VALUE]}}
-    properties["serve"] = {
-        "type": "object",
-        "additionalProperties": False,
-        "properties": {
-            side: {"type": "object", "additionalProperties": _table(keys)}
-            for side, keys in SERVE_KEYS.items()
-        },
+    properties["serve"] = _table(SERVE_OPTIONS)
+    properties["serve"]["properties"] |= {
+        side: {"type": "object", "additionalProperties": _table(keys)}
+        for side, keys in SERVE_KEYS.items()
     }
     properties["placement"] = {"type": "object", "additionalProperties": _table(PLACEMENT_KEYS)}
     properties["node"] = {"type": "array", "items": _node(list(units))}

@@ -141,6 +141,15 @@ class Source:
             nodes, placements = nodes + placed, placements + declared
         return nodes, placements
 
+    def is_isolated(self) -> bool:
+        """Tells whether one of its versions asks for a process of its own.
+
+        Raises:
+            ConfigError: there is nothing, or a graph cannot be read.
+        """
+        graphs = filter(is_graph_file, self._contents())
+        return any(read_config(graph).serve.is_isolated for graph in graphs)
+
     def _contents(self) -> Iterator[Path]:
         """Gives what is loaded of each version; of a flow, which has been read, nothing."""
         origin = self.origin

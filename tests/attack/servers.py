@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,8 @@ MODES = {
     "shared-workers": ("--workers", "2"),
 }
 """Which servers are attacked, by their options; in shared ones bad models end good ones too."""
+_PHASES = {"undisturbed": 10.0, "beside bad models": 20.0, "with deaths": 40.0}
+"""Of each minute or so: nobody does anything, foreign code misbehaves, and processes die too."""
 _RATE = 0.95
 _LATE = 0.2  # seconds beyond a deadline
 _DRAIN = 2.0
@@ -54,7 +56,7 @@ class Found:
         late: Seconds beyond their deadline of those that were late.
         deeds: What was done to the server.
         recovery: Seconds from the end of a process until a good client was answered again.
-        rates: Right answers a second: ``undisturbed``, and ``disturbed`` without `recovery`.
+        rates: Right answers a second in each phase, without `recovery`.
         end: Seconds from SIGTERM to the end of the process.
         code: Its exit code.
         left: What it has left.
@@ -80,7 +82,8 @@ class Found:
             found.append(f"the end took {self.end:.2f} s")
         if self.code not in (143, 1):
             found.append(f"exit code {self.code}")
-        if self.is_isolated and self.rates["disturbed"] < _RATE * self.rates["undisturbed"]:
+        undisturbed = self.rates["undisturbed"]
+        if self.is_isolated and self.rates["beside bad models"] < _RATE * undisturbed:
             found.append(f"rates: {self.rates}")
         if not self.answers["right"]:
             found.append("nothing was answered")
@@ -197,17 +200,17 @@ class Attack:
         self._dice = random.Random(seed)
         self._found = Found("shared" not in mode)
         self._asking: list[threading.Thread] = []
-        self._counts = {"undisturbed": [0, 0.0], "disturbed": [0, 0.0]}  # answers and seconds
+        self._counts = {phase: [0, 0.0] for phase in _PHASES}  # answers and seconds
         write_models(folder, good="works", bad="works", loads="Loads")
 
     def run(self, seconds: float, on_round: Callable[[Found], None] = lambda _: None) -> Found:
         """Serves, attacks for so many seconds, and ends it.
 
-        A rest precedes each minute: a machine that is slower for a while is so for both rates.
+        The phases take turns: a machine that is slower for a while is so in all of them.
 
         Args:
-            seconds: Without the rests.
-            on_round: Called after each minute with what was seen so far.
+            seconds: How long; a last round is shorter in all its phases.
+            on_round: Called after each round with what was seen so far.
 
         Returns:
             What was seen.
@@ -224,12 +227,20 @@ class Attack:
             with _Clients(fleet, found, self._seed) as clients:
                 self._clients = clients
                 clients.wait_for_one(60.0)
-                pause = threading.Event()
-                for length in [60.0] * int(seconds // 60) + [seconds % 60] * bool(seconds % 60):
-                    self._count("undisturbed", min(10.0, length), lambda: pause.wait(0.5))
-                    self._count("disturbed", length, self._do_something)
+                pause, whole = threading.Event(), sum(_PHASES.values())
+                foreign = [self._ask, self._load]
+                deaths = [self._kill, self._stop, self._hang_up, self._reload]
+                does = [
+                    lambda: pause.wait(0.5),
+                    lambda: self._do_one(foreign),
+                    lambda: self._do_one([*foreign, *foreign, *deaths]),
+                ]
+                while seconds > 0:
+                    for meanwhile, (phase, length) in zip(does, _PHASES.items(), strict=True):
+                        self._count(phase, length * min(1.0, seconds / whole), meanwhile)
                     for thread in self._asking:
                         thread.join()
+                    seconds -= whole
                     on_round(found)
             children = fleet.children()
             start = time.monotonic()
@@ -238,19 +249,16 @@ class Attack:
             found.left += [f"process {pid}" for pid in children if is_alive(pid)]
         return found
 
-    def _count(self, kind: str, seconds: float, meanwhile: Callable[[], object]) -> None:
+    def _count(self, phase: str, seconds: float, meanwhile: Callable[[], object]) -> None:
         answers, took = self._clients.count_during(seconds, meanwhile)
-        counts = self._counts[kind]
+        counts = self._counts[phase]
         counts[0] += answers
         counts[1] += took
-        self._found.rates[kind] = counts[0] / counts[1]
+        self._found.rates[phase] = counts[0] / counts[1]
 
-    def _do_something(self) -> None:
+    def _do_one(self, deeds: Sequence[Callable[[], str]]) -> None:
         threading.Event().wait(self._dice.uniform(0.0, 1.0))
-        deeds = [self._ask, self._ask, self._load, self._load]
-        deeds += [self._kill, self._stop, self._hang_up, self._reload]
-        deed = self._dice.choice(deeds)()
-        if deed:
+        if deed := self._dice.choice(deeds)():
             self._found.deeds[deed] += 1
 
     def _ask(self) -> str:

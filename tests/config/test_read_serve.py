@@ -22,6 +22,8 @@ def found(text):
 def test_ends_are_described_by_name():
     config = read_config(
         """
+[serve]
+isolate = true
 [serve.input."an image"]
 datatype = "UINT8"
 shape = [-1, -1, 3]
@@ -35,7 +37,9 @@ labels = ["cat", "dog"]
     )
     (image,), (scores,) = config.serve.input.values(), config.serve.output.values()
     assert (image.datatype, image.shape, image.batched) == ("UINT8", (None, None, 3), False)
-    assert str(image.location) == "<text>:2"
+    assert str(image.location) == "<text>:4"
+    assert config.serve.is_isolated
+    assert not read_config(GRAPH, "toml").serve.is_isolated
     assert (scores.datatype, scores.shape, scores.batched) == (None, None, True)
     assert scores.labels == ("cat", "dog")
 
@@ -61,7 +65,8 @@ shape = "wide"
 batched = 3
 """
     assert found(text) == [
-        "<text>:1: [serve]: unknown key 'inputs'; did you mean 'input'? (keys: input, output)",
+        "<text>:1: [serve]: unknown key 'inputs'; did you mean 'input'? (keys: isolate, input, "
+        "output)",
         "<text>:3: [serve.input.image]: key 'datatype': got 'FP23'; expected one of 'BOOL', "
         "'UINT8', 'UINT16', 'UINT32', 'UINT64', 'INT8', 'INT16', 'INT32', 'INT64', 'FP16', "
         "'FP32', 'FP64', 'BYTES'; did you mean 'FP32'?",
@@ -77,6 +82,10 @@ batched = 3
     ("text", "message"),
     [
         ("serve = 3\n", "<text>:1: [serve]: got 3; expected a section [serve]"),
+        (
+            "[serve]\nisolate = 3\n",
+            "<text>:2: [serve]: key 'isolate': got 3; expected true or false",
+        ),
         ("[serve]\ninput = 3\n", "<text>:2: [serve.input]: got 3; expected a section"),
         ("[serve.input]\nx = 3\n", "<text>:2: [serve.input.x]: got 3; expected a section"),
     ],
@@ -88,7 +97,9 @@ def test_what_is_no_section_is_refused(text, message):
 
 @pytest.mark.parametrize("form", ["toml", "graphviz", "yaml", "json"])
 def test_it_is_written_and_read_again(form):
-    text = """[serve.input."an image"]
+    text = """[serve]
+isolate = true
+[serve.input."an image"]
 datatype = "UINT8"
 shape = [-1, 3]
 batched = false

@@ -72,6 +72,7 @@ NODE = '[[node]]\nname = "a"\nflowunit = "resize"\n'
         (NODE + "config = { image_widht = 3 }", "'image_widht' was unexpected"),
         (NODE + 'interpolation = "inter_liner"', "'inter_liner' is not valid"),
         ("[[edge]]\nfrom = 'a'", "'to' is a required property"),
+        ("[serve]\nisolat = true", "'isolat' was unexpected"),
         ("[serve.input.a]\ndatatype = 'FP33'", "'FP33' is not valid"),
     ],
 )
@@ -88,6 +89,7 @@ def test_mistakes_are_underlined(schema, text, said):
         NODE + "max_batch_size = 4",
         '[[node]]\nname = "mine"\nflowunit = "units:mine"\nanything = 3',
         '[driver]\ndir = "units"\n[profile]\nperformance = true',
+        "[serve]\nisolate = true\n[serve.input.a]\nshape = [3]",
         "[args]\nwidth = 224\n[args.height]\ndefault = 2\ndesc = 'how high'",
     ],
 )

@@ -162,6 +162,22 @@ def test_all_models_may_be_isolated(tmp_path):
         assert fleet.end(signal.SIGTERM) == 143
 
 
+def test_a_graph_may_ask_for_a_process_of_its_own(tmp_path):
+    write_models(tmp_path, good="works", bad="works")
+    graph = (tmp_path / "bad.dot").read_text()
+    (tmp_path / "bad.toml").write_text(
+        f"[serve]\nisolate = true\n[graph]\ngraphconf = '''{graph}'''"
+    )
+    (tmp_path / "broken.toml").write_text("[serve]\nisolate = true\n[[nodes]]")
+    sources = ("good.dot", "bad.toml", "broken.toml")
+    with serving(tmp_path, *sources, option="--load-timeout", count=60) as fleet:
+        assert ask_until(fleet, 200, "bad", "yes") == {"output": "YES"}
+        assert ask(fleet, "bad", "abort")[0] == 503
+        assert ask(fleet, "good", "yes") == (200, {"output": "YES"})
+        assert ask_until(fleet, 200, "bad", "yes") == {"output": "YES"}
+        assert fleet.end(signal.SIGTERM) == 143
+
+
 def test_a_model_that_is_not_there_cannot_be_isolated(tmp_path):
     write_models(tmp_path, good="works")
     with serving(tmp_path, "good.dot", option="--isolate", count="god", said="Error") as fleet:
