@@ -13,6 +13,7 @@ from modelflow.http.outflow import Outflow, StreamedReply
 from modelflow.http.reply import Reply
 from modelflow.serve.fleet import Census, Fleet
 from modelflow.serve.keys import Group
+from modelflow.serve.models import Models
 from modelflow.serve.picture import Picture
 from modelflow.serve.router import Endpoint, endpoint
 from modelflow.studio.moments import Moments, event
@@ -31,9 +32,10 @@ _EVENTS = re.compile("/dashboard/events(?:/(?P<name>[^/]+))?", re.IGNORECASE)
 class Dashboard:
     """Answers the pages; for the server's thread. Nothing is looked at that no page shows."""
 
-    def __init__(self, fleet: Fleet) -> None:
-        """Takes who has counted."""
+    def __init__(self, fleet: Fleet, models: Models) -> None:
+        """Takes who has counted, and what is served."""
         self._fleet = fleet
+        self._models = models
         self._watches: set[_Watch] = set()
         self.endpoints: tuple[Endpoint, ...] = (
             endpoint("/dashboard", GET=_moved).of(None),
@@ -47,7 +49,7 @@ class Dashboard:
             watch.end()
 
     def _watch(self, exchange: Exchange, names: Mapping[str, str]) -> None:
-        watch = _Watch(self._fleet, names.get("name"), self._watches.discard)
+        watch = _Watch(self._fleet, self._models, names.get("name"), self._watches.discard)
         self._watches.add(watch)
         exchange.answer(StreamedReply(200, watch.begin, STREAM))
 
@@ -64,15 +66,16 @@ class _Watch:
     """A page that is open: it is told how a model is doing, twice a second."""
 
     def __init__(
-        self, fleet: Fleet, name: str | None, forget: Callable[["_Watch"], object]
+        self, fleet: Fleet, models: Models, name: str | None, forget: Callable[["_Watch"], object]
     ) -> None:
-        """Takes who has counted, the model that is shown (None: the first), and who is told."""
+        """Takes who has counted, what is served, which is shown (None: the first), who is told."""
         self._fleet = fleet
+        self._models = models
         self._name = name
         self._forget = forget
         self._outflow: Outflow | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._names: list[str] | None = None  # what the page knows to be served
+        self._known = b""  # what the page knows of all models
         self._shown: tuple[str, int] | None = None
         self._picture = b""
         self._moments = Moments()
@@ -106,10 +109,9 @@ class _Watch:
         if self._outflow is None:  # it has gone meanwhile
             return
         names = sorted({picture.name for picture in census.pictures})
-        parts = []
-        if names != self._names:
-            self._names = names
-            parts.append(event("models", names))
+        models = event("models", {"served": names, "unready": self._models.unready()})
+        is_known, self._known = self._known == models, models
+        parts = [] if is_known else [models]
         picture = self._found(census, names)
         if picture is None:
             what = "nothing" if self._name is None else f"no model {shown(self._name)}"

@@ -58,7 +58,7 @@ class Front:
         self._limits = limits
         reads = reads or ReadLimits()
         models = stock.models
-        self._dashboard = Dashboard(fleet)
+        self._dashboard = Dashboard(fleet, models)
         endpoints = (
             *TensorflowRest(models, reads).endpoints,
             *OpenInferenceRest(models, fleet, reads).endpoints,

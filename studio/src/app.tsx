@@ -2,7 +2,7 @@ import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Graph } from "./live/graph";
 import { Header } from "./live/header";
-import { Key, Models } from "./live/models";
+import { Key, Models, Unready } from "./live/models";
 import { BEGIN, listen, type State } from "./live/stream";
 import { Recording } from "./live/recording";
 import { Table } from "./live/table";
@@ -36,7 +36,8 @@ function Dashboard() {
     <>
       <Header state={state} />
       <main class={state.link.is}>
-        <Models names={state.models} shown={model} />
+        <Models names={state.models.served} shown={model} />
+        <Unready reasons={state.models.unready} />
         {state.link.is === "locked" && <Key given={unlock} />}
         {picture && (
           <div class="scrolls" role="region" aria-label="Graph" tabindex={0}>

@@ -64,7 +64,7 @@ def test_the_page_is_everybodys_and_its_events_are_not(server):
 def test_the_first_model_is_shown_and_the_others_are_named(server):
     with watched(server) as answer:
         told = events(answer)
-        assert next(told) == ("models", ["alpha", "beta"])
+        assert next(told) == ("models", {"served": ["alpha", "beta"], "unready": {}})
         assert next(told)[0] == "picture"
         name, frame = next(told)
         assert (name, frame["nodes"][0]["node"]) == ("frame", "mean")
@@ -98,6 +98,22 @@ def test_a_model_that_is_not_served_is_said_so(server):
         told = events(answer)
         assert next(told)[0] == "models"
         assert next(told) == ("lost", "no model 'gamma' is served")
+
+
+@needs_browser
+def test_a_model_that_is_not_ready_is_named_with_the_reason(tmp_path):
+    from playwright.sync_api import expect
+
+    (tmp_path / "broken.toml").write_text("[[node]]\nname = 3")
+    sources = {"good": modelflow.Flow(TYPED.format(node=""), units=[mean])}
+    sources["broken"] = tmp_path / "broken.toml"
+    with Server(sources, ServeOptions(http_port=0)) as server, browsing(tmp_path / "p") as browser:
+        reason = ask(server, "/readyz")[1]["error"].removeprefix("model 'broken': ")
+        with watched(server, key="") as answer:
+            models = {"served": ["good"], "unready": {"broken": reason}}
+            assert next(events(answer)) == ("models", models)
+        browser.open(f"{server.address}/dashboard")
+        expect(browser.page.locator("[data-unready=broken]")).to_have_text(f"broken: {reason}")
 
 
 def test_a_server_that_stops_waits_for_no_page(server):

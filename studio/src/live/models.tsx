@@ -1,4 +1,4 @@
-// Which model of a server is shown, and the key that it asks for.
+// Which model of a server is shown, which are not ready, and the key that it asks for.
 
 import { useState } from "preact/hooks";
 
@@ -13,6 +13,25 @@ export function Models(props: { names: string[]; shown: string }) {
         </a>
       ))}
     </nav>
+  );
+}
+
+export function Unready(props: { reasons: Record<string, string> }) {
+  const reasons = Object.entries(props.reasons);
+  if (!reasons.length) return null;
+  return (
+    <section aria-label="Not ready">
+      <h2>Not ready</h2>
+      <div role="status">
+        <ul class="troubles">
+          {reasons.map(([name, reason]) => (
+            <li key={name} data-unready={name}>
+              <strong>{name}</strong>: {reason}
+            </li>
+          ))}
+        </ul>
+      </div>
+    </section>
   );
 }
 

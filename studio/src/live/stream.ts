@@ -25,10 +25,16 @@ export interface RecordingState {
   problem: string;
 }
 
+/** The models of a server; `unready` says of each that is missing why. */
+export interface Models {
+  served: string[];
+  unready: Record<string, string>;
+}
+
 export interface State {
   picture: Picture | null;
   frame: Frame | null;
-  models: string[];
+  models: Models;
   trial: Trial | null;
   recording: RecordingState | null;
   link: Link;
@@ -38,7 +44,7 @@ export interface State {
 export const BEGIN: State = {
   picture: null,
   frame: null,
-  models: [],
+  models: { served: [], unready: {} },
   trial: null,
   recording: null,
   link: { is: "connecting" },
@@ -52,7 +58,7 @@ const MOST = 120;
 const AGAIN = 2000;
 
 const CHANGES: Record<string, (before: State, data: any) => State> = {
-  models: (before, models: string[]) => ({ ...before, models }),
+  models: (before, models: Models) => ({ ...before, models }),
   trial: (before, trial: Trial) => ({ ...before, trial }),
   recording: (before, recording: RecordingState) => ({ ...before, recording }),
   picture: (before, picture: Picture) => ({ ...before, picture }),
