@@ -3,12 +3,12 @@
 __all__ = ["Backoff"]
 
 _LONGEST = 30.0
-# One that has lived so long was well: what comes then is a new misfortune.
-_WELL = 60.0
+# One that has lived so long has served: what ended it does not end each at once.
+_WELL = 10.0
 
 
 class Backoff:
-    """At once the first time, then after 1, 2, 4 ... 30 seconds."""
+    """At once, but after 1, 2, 4 ... 30 seconds where one after another ends soon."""
 
     def __init__(self) -> None:
         """Begins with nothing gone wrong."""
