@@ -53,7 +53,7 @@ class Found:
         is_isolated: The bad models have processes of their own.
         answers: Answers to good clients, by kind.
         wrong: Answers that were not those of the request.
-        late: Seconds beyond their deadline of those that were late.
+        late: Answers beyond their deadline: of what kind, how late, and when in the attack.
         deeds: What was done to the server.
         recovery: Seconds from the end of a process until a good client was answered again.
         rates: Right answers a second in each phase, without `recovery`.
@@ -65,7 +65,7 @@ class Found:
     is_isolated: bool = True
     answers: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
-    late: list[float] = field(default_factory=list)
+    late: list[str] = field(default_factory=list)
     deeds: Counter[str] = field(default_factory=Counter)
     recovery: list[float] = field(default_factory=list)
     rates: dict[str, float] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class Found:
     def problems(self) -> list[str]:
         """Returns what must not be."""
         found = [f"wrong: {text}" for text in self.wrong]
-        found += [f"late by {seconds:.2f} s" for seconds in self.late]
+        found += [f"late: {text}" for text in self.late]
         found += [f"left: {one}" for one in self.left]
         if self.end > _END:
             found.append(f"the end took {self.end:.2f} s")
@@ -95,6 +95,7 @@ class _Clients:
 
     def __init__(self, fleet: Fleet, found: Found, seed: int) -> None:
         self._fleet, self._found = fleet, found
+        self._began = time.monotonic()
         self._is_over = threading.Event()
         self._changed = threading.Condition()
         self.count = 0  # of right answers
@@ -176,11 +177,13 @@ class _Clients:
             self._changed.notify_all()
 
     def _note(self, kind: str, start: float, deadline: float) -> None:
-        beyond = time.monotonic() - start - deadline
+        now = time.monotonic()
+        beyond = now - start - deadline
         with self._changed:
             self._found.answers[kind] += 1
             if beyond > _LATE:
-                self._found.late.append(beyond)
+                text = f"{kind}, by {beyond:.2f} s, after {now - self._began:.1f} s"
+                self._found.late.append(text)
         if kind != "right":  # whoever is told to come again does not do so at once
             self._is_over.wait(0.02)
 
