@@ -188,6 +188,7 @@ class _Watch(AbstractContextManager[None]):
             signal.signal(signal.SIGINT, self._interrupt)
         self._reading.start()
         self._wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        _watches.append(self)
         for number, handler in self._handlers.items():  # only now is nothing lost that they ignore
             signal.signal(number, handler)
         if _deferral.since is not None:
@@ -200,9 +201,10 @@ class _Watch(AbstractContextManager[None]):
         traceback: TracebackType | None,
     ) -> None:
         ctrl_c = self._before.pop(signal.SIGINT, None)
-        for number, handler in self._before.items():
-            signal.signal(number, handler or signal.SIG_DFL)
+        self._restore_handlers()
+        _watches.remove(self)
         signal.set_wakeup_fd(self._wakeup)
+        self._writer.shutdown(socket.SHUT_WR)  # a process that was forked may hold it open
         self._writer.close()
         self._reading.join()
         self._reader.close()
@@ -211,6 +213,16 @@ class _Watch(AbstractContextManager[None]):
         _deferral.raise_due()
         if self._asked.is_set():
             self._finishing.join()
+
+    def _restore_handlers(self) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
+
+    def leave_child(self) -> None:
+        """Ends it in a process that was forked, whose signals would be told to this one."""
+        self._restore_handlers()
+        self._writer.close()
+        self._reader.close()
 
     def _interrupt(self, _number: int, frame: FrameType | None) -> None:
         self._is_noticed = True
@@ -254,6 +266,18 @@ class _Watch(AbstractContextManager[None]):
         self._asked.set()
         self._finishing.start()
 
+
+_watches: list[_Watch] = []  # that are entered
+
+
+def _leave_child() -> None:
+    if _watches:
+        signal.set_wakeup_fd(-1)
+    while _watches:
+        _watches.pop().leave_child()
+
+
+os.register_at_fork(after_in_child=_leave_child)
 
 _UNDISTURBED = frozenset(
     function.__code__

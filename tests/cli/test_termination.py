@@ -65,6 +65,45 @@ def test_a_second_termination_ends_the_process():
         assert process.stdout.read() == ""
 
 
+def test_signals_of_a_process_that_a_unit_forks_are_its_own():
+    text = """
+import os, signal, threading
+from modelflow.cli.termination import termination
+asked = threading.Event()
+with termination(asked, print, print):
+    ready, told = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(told, b"!")
+        signal.pause()
+        os._exit(0)
+    os.read(ready, 1)
+    print("ready", flush=True)
+    os.kill(child, signal.SIGTERM)
+    print(os.WTERMSIG(os.waitpid(child, 0)[1]), asked.is_set())
+"""
+    assert told(text) == (f"{signal.SIGTERM} False\n", "", 0)
+
+
+@pytest.mark.parametrize("fork", ["os.fork()", "ctypes.CDLL(None).fork()"])
+def test_a_process_that_lives_on_does_not_hold_up_the_end(fork):
+    text = f"""
+import ctypes, os, signal, threading
+from modelflow.cli.termination import termination
+done = threading.Event()
+with termination(threading.Event(), done.set):
+    child = {fork}
+    if not child:
+        signal.pause()
+        os._exit(0)
+    print("ready", flush=True)
+    done.wait()
+os.kill(child, signal.SIGKILL)
+print("over")
+"""
+    assert told(text, signal.SIGTERM) == ("over\n", "", 0)
+
+
 def test_an_interrupt_is_raised_in_the_main_thread_and_nothing_is_left():
     text = """
 import signal, threading
