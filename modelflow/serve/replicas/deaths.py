@@ -39,20 +39,26 @@ class Deaths:
         """Notes that a process has died.
 
         One that is the only suspect has done it. Of several, those that were loaded are to be
-        loaded alone; those that worked say nothing, as whoever always works is among them.
+        loaded alone; those that worked say nothing, as whoever always works is among them. So one
+        that is loaded alone has done it, too, whoever works beside it.
+
+        What several processes load at a time ends them for one reason: that counts once.
 
         Args:
             suspects: Who may have been it.
-            now: The moment, in seconds.
+            now: The moment, in seconds of `time.monotonic`.
 
         Returns:
             Those that are out of service from now on, and why.
         """
+        loaded = [one for one in suspects if one.state is State.LOADING]
         for one in suspects:
             moments = [m for m in self._moments.get(one, ()) if now - m < _REMEMBERED]
-            if len(suspects) == 1:
+            is_loaded = one.state is State.LOADING
+            is_counted = is_loaded and bool(moments) and one.since < moments[-1]
+            if not is_counted and (len(suspects) == 1 or (loaded == [one] and moments)):
                 self._moments[one] = [*moments, now]
-            elif one.state is State.LOADING:
+            elif is_loaded:
                 self._moments[one] = moments or [now]
         found = {
             one.version: f"it has ended its process {_MOST} times while it {one.state.words}"

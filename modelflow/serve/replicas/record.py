@@ -4,8 +4,8 @@ import mmap
 import os
 import re
 import signal
-from dataclasses import dataclass
-from typing import NamedTuple
+import time
+from dataclasses import dataclass, field
 
 from modelflow.serve.activity import MOST, State, Version
 from modelflow.serve.replicas.frames import Message
@@ -18,16 +18,19 @@ _LONGEST = 1 << 20
 _THREAD = re.compile(r"^Current thread 0x([0-9a-f]+)[^\n]*\n(?:  [^\n]*\n)*", re.MULTILINE)
 
 
-class Suspect(NamedTuple):
+@dataclass(frozen=True)
+class Suspect:
     """A version that may have ended a process.
 
     Attributes:
         version: Its model's name, and its number.
         state: What was being done for it.
+        since: When its load began, in seconds of `time.monotonic`.
     """
 
     version: Version
     state: State
+    since: float = field(default=0.0, compare=False)
 
 
 @dataclass(slots=True)
@@ -35,6 +38,7 @@ class _Known:
     """What a process has said of a version."""
 
     version: Version
+    since: float
     threads: frozenset[int] = frozenset()
 
 
@@ -66,7 +70,7 @@ class Record:
         """Takes what the process says of itself; returns a version that has been loaded."""
         if "doing" in message:
             version = (message["model"], message["version"])
-            self._known[message["doing"]] = _Known(version)
+            self._known[message["doing"]] = _Known(version, time.monotonic())
             return None
         known = self._known[message["loaded"]]
         known.threads = frozenset(message["threads"])
@@ -93,7 +97,7 @@ class Record:
             is_still: It was killed because it stood still.
         """
         active = [
-            (known, Suspect(known.version, State(self._memory[place])))
+            (known, Suspect(known.version, State(self._memory[place]), known.since))
             for place, known in self._known.items()
             if self._memory[place] != State.IDLE
         ]

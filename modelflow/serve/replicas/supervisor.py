@@ -244,9 +244,10 @@ class Supervisor:
         suspects, now = replica.suspects, asyncio.get_running_loop().time()
         if replica.fault:
             logger.error("%s: %s", replica.name, replica.fault)
-        for (name, version), state in suspects:
+        for one in suspects:
+            (name, version), words = one.version, one.state.words
             text = "%s %s while model %r, version %d, %s"
-            logger.error(text, replica.name, ended_how(code), name, version, state.words)
+            logger.error(text, replica.name, ended_how(code), name, version, words)
         for (name, version), why in self._deaths.note(suspects, now).items():
             logger.error("model %r, version %d, is out of service: %s", name, version, why)
             for other in self._replicas():

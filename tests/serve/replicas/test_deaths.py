@@ -11,10 +11,14 @@ LOADS = {version: Suspect(version, State.LOADING) for version in (A, B)}
 WORKS = {version: Suspect(version, State.WORKING) for version in (A, B)}
 
 
+def loaded(version, since):
+    return Suspect(version, State.LOADING, since)
+
+
 @pytest.mark.parametrize(
     ("suspect", "why"),
     [
-        (LOADS[A], "it has ended its process 2 times while it was loaded"),
+        (loaded(A, 0.5), "it has ended its process 2 times while it was loaded"),
         (WORKS[A], "it has ended its process 2 times while it worked for requests"),
     ],
 )
@@ -29,11 +33,25 @@ def test_of_several_that_were_loaded_each_is_loaded_alone_and_the_one_that_does_
     deaths = Deaths()
     assert deaths.note([*LOADS.values()], 0.0) == {}
     assert deaths.suspects == [A, B]
-    assert set(deaths.note([LOADS[A]], 1.0)) == {A}
+    assert set(deaths.note([loaded(A, 0.5)], 1.0)) == {A}
     assert deaths.suspects == [B]
     deaths.note_loaded(B)
     assert deaths.suspects == []
     assert deaths.note([LOADS[B]], 2.0) == {}  # its first
+
+
+def test_one_that_is_loaded_alone_beside_others_that_work_is_out_at_the_second_death():
+    deaths = Deaths()
+    assert deaths.note([loaded(A, 0.0), WORKS[B]], 1.0) == {}
+    assert deaths.suspects == [A]
+    assert set(deaths.note([loaded(A, 2.0), WORKS[B]], 3.0)) == {A}
+
+
+def test_what_several_processes_load_at_a_time_counts_once():
+    deaths = Deaths()
+    assert deaths.note([loaded(A, 0.0)], 1.0) == {}
+    assert deaths.note([loaded(A, 0.5)], 1.5) == {}  # it began before the first had ended
+    assert set(deaths.note([loaded(A, 1.2)], 2.0)) == {A}
 
 
 def test_deaths_of_several_together_take_none_out_of_service():

@@ -35,7 +35,7 @@ def told(record, thread):
 
 
 def names(record, code=-signal.SIGABRT):
-    return [(*version, state.name) for version, state in record.suspects(code)]
+    return [(*one.version, one.state.name) for one in record.suspects(code)]
 
 
 def test_what_is_loaded_and_what_works_is_suspected_and_nothing_else(record, activity):
